@@ -1,0 +1,1 @@
+//! Bus and adapter models: from counted crossings to bus cycles and time.

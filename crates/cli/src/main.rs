@@ -1,0 +1,2 @@
+//! The program `longshore`.
+fn main() {}

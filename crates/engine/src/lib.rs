@@ -1,0 +1,1 @@
+//! The adapter: one worker, one closed loop over packets, descriptors, finished transfers and timers.

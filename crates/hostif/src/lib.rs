@@ -1,0 +1,1 @@
+//! The host/adapter interface: descriptors, arena layout, validation, the meter.

@@ -1,0 +1,1 @@
+//! Workloads, counters and tables: Longshore and the kernel, measured side by side.

@@ -1,0 +1,1 @@
+//! Shared memory: rings, doorbells, waiters, slabs. The home of unsafe code.

@@ -1,0 +1,1 @@
+//! The host library: streams, listeners, datagrams and readiness over the host/adapter interface.

@@ -1,0 +1,1 @@
+//! Packet formats and checksums: bytes in, meaning out, and back.
