@@ -1,1 +1,54 @@
-//! Shared memory: rings, doorbells, waiters, slabs. The home of unsafe code.
+//! Shared memory between host and adapter: the home of Longshore's unsafe code.
+//!
+//! What it owns: a mapping that two processes share ([`SharedMemory`]), rings
+//! of fixed-size messages with one producer and one consumer ([`spsc`]), a
+//! stack of free indices that both sides may use ([`FreeList`]), the words on
+//! which one side sleeps until the other wakes it ([`Waiter`]), a lock that
+//! survives the death of its holder ([`SharedLock`]) and the eventfd that wakes
+//! the adapter ([`Doorbell`]).
+//!
+//! Nothing here knows what the messages mean; `hostif` does. Whatever lies in
+//! shared memory may be changed by the other side at any moment, so it is only
+//! reached through atomics, each value is loaded once and checked before it is
+//! used, and a value that cannot be is an error, never a panic.
+
+mod doorbell;
+mod freelist;
+mod lock;
+mod shm;
+pub mod spsc;
+mod sync;
+mod waiter;
+
+pub use doorbell::Doorbell;
+pub use freelist::{FreeList, NONE};
+pub use lock::{Locked, Reentered, SharedLock, forget_thread_id};
+pub use shm::{Shared, SharedMemory, ShmError};
+pub use waiter::{Sleep, Waiter, Woken};
+
+/// What the other side wrote cannot be: it is broken or hostile, and the
+/// session it belongs to ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Corrupt {
+    /// A ring's indices are further apart than the ring is long.
+    #[error("ring indices {head} and {tail} are further apart than {capacity}")]
+    RingIndices {
+        /// The consumer's index.
+        head: u32,
+        /// The producer's index.
+        tail: u32,
+        /// The ring's length in messages.
+        capacity: u32,
+    },
+    /// A free list names an index that does not exist.
+    #[error("free list names index {index} of {limit}")]
+    FreeIndex {
+        /// The index found.
+        index: u32,
+        /// The number of indices there are.
+        limit: u32,
+    },
+    /// A word kept changing for as long as we were willing to try.
+    #[error("a shared word did not hold still")]
+    Livelock,
+}

@@ -1,0 +1,200 @@
+//! A lock in shared memory that survives the death of its holder.
+//!
+//! Several threads and processes of one session may use the same socket; what
+//! one call does to a stream is done under this lock. The word holds the
+//! holder's thread id. Whoever waits for long looks whether that thread still
+//! lives and takes the lock over if it does not: all that is done under it only
+//! moves edges forward, so what the dead one left half done is safe to redo.
+
+use crate::sync::{AtomicU32, Ordering};
+use std::cell::Cell;
+use std::time::Duration;
+
+const FREE: u32 = 0;
+/// Set beside the holder's id when somebody sleeps for the lock.
+const WAITED_FOR: u32 = 1 << 31;
+const SPINS: u32 = 200;
+
+thread_local! {
+    static THREAD_ID: Cell<u32> = const { Cell::new(0) };
+}
+
+fn thread_id() -> u32 {
+    THREAD_ID.with(|id| {
+        if id.get() == 0 {
+            id.set(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        }
+        id.get()
+    })
+}
+
+/// Forgets the cached id of this thread: a child of `fork` has another.
+pub fn forget_thread_id() {
+    THREAD_ID.with(|id| id.set(0));
+}
+
+/// This thread holds the lock already: a signal handler interrupted it inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reentered;
+
+/// The lock. All zero is free.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct SharedLock(AtomicU32);
+
+impl SharedLock {
+    /// A free lock.
+    pub fn new() -> Self {
+        Self(AtomicU32::new(FREE))
+    }
+
+    /// Takes the lock, waiting for it as long as its holder lives.
+    ///
+    /// # Errors
+    /// [`Reentered`] if this very thread holds it.
+    pub fn lock(&self) -> Result<Locked<'_>, Reentered> {
+        let me = thread_id();
+        match self
+            .0
+            .compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)
+        {
+            Ok(_) => Ok(Locked(self)),
+            Err(_) => self.lock_slowly(me),
+        }
+    }
+
+    #[cold]
+    fn lock_slowly(&self, me: u32) -> Result<Locked<'_>, Reentered> {
+        loop {
+            for _ in 0..SPINS {
+                let word = self.0.load(Ordering::Relaxed);
+                if word & !WAITED_FOR == me {
+                    return Err(Reentered);
+                }
+                if word == FREE
+                    && self
+                        .0
+                        .compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)
+                        .is_ok()
+                {
+                    return Ok(Locked(self));
+                }
+                std::hint::spin_loop();
+            }
+            let word = self.0.load(Ordering::Relaxed);
+            if word == FREE {
+                continue;
+            }
+            let owner = word & !WAITED_FOR;
+            if !lives(owner)
+                && self
+                    .0
+                    .compare_exchange(word, me, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return Ok(Locked(self));
+            }
+            let waited = owner | WAITED_FOR;
+            if word == waited
+                || self
+                    .0
+                    .compare_exchange(word, waited, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            {
+                wait(&self.0, waited, Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+impl Default for SharedLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The lock, held until this goes.
+#[derive(Debug)]
+pub struct Locked<'a>(&'a SharedLock);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        if self.0.0.swap(FREE, Ordering::Release) & WAITED_FOR != 0 {
+            wake(&self.0.0);
+        }
+    }
+}
+
+/// Whether a thread of this id exists (in this pid namespace).
+fn lives(id: u32) -> bool {
+    use rustix::process::{Pid, test_kill_process};
+    match Pid::from_raw(id as i32) {
+        Some(pid) => test_kill_process(pid) != Err(rustix::io::Errno::SRCH),
+        None => false,
+    }
+}
+
+#[cfg(not(loom))]
+fn wait(word: &AtomicU32, value: u32, at_most: Duration) {
+    use rustix::thread::futex;
+    let timeout = futex::Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    let _ = futex::wait(word, futex::Flags::empty(), value, Some(&timeout));
+}
+
+#[cfg(not(loom))]
+fn wake(word: &AtomicU32) {
+    use rustix::thread::futex;
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+}
+
+#[cfg(loom)]
+fn wait(_: &AtomicU32, _: u32, _: Duration) {
+    loom::thread::yield_now();
+}
+
+#[cfg(loom)]
+fn wake(_: &AtomicU32) {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_holds_it_is_told_so() {
+        let lock = SharedLock::new();
+        let held = lock.lock().unwrap();
+        assert_eq!(lock.lock().err(), Some(Reentered));
+        drop(held);
+        assert!(lock.lock().is_ok());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel which threads live")]
+    fn a_dead_holders_lock_is_taken_over() {
+        let lock = SharedLock::new();
+        std::thread::scope(|s| {
+            s.spawn(|| std::mem::forget(lock.lock().unwrap()));
+        });
+        assert!(lock.lock().is_ok());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel which threads live")]
+    fn it_excludes() {
+        let (lock, inside) = (SharedLock::new(), AtomicU32::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for _ in 0..5_000 {
+                        let _held = lock.lock().unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! A memfd mapped by both sides.
+
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Types that may lie in memory which another process changes at any moment:
+/// every bit pattern is valid, and every access goes through an atomic.
+///
+/// # Safety
+/// The type is `repr(C)` or transparent and consists of atomics and of other
+/// `Shared` types alone.
+pub unsafe trait Shared: Sync {}
+
+// SAFETY: atomics, for which every bit pattern is valid.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: as above.
+unsafe impl Shared for std::sync::atomic::AtomicU16 {}
+// SAFETY: an array of atomics.
+unsafe impl Shared for crate::spsc::Slot {}
+// SAFETY: two atomics.
+unsafe impl Shared for crate::spsc::Indices {}
+// SAFETY: an atomic.
+unsafe impl Shared for crate::FreeList {}
+// SAFETY: two atomics.
+unsafe impl Shared for crate::Waiter {}
+// SAFETY: an atomic.
+unsafe impl Shared for crate::SharedLock {}
+
+/// Why shared memory could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ShmError {
+    /// The kernel refused to make or size it.
+    #[error("no shared memory of {len} bytes: {source}")]
+    Create {
+        /// Bytes asked for.
+        len: usize,
+        /// The kernel's reason.
+        source: rustix::io::Errno,
+    },
+    /// The kernel refused to map it.
+    #[error("shared memory of {len} bytes cannot be mapped: {source}")]
+    Map {
+        /// Bytes asked for.
+        len: usize,
+        /// The kernel's reason.
+        source: rustix::io::Errno,
+    },
+    /// The descriptor that was handed over is not shared memory of that size,
+    /// or its giver could still shrink it under us.
+    #[error("the descriptor is not sealed shared memory of {expected} bytes")]
+    NotOurs {
+        /// Bytes it should have.
+        expected: usize,
+    },
+}
+
+/// A shared mapping. It stays where it is until it is dropped.
+#[derive(Debug)]
+pub struct SharedMemory {
+    base: NonNull<u8>,
+    len: usize,
+    fd: OwnedFd,
+}
+
+// SAFETY: the mapping is only reached through `Shared` types, which are `Sync`,
+// and through copies of bytes that nobody assumes to be stable.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// Makes `len` bytes of zeroed shared memory, which take room only where
+    /// they are touched. It is sealed against being shrunk or grown.
+    ///
+    /// # Errors
+    /// [`ShmError`], if the kernel refuses.
+    pub fn create(name: &str, len: usize) -> Result<Self, ShmError> {
+        let make = || {
+            let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+            ftruncate(&fd, len as u64)?;
+            fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+            Ok(fd)
+        };
+        let fd = make().map_err(|source| ShmError::Create { len, source })?;
+        Self::map(fd, len)
+    }
+
+    /// Maps memory that the other side made.
+    ///
+    /// # Errors
+    /// [`ShmError::NotOurs`] if the descriptor is not sealed memory of `len`
+    /// bytes, so that touching it could fault.
+    pub fn open(fd: OwnedFd, len: usize) -> Result<Self, ShmError> {
+        let sealed = fcntl_get_seals(&fd).is_ok_and(|s| s.contains(SealFlags::SHRINK));
+        let sized = fstat(&fd).is_ok_and(|s| s.st_size as u64 == len as u64);
+        if !(sealed && sized) {
+            return Err(ShmError::NotOurs { expected: len });
+        }
+        Self::map(fd, len)
+    }
+
+    fn map(fd: OwnedFd, len: usize) -> Result<Self, ShmError> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choosing
+        // replaces nothing.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &fd, 0) }
+            .map_err(|source| ShmError::Map { len, source })?;
+        let base = NonNull::new(base.cast()).ok_or(ShmError::NotOurs { expected: len })?;
+        Ok(Self { base, len, fd })
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is mapped (never, for memory that was made here).
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The `T` at `offset` bytes. Panics if it lies outside or is misaligned:
+    /// offsets come from the layout, never from the other side.
+    pub fn at<T: Shared>(&self, offset: usize) -> &T {
+        &self.array::<T>(offset, 1)[0]
+    }
+
+    /// `count` of `T` from `offset` bytes on. Panics as [`at`](Self::at) does.
+    pub fn array<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        let size = count
+            .checked_mul(size_of::<T>())
+            .expect("layout fits the address space");
+        assert!(
+            offset.is_multiple_of(align_of::<T>())
+                && offset <= self.len
+                && size <= self.len - offset
+        );
+        // SAFETY: in bounds and aligned by the line above (the base is aligned
+        // to a page); `Shared` types are valid for every bit pattern and are
+        // changed through atomics alone.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
+    }
+
+    /// Copies `from` to `offset`. Panics if it does not fit.
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        assert!(offset <= self.len && from.len() <= self.len - offset);
+        // SAFETY: in bounds by the line above; the source is private memory.
+        // The other side may race with it, and only gets other bytes for it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr().add(offset), from.len())
+        }
+    }
+
+    /// Copies from `offset` into `to`. Panics if it lies outside.
+    pub fn read(&self, offset: usize, to: &mut [u8]) {
+        assert!(offset <= self.len && to.len() <= self.len - offset);
+        // SAFETY: as in `write`, the other way.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), to.as_mut_ptr(), to.len())
+        }
+    }
+
+    /// The `len` bytes at `offset`, to be handed to the kernel or to be copied
+    /// or summed. Panics if they lie outside.
+    ///
+    /// # Safety
+    /// The other side may change the bytes at any moment. The caller must not
+    /// decide anything on them that it does not check after copying them.
+    pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        assert!(offset <= self.len && len <= self.len - offset);
+        // SAFETY: in bounds by the line above; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), len) }
+    }
+
+    /// The `len` bytes at `offset`, to be filled by the kernel or by a copy.
+    /// Panics if they lie outside.
+    ///
+    /// # Safety
+    /// As [`bytes`](Self::bytes); and the caller has no other reference to them.
+    #[expect(clippy::mut_from_ref, reason = "shared memory has no unique owner")]
+    pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        assert!(offset <= self.len && len <= self.len - offset);
+        // SAFETY: in bounds by the line above; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(offset), len) }
+    }
+}
+
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and every reference into it borrows us.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn two_mappings_show_the_same_memory() {
+        let a = SharedMemory::create("test", 8192).unwrap();
+        let b = SharedMemory::open(a.as_fd().try_clone_to_owned().unwrap(), 8192).unwrap();
+        a.at::<AtomicU32>(4096).store(7, Ordering::Release);
+        assert_eq!(b.at::<AtomicU32>(4096).load(Ordering::Acquire), 7);
+        a.write(100, b"abc");
+        let mut got = [0; 3];
+        b.read(100, &mut got);
+        assert_eq!(&got, b"abc");
+    }
+
+    #[test]
+    fn memory_of_another_size_is_refused() {
+        let a = SharedMemory::create("test", 8192).unwrap();
+        let fd = a.as_fd().try_clone_to_owned().unwrap();
+        assert!(matches!(
+            SharedMemory::open(fd, 16384),
+            Err(ShmError::NotOurs { expected: 16384 })
+        ));
+    }
+}

@@ -1,0 +1,218 @@
+//! A ring of 64-byte messages with one producer and one consumer, which may
+//! live in two processes that do not trust each other.
+//!
+//! Indices count messages and wrap at 2^32; the capacity is a power of two. A
+//! producer stages messages and then publishes them all with one store, so a
+//! batch costs one crossing; a producer that dies between the two has published
+//! nothing. Each side keeps a private copy of its own index and never reads it
+//! back from shared memory.
+
+use crate::Corrupt;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Words of 64 bits in a message.
+pub const WORDS: usize = 8;
+
+/// One message: 64 bytes, one cache line.
+pub type Message = [u64; WORDS];
+
+/// A message's place in shared memory.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Slot([AtomicU64; WORDS]);
+
+impl Slot {
+    /// An empty slot, for rings that do not come from zeroed shared memory.
+    pub fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    fn load(&self) -> Message {
+        std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
+    }
+
+    fn store(&self, message: &Message) {
+        for (word, value) in self.0.iter().zip(message) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct Line(AtomicU32);
+
+/// A ring's two indices, each on a cache line of its own.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Indices {
+    tail: Line,
+    head: Line,
+}
+
+impl Indices {
+    /// Indices of an empty ring.
+    pub fn new() -> Self {
+        Self {
+            tail: Line(AtomicU32::new(0)),
+            head: Line(AtomicU32::new(0)),
+        }
+    }
+
+    /// Empties the ring. Only while neither side uses it.
+    pub fn reset(&self) {
+        self.tail.0.store(0, Ordering::Relaxed);
+        self.head.0.store(0, Ordering::Release);
+    }
+}
+
+impl Default for Indices {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The ring has no room; the message was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// The producing side's private state.
+#[derive(Debug, Clone, Default)]
+pub struct Producer {
+    tail: u32,
+    published: u32,
+    head_seen: u32,
+}
+
+impl Producer {
+    /// The producer of an empty ring.
+    pub const fn new() -> Self {
+        Self {
+            tail: 0,
+            published: 0,
+            head_seen: 0,
+        }
+    }
+
+    /// How many more messages fit, by the consumer's word.
+    ///
+    /// # Errors
+    /// [`Corrupt::RingIndices`] if the consumer claims to have taken what was
+    /// never published.
+    pub fn room(&mut self, ring: &Indices, capacity: u32) -> Result<u32, Corrupt> {
+        let head = ring.head.0.load(Ordering::Acquire);
+        if self.published.wrapping_sub(head) > capacity {
+            return Err(Corrupt::RingIndices {
+                head,
+                tail: self.published,
+                capacity,
+            });
+        }
+        self.head_seen = head;
+        Ok(capacity - self.tail.wrapping_sub(head))
+    }
+
+    /// Stages one message; the consumer does not see it before [`publish`].
+    ///
+    /// # Errors
+    /// `Ok(Err(Full))` if there is no room.
+    ///
+    /// [`publish`]: Self::publish
+    pub fn stage(
+        &mut self,
+        ring: &Indices,
+        slots: &[Slot],
+        message: &Message,
+    ) -> Result<Result<(), Full>, Corrupt> {
+        let capacity = slots.len() as u32;
+        if self.tail.wrapping_sub(self.head_seen) >= capacity && self.room(ring, capacity)? == 0 {
+            return Ok(Err(Full));
+        }
+        slots[(self.tail & (capacity - 1)) as usize].store(message);
+        self.tail = self.tail.wrapping_add(1);
+        Ok(Ok(()))
+    }
+
+    /// Lets the consumer see all that is staged; returns how many messages.
+    pub fn publish(&mut self, ring: &Indices) -> u32 {
+        let staged = self.tail.wrapping_sub(self.published);
+        if staged != 0 {
+            ring.tail.0.store(self.tail, Ordering::Release);
+            self.published = self.tail;
+        }
+        staged
+    }
+
+    /// How many messages are staged and not yet published.
+    pub fn staged(&self) -> u32 {
+        self.tail.wrapping_sub(self.published)
+    }
+}
+
+/// The consuming side's private state.
+#[derive(Debug, Clone, Default)]
+pub struct Consumer {
+    head: u32,
+    released: u32,
+    tail_seen: u32,
+}
+
+impl Consumer {
+    /// The consumer of an empty ring.
+    pub const fn new() -> Self {
+        Self {
+            head: 0,
+            released: 0,
+            tail_seen: 0,
+        }
+    }
+
+    /// Takes the next message, if there is one.
+    ///
+    /// # Errors
+    /// [`Corrupt::RingIndices`] if the producer claims more than the ring holds.
+    pub fn take(&mut self, ring: &Indices, slots: &[Slot]) -> Result<Option<Message>, Corrupt> {
+        let capacity = slots.len() as u32;
+        if self.head == self.tail_seen {
+            let tail = ring.tail.0.load(Ordering::Acquire);
+            if tail.wrapping_sub(self.released) > capacity
+                || tail.wrapping_sub(self.head) > capacity
+            {
+                return Err(Corrupt::RingIndices {
+                    head: self.head,
+                    tail,
+                    capacity,
+                });
+            }
+            self.tail_seen = tail;
+            if tail == self.head {
+                return Ok(None);
+            }
+        }
+        let message = slots[(self.head & (capacity - 1)) as usize].load();
+        self.head = self.head.wrapping_add(1);
+        Ok(Some(message))
+    }
+
+    /// Gives the places of all taken messages back to the producer.
+    pub fn release(&mut self, ring: &Indices) {
+        if self.head != self.released {
+            ring.head.0.store(self.head, Ordering::Release);
+            self.released = self.head;
+        }
+    }
+
+    /// Whether the producer has published what was not yet taken.
+    pub fn pending(&self, ring: &Indices) -> bool {
+        self.head != self.tail_seen || ring.tail.0.load(Ordering::Acquire) != self.head
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

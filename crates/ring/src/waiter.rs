@@ -1,0 +1,170 @@
+//! The word on which one side sleeps until the other wakes it.
+//!
+//! The sleeper declares itself ([`Waiter::declare`]), looks once more whether
+//! what it waits for has come, and only then sleeps. The waker publishes first
+//! and then looks at the word ([`Waiter::wake`]). With a full fence on both
+//! sides one of the two always sees the other, so no wake-up is lost, and a
+//! waker whose peer is awake pays one load.
+
+use crate::Doorbell;
+use crate::sync::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+
+const AWAKE: u32 = 0;
+
+/// How a sleeper sleeps, and so how it is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Sleep {
+    /// On the word itself, in `futex`.
+    Futex = 1,
+    /// In poll, select or epoll, on an eventfd that the waker has.
+    Eventfd = 2,
+}
+
+/// Why [`Waiter::sleep`] came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// Somebody woke it, or the kernel did for no reason: look again.
+    Yes,
+    /// The time ran out.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+/// A word in shared memory on which one thread or poll set sleeps.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Waiter {
+    sleeping: AtomicU32,
+    /// The process that has it; 0 when it is free.
+    pub owner: AtomicU32,
+}
+
+impl Waiter {
+    /// A free waiter, awake.
+    pub fn new() -> Self {
+        Self {
+            sleeping: AtomicU32::new(AWAKE),
+            owner: AtomicU32::new(0),
+        }
+    }
+
+    /// Says that its owner is about to sleep. The owner must look once more for
+    /// what it waits for before it does.
+    pub fn declare(&self, how: Sleep) {
+        self.sleeping.store(how as u32, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes the declaration back; what was waited for has come.
+    pub fn cancel(&self) {
+        self.sleeping.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Whether it still says that its owner sleeps.
+    pub fn is_declared(&self) -> bool {
+        self.sleeping.load(Ordering::Acquire) != AWAKE
+    }
+
+    /// The waker's fence: between publishing and looking at waiters.
+    pub fn fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes the sleeper's declaration, so that only one waker wakes it. Comes
+    /// after [`Waiter::fence`]. `None` if its owner is awake.
+    pub fn take(&self) -> Option<Sleep> {
+        if self.sleeping.load(Ordering::Relaxed) == AWAKE {
+            return None;
+        }
+        match self.sleeping.swap(AWAKE, Ordering::AcqRel) {
+            AWAKE => None,
+            2 => Some(Sleep::Eventfd),
+            _ => Some(Sleep::Futex),
+        }
+    }
+
+    /// Wakes its owner if it sleeps; says whether it did. `bell` is the eventfd
+    /// of this waiter, if it has one.
+    pub fn wake(&self, bell: Option<&Doorbell>) -> bool {
+        match self.take() {
+            None => false,
+            Some(Sleep::Eventfd) => {
+                if let Some(bell) = bell {
+                    bell.ring();
+                }
+                true
+            }
+            Some(Sleep::Futex) => {
+                self.futex_wake();
+                true
+            }
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn futex_wake(&self) {
+        use rustix::thread::futex;
+        let _ = futex::wake(&self.sleeping, futex::Flags::empty(), i32::MAX as u32);
+    }
+
+    #[cfg(loom)]
+    fn futex_wake(&self) {}
+
+    /// Sleeps on the word for at most `timeout`, if it still says so.
+    #[cfg(not(loom))]
+    pub fn sleep(&self, timeout: Option<Duration>) -> Woken {
+        use rustix::io::Errno;
+        use rustix::thread::futex;
+        let timeout = timeout.map(|t| futex::Timespec {
+            tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        let flags = futex::Flags::empty();
+        match futex::wait(&self.sleeping, flags, Sleep::Futex as u32, timeout.as_ref()) {
+            Err(Errno::TIMEDOUT) => Woken::TimedOut,
+            Err(Errno::INTR) => Woken::Interrupted,
+            _ => Woken::Yes,
+        }
+    }
+
+    /// Under loom a sleep is a yield until the word changes.
+    #[cfg(loom)]
+    pub fn sleep(&self, _timeout: Option<Duration>) -> Woken {
+        while self.sleeping.load(Ordering::Acquire) != AWAKE {
+            loom::thread::yield_now();
+        }
+        Woken::Yes
+    }
+}
+
+impl Default for Waiter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waker_whose_peer_is_awake_wakes_nobody() {
+        let w = Waiter::new();
+        assert!(!w.wake(None));
+        w.declare(Sleep::Futex);
+        assert!(w.wake(None));
+        assert!(!w.wake(None));
+        assert_eq!(w.sleep(None), Woken::Yes);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "futex timeouts are the kernel's")]
+    fn a_sleep_ends_with_its_time() {
+        let w = Waiter::new();
+        w.declare(Sleep::Futex);
+        assert_eq!(w.sleep(Some(Duration::from_millis(1))), Woken::TimedOut);
+    }
+}
