@@ -1,0 +1,264 @@
+//! A session's shared memory, by its parts.
+
+use crate::block::SocketBlock;
+use crate::channel::ChannelControl;
+use crate::layout::{ABI_VERSION, CHUNK, DIRECTORY, Geometry, Header, MAGIC, Offsets, RING};
+use longshore_ring::spsc::Slot;
+use longshore_ring::{SharedMemory, ShmError, Waiter};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Why an arena could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ArenaError {
+    /// The shared memory itself.
+    #[error(transparent)]
+    Memory(#[from] ShmError),
+    /// Counts outside what the layout can hold.
+    #[error("arena geometry {0:?} is out of range")]
+    Geometry(Geometry),
+    /// The other side speaks another version of the interface.
+    #[error(
+        "the engine's interface has version {theirs}, this program's {ours}; use one release for both"
+    )]
+    Version {
+        /// The version found.
+        theirs: u32,
+        /// The version expected.
+        ours: u32,
+    },
+}
+
+/// A mapped arena. Accessors take indices that the caller has checked; one that
+/// is out of range panics where the name does not say `get`.
+#[derive(Debug)]
+pub struct Arena {
+    memory: SharedMemory,
+    geometry: Geometry,
+    at: Offsets,
+}
+
+impl Arena {
+    /// Makes a new arena. The engine does this.
+    ///
+    /// # Errors
+    /// [`ArenaError`], if the geometry is bad or the kernel refuses.
+    pub fn create(geometry: Geometry) -> Result<Self, ArenaError> {
+        if !geometry.is_valid() {
+            return Err(ArenaError::Geometry(geometry));
+        }
+        let at = Offsets::of(&geometry);
+        let memory = SharedMemory::create("longshore", at.end)?;
+        let arena = Self {
+            memory,
+            geometry,
+            at,
+        };
+        let header = arena.header();
+        header.free_sockets.fill(arena.socket_links());
+        header.free_snd_chunks.fill(arena.snd_links());
+        header.version.store(ABI_VERSION, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok(arena)
+    }
+
+    /// Maps the arena that the engine gave. The program does this.
+    ///
+    /// # Errors
+    /// [`ArenaError`], if it is not one of this version.
+    pub fn open(fd: OwnedFd, geometry: Geometry) -> Result<Self, ArenaError> {
+        if !geometry.is_valid() {
+            return Err(ArenaError::Geometry(geometry));
+        }
+        let at = Offsets::of(&geometry);
+        let memory = SharedMemory::open(fd, at.end)?;
+        let arena = Self {
+            memory,
+            geometry,
+            at,
+        };
+        let theirs = arena.header().version.load(Ordering::Acquire);
+        if arena.header().magic.load(Ordering::Acquire) != MAGIC || theirs != ABI_VERSION {
+            return Err(ArenaError::Version {
+                theirs,
+                ours: ABI_VERSION,
+            });
+        }
+        Ok(arena)
+    }
+
+    /// How many of each thing it has.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Its first page.
+    pub fn header(&self) -> &Header {
+        self.memory.at(0)
+    }
+
+    /// A channel's control block.
+    pub fn control(&self, channel: u32) -> &ChannelControl {
+        &self
+            .memory
+            .array::<ChannelControl>(self.at.controls, self.geometry.channels as usize)
+            [channel as usize]
+    }
+
+    /// A channel's bitmap of the sockets its process holds.
+    pub fn held(&self, channel: u32) -> &[AtomicU64] {
+        assert!(channel < self.geometry.channels);
+        let words = self.geometry.sockets as usize / 64;
+        self.memory
+            .array(self.at.held + channel as usize * words * 8, words)
+    }
+
+    /// Whether the process of `channel` holds socket `index`.
+    pub fn holds(&self, channel: u32, index: u32) -> bool {
+        let word = self.held(channel)[index as usize / 64].load(Ordering::Acquire);
+        word & 1 << (index % 64) != 0
+    }
+
+    /// Sets or clears that; says whether it was so before.
+    pub fn set_held(&self, channel: u32, index: u32, held: bool) -> bool {
+        let (word, bit) = (
+            &self.held(channel)[index as usize / 64],
+            1u64 << (index % 64),
+        );
+        let before = if held {
+            word.fetch_or(bit, Ordering::AcqRel)
+        } else {
+            word.fetch_and(!bit, Ordering::AcqRel)
+        };
+        before & bit != 0
+    }
+
+    /// The slots of a channel's request ring.
+    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot] {
+        assert!(channel < self.geometry.channels);
+        self.memory.array(
+            self.at.request_slots + channel as usize * RING * size_of::<Slot>(),
+            RING,
+        )
+    }
+
+    /// The slots of a channel's completion ring.
+    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot] {
+        assert!(channel < self.geometry.channels);
+        self.memory.array(
+            self.at.completion_slots + channel as usize * RING * size_of::<Slot>(),
+            RING,
+        )
+    }
+
+    /// All waiters.
+    pub fn waiters(&self) -> &[Waiter] {
+        self.memory
+            .array(self.at.waiters, self.geometry.waiters as usize)
+    }
+
+    /// A socket's block, if there is one of this index.
+    pub fn get_block(&self, index: u32) -> Option<&SocketBlock> {
+        (index < self.geometry.sockets).then(|| {
+            self.memory
+                .at(self.at.blocks + index as usize * size_of::<SocketBlock>())
+        })
+    }
+
+    /// A socket's block.
+    pub fn block(&self, index: u32) -> &SocketBlock {
+        self.get_block(index).expect("checked socket index")
+    }
+
+    /// The links of the stack of free sockets.
+    pub fn socket_links(&self) -> &[AtomicU32] {
+        self.memory
+            .array(self.at.socket_links, self.geometry.sockets as usize)
+    }
+
+    /// The links of the stack of free send chunks.
+    pub fn snd_links(&self) -> &[AtomicU32] {
+        self.memory
+            .array(self.at.snd_links, self.geometry.snd_chunks as usize)
+    }
+
+    /// The chunk directory of a socket's send stream. Entry `(o / CHUNK) %
+    /// DIRECTORY` names the chunk that has byte `o`.
+    pub fn snd_directory(&self, socket: u32) -> &[AtomicU32] {
+        assert!(socket < self.geometry.sockets);
+        self.memory.array(
+            self.at.snd_directories + socket as usize * DIRECTORY * 4,
+            DIRECTORY,
+        )
+    }
+
+    /// The chunk directory of a socket's receive stream.
+    pub fn rcv_directory(&self, socket: u32) -> &[AtomicU32] {
+        assert!(socket < self.geometry.sockets);
+        self.memory.array(
+            self.at.rcv_directories + socket as usize * DIRECTORY * 4,
+            DIRECTORY,
+        )
+    }
+
+    /// Where in the memory `len` bytes at `at` in chunk `chunk` of the send
+    /// slab lie, if that is inside the chunk.
+    pub fn snd_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
+        (chunk < self.geometry.snd_chunks && at <= CHUNK && len <= CHUNK - at)
+            .then(|| self.at.snd_slab + chunk as usize * CHUNK + at)
+    }
+
+    /// The same for the receive slab.
+    pub fn rcv_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
+        (chunk < self.geometry.rcv_chunks && at <= CHUNK && len <= CHUNK - at)
+            .then(|| self.at.rcv_slab + chunk as usize * CHUNK + at)
+    }
+
+    /// The memory, to read and write at places got from `snd_place` and
+    /// `rcv_place`.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+}
+
+impl AsFd for Arena {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Geometry = Geometry {
+        channels: 64,
+        waiters: 8,
+        sockets: 64,
+        snd_chunks: 4,
+        rcv_chunks: 4,
+    };
+
+    #[test]
+    fn both_sides_see_the_same_parts() {
+        let engine = Arena::create(SMALL).unwrap();
+        let host = Arena::open(engine.as_fd().try_clone_to_owned().unwrap(), SMALL).unwrap();
+        engine.snd_directory(63)[255].store(9, Ordering::Release);
+        assert_eq!(host.snd_directory(63)[255].load(Ordering::Acquire), 9);
+        let popped = host.header().free_sockets.pop(host.socket_links()).unwrap();
+        assert_eq!(popped, Some(0));
+        assert!(!host.set_held(63, 63, true));
+        assert!(engine.holds(63, 63) && !engine.holds(62, 63));
+        assert!(engine.set_held(63, 63, false));
+    }
+
+    #[test]
+    fn places_outside_a_chunk_do_not_exist() {
+        let arena = Arena::create(SMALL).unwrap();
+        assert!(arena.snd_place(3, CHUNK, 0).is_some());
+        assert!(arena.snd_place(3, CHUNK - 1, 2).is_none());
+        assert!(arena.snd_place(4, 0, 1).is_none());
+        assert!(arena.rcv_place(u32::MAX, usize::MAX, usize::MAX).is_none());
+        assert!(arena.get_block(64).is_none());
+    }
+}

@@ -1,0 +1,401 @@
+//! The handshake by which a process joins a session: fixed messages over a
+//! Unix socket (SOCK_SEQPACKET), descriptors beside them.
+//!
+//! A launcher asks for a new session and gets its token; a program that finds
+//! the token in its environment joins and gets the arena, the doorbell and a
+//! channel. The connection stays open: a child of `fork` inherits it, and both
+//! hand eventfds over it, one-way. The session ends when its launcher's
+//! connection is closed and its last process gone.
+
+use crate::layout::ABI_VERSION;
+use crate::{Geometry, layout::MAGIC};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, socket_with,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Bytes of a session's token.
+pub const TOKEN_BYTES: usize = 16;
+/// Bytes of a message.
+pub const MESSAGE_BYTES: usize = 64;
+/// The environment variable that names the engine's socket.
+pub const ENGINE_VARIABLE: &str = "LONGSHORE_ENGINE";
+/// The environment variable with the session's token, in hexadecimal.
+pub const SESSION_VARIABLE: &str = "LONGSHORE_SESSION";
+
+/// A session's secret name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token(pub [u8; TOKEN_BYTES]);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl std::str::FromStr for Token {
+    type Err = AttachError;
+    fn from_str(s: &str) -> Result<Self, AttachError> {
+        if s.len() != TOKEN_BYTES * 2 || !s.is_ascii() {
+            return Err(AttachError::BadToken);
+        }
+        let mut bytes = [0; TOKEN_BYTES];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte =
+                u8::from_str_radix(&s[2 * i..2 * i + 2], 16).map_err(|_| AttachError::BadToken)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// Why the engine turned a process away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Refusal {
+    /// It has another version of the interface.
+    Version = 1,
+    /// It has no session of this token.
+    UnknownSession = 2,
+    /// The session has as many processes as it can.
+    NoChannel = 3,
+    /// The engine lacks memory or descriptors.
+    NoResources = 4,
+    /// The engine is going down.
+    Draining = 5,
+    /// The caller's user may not use this engine.
+    NotAllowed = 6,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Version => "it has another version of the interface",
+            Self::UnknownSession => "it does not know this session; was the engine restarted?",
+            Self::NoChannel => "the session has no room for another process",
+            Self::NoResources => "it is out of memory or file descriptors",
+            Self::Draining => "it is shutting down",
+            Self::NotAllowed => "its configuration does not allow this user",
+        })
+    }
+}
+
+/// Why a session could not be joined.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// No connection to the engine.
+    #[error("cannot reach the engine at {path}: {source}")]
+    Unreachable {
+        /// The socket's path.
+        path: String,
+        /// The kernel's reason.
+        source: Errno,
+    },
+    /// The connection failed in the middle.
+    #[error("the engine went away during the handshake: {0}")]
+    Broken(Errno),
+    /// The engine said no.
+    #[error("the engine refused: {0}")]
+    Refused(Refusal),
+    /// What came is no message of this protocol.
+    #[error("what answers there is not a Longshore engine")]
+    NotAnEngine,
+    /// The token is not one.
+    #[error("{SESSION_VARIABLE} is not a session token")]
+    BadToken,
+}
+
+/// What goes over the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message {
+    /// A launcher asks for a session.
+    NewSession,
+    /// The session's token.
+    Session(Token),
+    /// A process asks to join.
+    Join(Token),
+    /// It may: its channel and the arena's geometry; the arena and the doorbell
+    /// come beside.
+    Welcome(u32, Geometry),
+    /// The eventfd of this waiter comes beside. Not answered.
+    Eventfd(u32),
+    /// No.
+    Refused(Refusal),
+}
+
+impl Message {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
+        let mut w = [0u64; MESSAGE_BYTES / 8];
+        w[0] = MAGIC;
+        let token = |w: &mut [u64; 8], t: &Token| {
+            let n = u128::from_le_bytes(t.0);
+            (w[2], w[3]) = (n as u64, (n >> 64) as u64);
+        };
+        let kind: u64 = match self {
+            Self::NewSession => 1,
+            Self::Session(t) => {
+                token(&mut w, t);
+                2
+            }
+            Self::Join(t) => {
+                token(&mut w, t);
+                3
+            }
+            Self::Welcome(channel, g) => {
+                w[2] = u64::from(*channel);
+                w[3] = u64::from(g.channels) | u64::from(g.waiters) << 32;
+                w[4] = u64::from(g.sockets) | u64::from(g.snd_chunks) << 32;
+                w[5] = u64::from(g.rcv_chunks);
+                4
+            }
+            Self::Eventfd(waiter) => {
+                w[2] = u64::from(*waiter);
+                5
+            }
+            Self::Refused(why) => {
+                w[2] = *why as u64;
+                6
+            }
+        };
+        w[1] = kind | u64::from(ABI_VERSION) << 32;
+        let mut bytes = [0; MESSAGE_BYTES];
+        for (to, from) in bytes.chunks_exact_mut(8).zip(w) {
+            to.copy_from_slice(&from.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`Refusal::Version`] as [`AttachError::Refused`] if it is of another
+    /// version, [`AttachError::NotAnEngine`] if it is none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, AttachError> {
+        let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().map_err(|_| AttachError::NotAnEngine)?;
+        let mut w = [0u64; MESSAGE_BYTES / 8];
+        for (to, from) in w.iter_mut().zip(bytes.chunks_exact(8)) {
+            *to = u64::from_le_bytes(from.try_into().unwrap_or_default());
+        }
+        if w[0] != MAGIC {
+            return Err(AttachError::NotAnEngine);
+        }
+        if (w[1] >> 32) as u32 != ABI_VERSION {
+            return Err(AttachError::Refused(Refusal::Version));
+        }
+        let token = || Token((u128::from(w[2]) | u128::from(w[3]) << 64).to_le_bytes());
+        Ok(match w[1] as u32 {
+            1 => Self::NewSession,
+            2 => Self::Session(token()),
+            3 => Self::Join(token()),
+            4 => Self::Welcome(
+                w[2] as u32,
+                Geometry {
+                    channels: w[3] as u32,
+                    waiters: (w[3] >> 32) as u32,
+                    sockets: w[4] as u32,
+                    snd_chunks: (w[4] >> 32) as u32,
+                    rcv_chunks: w[5] as u32,
+                },
+            ),
+            5 => Self::Eventfd(u32::try_from(w[2]).map_err(|_| AttachError::NotAnEngine)?),
+            6 => Self::Refused(match w[2] {
+                1 => Refusal::Version,
+                2 => Refusal::UnknownSession,
+                3 => Refusal::NoChannel,
+                5 => Refusal::Draining,
+                6 => Refusal::NotAllowed,
+                _ => Refusal::NoResources,
+            }),
+            _ => return Err(AttachError::NotAnEngine),
+        })
+    }
+}
+
+/// Sends a message with descriptors beside it, never blocking for long.
+///
+/// # Errors
+/// The kernel's.
+pub fn send(
+    connection: BorrowedFd<'_>,
+    message: &Message,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let bytes = message.encode();
+    let flags = SendFlags::NOSIGNAL;
+    rustix::io::retry_on_intr(|| {
+        sendmsg(connection, &[IoSlice::new(&bytes)], &mut control, flags)
+    })?;
+    Ok(())
+}
+
+/// Receives a message and at most two descriptors.
+///
+/// # Errors
+/// [`AttachError::Broken`] with the kernel's reason (`WOULDBLOCK` on a
+/// non-blocking connection without a message, `CONNRESET` at its end), or what
+/// [`Message::decode`] says.
+pub fn receive(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; MESSAGE_BYTES];
+    let got = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        recvmsg(
+            connection,
+            &mut parts,
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })
+    .map_err(AttachError::Broken)?;
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    if got.bytes == 0 {
+        return Err(AttachError::Broken(Errno::CONNRESET));
+    }
+    Ok((Message::decode(&bytes[..got.bytes])?, fds))
+}
+
+/// Connects to the engine's socket.
+///
+/// # Errors
+/// [`AttachError::Unreachable`].
+pub fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
+    let fail = |source| AttachError::Unreachable {
+        path: path.display().to_string(),
+        source,
+    };
+    let fd = socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(fail)?;
+    connect(&fd, &SocketAddrUnix::new(path).map_err(fail)?).map_err(fail)?;
+    Ok(fd)
+}
+
+/// Asks for a new session. The session lives at least as long as the
+/// connection that is returned.
+///
+/// # Errors
+/// [`AttachError`].
+pub fn new_session(path: &Path) -> Result<(OwnedFd, Token), AttachError> {
+    let connection = dial(path)?;
+    send(connection.as_fd(), &Message::NewSession, &[]).map_err(AttachError::Broken)?;
+    match receive(connection.as_fd())? {
+        (Message::Session(token), _) => Ok((connection, token)),
+        (Message::Refused(why), _) => Err(AttachError::Refused(why)),
+        _ => Err(AttachError::NotAnEngine),
+    }
+}
+
+/// What a process gets when it joins.
+#[derive(Debug)]
+pub struct Joined {
+    /// The connection, to be kept open.
+    pub connection: OwnedFd,
+    /// Its channel, with empty rings.
+    pub channel: u32,
+    /// The arena's geometry.
+    pub geometry: Geometry,
+    /// The arena's memory.
+    pub arena: OwnedFd,
+    /// The engine's doorbell.
+    pub doorbell: OwnedFd,
+}
+
+/// Joins a session.
+///
+/// # Errors
+/// [`AttachError`].
+pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
+    let connection = dial(path)?;
+    send(connection.as_fd(), &Message::Join(token), &[]).map_err(AttachError::Broken)?;
+    let (message, fds) = receive(connection.as_fd())?;
+    match message {
+        Message::Welcome(channel, geometry) => {
+            let [arena, doorbell]: [OwnedFd; 2] =
+                fds.try_into().map_err(|_| AttachError::NotAnEngine)?;
+            if !geometry.is_valid() || channel >= geometry.channels {
+                return Err(AttachError::NotAnEngine);
+            }
+            Ok(Joined {
+                connection,
+                channel,
+                geometry,
+                arena,
+                doorbell,
+            })
+        }
+        Message::Refused(why) => Err(AttachError::Refused(why)),
+        _ => Err(AttachError::NotAnEngine),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_come_back() {
+        let all = [
+            Message::NewSession,
+            Message::Session(Token([7; 16])),
+            Message::Join(Token([9; 16])),
+            Message::Welcome(3, Geometry::DEFAULT),
+            Message::Eventfd(12),
+            Message::Refused(Refusal::Draining),
+        ];
+        for m in all {
+            assert_eq!(Message::decode(&m.encode()).unwrap(), m);
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_apart() {
+        let mut bytes = Message::NewSession.encode();
+        bytes[12] ^= 1;
+        assert!(matches!(
+            Message::decode(&bytes),
+            Err(AttachError::Refused(Refusal::Version))
+        ));
+    }
+
+    #[test]
+    fn tokens_are_printed_and_read() {
+        let token = Token(std::array::from_fn(|i| i as u8 * 11));
+        assert_eq!(token.to_string().parse::<Token>().unwrap(), token);
+        assert!("xyz".parse::<Token>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Message::decode(&bytes);
+        }
+    }
+}

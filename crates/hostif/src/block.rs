@@ -1,0 +1,329 @@
+//! The socket block: the host's side of one socket, shared by all processes of
+//! the session. The engine initialises it for an accepted connection and reads
+//! nothing of it but the waiters.
+
+use crate::{Address, SocketId};
+use longshore_ring::{Shared, SharedLock};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Waiters that a block can list; more are covered by waking all of the session.
+pub const MAX_WAITERS: usize = 8;
+
+/// Where a socket is in its life, as the host sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SocketState {
+    /// The block is not in use.
+    Free = 0,
+    /// Opened on the engine, neither connected nor listening.
+    Open = 1,
+    /// A listener.
+    Listening = 2,
+    /// `connect` is under way.
+    Connecting = 3,
+    /// Connected (it may be half closed, see the flags).
+    Connected = 4,
+    /// Closed by the host; the engine still has bytes of it to deliver.
+    Closing = 5,
+    /// Reset, timed out or refused: all calls report it.
+    Dead = 6,
+}
+
+impl SocketState {
+    fn from_raw(raw: u32) -> Self {
+        match raw {
+            1 => Self::Open,
+            2 => Self::Listening,
+            3 => Self::Connecting,
+            4 => Self::Connected,
+            5 => Self::Closing,
+            6 => Self::Dead,
+            _ => Self::Free,
+        }
+    }
+}
+
+bitflags::bitflags! {
+    /// What happened to a socket.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct BlockFlags: u32 {
+        /// The peer has sent its FIN; after `rcv.edge` comes the end.
+        const PEER_FIN = 1;
+        /// The host has shut down its sending half.
+        const SHUT_WR = 2;
+        /// The host has shut down its receiving half.
+        const SHUT_RD = 4;
+        /// It is a datagram socket.
+        const DATAGRAM = 8;
+        /// It was made as an IPv6 socket.
+        const IPV6 = 16;
+        /// Its port was chosen or its address bound.
+        const BOUND = 32;
+        /// The engine is gone; every call fails.
+        const ENGINE_GONE = 64;
+    }
+}
+
+/// One direction of a socket, all zero when new.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct StreamHalf {
+    /// Held while a call works on this half.
+    pub lock: SharedLock,
+    /// Bytes it may hold (SO_SNDBUF, SO_RCVBUF), at most [`crate::STREAM_MAX`].
+    pub limit: AtomicU32,
+    /// How far it reaches: what the host wrote, or what the engine delivered.
+    pub edge: AtomicU64,
+    /// How far it is done with: acknowledged, or consumed.
+    pub done: AtomicU64,
+    /// Send: how far chunks were given back. Receive: the last `done` that the
+    /// engine was told.
+    pub told: AtomicU64,
+    /// Send: the low-water mark; receive: SO_RCVLOWAT.
+    pub low_water: AtomicU32,
+    _reserved: [AtomicU32; 5],
+}
+
+impl StreamHalf {
+    /// Bytes between `done` and `edge`.
+    pub fn held(&self) -> u64 {
+        let done = self.done.load(Ordering::Acquire);
+        self.edge.load(Ordering::Acquire).saturating_sub(done)
+    }
+
+    fn reset(&self) {
+        for word in [&self.edge, &self.done, &self.told] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.limit.store(0, Ordering::Relaxed);
+        self.low_water.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A socket block.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct SocketBlock {
+    /// Which use of this block it is.
+    pub generation: AtomicU32,
+    state: AtomicU32,
+    flags: AtomicU32,
+    /// The pending error (SO_ERROR), an errno, 0 if none.
+    pub errno: AtomicU32,
+    /// The inode of the kernel socket that stands behind the program's
+    /// descriptors for it, by which a new program image finds it again.
+    pub inode: AtomicU64,
+    waiters: [AtomicU16; MAX_WAITERS],
+    /// How many waiters did not fit.
+    pub unlisted_waiters: AtomicU32,
+    /// The options that the host keeps (`sockets` says what they mean).
+    pub options: AtomicU32,
+    _reserved: AtomicU64,
+    /// The sending half.
+    pub snd: StreamHalf,
+    /// The receiving half.
+    pub rcv: StreamHalf,
+    local: [AtomicU64; 3],
+    peer: [AtomicU64; 3],
+    /// Seconds of linger plus 1; 0 if off.
+    pub linger: AtomicU32,
+    /// Datagrams or connections that were dropped for want of room, as told.
+    pub dropped: AtomicU32,
+    _reserved2: AtomicU64,
+}
+
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for SocketBlock {}
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for StreamHalf {}
+
+fn load(words: &[AtomicU64; 3]) -> Address {
+    Address(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+}
+
+fn store(words: &[AtomicU64; 3], address: Address) {
+    for (to, from) in words.iter().zip(address.0) {
+        to.store(from, Ordering::Release);
+    }
+}
+
+impl SocketBlock {
+    /// Makes it a new socket: the next generation, everything else zero. Only
+    /// for a block just taken from the free list.
+    pub fn begin(&self, state: SocketState, flags: BlockFlags) -> u32 {
+        let generation = self.generation.load(Ordering::Relaxed).wrapping_add(1);
+        self.errno.store(0, Ordering::Relaxed);
+        self.inode.store(0, Ordering::Relaxed);
+        for waiter in &self.waiters {
+            waiter.store(0, Ordering::Relaxed);
+        }
+        self.unlisted_waiters.store(0, Ordering::Relaxed);
+        self.options.store(0, Ordering::Relaxed);
+        self.linger.store(0, Ordering::Relaxed);
+        self.dropped.store(0, Ordering::Relaxed);
+        self.snd.reset();
+        self.rcv.reset();
+        store(&self.local, Address::NONE);
+        store(&self.peer, Address::NONE);
+        self.flags.store(flags.bits(), Ordering::Relaxed);
+        self.state.store(state as u32, Ordering::Relaxed);
+        self.generation.store(generation, Ordering::Release);
+        generation
+    }
+
+    /// Whether it is (still) the socket `id`.
+    pub fn is(&self, id: SocketId) -> bool {
+        self.generation.load(Ordering::Acquire) == id.generation
+            && self.state() != SocketState::Free
+    }
+
+    /// Its state.
+    pub fn state(&self) -> SocketState {
+        SocketState::from_raw(self.state.load(Ordering::Acquire))
+    }
+
+    /// Sets its state.
+    pub fn set_state(&self, state: SocketState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Goes from one state to another, if it is still in the first.
+    pub fn change_state(&self, from: SocketState, to: SocketState) -> bool {
+        self.state
+            .compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Its flags.
+    pub fn flags(&self) -> BlockFlags {
+        BlockFlags::from_bits_truncate(self.flags.load(Ordering::Acquire))
+    }
+
+    /// Adds flags; returns those from before.
+    pub fn set_flags(&self, flags: BlockFlags) -> BlockFlags {
+        BlockFlags::from_bits_truncate(self.flags.fetch_or(flags.bits(), Ordering::AcqRel))
+    }
+
+    /// Takes the pending error, as SO_ERROR does.
+    pub fn take_errno(&self) -> u32 {
+        self.errno.swap(0, Ordering::AcqRel)
+    }
+
+    /// Its local address, if it has one.
+    pub fn local(&self) -> Address {
+        load(&self.local)
+    }
+
+    /// Its peer, if it has one.
+    pub fn peer(&self) -> Address {
+        load(&self.peer)
+    }
+
+    /// Sets its local address.
+    pub fn set_local(&self, address: Address) {
+        store(&self.local, address);
+    }
+
+    /// Sets its peer.
+    pub fn set_peer(&self, address: Address) {
+        store(&self.peer, address);
+    }
+
+    /// Lists `waiter` as one to be woken for this socket.
+    pub fn add_waiter(&self, waiter: u32) {
+        let name = waiter as u16 + 1;
+        let mut free = None;
+        for (i, w) in self.waiters.iter().enumerate() {
+            match w.load(Ordering::Acquire) {
+                found if found == name => return,
+                0 if free.is_none() => free = Some(i),
+                _ => {}
+            }
+        }
+        for w in &self.waiters[free.unwrap_or(MAX_WAITERS)..] {
+            if w.compare_exchange(0, name, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+        self.unlisted_waiters.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes `waiter` off the list again.
+    pub fn remove_waiter(&self, waiter: u32) {
+        let name = waiter as u16 + 1;
+        for w in &self.waiters {
+            if w.compare_exchange(name, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+        let _ = self
+            .unlisted_waiters
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+
+    /// The waiters listed. What is not an index of a waiter is for the reader
+    /// to leave out.
+    pub fn waiters(&self) -> impl Iterator<Item = u32> + '_ {
+        self.waiters
+            .iter()
+            .filter_map(|w| match w.load(Ordering::Relaxed) {
+                0 => None,
+                name => Some(u32::from(name) - 1),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block() -> Box<SocketBlock> {
+        let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
+        // Blocks are only ever made of zeroed memory.
+        let memory = Box::leak(Box::new(memory));
+        let block: &SocketBlock = memory.at(0);
+        block.begin(SocketState::Open, BlockFlags::empty());
+        // SAFETY: the copy is of atomics that nobody else reaches.
+        Box::new(unsafe { std::ptr::read(block) })
+    }
+
+    #[test]
+    fn a_new_use_is_another_socket() {
+        let b = block();
+        let id = SocketId {
+            index: 0,
+            generation: b.generation.load(Ordering::Relaxed),
+        };
+        assert!(b.is(id));
+        b.begin(SocketState::Open, BlockFlags::empty());
+        assert!(!b.is(id));
+    }
+
+    #[test]
+    fn waiters_are_listed_once_and_counted_past_the_eighth() {
+        let b = block();
+        b.add_waiter(3);
+        b.add_waiter(3);
+        assert_eq!(b.waiters().collect::<Vec<_>>(), [3]);
+        for w in 10..20 {
+            b.add_waiter(w);
+        }
+        assert_eq!(b.waiters().count(), 8);
+        assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 3);
+        b.remove_waiter(3);
+        b.remove_waiter(19);
+        assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn an_error_is_reported_once() {
+        let b = block();
+        b.errno.store(104, Ordering::Relaxed);
+        assert_eq!(b.take_errno(), 104);
+        assert_eq!(b.take_errno(), 0);
+    }
+}

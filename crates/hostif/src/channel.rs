@@ -1,0 +1,351 @@
+//! A channel: the pair of rings between one process and the engine.
+
+use crate::{Arena, Completion, Request};
+use longshore_ring::spsc::{Consumer, Full, Indices, Producer};
+use longshore_ring::{Corrupt, Doorbell, Shared, Waiter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a channel's mailbox.
+pub const MAILBOX_BYTES: usize = 512;
+
+/// Who has a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ChannelState {
+    /// Nobody.
+    Free = 0,
+    /// A process that is about to fork keeps it for its child.
+    Reserved = 1,
+    /// A child took it and wrote its pid; the engine has yet to see it.
+    Claimed = 2,
+    /// In use, its process watched by the engine.
+    Open = 3,
+}
+
+/// A channel's control block in shared memory.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ChannelControl {
+    state: AtomicU32,
+    /// The process that has it; while reserved, the parent.
+    pub pid: AtomicU32,
+    /// Times that this process has woken the engine.
+    pub engine_wakeups: AtomicU64,
+    /// Set by the engine when it had to leave out moves of edges because the
+    /// completion ring was full. The process takes it back and subscribes again
+    /// to each socket it holds, which brings the present edges.
+    pub lost: AtomicU32,
+    _reserved: [AtomicU32; 11],
+    requests: Indices,
+    completions: Indices,
+    /// Where the engine puts answers that do not fit a descriptor. One
+    /// request at a time may ask for one.
+    mailbox: [AtomicU64; MAILBOX_BYTES / 8],
+}
+
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for ChannelControl {}
+
+impl ChannelControl {
+    /// Who has it.
+    pub fn state(&self) -> ChannelState {
+        match self.state.load(Ordering::Acquire) {
+            1 => ChannelState::Reserved,
+            2 => ChannelState::Claimed,
+            3 => ChannelState::Open,
+            _ => ChannelState::Free,
+        }
+    }
+
+    /// Goes from one state to another, if it is still in the first.
+    pub fn change_state(&self, from: ChannelState, to: ChannelState) -> bool {
+        self.state
+            .compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Sets the state. For the engine, and for a parent's reservation.
+    pub fn set_state(&self, state: ChannelState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Empties both rings, for a new process. Only while nobody uses them.
+    pub fn reset(&self) {
+        self.requests.reset();
+        self.completions.reset();
+    }
+
+    /// Writes an answer to the mailbox; what does not fit is cut off. Returns
+    /// how many bytes were written.
+    pub fn write_mailbox(&self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(MAILBOX_BYTES);
+        for (word, chunk) in self.mailbox.iter().zip(bytes[..len].chunks(8)) {
+            let mut buf = [0; 8];
+            buf[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(buf), Ordering::Relaxed);
+        }
+        len
+    }
+
+    /// Copies the mailbox out, after the `Done` that announced it.
+    pub fn read_mailbox(&self) -> [u8; MAILBOX_BYTES] {
+        let mut bytes = [0; MAILBOX_BYTES];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.mailbox) {
+            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Why a descriptor was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PutError {
+    /// The ring is full: the other side has to catch up first.
+    #[error("the descriptor ring is full")]
+    Full,
+    /// The other side broke the ring.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+}
+
+fn staged(result: Result<Result<(), Full>, Corrupt>) -> Result<(), PutError> {
+    result?.map_err(|Full| PutError::Full)
+}
+
+/// The host's end: puts requests, gets completions.
+#[derive(Debug)]
+pub struct HostChannel {
+    arena: Arc<Arena>,
+    index: u32,
+    requests: Producer,
+    completions: Consumer,
+}
+
+impl HostChannel {
+    /// The host's end of channel `index`, whose rings are empty.
+    pub fn new(arena: Arc<Arena>, index: u32) -> Self {
+        Self {
+            arena,
+            index,
+            requests: Producer::new(),
+            completions: Consumer::new(),
+        }
+    }
+
+    /// Its index.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Stages a request. It is on its way with the next `publish`.
+    ///
+    /// # Errors
+    /// [`PutError::Full`] if the engine has to catch up first.
+    pub fn put(&mut self, request: &Request) -> Result<(), PutError> {
+        let ring = &self.arena.control(self.index).requests;
+        staged(self.requests.stage(
+            ring,
+            self.arena.request_slots(self.index),
+            &request.encode(),
+        ))
+    }
+
+    /// How many requests are staged.
+    pub fn staged(&self) -> u32 {
+        self.requests.staged()
+    }
+
+    /// Sends what is staged. If the engine sleeps and `wake`, wakes it;
+    /// otherwise it sees the requests whenever it next looks.
+    pub fn publish(&mut self, doorbell: &Doorbell, wake: bool) {
+        let control = self.arena.control(self.index);
+        if self.requests.publish(&control.requests) != 0 {
+            self.flag();
+        }
+        if wake {
+            Waiter::fence();
+            if self.arena.header().engine.wake(Some(doorbell)) {
+                control.engine_wakeups.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes the engine look at this channel.
+    pub fn flag(&self) {
+        let pending = &self.arena.header().requests_pending;
+        pending.channels[self.index as usize / 64]
+            .fetch_or(1 << (self.index % 64), Ordering::AcqRel);
+        pending.any.store(1, Ordering::Release);
+    }
+
+    /// Takes the next completion. `Some(None)` is one that means nothing and
+    /// was passed over.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the ring is broken.
+    pub fn get(&mut self) -> Result<Option<Option<Completion>>, Corrupt> {
+        let ring = &self.arena.control(self.index).completions;
+        let message = self
+            .completions
+            .take(ring, self.arena.completion_slots(self.index))?;
+        Ok(message.map(|m| Completion::decode(&m).ok()))
+    }
+
+    /// Gives the room of all completions taken back to the engine.
+    pub fn release(&mut self) {
+        self.completions
+            .release(&self.arena.control(self.index).completions);
+    }
+
+    /// Whether completions wait.
+    pub fn pending(&self) -> bool {
+        self.completions
+            .pending(&self.arena.control(self.index).completions)
+    }
+}
+
+/// The adapter's end: gets requests, puts completions.
+#[derive(Debug)]
+pub struct AdapterChannel {
+    index: u32,
+    requests: Consumer,
+    completions: Producer,
+}
+
+impl AdapterChannel {
+    /// The adapter's end of channel `index`, whose rings are empty.
+    pub fn new(index: u32) -> Self {
+        Self {
+            index,
+            requests: Consumer::new(),
+            completions: Producer::new(),
+        }
+    }
+
+    /// Its index.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Takes the next request's message. Decode it with [`Request::decode`].
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the ring is broken: the process's channel has to go.
+    pub fn get(&mut self, arena: &Arena) -> Result<Option<longshore_ring::spsc::Message>, Corrupt> {
+        let ring = &arena.control(self.index).requests;
+        self.requests.take(ring, arena.request_slots(self.index))
+    }
+
+    /// Gives the room of all requests taken back to the host.
+    pub fn release(&mut self, arena: &Arena) {
+        self.requests.release(&arena.control(self.index).requests);
+    }
+
+    /// Whether requests wait.
+    pub fn pending(&self, arena: &Arena) -> bool {
+        self.requests.pending(&arena.control(self.index).requests)
+    }
+
+    /// How many completions fit.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the ring is broken.
+    pub fn room(&mut self, arena: &Arena) -> Result<u32, Corrupt> {
+        self.completions
+            .room(&arena.control(self.index).completions, crate::RING as u32)
+    }
+
+    /// Stages a completion.
+    ///
+    /// # Errors
+    /// [`PutError::Full`] if the process has to catch up first.
+    pub fn put(&mut self, arena: &Arena, completion: &Completion) -> Result<(), PutError> {
+        let ring = &arena.control(self.index).completions;
+        staged(self.completions.stage(
+            ring,
+            arena.completion_slots(self.index),
+            &completion.encode(),
+        ))
+    }
+
+    /// Shows the process what is staged; returns how many. Waking its waiters
+    /// is for the caller, after [`Waiter::fence`].
+    pub fn publish(&mut self, arena: &Arena) -> u32 {
+        self.completions
+            .publish(&arena.control(self.index).completions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Geometry, SocketId};
+
+    const SMALL: Geometry = Geometry {
+        channels: 64,
+        waiters: 8,
+        sockets: 64,
+        snd_chunks: 4,
+        rcv_chunks: 4,
+    };
+
+    #[test]
+    fn requests_and_completions_cross() {
+        let arena = Arc::new(Arena::create(SMALL).unwrap());
+        let (mut host, mut adapter) = (HostChannel::new(arena.clone(), 3), AdapterChannel::new(3));
+        let bell = Doorbell::new().unwrap();
+        let socket = SocketId {
+            index: 1,
+            generation: 2,
+        };
+        let request = Request::Subscribe { socket };
+        host.put(&request).unwrap();
+        assert_eq!(adapter.get(&arena).unwrap(), None);
+        host.publish(&bell, true);
+        let got = adapter.get(&arena).unwrap().unwrap();
+        assert_eq!(Request::decode(&got), Ok(request));
+        let edges = crate::Edges {
+            rcv_edge: 1,
+            snd_acked: 2,
+            flags: crate::EdgeFlags::CONNECTED,
+            errno: 0,
+        };
+        let completion = Completion::Edges { socket, edges };
+        adapter.put(&arena, &completion).unwrap();
+        assert!(!host.pending());
+        assert_eq!(adapter.publish(&arena), 1);
+        assert_eq!(host.get().unwrap(), Some(Some(completion)));
+        assert_eq!(host.get().unwrap(), None);
+    }
+
+    #[test]
+    fn a_full_ring_says_so_and_empties_again() {
+        let arena = Arc::new(Arena::create(SMALL).unwrap());
+        let (mut host, mut adapter) = (HostChannel::new(arena.clone(), 0), AdapterChannel::new(0));
+        let bell = Doorbell::new().unwrap();
+        let request = Request::Subscribe {
+            socket: SocketId {
+                index: 1,
+                generation: 2,
+            },
+        };
+        for _ in 0..crate::RING {
+            host.put(&request).unwrap();
+        }
+        assert_eq!(host.put(&request), Err(PutError::Full));
+        host.publish(&bell, false);
+        while adapter.get(&arena).unwrap().is_some() {}
+        adapter.release(&arena);
+        assert_eq!(host.put(&request), Ok(()));
+    }
+
+    #[test]
+    fn mailboxes_carry_bytes() {
+        let arena = Arena::create(SMALL).unwrap();
+        let bytes: Vec<u8> = (0..237u32).map(|b| b as u8).collect();
+        assert_eq!(arena.control(1).write_mailbox(&bytes), 237);
+        assert_eq!(arena.control(1).read_mailbox()[..237], bytes);
+        assert_eq!(arena.control(1).write_mailbox(&[7; 1000]), MAILBOX_BYTES);
+    }
+}

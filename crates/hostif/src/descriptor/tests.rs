@@ -1,0 +1,163 @@
+//! Every descriptor comes back as it went; no message breaks the decoder.
+
+use super::*;
+use proptest::prelude::*;
+
+fn socket() -> impl Strategy<Value = SocketId> {
+    any::<(u32, u32)>().prop_map(|(index, generation)| SocketId { index, generation })
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    any::<[u64; 3]>().prop_map(Address)
+}
+
+fn waiter() -> impl Strategy<Value = Option<u16>> {
+    proptest::option::of(0u16..65_000)
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        (socket(), any::<bool>(), 0u8..16).prop_map(|(socket, stream, flags)| Request::Open {
+            socket,
+            kind: if stream {
+                SocketKind::Stream
+            } else {
+                SocketKind::Datagram
+            },
+            flags: OpenFlags::from_bits_truncate(flags),
+        }),
+        (socket(), any::<u32>(), waiter(), address()).prop_map(|(socket, tag, waiter, local)| {
+            Request::Bind {
+                socket,
+                tag,
+                waiter,
+                local,
+            }
+        }),
+        (socket(), any::<u32>(), waiter(), any::<u32>()).prop_map(
+            |(socket, tag, waiter, backlog)| Request::Listen {
+                socket,
+                tag,
+                waiter,
+                backlog
+            }
+        ),
+        (socket(), any::<u32>(), waiter(), address()).prop_map(|(socket, tag, waiter, peer)| {
+            Request::Connect {
+                socket,
+                tag,
+                waiter,
+                peer,
+            }
+        }),
+        (socket(), any::<(u64, u64, u8)>()).prop_map(
+            |(socket, (snd_edge, rcv_consumed, flags))| {
+                Request::Edges {
+                    socket,
+                    snd_edge,
+                    rcv_consumed,
+                    flags: EdgeFlags::from_bits_retain(flags),
+                }
+            }
+        ),
+        (
+            socket(),
+            any::<(u64, u64)>(),
+            proptest::option::of(any::<u32>())
+        )
+            .prop_map(
+                |(socket, (snd_edge, rcv_consumed), linger)| Request::Close {
+                    socket,
+                    snd_edge,
+                    rcv_consumed,
+                    linger
+                }
+            ),
+        (socket(), 1u16..24, any::<u64>()).prop_map(|(socket, name, value)| Request::SetOption {
+            socket,
+            name: OptionName::from_raw(name).unwrap(),
+            value,
+        }),
+        (socket(), any::<u32>(), waiter()).prop_map(|(socket, tag, waiter)| Request::Query {
+            socket,
+            tag,
+            waiter,
+            query: Query::TcpInfo
+        }),
+        socket().prop_map(|socket| Request::Subscribe { socket }),
+        socket().prop_map(|socket| Request::Unsubscribe { socket }),
+    ]
+}
+
+fn completion() -> impl Strategy<Value = Completion> {
+    prop_oneof![
+        (
+            socket(),
+            any::<u32>(),
+            any::<u16>(),
+            any::<u64>(),
+            address()
+        )
+            .prop_map(|(socket, tag, errno, value, address)| Completion::Done {
+                socket,
+                tag,
+                errno,
+                value,
+                address
+            }),
+        (socket(), any::<(u64, u64, u8, u16)>()).prop_map(
+            |(socket, (rcv_edge, snd_acked, flags, errno))| {
+                let flags = EdgeFlags::from_bits_retain(flags);
+                Completion::Edges {
+                    socket,
+                    edges: Edges {
+                        rcv_edge,
+                        snd_acked,
+                        flags,
+                        errno,
+                    },
+                }
+            }
+        ),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn requests_come_back(r in request()) {
+        prop_assert_eq!(Request::decode(&r.encode()), Ok(r));
+    }
+
+    #[test]
+    fn completions_come_back(c in completion()) {
+        prop_assert_eq!(Completion::decode(&c.encode()), Ok(c));
+    }
+
+    #[test]
+    fn any_message_is_survived(mut m: [u64; 8], kind in 0u8..80) {
+        let _ = (Request::decode(&m), Completion::decode(&m));
+        m[0] = m[0] & !0xff | u64::from(kind);
+        let _ = (Request::decode(&m), Completion::decode(&m));
+    }
+}
+
+#[test]
+fn unknown_options_are_refused() {
+    let mut m = Request::SetOption {
+        socket: SocketId {
+            index: 1,
+            generation: 1,
+        },
+        name: OptionName::NoDelay,
+        value: 1,
+    }
+    .encode();
+    m[2] = 99;
+    assert!(matches!(
+        Request::decode(&m),
+        Err(BadDescriptor::Field {
+            field: "option",
+            ..
+        })
+    ));
+}

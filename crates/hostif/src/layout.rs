@@ -1,0 +1,204 @@
+//! Where everything lies in a session's shared memory. The one file that both
+//! sides must agree on, with `descriptor.rs`; a change here is a new
+//! [`ABI_VERSION`].
+
+use crate::block::SocketBlock;
+use crate::channel::ChannelControl;
+use crate::routes::Routes;
+use longshore_ring::spsc::Slot;
+use longshore_ring::{FreeList, Shared, Waiter};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The version of layout and descriptors. Both sides must have the same.
+pub const ABI_VERSION: u32 = 1;
+/// "LONGSHOR", the first word of an arena.
+pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
+/// Bytes in a stream's chunk.
+pub const CHUNK: usize = 64 * 1024;
+/// Chunks in a stream's directory.
+pub const DIRECTORY: usize = 256;
+/// Most bytes a stream may hold: one chunk less than the directory spans, so
+/// that the first and the last, both in part, never meet in one entry.
+pub const STREAM_MAX: u64 = ((DIRECTORY - 1) * CHUNK) as u64;
+/// Descriptors in a ring.
+pub const RING: usize = 1024;
+/// Bytes in a descriptor.
+pub const DESCRIPTOR_BYTES: usize = 64;
+
+/// How many of each thing a session has. All counts are at least 1, channels
+/// and sockets multiples of 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Processes at most.
+    pub channels: u32,
+    /// Sleeping threads and epoll instances at most.
+    pub waiters: u32,
+    /// Sockets at most.
+    pub sockets: u32,
+    /// Chunks of the send slab.
+    pub snd_chunks: u32,
+    /// Chunks of the receive slab.
+    pub rcv_chunks: u32,
+}
+
+impl Geometry {
+    /// Room for 64 Ki sockets, 256 processes and 2 GiB of data each way. Memory
+    /// is only taken where it is touched.
+    pub const DEFAULT: Self = Self {
+        channels: 256,
+        waiters: 4096,
+        sockets: 65_536,
+        snd_chunks: 32_768,
+        rcv_chunks: 32_768,
+    };
+
+    /// Whether the counts are in the ranges that the layout can hold.
+    pub fn is_valid(&self) -> bool {
+        let within = |v: u32, max: u32| (1..=max).contains(&v);
+        within(self.channels, 1024)
+            && self.channels.is_multiple_of(64)
+            && within(self.waiters, 65_000)
+            && within(self.sockets, 1 << 20)
+            && self.sockets.is_multiple_of(64)
+            && within(self.snd_chunks, 1 << 20)
+            && within(self.rcv_chunks, 1 << 20)
+    }
+}
+
+/// The first page of an arena.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU32,
+    /// Set by the engine when it ends the session; programs fail their calls.
+    pub closed: AtomicU32,
+    /// Words that the engine reads to find who has published requests.
+    pub requests_pending: RequestsPending,
+    /// The engine sleeps here; the host rings its doorbell if it does.
+    pub engine: Waiter,
+    /// Free socket blocks.
+    pub free_sockets: FreeList,
+    /// Free chunks of the send slab.
+    pub free_snd_chunks: FreeList,
+    /// Which destinations are the engine's. Written once, by the engine.
+    pub routes: Routes,
+}
+
+/// One bit for each channel: it has published requests since the engine looked.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct RequestsPending {
+    /// Nonzero if any of `channels` may be.
+    pub any: AtomicU32,
+    /// A bit for each channel.
+    pub channels: [AtomicU64; 16],
+}
+
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for Header {}
+
+/// Byte offsets of each part, from a geometry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offsets {
+    pub(crate) controls: usize,
+    pub(crate) held: usize,
+    pub(crate) request_slots: usize,
+    pub(crate) completion_slots: usize,
+    pub(crate) waiters: usize,
+    pub(crate) blocks: usize,
+    pub(crate) socket_links: usize,
+    pub(crate) snd_links: usize,
+    pub(crate) snd_directories: usize,
+    pub(crate) rcv_directories: usize,
+    pub(crate) snd_slab: usize,
+    pub(crate) rcv_slab: usize,
+    pub(crate) end: usize,
+}
+
+impl Offsets {
+    pub(crate) fn of(g: &Geometry) -> Self {
+        let mut at = size_of::<Header>();
+        let mut part = |count: usize, size: usize| {
+            let start = at;
+            at = (start + count * size).next_multiple_of(4096);
+            start
+        };
+        let (channels, sockets) = (g.channels as usize, g.sockets as usize);
+        Self {
+            controls: part(channels, size_of::<ChannelControl>()),
+            held: part(channels, sockets / 8),
+            request_slots: part(channels * RING, size_of::<Slot>()),
+            completion_slots: part(channels * RING, size_of::<Slot>()),
+            waiters: part(g.waiters as usize, size_of::<Waiter>()),
+            blocks: part(sockets, size_of::<SocketBlock>()),
+            socket_links: part(sockets, size_of::<AtomicU32>()),
+            snd_links: part(g.snd_chunks as usize, size_of::<AtomicU32>()),
+            snd_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
+            rcv_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
+            snd_slab: part(g.snd_chunks as usize, CHUNK),
+            rcv_slab: part(g.rcv_chunks as usize, CHUNK),
+            end: part(0, 1),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Slot>() == DESCRIPTOR_BYTES);
+const _: () = assert!(size_of::<Header>() == 4096);
+const _: () = assert!(size_of::<Waiter>() == 64);
+const _: () = assert!(size_of::<SocketBlock>() == 256);
+const _: () =
+    assert!(RING.is_power_of_two() && CHUNK.is_power_of_two() && DIRECTORY.is_power_of_two());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_on_pages() {
+        let o = Offsets::of(&Geometry::DEFAULT);
+        let all = [
+            o.controls,
+            o.held,
+            o.request_slots,
+            o.completion_slots,
+            o.waiters,
+            o.blocks,
+            o.socket_links,
+            o.snd_links,
+            o.snd_directories,
+            o.rcv_directories,
+            o.snd_slab,
+            o.rcv_slab,
+            o.end,
+        ];
+        assert!(all.windows(2).all(|w| w[0] < w[1]));
+        assert!(all.iter().all(|at| at.is_multiple_of(4096)));
+    }
+
+    #[test]
+    fn bad_geometries_are_refused() {
+        assert!(Geometry::DEFAULT.is_valid());
+        assert!(
+            !Geometry {
+                channels: 0,
+                ..Geometry::DEFAULT
+            }
+            .is_valid()
+        );
+        assert!(
+            !Geometry {
+                sockets: 100,
+                ..Geometry::DEFAULT
+            }
+            .is_valid()
+        );
+        assert!(
+            !Geometry {
+                rcv_chunks: u32::MAX,
+                ..Geometry::DEFAULT
+            }
+            .is_valid()
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! The records that listeners' and datagram sockets' streams consist of.
+
+use crate::{Address, SocketId};
+
+/// Bytes of an accept record.
+pub const ACCEPT_RECORD: usize = 64;
+/// Bytes before a datagram's payload.
+pub const DATAGRAM_HEADER: usize = 32;
+
+fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    std::array::from_fn(|i| {
+        let word = bytes.get(i * 8..i * 8 + 8).and_then(|w| w.try_into().ok());
+        u64::from_le_bytes(word.unwrap_or_default())
+    })
+}
+
+fn put(words: &[u64], bytes: &mut [u8]) {
+    for (to, from) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&from.to_le_bytes());
+    }
+}
+
+/// A connection that waits to be accepted: one record of a listener's stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptRecord {
+    /// The connection's socket, its block ready for the host.
+    pub socket: SocketId,
+    /// Its local address.
+    pub local: Address,
+    /// Its peer.
+    pub peer: Address,
+    /// How far its receive stream reaches already.
+    pub rcv_edge: u32,
+    /// The channel that gets its completions already, if there is just one
+    /// that listens. Any other process that accepts it has to subscribe.
+    pub subscriber: Option<u16>,
+}
+
+impl AcceptRecord {
+    /// The record's bytes.
+    pub fn encode(&self) -> [u8; ACCEPT_RECORD] {
+        let mut bytes = [0; ACCEPT_RECORD];
+        let id = u64::from(self.socket.generation) << 32 | u64::from(self.socket.index);
+        let (l, p) = (self.local.0, self.peer.0);
+        let subscriber = u64::from(self.subscriber.map_or(0, |c| c.wrapping_add(1)));
+        let tail = u64::from(self.rcv_edge) | subscriber << 32;
+        put(&[id, l[0], l[1], l[2], p[0], p[1], p[2], tail], &mut bytes);
+        bytes
+    }
+
+    /// Reads a record.
+    pub fn decode(bytes: &[u8; ACCEPT_RECORD]) -> Self {
+        let w: [u64; 8] = words(bytes);
+        Self {
+            socket: SocketId {
+                index: w[0] as u32,
+                generation: (w[0] >> 32) as u32,
+            },
+            local: Address([w[1], w[2], w[3]]),
+            peer: Address([w[4], w[5], w[6]]),
+            rcv_edge: w[7] as u32,
+            subscriber: ((w[7] >> 32) as u16).checked_sub(1),
+        }
+    }
+}
+
+/// What stands before each datagram's payload in a datagram socket's stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatagramRecord {
+    /// Bytes of payload, at most 65,535.
+    pub len: u32,
+    /// If not 0: the payload is a train of datagrams of this size each (the
+    /// last may be shorter), as UDP_SEGMENT and UDP_GRO have it.
+    pub segment: u16,
+    /// If not 0, an error report in place of a datagram: the errno.
+    pub errno: u16,
+    /// Where it goes (send stream; none for a connected socket) or where it
+    /// came from (receive stream).
+    pub peer: Address,
+}
+
+impl DatagramRecord {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
+        let mut bytes = [0; DATAGRAM_HEADER];
+        let meta =
+            u64::from(self.len) | u64::from(self.segment) << 32 | u64::from(self.errno) << 48;
+        put(
+            &[meta, self.peer.0[0], self.peer.0[1], self.peer.0[2]],
+            &mut bytes,
+        );
+        bytes
+    }
+
+    /// Reads a header. The length is a claim: check it against the stream.
+    pub fn decode(bytes: &[u8; DATAGRAM_HEADER]) -> Self {
+        let w: [u64; 4] = words(bytes);
+        Self {
+            len: w[0] as u32,
+            segment: (w[0] >> 32) as u16,
+            errno: (w[0] >> 48) as u16,
+            peer: Address([w[1], w[2], w[3]]),
+        }
+    }
+}
+
+/// Bytes of stream that a datagram of `len` bytes takes, padding included.
+pub fn datagram_span(len: u32) -> u64 {
+    (DATAGRAM_HEADER as u64 + u64::from(len)).next_multiple_of(8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len: u32, segment: u16, errno: u16, subscriber in proptest::option::of(0u16..1024)) {
+            let accept = AcceptRecord {
+                socket: SocketId { index, generation }, local: Address(a), peer: Address(b), rcv_edge: edge, subscriber,
+            };
+            prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
+            let datagram = DatagramRecord { len, segment, errno, peer: Address(b) };
+            prop_assert_eq!(DatagramRecord::decode(&datagram.encode()), datagram);
+        }
+    }
+
+    #[test]
+    fn spans_are_padded() {
+        assert_eq!(datagram_span(0), 32);
+        assert_eq!(datagram_span(1), 40);
+        assert_eq!(datagram_span(65_535), 65_568);
+    }
+}
