@@ -1,1 +1,17 @@
-//! Where packets leave: TAP, memory wire, simulated wire; capture and fault injection stack on any of them.
+//! Where packets leave the engine.
+//!
+//! A [`Port`] moves whole link-layer frames between the engine and something
+//! that carries them. The engine owns its port and calls it from its one
+//! thread; nothing else does. This crate knows frames and the offloads that a
+//! carrier can do for them (checksums, segmentation, coalescing), and nothing
+//! of connections.
+mod counters;
+mod error;
+mod port;
+
+pub use counters::{Drops, PortCounters};
+pub use error::PortError;
+pub use port::{
+    Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, Port, RECV_ROOM, RxChecksum,
+    RxMeta, TxChecksum, TxFrame, TxGso,
+};

@@ -1,0 +1,287 @@
+//! The trait that every carrier of frames implements, and the words in which
+//! the engine and a carrier talk about a frame.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+
+use crate::{PortCounters, PortError};
+
+/// The longest frame that any port carries: an IP packet of 65,535 bytes
+/// behind an Ethernet header with one VLAN tag.
+pub const MAX_FRAME: usize = 65_535 + 14 + 4;
+
+/// The size of a receive buffer that no frame can overflow. One byte more than
+/// [`MAX_FRAME`], because some systems do not tell a frame that fills the
+/// buffer from one that was cut to fit it.
+pub const RECV_ROOM: usize = MAX_FRAME + 1;
+
+/// The most pieces in which a frame's payload may be given to [`Port::send`].
+pub const MAX_PIECES: usize = 16;
+
+/// What stands in front of the IP header on this port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkKind {
+    /// Ethernet frames; the address that the engine's side should use.
+    Ethernet {
+        /// Our address on this link.
+        mac: [u8; 6],
+    },
+    /// Bare IP packets, without neighbours to resolve.
+    Ip,
+}
+
+/// What a port can do. Constant for the life of the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What stands in front of the IP header.
+    pub link: LinkKind,
+    /// The largest IP packet on the wire, in bytes, link header not counted.
+    pub mtu: usize,
+    /// The port completes transport checksums on the way out
+    /// ([`TxFrame::checksum`]).
+    pub tx_checksum: bool,
+    /// The port may deliver frames whose checksum it vouches for
+    /// ([`RxChecksum::Valid`], [`RxChecksum::Partial`]).
+    pub rx_checksum: bool,
+    /// The port segments TCP over IPv4 ([`GsoKind::Tcp4`]).
+    pub tso4: bool,
+    /// The port segments TCP over IPv6 ([`GsoKind::Tcp6`]).
+    pub tso6: bool,
+    /// The port segments UDP ([`GsoKind::Udp`]).
+    pub uso: bool,
+    /// The longest frame to hand over for segmentation, link header included,
+    /// in bytes. Equal to MTU and link header on a port without segmentation.
+    pub max_gso_bytes: usize,
+    /// The port may deliver several segments as one frame ([`RxMeta::gso`]).
+    pub rx_coalesced: bool,
+}
+
+impl Capabilities {
+    /// Bytes of link header in front of the IP header.
+    pub fn link_header_len(&self) -> usize {
+        match self.link {
+            LinkKind::Ethernet { .. } => 14,
+            LinkKind::Ip => 0,
+        }
+    }
+
+    /// The longest frame that fits the wire unsegmented, in bytes.
+    pub fn max_frame_len(&self) -> usize {
+        self.mtu + self.link_header_len()
+    }
+
+    /// Whether the port segments frames of this kind.
+    pub fn segments(&self, kind: GsoKind) -> bool {
+        match kind {
+            GsoKind::Tcp4 => self.tso4,
+            GsoKind::Tcp6 => self.tso6,
+            GsoKind::Udp => self.uso,
+        }
+    }
+
+    /// The same port without any offload: frames of at most the MTU, with
+    /// complete checksums, in both directions.
+    #[must_use]
+    pub fn without_offloads(self) -> Self {
+        Capabilities {
+            tx_checksum: false,
+            rx_checksum: false,
+            tso4: false,
+            tso6: false,
+            uso: false,
+            max_gso_bytes: self.max_frame_len(),
+            rx_coalesced: false,
+            ..self
+        }
+    }
+}
+
+/// Which protocol's segments a coalesced frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GsoKind {
+    /// TCP over IPv4.
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP datagrams over IPv4 or IPv6.
+    Udp,
+}
+
+/// A received frame holds several segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gso {
+    /// Of which protocol.
+    pub kind: GsoKind,
+    /// Payload bytes in each segment but the last, at least 1.
+    pub size: u16,
+}
+
+/// What the port knows about a received frame's transport checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RxChecksum {
+    /// Nothing: it must be verified.
+    Unknown,
+    /// The port verified it.
+    Valid,
+    /// The frame comes from this machine and never was on a wire: the field
+    /// holds only the pseudo-header's sum, and the data is to be believed. To
+    /// forward or record such a frame, complete it (`segment::finish_checksum`).
+    Partial {
+        /// Where summing starts, from the start of the frame.
+        start: u16,
+        /// Where the field is, from `start`.
+        offset: u16,
+    },
+}
+
+/// What came with a received frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RxMeta {
+    /// Length of the frame in bytes, link header included.
+    pub len: usize,
+    /// What is known of its transport checksum.
+    pub checksum: RxChecksum,
+    /// Set if it holds several segments.
+    pub gso: Option<Gso>,
+}
+
+/// The port is to complete a transport checksum: the field already holds the
+/// pseudo-header's sum (folded, not complemented).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TxChecksum {
+    /// Where summing starts, from the start of the frame: the transport header.
+    pub start: u16,
+    /// Where the field is, from `start`: 16 for TCP, 6 for UDP.
+    pub offset: u16,
+}
+
+/// The port is to cut a frame into segments. Needs [`TxFrame::checksum`]; the
+/// pseudo-header's sum in the field is over the length of the whole frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TxGso {
+    /// Of which protocol.
+    pub kind: GsoKind,
+    /// Payload bytes in each segment but the last, at least 1.
+    pub size: u16,
+    /// Length of all headers, link to transport, to be repeated on each
+    /// segment, in bytes.
+    pub header_len: u16,
+}
+
+/// A frame to send. Borrowed: the port has copied or sent it when
+/// [`Port::send`] returns.
+#[derive(Debug, Clone, Copy)]
+pub struct TxFrame<'a> {
+    /// All headers, link to transport, and as much of the payload as the
+    /// sender likes.
+    pub headers: &'a [u8],
+    /// The rest, in at most [`MAX_PIECES`] pieces.
+    pub payload: &'a [IoSlice<'a>],
+    /// Set if the port is to complete the transport checksum.
+    pub checksum: Option<TxChecksum>,
+    /// Set if the port is to cut the frame into segments.
+    pub gso: Option<TxGso>,
+}
+
+impl<'a> TxFrame<'a> {
+    /// A complete frame in one piece.
+    pub fn whole(frame: &'a [u8]) -> Self {
+        TxFrame {
+            headers: frame,
+            payload: &[],
+            checksum: None,
+            gso: None,
+        }
+    }
+
+    /// Length of headers and payload together, in bytes.
+    #[inline]
+    pub fn frame_len(&self) -> usize {
+        self.headers.len() + self.payload.iter().map(|piece| piece.len()).sum::<usize>()
+    }
+}
+
+/// Something that carries frames.
+///
+/// Calls come in any order, from one thread. A caller drains the port with
+/// [`recv`](Port::recv) or [`recv_scatter`](Port::recv_scatter) until it
+/// answers `None`, sends what it has, calls [`flush`](Port::flush) once at the
+/// end of its round, and may then sleep on [`fd`](Port::fd). No call blocks.
+pub trait Port: Send {
+    /// What this port can do; never changes.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Receives one frame into `parts`, filled in order: headers into the
+    /// first, say, and payload to where it is expected to belong. `None` when
+    /// nothing waits. A frame longer than all parts together is dropped and
+    /// counted; [`RECV_ROOM`] bytes suffice for any.
+    ///
+    /// Bytes of `parts` past the frame's length may have been overwritten.
+    ///
+    /// # Errors
+    /// [`PortError::Down`] or [`PortError::Os`].
+    fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError>;
+
+    /// Receives one frame into `buf`. As [`recv_scatter`](Port::recv_scatter)
+    /// with one part.
+    ///
+    /// # Errors
+    /// [`PortError::Down`] or [`PortError::Os`].
+    fn recv(&mut self, buf: &mut [u8]) -> Result<Option<RxMeta>, PortError> {
+        self.recv_scatter(&mut [IoSliceMut::new(buf)])
+    }
+
+    /// Sends one frame, wholly or not at all.
+    ///
+    /// # Errors
+    /// [`PortError::Full`] when it would block; any other for a frame that
+    /// will never be taken, or a port that is gone.
+    fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError>;
+
+    /// Pushes out what `send` may have kept to go out in one batch.
+    ///
+    /// # Errors
+    /// As [`send`](Port::send).
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// A descriptor that is readable when frames wait, to sleep on. `None` on a
+    /// port that only moves when its caller does.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Totals since the port was opened.
+    fn counters(&self) -> &PortCounters;
+}
+
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn capabilities(&self) -> &Capabilities {
+        (**self).capabilities()
+    }
+
+    fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
+        (**self).recv_scatter(parts)
+    }
+
+    fn recv(&mut self, buf: &mut [u8]) -> Result<Option<RxMeta>, PortError> {
+        (**self).recv(buf)
+    }
+
+    fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
+        (**self).send(frame)
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        (**self).flush()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).fd()
+    }
+
+    fn counters(&self) -> &PortCounters {
+        (**self).counters()
+    }
+}
