@@ -8,6 +8,7 @@
 mod counters;
 mod error;
 mod port;
+pub mod tap;
 
 pub use counters::{Drops, PortCounters};
 pub use error::PortError;

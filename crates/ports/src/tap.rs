@@ -1,0 +1,239 @@
+//! The port to the local kernel: a TAP device with the virtio-net header, over
+//! which checksums and segmentation stay undone between the two stacks.
+//!
+//! One frame costs one system call each way. `config` opens and sets up the
+//! device, `vnet` reads and writes the header, `sys` has the ioctls.
+
+mod config;
+mod name;
+mod sys;
+mod vnet;
+
+pub use config::{
+    InterfaceAddress, KERNEL_MAX_MTU, MAX_MTU, MIN_MTU, Origin, TapConfig, TapError,
+    interface_addresses, overlaps,
+};
+pub use name::{BadName, TapName};
+
+use crate::{Capabilities, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta, TxFrame};
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vnet::HEADER_LEN;
+
+/// How many useless frames one call may throw away before it says that nothing
+/// waits; the descriptor stays readable, so the rest are met in the next round.
+const MAX_DISCARDED: usize = 64;
+
+/// The shortest frame that means anything: an Ethernet header.
+const MIN_FRAME: usize = 14;
+
+/// A TAP device. A device that was created goes when this is dropped.
+#[derive(Debug)]
+pub struct Tap {
+    fd: OwnedFd,
+    name: TapName,
+    capabilities: Capabilities,
+    counters: PortCounters,
+}
+
+impl Tap {
+    /// Opens a device and brings it up.
+    ///
+    /// # Errors
+    /// [`TapError`].
+    pub fn open(config: &TapConfig) -> Result<Self, TapError> {
+        let opened = config::open(config)?;
+        let has = |flag| opened.offloads & flag != 0;
+        let offloads = opened.offloads != 0;
+        let capabilities = Capabilities {
+            link: LinkKind::Ethernet { mac: opened.mac },
+            mtu: opened.mtu,
+            tx_checksum: offloads,
+            rx_checksum: offloads,
+            tso4: has(sys::TUN_F_TSO4),
+            tso6: has(sys::TUN_F_TSO6),
+            uso: has(sys::TUN_F_USO4),
+            // The IP header's length field bounds what the kernel takes.
+            max_gso_bytes: if has(sys::TUN_F_TSO4) {
+                65_535 + MIN_FRAME
+            } else {
+                opened.mtu + MIN_FRAME
+            },
+            rx_coalesced: has(sys::TUN_F_TSO4),
+        };
+        Ok(Tap {
+            fd: opened.fd,
+            name: opened.name,
+            capabilities,
+            counters: PortCounters::default(),
+        })
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> TapName {
+        self.name
+    }
+
+    /// What came with a frame of which the kernel gave `got` bytes in all into
+    /// `room`. `None` if it is to be thrown away.
+    fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
+        let drops = &mut self.counters.drops;
+        let len = got.saturating_sub(HEADER_LEN);
+        if len < MIN_FRAME {
+            drops.rx_runt += 1;
+            return None;
+        }
+        // The kernel cuts a frame to the room and does not say so.
+        if len >= room {
+            drops.rx_truncated += 1;
+            return None;
+        }
+        let Some((checksum, gso)) = vnet::decode(header, len) else {
+            drops.rx_bad_offload += 1;
+            return None;
+        };
+        self.counters.received(len, gso.is_some());
+        Some(RxMeta { len, checksum, gso })
+    }
+
+    /// Whether reading failed for good.
+    fn read_failed(&mut self, errno: Errno) -> Result<(), PortError> {
+        match errno {
+            // EFAULT is the driver's word for an interface that is down.
+            Errno::AGAIN | Errno::FAULT | Errno::IO => Ok(()),
+            Errno::BADFD | Errno::NODEV => Err(PortError::Down),
+            errno => Err(PortError::Os {
+                operation: "reading a frame",
+                errno,
+            }),
+        }
+    }
+
+    fn check_length(&self, frame: &TxFrame<'_>) -> Result<usize, PortError> {
+        let len = frame.frame_len();
+        let limit = match frame.gso {
+            Some(gso) if self.capabilities.segments(gso.kind) => self.capabilities.max_gso_bytes,
+            Some(_) => {
+                return Err(PortError::BadOffload {
+                    reason: "this kernel does not segment this kind of frame",
+                });
+            }
+            None => self.capabilities.max_frame_len(),
+        };
+        if len > limit {
+            return Err(PortError::TooLong { len, limit });
+        }
+        if frame.checksum.is_some() && !self.capabilities.tx_checksum {
+            return Err(PortError::BadOffload {
+                reason: "this port was opened without offloads",
+            });
+        }
+        if frame.payload.len() > MAX_PIECES {
+            return Err(PortError::TooManyPieces {
+                pieces: frame.payload.len(),
+            });
+        }
+        Ok(len)
+    }
+}
+
+impl Port for Tap {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn recv(&mut self, buf: &mut [u8]) -> Result<Option<RxMeta>, PortError> {
+        let room = buf.len();
+        for _ in 0..MAX_DISCARDED {
+            let mut header = [0; HEADER_LEN];
+            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(buf)];
+            self.counters.rx_calls += 1;
+            match rustix::io::readv(&self.fd, &mut parts) {
+                Ok(got) => {
+                    if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return self.read_failed(errno).map(|()| None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
+        if parts.len() > MAX_PIECES {
+            return Err(PortError::TooManyPieces {
+                pieces: parts.len(),
+            });
+        }
+        let room: usize = parts.iter().map(|part| part.len()).sum();
+        let used = 1 + parts.len();
+        for _ in 0..MAX_DISCARDED {
+            let mut header = [0; HEADER_LEN];
+            let mut all: [IoSliceMut<'_>; MAX_PIECES + 1] =
+                std::array::from_fn(|_| IoSliceMut::new(&mut []));
+            all[0] = IoSliceMut::new(&mut header);
+            for (slot, part) in all[1..].iter_mut().zip(parts.iter_mut()) {
+                *slot = IoSliceMut::new(part);
+            }
+            self.counters.rx_calls += 1;
+            match rustix::io::readv(&self.fd, &mut all[..used]) {
+                Ok(got) => {
+                    if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return self.read_failed(errno).map(|()| None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
+        let len = self.check_length(frame)?;
+        let header = vnet::encode(frame, len)?;
+        let mut all = [IoSlice::new(&[]); MAX_PIECES + 2];
+        all[0] = IoSlice::new(&header);
+        all[1] = IoSlice::new(frame.headers);
+        let used = 2 + frame.payload.len();
+        all[2..used].copy_from_slice(frame.payload);
+        loop {
+            self.counters.tx_calls += 1;
+            return match rustix::io::writev(&self.fd, &all[..used]) {
+                Ok(_) => {
+                    self.counters.sent(len, frame.gso.is_some());
+                    Ok(())
+                }
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.counters.tx_full += 1;
+                    Err(PortError::Full)
+                }
+                // The interface is down: a cable that is out loses frames.
+                Err(Errno::IO) => {
+                    self.counters.drops.link_down += 1;
+                    Ok(())
+                }
+                Err(Errno::INVAL) => Err(PortError::BadOffload {
+                    reason: "the kernel does not take this frame with this offload",
+                }),
+                Err(Errno::BADFD | Errno::NODEV) => Err(PortError::Down),
+                Err(errno) => Err(PortError::Os {
+                    operation: "writing a frame",
+                    errno,
+                }),
+            };
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}

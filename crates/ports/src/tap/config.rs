@@ -1,0 +1,400 @@
+//! Making, finding and setting up TAP devices: everything that happens before
+//! the first frame.
+
+use super::{BadName, TapName, sys};
+use rustix::io::Errno;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The smallest MTU on which the engine is run.
+pub const MIN_MTU: usize = 1500;
+/// The largest that may be asked for: an IP packet can be no longer.
+pub const MAX_MTU: usize = 65_535;
+/// What the kernel makes of anything larger: on a TAP it counts the link header
+/// in. [`crate::Capabilities::mtu`] says what came of it.
+pub const KERNEL_MAX_MTU: usize = MAX_MTU - 14;
+
+/// What kind of device to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A new one, which vanishes when the port is closed. The name may be a
+    /// pattern (`longshore%d`); it is an error if it is taken.
+    Create,
+    /// A persistent one that exists (`ip tuntap add mode tap ...`); it stays.
+    Attach,
+}
+
+/// How to open a TAP device.
+#[derive(Debug, Clone)]
+pub struct TapConfig {
+    /// Its name, or a pattern for one.
+    pub name: TapName,
+    /// Whether it is to be made or found.
+    pub origin: Origin,
+    /// MTU to set, [`MIN_MTU`] to [`MAX_MTU`] bytes, of which at most
+    /// [`KERNEL_MAX_MTU`] are to be had. Left as it is if `None`.
+    pub mtu: Option<usize>,
+    /// An address for the kernel's side, with its prefix length. None is set
+    /// if `None`.
+    pub kernel_address: Option<(IpAddr, u8)>,
+    /// The engine's hardware address. One close to the kernel's is taken if
+    /// `None`.
+    pub mac: Option<[u8; 6]>,
+    /// Whether the kernel may hand over, and take, checksums and segmentation
+    /// undone. Only tests and comparisons want `false`.
+    pub offloads: bool,
+}
+
+impl TapConfig {
+    /// A new device of this name (or pattern), everything else left alone.
+    ///
+    /// # Errors
+    /// [`BadName`].
+    pub fn create(name: &str) -> Result<Self, BadName> {
+        Ok(TapConfig {
+            name: TapName::new(name)?,
+            origin: Origin::Create,
+            mtu: None,
+            kernel_address: None,
+            mac: None,
+            offloads: true,
+        })
+    }
+
+    /// The existing device of this name, everything else left alone.
+    ///
+    /// # Errors
+    /// [`BadName`].
+    pub fn attach(name: &str) -> Result<Self, BadName> {
+        Ok(TapConfig {
+            origin: Origin::Attach,
+            ..Self::create(name)?
+        })
+    }
+}
+
+/// Why a TAP device could not be opened or set up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TapError {
+    /// `/dev/net/tun` is not there.
+    #[error(
+        "/dev/net/tun does not exist: the kernel has no TUN/TAP driver, or this container was not given the device"
+    )]
+    NoDriver,
+    /// The caller may not.
+    #[error(
+        "no permission to {action}: this needs CAP_NET_ADMIN in this network namespace (be root, \
+         use a device that was made for this user, or let Longshore make a namespace of its own)"
+    )]
+    NoPermission {
+        /// What was being done.
+        action: String,
+    },
+    /// An interface of this name exists.
+    #[error("an interface named {name} exists already: choose another name, or attach to it")]
+    NameTaken {
+        /// The name.
+        name: TapName,
+    },
+    /// No interface of this name exists.
+    #[error("there is no interface {name}: make it with `ip tuntap add dev {name} mode tap`")]
+    NoSuchInterface {
+        /// The name.
+        name: TapName,
+    },
+    /// Another process has the device.
+    #[error("{name} is in use by another process")]
+    Busy {
+        /// The name.
+        name: TapName,
+    },
+    /// The interface is no TAP, or a multi-queue one.
+    #[error("{name} is not a TAP device with one queue")]
+    NotATap {
+        /// The name.
+        name: TapName,
+    },
+    /// The MTU is out of range.
+    #[error("an MTU of {mtu} is out of range: {MIN_MTU} to {MAX_MTU} are possible")]
+    BadMtu {
+        /// The MTU asked for, or found on the device.
+        mtu: usize,
+    },
+    /// The address is no address for an interface.
+    #[error("{address}/{prefix_len} is no address that an interface can have")]
+    BadAddress {
+        /// The address.
+        address: IpAddr,
+        /// Its prefix length.
+        prefix_len: u8,
+    },
+    /// The address, or another of its network, is on another interface.
+    #[error("{address}/{prefix_len} overlaps with {other}/{other_prefix_len} on {interface}")]
+    AddressInUse {
+        /// The address asked for.
+        address: IpAddr,
+        /// Its prefix length.
+        prefix_len: u8,
+        /// The other interface.
+        interface: String,
+        /// The address there.
+        other: IpAddr,
+        /// Its prefix length.
+        other_prefix_len: u8,
+    },
+    /// Anything else that the system refused.
+    #[error("cannot {action}: {errno}")]
+    Os {
+        /// What was being done.
+        action: String,
+        /// The system's answer.
+        errno: Errno,
+    },
+}
+
+fn os(action: impl Into<String>) -> impl FnOnce(Errno) -> TapError {
+    move |errno| match errno {
+        Errno::PERM | Errno::ACCESS => TapError::NoPermission {
+            action: action.into(),
+        },
+        errno => TapError::Os {
+            action: action.into(),
+            errno,
+        },
+    }
+}
+
+/// An address on an interface of this network namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The interface.
+    pub interface: String,
+    /// The address.
+    pub address: IpAddr,
+    /// Its prefix length.
+    pub prefix_len: u8,
+}
+
+/// All addresses of this network namespace.
+///
+/// # Errors
+/// [`TapError::Os`].
+pub fn interface_addresses() -> Result<Vec<InterfaceAddress>, TapError> {
+    let list = sys::addresses().map_err(os("list the interfaces' addresses"))?;
+    Ok(list
+        .into_iter()
+        .map(|(interface, address, prefix_len)| InterfaceAddress {
+            interface,
+            address,
+            prefix_len,
+        })
+        .collect())
+}
+
+/// Whether two prefixes have an address in common.
+pub fn overlaps(a: (IpAddr, u8), b: (IpAddr, u8)) -> bool {
+    let shortest = u32::from(a.1.min(b.1));
+    let differ = match (a.0, b.0) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(u32::from(a) ^ u32::from(b)) << 96,
+        (IpAddr::V6(a), IpAddr::V6(b)) => u128::from(a) ^ u128::from(b),
+        _ => return false,
+    };
+    differ.leading_zeros() >= shortest
+}
+
+/// An opened device, and what is to be known of it.
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) name: TapName,
+    pub(super) mtu: usize,
+    pub(super) mac: [u8; 6],
+    /// The `TUN_F_*` that the kernel took.
+    pub(super) offloads: u32,
+}
+
+/// Opens and sets up the device.
+pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
+    if let Some(mtu) = config.mtu.filter(|m| !(MIN_MTU..=MAX_MTU).contains(m)) {
+        return Err(TapError::BadMtu { mtu });
+    }
+    let control = control_socket()?;
+    let fd = open_driver()?;
+    let name = attach(config, control.as_fd(), &fd)?;
+    sys::tun_set_header_len(fd.as_fd(), super::vnet::HEADER_LEN)
+        .map_err(os(format!("set the header length of {name}")))?;
+    let offloads = if config.offloads {
+        set_offloads(&fd, &name)?
+    } else {
+        sys::tun_set_offload(fd.as_fd(), 0).map_err(os(format!("clear {name}'s offloads")))?;
+        0
+    };
+    let mtu = set_up(config, control.as_fd(), &name)?;
+    let kernel_mac = sys::hardware_address(control.as_fd(), &name)
+        .map_err(os(format!("read the hardware address of {name}")))?;
+    Ok(Opened {
+        fd,
+        name,
+        mtu,
+        mac: config.mac.unwrap_or_else(|| beside(kernel_mac)),
+        offloads,
+    })
+}
+
+/// A locally administered unicast address that differs from `mac`.
+fn beside(mac: [u8; 6]) -> [u8; 6] {
+    let mut ours = mac;
+    ours[0] = (ours[0] | 0x02) & !0x01;
+    ours[5] ^= 0x01;
+    ours
+}
+
+fn control_socket() -> Result<OwnedFd, TapError> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(os("open a socket to configure interfaces"))
+}
+
+fn open_driver() -> Result<OwnedFd, TapError> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::NOENT | Errno::NODEV | Errno::NXIO => TapError::NoDriver,
+        errno => os("open /dev/net/tun")(errno),
+    })
+}
+
+/// Makes or finds the interface and ties the descriptor to it.
+fn attach(
+    config: &TapConfig,
+    control: std::os::fd::BorrowedFd<'_>,
+    fd: &OwnedFd,
+) -> Result<TapName, TapError> {
+    let name = config.name;
+    let exists = match sys::index(control, &name) {
+        Ok(_) => true,
+        Err(Errno::NODEV) => false,
+        Err(errno) => return Err(os(format!("look for {name}"))(errno)),
+    };
+    match config.origin {
+        Origin::Create if exists => return Err(TapError::NameTaken { name }),
+        Origin::Attach if !exists => return Err(TapError::NoSuchInterface { name }),
+        _ => {}
+    }
+    sys::tun_set_iff(fd.as_fd(), &name).map_err(|errno| match errno {
+        Errno::BUSY => TapError::Busy { name },
+        Errno::INVAL if exists => TapError::NotATap { name },
+        errno => os(format!(
+            "{} {name}",
+            if exists { "attach to" } else { "create" }
+        ))(errno),
+    })
+}
+
+/// Asks for as many offloads as the kernel has.
+fn set_offloads(fd: &OwnedFd, name: &TapName) -> Result<u32, TapError> {
+    use sys::{TUN_F_CSUM, TUN_F_TSO_ECN, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
+    let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+    // Kernels before 6.2 refuse the UDP flags, and with them the whole request.
+    for flags in [tcp | TUN_F_USO4 | TUN_F_USO6, tcp, TUN_F_CSUM] {
+        match sys::tun_set_offload(fd.as_fd(), flags) {
+            Ok(()) => return Ok(flags),
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(os(format!("set {name}'s offloads"))(errno)),
+        }
+    }
+    Ok(0)
+}
+
+/// Sets MTU and address where asked, brings the interface up, answers its MTU.
+fn set_up(
+    config: &TapConfig,
+    control: std::os::fd::BorrowedFd<'_>,
+    name: &TapName,
+) -> Result<usize, TapError> {
+    let read = |what: &str| os(format!("read the {what} of {name}"));
+    let mut mtu = sys::mtu(control, name).map_err(read("MTU"))?;
+    let wanted = config.mtu.map(|wanted| wanted.min(KERNEL_MAX_MTU));
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != mtu) {
+        sys::set_mtu(control, name, wanted)
+            .map_err(os(format!("set the MTU of {name} to {wanted}")))?;
+        mtu = wanted;
+    }
+    if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
+        return Err(TapError::BadMtu { mtu });
+    }
+    if let Some((address, prefix_len)) = config.kernel_address {
+        set_address(control, name, address, prefix_len)?;
+    }
+    let flags = sys::flags(control, name).map_err(read("state"))?;
+    let up = flags | libc::IFF_UP | libc::IFF_RUNNING;
+    if up != flags {
+        sys::set_flags(control, name, up).map_err(os(format!("bring {name} up")))?;
+    }
+    Ok(mtu)
+}
+
+fn set_address(
+    control: std::os::fd::BorrowedFd<'_>,
+    name: &TapName,
+    address: IpAddr,
+    prefix_len: u8,
+) -> Result<(), TapError> {
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    if prefix_len > longest || address.is_unspecified() || address.is_multicast() {
+        return Err(TapError::BadAddress {
+            address,
+            prefix_len,
+        });
+    }
+    let ours = name.to_string();
+    for existing in interface_addresses()? {
+        if existing.interface == ours {
+            if (existing.address, existing.prefix_len) == (address, prefix_len) {
+                return Ok(());
+            }
+        } else if overlaps(
+            (address, prefix_len),
+            (existing.address, existing.prefix_len),
+        ) {
+            return Err(TapError::AddressInUse {
+                address,
+                prefix_len,
+                interface: existing.interface,
+                other: existing.address,
+                other_prefix_len: existing.prefix_len,
+            });
+        }
+    }
+    sys::add_address(control, name, address, prefix_len).map_err(os(format!(
+        "give {name} the address {address}/{prefix_len}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_overlap_when_one_holds_the_other() {
+        let p = |a: &str, len| (a.parse().unwrap(), len);
+        assert!(overlaps(p("10.77.0.1", 24), p("10.77.0.200", 24)));
+        assert!(overlaps(p("10.77.0.1", 24), p("10.0.0.1", 8)));
+        assert!(overlaps(p("10.77.0.1", 24), p("0.0.0.0", 0)));
+        assert!(!overlaps(p("10.77.0.1", 24), p("10.77.1.1", 24)));
+        assert!(!overlaps(p("fd00::1", 64), p("fd00:0:0:1::1", 64)));
+        assert!(!overlaps(p("10.77.0.1", 0), p("::", 0)));
+    }
+
+    #[test]
+    fn our_hardware_address_is_local_and_not_the_kernels() {
+        let kernel = [0x33, 1, 2, 3, 4, 5];
+        let ours = beside(kernel);
+        assert_ne!(ours, kernel);
+        assert_eq!(ours[0] & 3, 2);
+    }
+}

@@ -1,0 +1,154 @@
+//! The virtio-net header in front of each frame (virtio 1.2, section 5.1.6):
+//! offloads asked for and granted.
+
+use crate::{Gso, GsoKind, PortError, RxChecksum, TxFrame};
+
+/// Its length on this port, in bytes: the layout without `num_buffers`.
+pub(super) const HEADER_LEN: usize = 10;
+
+const NEEDS_CSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
+/// Set beside TCP when a segment bears CWR; the receiver need not care.
+const GSO_ECN: u8 = 0x80;
+
+fn le16(bytes: &[u8; HEADER_LEN], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Reads the header of a received frame of `len` bytes. `None` if it describes
+/// something that the frame cannot be.
+pub(super) fn decode(header: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksum, Option<Gso>)> {
+    let checksum = if header[0] & NEEDS_CSUM != 0 {
+        let (start, offset) = (le16(header, 6), le16(header, 8));
+        if usize::from(start) + usize::from(offset) + 2 > len {
+            return None;
+        }
+        RxChecksum::Partial { start, offset }
+    } else if header[0] & DATA_VALID != 0 {
+        RxChecksum::Valid
+    } else {
+        RxChecksum::Unknown
+    };
+    let kind = match header[1] & !GSO_ECN {
+        GSO_NONE => return Some((checksum, None)),
+        GSO_TCPV4 => GsoKind::Tcp4,
+        GSO_TCPV6 => GsoKind::Tcp6,
+        GSO_UDP_L4 => GsoKind::Udp,
+        _ => return None,
+    };
+    let size = le16(header, 4);
+    (size != 0).then_some((checksum, Some(Gso { kind, size })))
+}
+
+/// Builds the header for a frame of `len` bytes.
+pub(super) fn encode(frame: &TxFrame<'_>, len: usize) -> Result<[u8; HEADER_LEN], PortError> {
+    let mut header = [0; HEADER_LEN];
+    let bad = |reason| Err(PortError::BadOffload { reason });
+    if let Some(checksum) = frame.checksum {
+        if usize::from(checksum.start) + usize::from(checksum.offset) + 2 > len {
+            return bad("the checksum field lies outside the frame");
+        }
+        header[0] = NEEDS_CSUM;
+        header[6..8].copy_from_slice(&checksum.start.to_le_bytes());
+        header[8..10].copy_from_slice(&checksum.offset.to_le_bytes());
+    }
+    if let Some(gso) = frame.gso {
+        if frame.checksum.is_none() {
+            return bad("segmentation without checksum completion");
+        }
+        if gso.size == 0 {
+            return bad("a segment size of zero");
+        }
+        if usize::from(gso.header_len) > len {
+            return bad("headers longer than the frame");
+        }
+        header[1] = match gso.kind {
+            GsoKind::Tcp4 => GSO_TCPV4,
+            GsoKind::Tcp6 => GSO_TCPV6,
+            GsoKind::Udp => GSO_UDP_L4,
+        };
+        header[2..4].copy_from_slice(&gso.header_len.to_le_bytes());
+        header[4..6].copy_from_slice(&gso.size.to_le_bytes());
+    }
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TxChecksum, TxGso};
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_asked_for_reads_back_as_granted() {
+        let bytes = [0u8; 3000];
+        let frame = TxFrame {
+            checksum: Some(TxChecksum {
+                start: 34,
+                offset: 16,
+            }),
+            gso: Some(TxGso {
+                kind: GsoKind::Tcp4,
+                size: 1448,
+                header_len: 66,
+            }),
+            ..TxFrame::whole(&bytes)
+        };
+        let header = encode(&frame, bytes.len()).unwrap();
+        assert_eq!(header, [1, 1, 66, 0, 0xa8, 5, 34, 0, 16, 0]);
+        let partial = RxChecksum::Partial {
+            start: 34,
+            offset: 16,
+        };
+        let gso = Gso {
+            kind: GsoKind::Tcp4,
+            size: 1448,
+        };
+        assert_eq!(decode(&header, bytes.len()), Some((partial, Some(gso))));
+    }
+
+    #[test]
+    fn senseless_requests_are_refused() {
+        let bytes = [0u8; 60];
+        let whole = TxFrame::whole(&bytes);
+        let checksum = |start, offset| Some(TxChecksum { start, offset });
+        let gso = |size, header_len| {
+            Some(TxGso {
+                kind: GsoKind::Udp,
+                size,
+                header_len,
+            })
+        };
+        let refused = |checksum, gso| {
+            let frame = TxFrame {
+                checksum,
+                gso,
+                ..whole
+            };
+            matches!(encode(&frame, 60), Err(PortError::BadOffload { .. }))
+        };
+        assert!(refused(checksum(50, 9), None));
+        assert!(refused(None, gso(100, 42)));
+        assert!(refused(checksum(34, 6), gso(0, 42)));
+        assert!(refused(checksum(34, 6), gso(10, 61)));
+        assert!(!refused(checksum(34, 6), gso(10, 42)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_survived_and_points_into_the_frame(
+            header: [u8; HEADER_LEN], len in 0usize..70_000
+        ) {
+            if let Some((checksum, gso)) = decode(&header, len) {
+                if let RxChecksum::Partial { start, offset } = checksum {
+                    prop_assert!(usize::from(start) + usize::from(offset) + 2 <= len);
+                }
+                prop_assert!(gso.is_none_or(|g| g.size > 0));
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The TAP port against the kernel's own stack, in a network namespace that
+//! lives as long as the test's thread.
+
+use longshore_ports::tap::{Tap, TapConfig, TapError};
+use longshore_ports::{Capabilities, LinkKind, Port, PortError, RECV_ROOM, TxFrame};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
+
+/// Moves this thread into a network namespace of its own. False, with a word
+/// on stderr, when the user may not; a failure if `LONGSHORE_REQUIRE_ROOT` is
+/// set.
+fn in_own_namespace() -> bool {
+    // SAFETY: unshare(CLONE_NEWNET) changes this thread's view of the network
+    // and nothing in memory.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+        return true;
+    }
+    let error = std::io::Error::last_os_error();
+    assert!(
+        std::env::var_os("LONGSHORE_REQUIRE_ROOT").is_none(),
+        "cannot make a network namespace: {error}"
+    );
+    eprintln!("SKIPPED: this test makes a network namespace, and needs root for it: {error}");
+    false
+}
+
+fn config() -> TapConfig {
+    TapConfig {
+        kernel_address: Some((IpAddr::V4(KERNEL), 24)),
+        mtu: Some(1500),
+        ..TapConfig::create("lsp%d").unwrap()
+    }
+}
+
+/// Waits for a frame that `wanted` accepts, past whatever else the kernel says.
+fn expect_frame(
+    tap: &mut Tap,
+    buf: &mut [u8],
+    wanted: impl Fn(&[u8]) -> bool,
+) -> longshore_ports::RxMeta {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline {
+        match tap.recv(buf).unwrap() {
+            Some(meta) if wanted(&buf[..meta.len]) => return meta,
+            Some(_) => {}
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    panic!("the kernel sent nothing of the kind");
+}
+
+fn our_mac(capabilities: &Capabilities) -> [u8; 6] {
+    match capabilities.link {
+        LinkKind::Ethernet { mac } => mac,
+        LinkKind::Ip => unreachable!("a TAP is Ethernet"),
+    }
+}
+
+fn arp(mac: [u8; 6], to: [u8; 6], operation: u8, target: [u8; 6]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    frame.extend(to);
+    frame.extend(mac);
+    frame.extend([0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, operation]);
+    frame.extend(mac);
+    frame.extend(OURS.octets());
+    frame.extend(target);
+    frame.extend(KERNEL.octets());
+    frame
+}
+
+#[test]
+fn the_kernel_answers_arp() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let mac = our_mac(tap.capabilities());
+    let mut buf = vec![0; RECV_ROOM];
+    tap.send(&TxFrame::whole(&arp(mac, [0xff; 6], 1, [0; 6])))
+        .unwrap();
+    let meta = expect_frame(&mut tap, &mut buf, |f| f[12..14] == [8, 6] && f[21] == 2);
+    let answer = &buf[..meta.len];
+    assert_eq!(answer[..6], mac);
+    assert_eq!(answer[28..32], KERNEL.octets());
+    let c = tap.counters();
+    assert_eq!((c.tx_frames, c.tx_bytes), (1, 42));
+    assert!(c.rx_frames >= 1 && c.drops.total() == 0);
+}
+
+#[test]
+fn large_datagrams_come_scattered_and_unsegmented() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let mac = our_mac(tap.capabilities());
+    let mut buf = vec![0; RECV_ROOM];
+    // Ask for the kernel's address first, so that it learns ours.
+    tap.send(&TxFrame::whole(&arp(mac, [0xff; 6], 1, [0; 6])))
+        .unwrap();
+    expect_frame(&mut tap, &mut buf, |f| f[12..14] == [8, 6] && f[21] == 2);
+
+    let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
+    let data: Vec<u8> = (0..1400u32).map(|i| (i * 7) as u8).collect();
+    socket.send_to(&data, (OURS, 4000)).unwrap();
+    let (mut head, mut body) = ([0u8; 42], vec![0u8; RECV_ROOM]);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        assert!(Instant::now() < deadline, "the datagram did not come");
+        let mut parts = [
+            std::io::IoSliceMut::new(&mut head),
+            std::io::IoSliceMut::new(&mut body),
+        ];
+        match tap.recv_scatter(&mut parts).unwrap() {
+            Some(meta) if head[12..14] == [8, 0] && head[23] == 17 => {
+                assert_eq!(meta.len, 42 + data.len());
+                break;
+            }
+            Some(_) => {}
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    assert_eq!(body[..data.len()], data);
+}
+
+#[test]
+fn frames_that_cannot_go_are_refused() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let long = vec![0; 1515];
+    assert_eq!(
+        tap.send(&TxFrame::whole(&long)),
+        Err(PortError::TooLong {
+            len: 1515,
+            limit: 1514
+        })
+    );
+    let pieces = [std::io::IoSlice::new(&[]); 17];
+    let frame = TxFrame {
+        payload: &pieces,
+        ..TxFrame::whole(&long[..60])
+    };
+    assert_eq!(
+        tap.send(&frame),
+        Err(PortError::TooManyPieces { pieces: 17 })
+    );
+}
+
+#[test]
+fn a_small_buffer_drops_and_counts() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let mac = our_mac(tap.capabilities());
+    tap.send(&TxFrame::whole(&arp(mac, [0xff; 6], 1, [0; 6])))
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while tap.counters().drops.rx_truncated == 0 {
+        assert!(Instant::now() < deadline, "nothing came");
+        assert_eq!(tap.recv(&mut [0; 30]), Ok(None));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_device_is_named() {
+    if !in_own_namespace() {
+        return;
+    }
+    let first = Tap::open(&TapConfig {
+        kernel_address: Some((IpAddr::V4(KERNEL), 24)),
+        ..TapConfig::create("taken").unwrap()
+    })
+    .unwrap();
+    let open = |config: &TapConfig| Tap::open(config).unwrap_err();
+    assert!(matches!(
+        open(&TapConfig::create("taken").unwrap()),
+        TapError::NameTaken { .. }
+    ));
+    assert!(matches!(
+        open(&TapConfig::attach("taken").unwrap()),
+        TapError::Busy { .. }
+    ));
+    assert!(matches!(
+        open(&TapConfig::attach("absent").unwrap()),
+        TapError::NoSuchInterface { .. }
+    ));
+    assert!(matches!(
+        open(&TapConfig::attach("lo").unwrap()),
+        TapError::NotATap { .. }
+    ));
+    assert_eq!(
+        open(&TapConfig {
+            mtu: Some(70_000),
+            ..config()
+        }),
+        TapError::BadMtu { mtu: 70_000 }
+    );
+    let error = open(&config());
+    assert!(
+        matches!(&error, TapError::AddressInUse { interface, .. } if interface == "taken"),
+        "{error}"
+    );
+    drop(first);
+    Tap::open(&config()).unwrap();
+}
+
+#[test]
+fn mtus_up_to_the_longest_packet() {
+    if !in_own_namespace() {
+        return;
+    }
+    for (asked, got) in [(1500, 1500), (9000, 9000), (65_535, 65_521)] {
+        let tap = Tap::open(&TapConfig {
+            mtu: Some(asked),
+            ..config()
+        })
+        .unwrap();
+        assert_eq!(tap.capabilities().mtu, got);
+    }
+}
+
+#[test]
+fn a_device_that_is_gone_says_so() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let status = std::process::Command::new("ip")
+        .args(["link", "del", &tap.name().to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let mut buf = vec![0; RECV_ROOM];
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        assert!(Instant::now() < deadline);
+        match tap.recv(&mut buf) {
+            Err(error) => {
+                assert_eq!(error, PortError::Down);
+                break;
+            }
+            Ok(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_is_down_loses_frames_and_comes_back() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let name = tap.name().to_string();
+    let set = |state| {
+        let status = std::process::Command::new("ip")
+            .args(["link", "set", &name, state])
+            .status()
+            .unwrap();
+        assert!(status.success());
+    };
+    let mac = our_mac(tap.capabilities());
+    let ask = arp(mac, [0xff; 6], 1, [0; 6]);
+    let mut buf = vec![0; RECV_ROOM];
+    set("down");
+    tap.send(&TxFrame::whole(&ask)).unwrap();
+    assert_eq!(tap.counters().drops.link_down, 1);
+    while tap.recv(&mut buf).unwrap().is_some() {}
+    set("up");
+    tap.send(&TxFrame::whole(&ask)).unwrap();
+    expect_frame(&mut tap, &mut buf, |f| f[12..14] == [8, 6] && f[21] == 2);
+}
