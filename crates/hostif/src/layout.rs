@@ -20,6 +20,13 @@ pub const DIRECTORY: usize = 256;
 /// Most bytes a stream may hold: one chunk less than the directory spans, so
 /// that the first and the last, both in part, never meet in one entry.
 pub const STREAM_MAX: u64 = ((DIRECTORY - 1) * CHUNK) as u64;
+/// Bytes that a send stream may hold by default (SO_SNDBUF). Both sides count
+/// on the same number until the host sets another: the adapter tells of
+/// acknowledgments when a quarter of it has become free.
+pub const SEND_BUFFER: u32 = 1 << 20;
+/// Bytes that a receive stream may hold by default (SO_RCVBUF), before it is
+/// tuned.
+pub const RECEIVE_BUFFER: u32 = 128 * 1024;
 /// Descriptors in a ring.
 pub const RING: usize = 1024;
 /// Bytes in a descriptor.

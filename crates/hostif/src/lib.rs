@@ -31,7 +31,8 @@ pub use descriptor::{
     BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
 };
 pub use layout::{
-    ABI_VERSION, CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RING, STREAM_MAX,
+    ABI_VERSION, CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING,
+    SEND_BUFFER, STREAM_MAX,
 };
 pub use longshore_ring::Corrupt;
 pub use meter::{Crossings, Meter};

@@ -98,20 +98,22 @@ impl Waiter {
                 true
             }
             Some(Sleep::Futex) => {
-                self.futex_wake();
+                self.wake_futex();
                 true
             }
         }
     }
 
+    /// Wakes a sleeper on the word, whose declaration was taken.
     #[cfg(not(loom))]
-    fn futex_wake(&self) {
+    pub fn wake_futex(&self) {
         use rustix::thread::futex;
         let _ = futex::wake(&self.sleeping, futex::Flags::empty(), i32::MAX as u32);
     }
 
+    /// Under loom the sleeper sees the word change by itself.
     #[cfg(loom)]
-    fn futex_wake(&self) {}
+    pub fn wake_futex(&self) {}
 
     /// Sleeps on the word for at most `timeout`, if it still says so.
     #[cfg(not(loom))]
