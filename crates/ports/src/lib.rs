@@ -5,9 +5,14 @@
 //! thread; nothing else does. This crate knows frames and the offloads that a
 //! carrier can do for them (checksums, segmentation, coalescing), and nothing
 //! of connections.
+mod check;
 mod counters;
 mod error;
+mod frames;
+pub mod memory;
 mod port;
+mod random;
+pub mod segment;
 pub mod tap;
 
 pub use counters::{Drops, PortCounters};

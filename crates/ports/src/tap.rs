@@ -15,6 +15,7 @@ pub use config::{
 };
 pub use name::{BadName, TapName};
 
+use crate::check::check;
 use crate::{Capabilities, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta, TxFrame};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
@@ -109,33 +110,6 @@ impl Tap {
             }),
         }
     }
-
-    fn check_length(&self, frame: &TxFrame<'_>) -> Result<usize, PortError> {
-        let len = frame.frame_len();
-        let limit = match frame.gso {
-            Some(gso) if self.capabilities.segments(gso.kind) => self.capabilities.max_gso_bytes,
-            Some(_) => {
-                return Err(PortError::BadOffload {
-                    reason: "this kernel does not segment this kind of frame",
-                });
-            }
-            None => self.capabilities.max_frame_len(),
-        };
-        if len > limit {
-            return Err(PortError::TooLong { len, limit });
-        }
-        if frame.checksum.is_some() && !self.capabilities.tx_checksum {
-            return Err(PortError::BadOffload {
-                reason: "this port was opened without offloads",
-            });
-        }
-        if frame.payload.len() > MAX_PIECES {
-            return Err(PortError::TooManyPieces {
-                pieces: frame.payload.len(),
-            });
-        }
-        Ok(len)
-    }
 }
 
 impl Port for Tap {
@@ -193,8 +167,8 @@ impl Port for Tap {
     }
 
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
-        let len = self.check_length(frame)?;
-        let header = vnet::encode(frame, len)?;
+        let len = check(&self.capabilities, frame)?;
+        let header = vnet::encode(frame);
         let mut all = [IoSlice::new(&[]); MAX_PIECES + 2];
         all[0] = IoSlice::new(&header);
         all[1] = IoSlice::new(frame.headers);

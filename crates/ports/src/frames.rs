@@ -1,0 +1,119 @@
+//! Frames kept in memory between two calls, and queues of them that reuse
+//! their buffers, so that nothing is allocated per frame in the long run.
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+
+use crate::{Gso, RxChecksum, RxMeta, TxFrame};
+
+/// A frame and what is known of it.
+#[derive(Debug)]
+pub(crate) struct StoredFrame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) checksum: RxChecksum,
+    pub(crate) gso: Option<Gso>,
+}
+
+impl StoredFrame {
+    fn empty() -> Self {
+        StoredFrame {
+            bytes: Vec::new(),
+            checksum: RxChecksum::Unknown,
+            gso: None,
+        }
+    }
+
+    /// Takes a copy of a frame as its receiver is to see it when nothing is
+    /// done to it on the way.
+    pub(crate) fn copy_tx(&mut self, frame: &TxFrame<'_>) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(frame.headers);
+        for piece in frame.payload {
+            self.bytes.extend_from_slice(piece);
+        }
+        self.checksum = match frame.checksum {
+            Some(c) => RxChecksum::Partial {
+                start: c.start,
+                offset: c.offset,
+            },
+            None => RxChecksum::Unknown,
+        };
+        self.gso = frame.gso.map(|g| Gso {
+            kind: g.kind,
+            size: g.size,
+        });
+    }
+
+    /// Takes a copy of complete bytes.
+    pub(crate) fn copy_whole(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.checksum = RxChecksum::Unknown;
+        self.gso = None;
+    }
+
+    /// Fills `parts` in order. `None` if they are too short.
+    pub(crate) fn scatter(&self, parts: &mut [IoSliceMut<'_>]) -> Option<RxMeta> {
+        let mut rest = self.bytes.as_slice();
+        for part in parts {
+            let (now, later) = rest.split_at(rest.len().min(part.len()));
+            part[..now.len()].copy_from_slice(now);
+            rest = later;
+        }
+        rest.is_empty().then_some(RxMeta {
+            len: self.bytes.len(),
+            checksum: self.checksum,
+            gso: self.gso,
+        })
+    }
+}
+
+/// A queue of frames.
+#[derive(Debug, Default)]
+pub(crate) struct FrameQueue {
+    waiting: VecDeque<StoredFrame>,
+    free: Vec<StoredFrame>,
+}
+
+/// Buffers kept for reuse by one queue; more are given back to the allocator.
+const KEPT: usize = 1024;
+
+impl FrameQueue {
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// A frame to fill, from among those used before.
+    pub(crate) fn take_empty(&mut self) -> StoredFrame {
+        self.free.pop().unwrap_or_else(StoredFrame::empty)
+    }
+
+    /// Gives a frame's buffer back.
+    pub(crate) fn recycle(&mut self, frame: StoredFrame) {
+        if self.free.len() < KEPT {
+            self.free.push(frame);
+        }
+    }
+
+    pub(crate) fn push(&mut self, frame: StoredFrame) {
+        self.waiting.push_back(frame);
+    }
+
+    /// Puts a frame `back` places from the end.
+    pub(crate) fn push_behind(&mut self, frame: StoredFrame, back: usize) {
+        let at = self.waiting.len().saturating_sub(back);
+        self.waiting.insert(at, frame);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<StoredFrame> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn front(&self) -> Option<&StoredFrame> {
+        self.waiting.front()
+    }
+}
