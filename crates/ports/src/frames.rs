@@ -103,12 +103,6 @@ impl FrameQueue {
         self.waiting.push_back(frame);
     }
 
-    /// Puts a frame `back` places from the end.
-    pub(crate) fn push_behind(&mut self, frame: StoredFrame, back: usize) {
-        let at = self.waiting.len().saturating_sub(back);
-        self.waiting.insert(at, frame);
-    }
-
     pub(crate) fn pop(&mut self) -> Option<StoredFrame> {
         self.waiting.pop_front()
     }

@@ -8,15 +8,20 @@
 mod check;
 mod counters;
 mod error;
+pub mod fault;
 mod frames;
+mod impair;
 pub mod memory;
+pub mod offload;
 mod port;
 mod random;
 pub mod segment;
+pub mod sim;
 pub mod tap;
 
 pub use counters::{Drops, PortCounters};
 pub use error::PortError;
+pub use impair::{FaultCounts, Faults};
 pub use port::{
     Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, Port, RECV_ROOM, RxChecksum,
     RxMeta, TxChecksum, TxFrame, TxGso,

@@ -1,0 +1,92 @@
+//! What may happen to a frame on a bad wire, and the dice that decide. Used by
+//! the simulated wire and by the fault injector.
+
+use crate::random::Random;
+
+/// Probabilities, 0 to 1, each drawn for every frame on its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Faults {
+    /// The frame vanishes.
+    pub loss: f64,
+    /// The frame arrives twice.
+    pub duplicate: f64,
+    /// One bit behind the link header is flipped.
+    pub corrupt: f64,
+    /// The frame arrives after some that were sent later.
+    pub reorder: f64,
+}
+
+/// How often each has happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// Frames that were subjected to chance.
+    pub frames: u64,
+    /// Frames lost.
+    pub lost: u64,
+    /// Frames sent twice.
+    pub duplicated: u64,
+    /// Frames with a flipped bit.
+    pub corrupted: u64,
+    /// Frames delayed past later ones.
+    pub reordered: u64,
+}
+
+/// What becomes of one frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) lost: bool,
+    pub(crate) duplicated: bool,
+    /// The bit to flip, counted from the start of the frame.
+    pub(crate) corrupt_bit: Option<usize>,
+    pub(crate) late: bool,
+}
+
+/// The dice of one direction.
+#[derive(Debug)]
+pub(crate) struct Dice {
+    faults: Faults,
+    pub(crate) random: Random,
+    pub(crate) counts: FaultCounts,
+}
+
+impl Dice {
+    pub(crate) fn new(faults: Faults, seed: u64) -> Self {
+        Dice {
+            faults,
+            random: Random::new(seed),
+            counts: FaultCounts::default(),
+        }
+    }
+
+    /// Decides over a frame of `len` bytes with a link header of `link` bytes,
+    /// and counts. Draws the same number of times whatever comes out.
+    pub(crate) fn roll(&mut self, len: usize, link: usize) -> Fate {
+        let lost = self.random.chance(self.faults.loss);
+        let duplicated = self.random.chance(self.faults.duplicate) && !lost;
+        let corrupted = self.random.chance(self.faults.corrupt) && !lost && len > link;
+        let bit = self.random.below(8 * len.saturating_sub(link) as u64) as usize;
+        let late = self.random.chance(self.faults.reorder) && !lost;
+        self.counts.frames += 1;
+        self.counts.lost += u64::from(lost);
+        self.counts.duplicated += u64::from(duplicated);
+        self.counts.corrupted += u64::from(corrupted);
+        self.counts.reordered += u64::from(late);
+        Fate {
+            lost,
+            duplicated,
+            corrupt_bit: corrupted.then_some(8 * link + bit),
+            late,
+        }
+    }
+}
+
+impl Fate {
+    /// Flips the bit, if one is to be flipped.
+    pub(crate) fn corrupt(&self, frame: &mut [u8]) {
+        if let Some(bit) = self.corrupt_bit
+            && let Some(byte) = frame.get_mut(bit / 8)
+        {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+}
