@@ -5,6 +5,7 @@
 //! thread; nothing else does. This crate knows frames and the offloads that a
 //! carrier can do for them (checksums, segmentation, coalescing), and nothing
 //! of connections.
+pub mod capture;
 mod check;
 mod counters;
 mod error;
