@@ -1,1 +1,86 @@
 //! Packet formats and checksums: bytes in, meaning out, and back.
+//!
+//! What it owns: the layout of Ethernet, ARP, IPv4, ICMP, UDP and TCP headers
+//! with TCP's options, the virtio-net header, sequence numbers, and the Internet
+//! checksum in its plain, partial and combined forms. No I/O and no state.
+//! Everything above (`tcp`, `net`, `ports`, `engine`) speaks of packets in these
+//! types.
+//!
+//! Each format has two levels: bytes, and a header type whose values are all
+//! legal packets. `parse` goes from the first to the second and refuses what is
+//! not; `emit` goes back. No input panics.
+
+pub mod arp;
+pub mod checksum;
+pub mod ethernet;
+pub mod icmpv4;
+pub mod ipv4;
+mod seq;
+pub mod tcp;
+pub mod udp;
+pub mod virtio_net;
+
+pub use ethernet::MacAddr;
+pub use seq::SeqNumber;
+
+/// Why bytes are not the packet they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum WireError {
+    /// Fewer bytes than the header needs.
+    Truncated,
+    /// A length field that contradicts the bytes there are.
+    BadLength,
+    /// A version other than the format's.
+    BadVersion,
+    /// The checksum does not match.
+    BadChecksum,
+    /// A field has a value that the format does not define.
+    BadField,
+}
+
+impl WireError {
+    /// Its name, as a drop reason.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::BadLength => "bad_length",
+            Self::BadVersion => "bad_version",
+            Self::BadChecksum => "bad_checksum",
+            Self::BadField => "bad_field",
+        }
+    }
+}
+
+impl core::fmt::Display for WireError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl core::error::Error for WireError {}
+
+/// The big-endian 16 bits at `at`. Panics past the end: callers have checked.
+#[inline]
+pub(crate) fn get16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The big-endian 32 bits at `at`. Panics past the end: callers have checked.
+#[inline]
+pub(crate) fn get32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Writes 16 bits at `at`.
+#[inline]
+pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Writes 32 bits at `at`.
+#[inline]
+pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}

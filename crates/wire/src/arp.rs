@@ -1,0 +1,104 @@
+//! ARP for IPv4 over Ethernet (RFC 826).
+
+use crate::{MacAddr, WireError, get16, put16};
+use core::net::Ipv4Addr;
+
+/// Bytes of a packet.
+pub const PACKET_LEN: usize = 28;
+
+/// What a packet says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Who has this address?
+    Request,
+    /// I have.
+    Reply,
+}
+
+/// A packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArpPacket {
+    /// Request or reply.
+    pub operation: Operation,
+    /// Who sends it.
+    pub sender_mac: MacAddr,
+    /// The sender's address; unspecified in a probe (RFC 5227).
+    pub sender_ip: Ipv4Addr,
+    /// Whom a reply is for.
+    pub target_mac: MacAddr,
+    /// Who is asked for.
+    pub target_ip: Ipv4Addr,
+}
+
+impl ArpPacket {
+    /// Reads a packet.
+    ///
+    /// # Errors
+    /// [`WireError`] for anything but IPv4 over Ethernet, request or reply.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let b: &[u8; PACKET_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        if get16(b, 0) != 1 || get16(b, 2) != 0x0800 || b[4] != 6 || b[5] != 4 {
+            return Err(WireError::BadField);
+        }
+        let operation = match get16(b, 6) {
+            1 => Operation::Request,
+            2 => Operation::Reply,
+            _ => return Err(WireError::BadField),
+        };
+        let mac = |at: usize| MacAddr(core::array::from_fn(|i| b[at + i]));
+        let ip = |at: usize| Ipv4Addr::new(b[at], b[at + 1], b[at + 2], b[at + 3]);
+        Ok(Self {
+            operation,
+            sender_mac: mac(8),
+            sender_ip: ip(14),
+            target_mac: mac(18),
+            target_ip: ip(24),
+        })
+    }
+
+    /// Writes the packet; returns its length. Panics if `bytes` is shorter.
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        put16(bytes, 0, 1);
+        put16(bytes, 2, 0x0800);
+        bytes[4] = 6;
+        bytes[5] = 4;
+        put16(
+            bytes,
+            6,
+            if self.operation == Operation::Request {
+                1
+            } else {
+                2
+            },
+        );
+        bytes[8..14].copy_from_slice(&self.sender_mac.0);
+        bytes[14..18].copy_from_slice(&self.sender_ip.octets());
+        bytes[18..24].copy_from_slice(&self.target_mac.0);
+        bytes[24..28].copy_from_slice(&self.target_ip.octets());
+        PACKET_LEN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn comes_back(request: bool, a: [u8; 6], b: [u8; 6], x: [u8; 4], y: [u8; 4]) {
+            let p = ArpPacket {
+                operation: if request { Operation::Request } else { Operation::Reply },
+                sender_mac: MacAddr(a), sender_ip: x.into(), target_mac: MacAddr(b), target_ip: y.into(),
+            };
+            let mut bytes = [0; PACKET_LEN];
+            p.emit(&mut bytes);
+            prop_assert_eq!(ArpPacket::parse(&bytes), Ok(p));
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = ArpPacket::parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The Internet checksum (RFC 1071): plain, partial and combined, and copying
+//! with summing in one pass.
+//!
+//! A [`Partial`] is a sum not yet folded and complemented. Sums of pieces are
+//! added, whatever each was summed on (header here, payload there, a port's
+//! hardware elsewhere); a piece that begins at an odd offset of the whole is
+//! added with its bytes swapped. The fastest way that this processor has is
+//! chosen once, on first use.
+
+use crate::ipv4;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// A sum of 16-bit words in the machine's byte order, carries not yet folded
+/// below 32 bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Partial(u64);
+
+/// Folds a 64-bit one's-complement sum to 32 bits.
+#[inline]
+const fn fold32(sum: u64) -> u64 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    (sum & 0xffff_ffff) + (sum >> 32)
+}
+
+impl Partial {
+    /// The sum of nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// The sum of `bytes`, as a piece that begins at an even offset. An odd
+    /// last byte counts as if a zero followed.
+    #[inline]
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        // A header is summed faster than the way to the vector code is decided.
+        if bytes.len() <= 128 {
+            Self(scalar::sum(bytes))
+        } else {
+            Self(dispatch::sum(bytes))
+        }
+    }
+
+    /// Copies `from` to `to` and sums it on the way. Panics if the lengths
+    /// differ.
+    #[inline]
+    #[must_use]
+    pub fn of_copy(to: &mut [u8], from: &[u8]) -> Self {
+        assert_eq!(to.len(), from.len());
+        Self(dispatch::copy_and_sum(to, from))
+    }
+
+    /// The sum of the IPv4 pseudo-header (RFC 9293 section 3.1). `len` is that
+    /// of the transport header and payload.
+    #[inline]
+    #[must_use]
+    pub fn of_pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, len: u32) -> Self {
+        let s = u64::from(u32::from_ne_bytes(source.octets()));
+        let d = u64::from(u32::from_ne_bytes(destination.octets()));
+        Self(fold32(
+            s + d + u64::from((u32::from(protocol)).to_be()) + u64::from(len.to_be()),
+        ))
+    }
+
+    /// The sum of the IPv6 pseudo-header (RFC 8200 section 8.1).
+    #[must_use]
+    pub fn of_pseudo_v6(
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        next_header: u8,
+        len: u32,
+    ) -> Self {
+        Self(scalar::sum(&source.octets()))
+            .plus(Self(scalar::sum(&destination.octets())))
+            .plus(Self(
+                u64::from(u32::from(next_header).to_be()) + u64::from(len.to_be()),
+            ))
+    }
+
+    /// The pseudo-header's sum for either family. `None` if they differ.
+    #[must_use]
+    pub fn of_pseudo(source: IpAddr, destination: IpAddr, protocol: u8, len: u32) -> Option<Self> {
+        match (source, destination) {
+            (IpAddr::V4(s), IpAddr::V4(d)) => Some(Self::of_pseudo_v4(s, d, protocol, len)),
+            (IpAddr::V6(s), IpAddr::V6(d)) => Some(Self::of_pseudo_v6(s, d, protocol, len)),
+            _ => None,
+        }
+    }
+
+    /// Both together; the other piece begins at an even offset.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(fold32(fold32(self.0) + fold32(other.0)))
+    }
+
+    /// Both together; the other piece begins at an odd offset.
+    #[inline]
+    #[must_use]
+    pub const fn plus_at_odd(self, other: Self) -> Self {
+        let folded = other.folded();
+        self.plus(Self(folded.swap_bytes() as u64))
+    }
+
+    /// The sum of this piece, `len` bytes long, and the piece right behind it.
+    #[inline]
+    #[must_use]
+    pub const fn followed_by(self, len: usize, other: Self) -> Self {
+        if len.is_multiple_of(2) {
+            self.plus(other)
+        } else {
+            self.plus_at_odd(other)
+        }
+    }
+
+    #[inline]
+    const fn folded(self) -> u16 {
+        let sum = fold32(self.0);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        sum as u16
+    }
+
+    /// The checksum that goes into the field: folded and complemented, in the
+    /// value that [`u16::to_be_bytes`] puts on the wire. Over bytes that have
+    /// their right checksum in place it is 0.
+    #[inline]
+    #[must_use]
+    pub const fn finish(self) -> u16 {
+        !u16::from_be(self.folded())
+    }
+
+    /// The folded sum without the complement: what a port that completes the
+    /// checksum wants to find in the field.
+    #[inline]
+    #[must_use]
+    pub const fn unfinished(self) -> u16 {
+        u16::from_be(self.folded())
+    }
+}
+
+/// The checksum after a 16-bit field under it changed from `old` to `new`
+/// (RFC 1624 equation 3).
+#[inline]
+#[must_use]
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    let sum = (!checksum) as u32 + (!old) as u32 + new as u32;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16)
+}
+
+/// Whether a TCP segment or UDP datagram, its checksum in place, is intact.
+#[must_use]
+pub fn verify_transport(source: IpAddr, destination: IpAddr, protocol: u8, segment: &[u8]) -> bool {
+    let len = segment.len() as u32;
+    debug_assert!(matches!(
+        protocol,
+        ipv4::protocol::TCP | ipv4::protocol::UDP | 58
+    ));
+    Partial::of_pseudo(source, destination, protocol, len)
+        .is_some_and(|p| p.plus(Partial::of(segment)).finish() == 0)
+}
+
+/// Which code sums and copies on this processor.
+mod dispatch {
+    use super::scalar;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    const UNKNOWN: u8 = 0;
+    const SCALAR: u8 = 1;
+    const AVX2: u8 = 2;
+    const AVX512: u8 = 3;
+
+    static LEVEL: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    #[cold]
+    fn detect() -> u8 {
+        #[cfg(target_arch = "x86_64")]
+        let level = if std::is_x86_feature_detected!("avx512bw") {
+            AVX512
+        } else if std::is_x86_feature_detected!("avx2") {
+            AVX2
+        } else {
+            SCALAR
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let level = SCALAR;
+        LEVEL.store(level, Ordering::Relaxed);
+        level
+    }
+
+    #[inline]
+    fn level() -> u8 {
+        match LEVEL.load(Ordering::Relaxed) {
+            UNKNOWN => detect(),
+            known => known,
+        }
+    }
+
+    pub(super) fn sum(bytes: &[u8]) -> u64 {
+        match level() {
+            // SAFETY: `detect` found that the processor has AVX-512BW.
+            #[cfg(target_arch = "x86_64")]
+            AVX512 => unsafe { super::x86::sum_avx512(bytes) },
+            // SAFETY: `detect` found that the processor has AVX2.
+            #[cfg(target_arch = "x86_64")]
+            AVX2 => unsafe { super::x86::sum_avx2(bytes) },
+            _ => scalar::sum(bytes),
+        }
+    }
+
+    pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u64 {
+        match level() {
+            // SAFETY: `detect` found that the processor has AVX-512BW.
+            #[cfg(target_arch = "x86_64")]
+            AVX512 => unsafe { super::x86::copy_and_sum_avx512(to, from) },
+            // SAFETY: `detect` found that the processor has AVX2.
+            #[cfg(target_arch = "x86_64")]
+            AVX2 => unsafe { super::x86::copy_and_sum_avx2(to, from) },
+            _ => scalar::copy_and_sum(to, from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Every way of summing against the definition.
+
+use super::*;
+use proptest::prelude::*;
+
+/// RFC 1071 section 4.1, word by word.
+fn by_definition(bytes: &[u8]) -> u16 {
+    let mut sum = 0u32;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+fn same(a: u16, b: u16) -> bool {
+    // Both are zero in one's complement.
+    a == b || (a == 0 && b == 0xffff) || (a == 0xffff && b == 0)
+}
+
+proptest! {
+    #[test]
+    fn all_ways_agree(bytes in proptest::collection::vec(any::<u8>(), 0..3000), start in 0usize..9) {
+        let bytes = &bytes[start.min(bytes.len())..];
+        let expected = by_definition(bytes);
+        prop_assert!(same(Partial(scalar::sum(bytes)).finish(), expected));
+        prop_assert!(same(Partial::of(bytes).finish(), expected));
+        let mut copy = vec![0; bytes.len()];
+        prop_assert!(same(Partial::of_copy(&mut copy, bytes).finish(), expected));
+        prop_assert_eq!(&copy, bytes);
+        let mut copy = vec![0; bytes.len()];
+        prop_assert!(same(Partial(scalar::copy_and_sum(&mut copy, bytes)).finish(), expected));
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mut copy = vec![0; bytes.len()];
+            if std::is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has AVX2.
+                let (s, c) = unsafe { (x86::sum_avx2(bytes), x86::copy_and_sum_avx2(&mut copy, bytes)) };
+                prop_assert!(same(Partial(s).finish(), expected) && same(Partial(c).finish(), expected));
+            }
+            if std::is_x86_feature_detected!("avx512bw") {
+                // SAFETY: the processor has AVX-512BW.
+                let (s, c) = unsafe { (x86::sum_avx512(bytes), x86::copy_and_sum_avx512(&mut copy, bytes)) };
+                prop_assert!(same(Partial(s).finish(), expected) && same(Partial(c).finish(), expected));
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_add_up(bytes in proptest::collection::vec(any::<u8>(), 0..600), cuts in proptest::collection::vec(any::<u16>(), 0..5)) {
+        let mut cuts: Vec<usize> = cuts.iter().map(|c| usize::from(*c) % (bytes.len() + 1)).collect();
+        cuts.extend([0, bytes.len()]);
+        cuts.sort_unstable();
+        let mut sum = Partial::ZERO;
+        for cut in cuts.windows(2) {
+            sum = sum.followed_by(cut[0], Partial::of(&bytes[cut[0]..cut[1]]));
+        }
+        prop_assert!(same(sum.finish(), by_definition(&bytes)));
+    }
+
+    #[test]
+    fn an_update_equals_summing_again(mut bytes in proptest::collection::vec(any::<u8>(), 20..40), at in 0usize..9, new: u16) {
+        let before = Partial::of(&bytes).finish();
+        let old = crate::get16(&bytes, at * 2);
+        crate::put16(&mut bytes, at * 2, new);
+        prop_assert!(same(update(before, old, new), by_definition(&bytes)));
+    }
+
+    #[test]
+    fn transport_checksums_verify(s: [u8; 4], d: [u8; 4], payload in proptest::collection::vec(any::<u8>(), 0..100), bit: u16) {
+        let (source, destination) = (Ipv4Addr::from(s), Ipv4Addr::from(d));
+        let mut segment = vec![0; 8];
+        segment.extend(&payload);
+        let len = segment.len() as u32;
+        let sum = Partial::of_pseudo_v4(source, destination, 17, len).plus(Partial::of(&segment)).finish();
+        crate::put16(&mut segment, 6, sum);
+        prop_assert!(verify_transport(source.into(), destination.into(), 17, &segment));
+        let bit = usize::from(bit) % (segment.len() * 8);
+        segment[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(!verify_transport(source.into(), destination.into(), 17, &segment));
+    }
+}
+
+#[test]
+fn the_pseudo_headers_are_what_they_stand_for() {
+    let (s, d) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(192, 168, 77, 200));
+    let bytes = [10, 0, 0, 1, 192, 168, 77, 200, 0, 6, 0x12, 0x34];
+    assert_eq!(
+        Partial::of_pseudo_v4(s, d, 6, 0x1234).finish(),
+        by_definition(&bytes)
+    );
+    let (s, d) = (
+        Ipv6Addr::LOCALHOST,
+        "fd00::1:2".parse::<Ipv6Addr>().unwrap(),
+    );
+    let mut bytes = [s.octets(), d.octets()].concat();
+    bytes.extend([0, 1, 0x23, 0x45, 0, 0, 0, 6]);
+    assert_eq!(
+        Partial::of_pseudo_v6(s, d, 6, 0x12345).finish(),
+        by_definition(&bytes)
+    );
+}
+
+#[test]
+fn long_runs_of_ones_do_not_overflow() {
+    let bytes = vec![0xff; 1 << 20];
+    assert!(same(Partial::of(&bytes).finish(), 0));
+    assert!(same(Partial(scalar::sum(&bytes)).finish(), 0));
+}

@@ -1,0 +1,118 @@
+//! Summing with AVX2 and AVX-512: 32-bit words are widened to 64-bit lanes and
+//! added, so no carry is lost over any length that memory can hold.
+
+use core::arch::x86_64::*;
+
+/// Adds up the eight lanes.
+#[target_feature(enable = "avx512f,avx512bw")]
+fn lanes512(v: __m512i) -> u64 {
+    let mut lanes = [0u64; 8];
+    // SAFETY: 64 bytes of room, unaligned store.
+    unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), v) };
+    lanes.iter().map(|l| super::fold32(*l)).sum()
+}
+
+#[target_feature(enable = "avx2")]
+fn lanes256(v: __m256i) -> u64 {
+    let mut lanes = [0u64; 4];
+    // SAFETY: 32 bytes of room, unaligned store.
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), v) };
+    lanes.iter().map(|l| super::fold32(*l)).sum()
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn add512(acc: [__m512i; 2], v: __m512i, low: __m512i) -> [__m512i; 2] {
+    [
+        _mm512_add_epi64(acc[0], _mm512_and_si512(v, low)),
+        _mm512_add_epi64(acc[1], _mm512_srli_epi64::<32>(v)),
+    ]
+}
+
+#[target_feature(enable = "avx2")]
+fn add256(acc: [__m256i; 2], v: __m256i, low: __m256i) -> [__m256i; 2] {
+    [
+        _mm256_add_epi64(acc[0], _mm256_and_si256(v, low)),
+        _mm256_add_epi64(acc[1], _mm256_srli_epi64::<32>(v)),
+    ]
+}
+
+/// The sum of `bytes`.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn sum_avx512(bytes: &[u8]) -> u64 {
+    let low = _mm512_set1_epi64(0xffff_ffff);
+    let mut acc = [[_mm512_setzero_si512(); 2]; 2];
+    let mut blocks = bytes.chunks_exact(128);
+    for block in &mut blocks {
+        // SAFETY: 128 bytes are there, unaligned loads.
+        let (a, b) = unsafe {
+            (
+                _mm512_loadu_si512(block.as_ptr().cast()),
+                _mm512_loadu_si512(block.as_ptr().add(64).cast()),
+            )
+        };
+        acc[0] = add512(acc[0], a, low);
+        acc[1] = add512(acc[1], b, low);
+    }
+    acc.iter().flatten().map(|v| lanes512(*v)).sum::<u64>() + super::scalar::sum(blocks.remainder())
+}
+
+/// The sum of `bytes`.
+#[target_feature(enable = "avx2")]
+pub(super) fn sum_avx2(bytes: &[u8]) -> u64 {
+    let low = _mm256_set1_epi64x(0xffff_ffff);
+    let mut acc = [[_mm256_setzero_si256(); 2]; 2];
+    let mut blocks = bytes.chunks_exact(64);
+    for block in &mut blocks {
+        // SAFETY: 64 bytes are there, unaligned loads.
+        let (a, b) = unsafe {
+            (
+                _mm256_loadu_si256(block.as_ptr().cast()),
+                _mm256_loadu_si256(block.as_ptr().add(32).cast()),
+            )
+        };
+        acc[0] = add256(acc[0], a, low);
+        acc[1] = add256(acc[1], b, low);
+    }
+    acc.iter().flatten().map(|v| lanes256(*v)).sum::<u64>() + super::scalar::sum(blocks.remainder())
+}
+
+/// Copies `from` to `to`, which is as long, and sums it.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
+    let low = _mm512_set1_epi64(0xffff_ffff);
+    let mut acc = [[_mm512_setzero_si512(); 2]; 2];
+    let (mut reads, mut writes) = (from.chunks_exact(128), to.chunks_exact_mut(128));
+    for (read, write) in (&mut reads).zip(&mut writes) {
+        // SAFETY: 128 bytes are there on both sides, unaligned.
+        let (a, b) = unsafe {
+            let a = _mm512_loadu_si512(read.as_ptr().cast());
+            let b = _mm512_loadu_si512(read.as_ptr().add(64).cast());
+            _mm512_storeu_si512(write.as_mut_ptr().cast(), a);
+            _mm512_storeu_si512(write.as_mut_ptr().add(64).cast(), b);
+            (a, b)
+        };
+        acc[0] = add512(acc[0], a, low);
+        acc[1] = add512(acc[1], b, low);
+    }
+    acc.iter().flatten().map(|v| lanes512(*v)).sum::<u64>()
+        + super::scalar::copy_and_sum(writes.into_remainder(), reads.remainder())
+}
+
+/// Copies `from` to `to`, which is as long, and sums it.
+#[target_feature(enable = "avx2")]
+pub(super) fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
+    let low = _mm256_set1_epi64x(0xffff_ffff);
+    let mut acc = [_mm256_setzero_si256(); 2];
+    let (mut reads, mut writes) = (from.chunks_exact(32), to.chunks_exact_mut(32));
+    for (read, write) in (&mut reads).zip(&mut writes) {
+        // SAFETY: 32 bytes are there on both sides, unaligned.
+        let v = unsafe {
+            let v = _mm256_loadu_si256(read.as_ptr().cast());
+            _mm256_storeu_si256(write.as_mut_ptr().cast(), v);
+            v
+        };
+        acc = add256(acc, v, low);
+    }
+    acc.iter().map(|v| lanes256(*v)).sum::<u64>()
+        + super::scalar::copy_and_sum(writes.into_remainder(), reads.remainder())
+}

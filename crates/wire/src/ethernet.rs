@@ -1,0 +1,127 @@
+//! Ethernet II frames (IEEE 802.3, RFC 894).
+
+use crate::{WireError, get16, put16};
+use core::fmt;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 14;
+
+/// A hardware address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// All stations.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Whether it names one station.
+    #[must_use]
+    pub const fn is_unicast(self) -> bool {
+        self.0[0] & 1 == 0
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let m = self.0;
+        write!(
+            f,
+            "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}",
+            m[0], m[1], m[2], m[3], m[4], m[5]
+        )
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a frame carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EtherType {
+    /// IPv4.
+    Ipv4,
+    /// ARP.
+    Arp,
+    /// IPv6.
+    Ipv6,
+    /// Something else.
+    Other(u16),
+}
+
+impl From<u16> for EtherType {
+    fn from(raw: u16) -> Self {
+        match raw {
+            0x0800 => Self::Ipv4,
+            0x0806 => Self::Arp,
+            0x86dd => Self::Ipv6,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl From<EtherType> for u16 {
+    fn from(t: EtherType) -> Self {
+        match t {
+            EtherType::Ipv4 => 0x0800,
+            EtherType::Arp => 0x0806,
+            EtherType::Ipv6 => 0x86dd,
+            EtherType::Other(raw) => raw,
+        }
+    }
+}
+
+/// A frame's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EthernetHeader {
+    /// To whom.
+    pub destination: MacAddr,
+    /// From whom.
+    pub source: MacAddr,
+    /// What follows.
+    pub ether_type: EtherType,
+}
+
+impl EthernetHeader {
+    /// Reads a header; the payload follows after [`HEADER_LEN`] bytes.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`].
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        Ok(Self {
+            destination: MacAddr([b[0], b[1], b[2], b[3], b[4], b[5]]),
+            source: MacAddr([b[6], b[7], b[8], b[9], b[10], b[11]]),
+            ether_type: EtherType::from(get16(b, 12)),
+        })
+    }
+
+    /// Writes the header; returns its length. Panics if `bytes` is shorter.
+    #[inline]
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        bytes[..6].copy_from_slice(&self.destination.0);
+        bytes[6..12].copy_from_slice(&self.source.0);
+        put16(bytes, 12, self.ether_type.into());
+        HEADER_LEN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn comes_back(d: [u8; 6], s: [u8; 6], t: u16) {
+            let h = EthernetHeader { destination: MacAddr(d), source: MacAddr(s), ether_type: t.into() };
+            let mut bytes = [0; HEADER_LEN];
+            h.emit(&mut bytes);
+            prop_assert_eq!(EthernetHeader::parse(&bytes), Ok(h));
+            prop_assert_eq!(EthernetHeader::parse(&bytes[..13]), Err(WireError::Truncated));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! IPv4 headers (RFC 791).
+
+use crate::checksum::Partial;
+use crate::{WireError, get16, put16};
+use core::net::Ipv4Addr;
+use core::ops::Range;
+
+/// Bytes of a header without options, the only kind we send.
+pub const HEADER_LEN: usize = 20;
+
+/// Protocol numbers.
+pub mod protocol {
+    /// ICMP.
+    pub const ICMP: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+}
+
+/// A header. Options are skipped on input and never sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv4Header {
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Bytes that follow the header.
+    pub payload_len: u16,
+    /// Names the datagram that a fragment belongs to.
+    pub identification: u16,
+    /// Must not be fragmented.
+    pub dont_fragment: bool,
+    /// Not the last fragment.
+    pub more_fragments: bool,
+    /// Where the fragment belongs, in bytes (a multiple of 8).
+    pub fragment_offset: u16,
+    /// Hops left.
+    pub ttl: u8,
+    /// What follows.
+    pub protocol: u8,
+    /// From.
+    pub source: Ipv4Addr,
+    /// To.
+    pub destination: Ipv4Addr,
+}
+
+impl Ipv4Header {
+    /// Reads a header and says where in `bytes` its payload lies. What follows
+    /// the packet's end (a short frame's padding) is left out.
+    ///
+    /// # Errors
+    /// [`WireError`] for what is no valid IPv4 packet, by RFC 1122 section
+    /// 3.2.1: wrong version, length or checksum.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<(Self, Range<usize>), WireError> {
+        let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        if b[0] >> 4 != 4 {
+            return Err(WireError::BadVersion);
+        }
+        let header_len = usize::from(b[0] & 15) * 4;
+        let total = usize::from(get16(b, 2));
+        if header_len < HEADER_LEN || total < header_len {
+            return Err(WireError::BadLength);
+        }
+        if total > bytes.len() {
+            return Err(WireError::Truncated);
+        }
+        if Partial::of(&bytes[..header_len]).finish() != 0 {
+            return Err(WireError::BadChecksum);
+        }
+        let fragment = get16(b, 6);
+        let header = Self {
+            tos: b[1],
+            payload_len: (total - header_len) as u16,
+            identification: get16(b, 4),
+            dont_fragment: fragment & 0x4000 != 0,
+            more_fragments: fragment & 0x2000 != 0,
+            fragment_offset: (fragment & 0x1fff) * 8,
+            ttl: b[8],
+            protocol: b[9],
+            source: Ipv4Addr::new(b[12], b[13], b[14], b[15]),
+            destination: Ipv4Addr::new(b[16], b[17], b[18], b[19]),
+        };
+        Ok((header, header_len..total))
+    }
+
+    /// Whether it is a part of a datagram.
+    #[must_use]
+    pub const fn is_fragment(&self) -> bool {
+        self.more_fragments || self.fragment_offset != 0
+    }
+
+    /// Writes the header with its checksum; returns its length. Panics if
+    /// `bytes` is shorter than that, or if the packet would be longer than
+    /// 65,535 bytes.
+    #[inline]
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        let b: &mut [u8; HEADER_LEN] = bytes.first_chunk_mut().expect("room for a header");
+        b[0] = 0x45;
+        b[1] = self.tos;
+        put16(b, 2, HEADER_LEN as u16 + self.payload_len);
+        put16(b, 4, self.identification);
+        let flags = u16::from(self.dont_fragment) << 14 | u16::from(self.more_fragments) << 13;
+        put16(b, 6, flags | self.fragment_offset / 8);
+        b[8] = self.ttl;
+        b[9] = self.protocol;
+        put16(b, 10, 0);
+        b[12..16].copy_from_slice(&self.source.octets());
+        b[16..20].copy_from_slice(&self.destination.octets());
+        let sum = Partial::of(b).finish();
+        put16(b, 10, sum);
+        HEADER_LEN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> impl Strategy<Value = Ipv4Header> {
+        (
+            any::<(u8, u16, bool, bool, u8, u8)>(),
+            0u16..8192,
+            0u16..1000,
+            any::<([u8; 4], [u8; 4])>(),
+        )
+            .prop_map(
+                |(
+                    (tos, identification, dont_fragment, more_fragments, ttl, protocol),
+                    offset,
+                    payload_len,
+                    (s, d),
+                )| {
+                    Ipv4Header {
+                        tos,
+                        payload_len,
+                        identification,
+                        dont_fragment,
+                        more_fragments,
+                        fragment_offset: offset * 8,
+                        ttl,
+                        protocol,
+                        source: s.into(),
+                        destination: d.into(),
+                    }
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn comes_back(h in header(), padding in 0usize..10) {
+            let len = HEADER_LEN + usize::from(h.payload_len);
+            let mut bytes = vec![0; len + padding];
+            h.emit(&mut bytes);
+            prop_assert_eq!(Ipv4Header::parse(&bytes), Ok((h, HEADER_LEN..len)));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_seen(h in header(), bit in 0usize..160) {
+            let mut bytes = vec![0; HEADER_LEN + usize::from(h.payload_len)];
+            h.emit(&mut bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Ipv4Header::parse(&bytes).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Ipv4Header::parse(&bytes);
+        }
+    }
+}

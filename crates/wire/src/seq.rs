@@ -1,0 +1,97 @@
+//! Sequence numbers: 32 bits that wrap (RFC 9293 section 3.4).
+
+use core::fmt;
+
+/// A sequence number. Two of them are compared by the shorter way round, so
+/// they have no total order and do not implement `Ord`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SeqNumber(pub u32);
+
+#[expect(
+    clippy::should_implement_trait,
+    reason = "wrapping by design, named as the RFC does"
+)]
+impl SeqNumber {
+    /// The number `n` further on.
+    #[inline]
+    #[must_use]
+    pub const fn add(self, n: u32) -> Self {
+        Self(self.0.wrapping_add(n))
+    }
+
+    /// The number `n` further back.
+    #[inline]
+    #[must_use]
+    pub const fn back(self, n: u32) -> Self {
+        Self(self.0.wrapping_sub(n))
+    }
+
+    /// How far it lies after `other`; negative if before.
+    #[inline]
+    #[must_use]
+    pub const fn sub(self, other: Self) -> i32 {
+        self.0.wrapping_sub(other.0) as i32
+    }
+
+    /// Whether it lies before `other`.
+    #[inline]
+    #[must_use]
+    pub const fn lt(self, other: Self) -> bool {
+        self.sub(other) < 0
+    }
+
+    /// Whether it lies before `other` or is it.
+    #[inline]
+    #[must_use]
+    pub const fn le(self, other: Self) -> bool {
+        self.sub(other) <= 0
+    }
+
+    /// Whether it lies after `other`.
+    #[inline]
+    #[must_use]
+    pub const fn gt(self, other: Self) -> bool {
+        self.sub(other) > 0
+    }
+
+    /// Whether it lies after `other` or is it.
+    #[inline]
+    #[must_use]
+    pub const fn ge(self, other: Self) -> bool {
+        self.sub(other) >= 0
+    }
+}
+
+impl fmt::Debug for SeqNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for SeqNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn order_is_that_of_the_distance(a: u32, d in 1u32..0x7fff_ffff) {
+            let (x, y) = (SeqNumber(a), SeqNumber(a).add(d));
+            prop_assert!(x.lt(y) && y.gt(x) && x.le(y) && y.ge(x) && !y.le(x));
+            prop_assert_eq!(y.sub(x), d as i32);
+            prop_assert_eq!(y.back(d), x);
+        }
+    }
+
+    #[test]
+    fn wraps() {
+        assert!(SeqNumber(u32::MAX).lt(SeqNumber(0)));
+        assert!(SeqNumber(5).le(SeqNumber(5)) && SeqNumber(5).ge(SeqNumber(5)));
+    }
+}

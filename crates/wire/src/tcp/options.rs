@@ -1,0 +1,293 @@
+//! TCP options (RFC 9293 section 3.2, RFC 7323, RFC 2018, RFC 7413, RFC 5482).
+//!
+//! Unknown options are passed over. A malformed one ends the list, as Linux has
+//! it: what came before it counts.
+
+use crate::{SeqNumber, get16, get32, put16, put32};
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+const USER_TIMEOUT: u8 = 28;
+const FAST_OPEN: u8 = 34;
+
+/// NOP, NOP, timestamps of 10 bytes: the only options of most segments.
+const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
+
+/// The timestamps option (RFC 7323 section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub val: u32,
+    /// TSecr: what it saw last of ours.
+    pub echo: u32,
+}
+
+/// At most four ranges that have arrived (RFC 2018 section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    blocks: [(SeqNumber, SeqNumber); 4],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// No ranges.
+    pub const EMPTY: Self = Self {
+        blocks: [(SeqNumber(0), SeqNumber(0)); 4],
+        len: 0,
+    };
+
+    /// Adds a range, first byte and one past the last; `false` if four are
+    /// there.
+    pub fn push(&mut self, left: SeqNumber, right: SeqNumber) -> bool {
+        match self.blocks.get_mut(usize::from(self.len)) {
+            Some(block) => {
+                *block = (left, right);
+                self.len += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The ranges.
+    #[must_use]
+    pub fn as_slice(&self) -> &[(SeqNumber, SeqNumber)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// The ranges, one after the other.
+    pub fn iter(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> + '_ {
+        self.as_slice().iter().copied()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether there is none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Keeps the first `n` only.
+    pub fn truncate(&mut self, n: usize) {
+        self.len = self.len.min(n.min(4) as u8);
+    }
+}
+
+/// A Fast Open cookie of 4 to 16 bytes, or the request for one (RFC 7413).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FastOpenCookie {
+    bytes: [u8; 16],
+    len: u8,
+}
+
+impl FastOpenCookie {
+    /// The request for a cookie.
+    pub const REQUEST: Self = Self {
+        bytes: [0; 16],
+        len: 0,
+    };
+
+    /// A cookie; `None` if its length is none that a cookie has.
+    #[must_use]
+    pub fn new(cookie: &[u8]) -> Option<Self> {
+        let fits = cookie.is_empty()
+            || (cookie.len() >= 4 && cookie.len() <= 16 && cookie.len().is_multiple_of(2));
+        let mut bytes = [0; 16];
+        fits.then(|| {
+            bytes[..cookie.len()].copy_from_slice(cookie);
+            Self {
+                bytes,
+                len: cookie.len() as u8,
+            }
+        })
+    }
+
+    /// Its bytes; none in a request.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// The options of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpOptions {
+    /// The longest segment that the sender takes (SYN only).
+    pub mss: Option<u16>,
+    /// The shift of its window, at most 14 (SYN only).
+    pub window_scale: Option<u8>,
+    /// It understands selective acknowledgments (SYN only).
+    pub sack_permitted: bool,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+    /// Selective acknowledgments.
+    pub sack: SackBlocks,
+    /// Fast Open (SYN only).
+    pub fast_open: Option<FastOpenCookie>,
+    /// User timeout: granularity bit and value, as on the wire.
+    pub user_timeout: Option<u16>,
+}
+
+impl TcpOptions {
+    /// Reads the options of a header.
+    #[inline]
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Self {
+        if let [_, _, _, _, rest @ ..] = bytes
+            && bytes.len() == 12
+            && get32(bytes, 0) == ALIGNED_TIMESTAMPS
+        {
+            let timestamps = Timestamps {
+                val: get32(rest, 0),
+                echo: get32(rest, 4),
+            };
+            return Self {
+                timestamps: Some(timestamps),
+                ..Self::default()
+            };
+        }
+        Self::parse_list(bytes)
+    }
+
+    fn parse_list(mut bytes: &[u8]) -> Self {
+        let mut options = Self::default();
+        loop {
+            bytes = match bytes {
+                [] | [END, ..] => return options,
+                [NOP, rest @ ..] => rest,
+                [kind, len, ..] => {
+                    let len = usize::from(*len);
+                    if len < 2 || len > bytes.len() {
+                        return options;
+                    }
+                    let (option, rest) = bytes.split_at(len);
+                    options.take(*kind, &option[2..]);
+                    rest
+                }
+                [_] => return options,
+            };
+        }
+    }
+
+    fn take(&mut self, kind: u8, data: &[u8]) {
+        match (kind, data.len()) {
+            (MSS, 2) => self.mss = Some(get16(data, 0)),
+            // RFC 7323 section 2.3: more than 14 counts as 14.
+            (WINDOW_SCALE, 1) => self.window_scale = Some(data[0].min(14)),
+            (SACK_PERMITTED, 0) => self.sack_permitted = true,
+            (TIMESTAMPS, 8) => {
+                self.timestamps = Some(Timestamps {
+                    val: get32(data, 0),
+                    echo: get32(data, 4),
+                });
+            }
+            (SACK, n) if n.is_multiple_of(8) => {
+                self.sack = SackBlocks::EMPTY;
+                for block in data.chunks_exact(8) {
+                    self.sack
+                        .push(SeqNumber(get32(block, 0)), SeqNumber(get32(block, 4)));
+                }
+            }
+            (FAST_OPEN, _) => self.fast_open = FastOpenCookie::new(data),
+            (USER_TIMEOUT, 2) => self.user_timeout = Some(get16(data, 0)),
+            _ => {}
+        }
+    }
+
+    /// Bytes that the options take in a header, padding included.
+    #[inline]
+    #[must_use]
+    pub fn emitted_len(&self) -> usize {
+        let mut len = 0;
+        if self.mss.is_some() {
+            len += 4;
+        }
+        if self.timestamps.is_some() {
+            len += 12;
+        } else if self.sack_permitted {
+            len += 4;
+        }
+        if self.window_scale.is_some() {
+            len += 4;
+        }
+        if !self.sack.is_empty() {
+            len += 4 + 8 * self.sack.len();
+        }
+        if let Some(cookie) = &self.fast_open {
+            len += (2 + cookie.as_bytes().len()).next_multiple_of(4);
+        }
+        if self.user_timeout.is_some() {
+            len += 4;
+        }
+        len
+    }
+
+    /// Writes the options in Linux's order, each padded to four bytes; the
+    /// permission for SACK takes the padding's place before timestamps. `bytes`
+    /// is as long as [`emitted_len`](Self::emitted_len) says; panics if it is
+    /// shorter.
+    #[inline]
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let mut at = 0;
+        let mut word = |bytes: &mut [u8], value: u32| {
+            put32(bytes, at, value);
+            at += 4;
+        };
+        if let Some(mss) = self.mss {
+            word(bytes, u32::from(MSS) << 24 | 4 << 16 | u32::from(mss));
+        }
+        if let Some(t) = self.timestamps {
+            let lead = if self.sack_permitted {
+                0x0402_080a
+            } else {
+                ALIGNED_TIMESTAMPS
+            };
+            word(bytes, lead);
+            word(bytes, t.val);
+            word(bytes, t.echo);
+        } else if self.sack_permitted {
+            word(bytes, 0x0101_0402);
+        }
+        if let Some(shift) = self.window_scale {
+            word(
+                bytes,
+                u32::from(NOP) << 24 | u32::from(WINDOW_SCALE) << 16 | 3 << 8 | u32::from(shift),
+            );
+        }
+        if !self.sack.is_empty() {
+            word(bytes, 0x0101_0500 | (2 + 8 * self.sack.len() as u32));
+            for (left, right) in self.sack.iter() {
+                word(bytes, left.0);
+                word(bytes, right.0);
+            }
+        }
+        let mut at = at;
+        if let Some(cookie) = &self.fast_open {
+            let cookie = cookie.as_bytes();
+            let len = 2 + cookie.len();
+            let padding = len.next_multiple_of(4) - len;
+            bytes[at..at + padding].fill(NOP);
+            at += padding;
+            bytes[at] = FAST_OPEN;
+            bytes[at + 1] = len as u8;
+            bytes[at + 2..at + len].copy_from_slice(cookie);
+            at += len;
+        }
+        if let Some(timeout) = self.user_timeout {
+            bytes[at] = USER_TIMEOUT;
+            bytes[at + 1] = 4;
+            put16(bytes, at + 2, timeout);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Headers and options: there and back, malformed, and in Linux's layout.
+
+use super::*;
+use proptest::prelude::*;
+
+fn options() -> impl Strategy<Value = TcpOptions> {
+    let syn = (
+        any::<Option<u16>>(),
+        proptest::option::of(0u8..15),
+        any::<bool>(),
+        any::<Option<(u32, u32)>>(),
+        any::<Option<u16>>(),
+    )
+        .prop_map(
+            |(mss, window_scale, sack_permitted, t, user_timeout)| TcpOptions {
+                mss,
+                window_scale,
+                sack_permitted,
+                user_timeout,
+                timestamps: t.map(|(val, echo)| Timestamps { val, echo }),
+                ..TcpOptions::default()
+            },
+        );
+    let data = (
+        any::<Option<(u32, u32)>>(),
+        proptest::collection::vec(any::<(u32, u32)>(), 0..4),
+    )
+        .prop_map(|(t, blocks)| {
+            let mut sack = SackBlocks::EMPTY;
+            for (l, r) in blocks.into_iter().take(3) {
+                sack.push(SeqNumber(l), SeqNumber(r));
+            }
+            TcpOptions {
+                timestamps: t.map(|(val, echo)| Timestamps { val, echo }),
+                sack,
+                ..TcpOptions::default()
+            }
+        });
+    let cookie = proptest::collection::vec(any::<u8>(), 2..8).prop_map(|c| TcpOptions {
+        fast_open: FastOpenCookie::new(&[c.clone(), c].concat()),
+        ..TcpOptions::default()
+    });
+    prop_oneof![syn, data, cookie]
+}
+
+fn header() -> impl Strategy<Value = TcpHeader> {
+    (
+        any::<(u16, u16, u32, u32, u16, u16)>(),
+        0u16..512,
+        options(),
+    )
+        .prop_map(
+            |((src_port, dst_port, seq, ack, window, urgent), flags, options)| TcpHeader {
+                src_port,
+                dst_port,
+                seq: SeqNumber(seq),
+                ack: SeqNumber(ack),
+                flags: TcpFlags(flags),
+                window,
+                urgent,
+                options,
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn headers_come_back(h in header()) {
+        let mut bytes = [0xee; MAX_HEADER_LEN + 4];
+        let len = h.emit(&mut bytes);
+        prop_assert!(len.is_multiple_of(4) && len <= MAX_HEADER_LEN);
+        prop_assert_eq!(len, h.header_len());
+        prop_assert_eq!(TcpHeader::parse(&bytes), Ok((h, len)));
+    }
+
+    #[test]
+    fn any_bytes_are_survived(mut bytes in proptest::collection::vec(any::<u8>(), 0..70), offset in 0u8..16) {
+        let _ = TcpHeader::parse(&bytes);
+        if let Some(b) = bytes.get_mut(12) { *b = offset << 4; }
+        let _ = TcpHeader::parse(&bytes);
+    }
+
+    #[test]
+    fn any_options_are_survived(bytes in proptest::collection::vec(0u8..40, 0..40)) {
+        let _ = TcpOptions::parse(&bytes);
+    }
+}
+
+#[test]
+fn a_malformed_option_ends_the_list() {
+    let parsed = TcpOptions::parse(&[2, 4, 5, 0xb4, 3, 9, 7, 1]);
+    assert_eq!(parsed.mss, Some(1460));
+    assert_eq!(parsed.window_scale, None);
+    assert_eq!(TcpOptions::parse(&[8, 0, 0, 0]), TcpOptions::default());
+    assert_eq!(TcpOptions::parse(&[0, 2, 4, 5]).mss, None);
+}
+
+#[test]
+fn unknown_options_are_passed_over() {
+    assert_eq!(
+        TcpOptions::parse(&[99, 3, 1, 2, 4, 5, 0xb4, 1]).mss,
+        Some(1460)
+    );
+}
+
+#[test]
+fn a_syn_looks_like_linuxs() {
+    let options = TcpOptions {
+        mss: Some(1460),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { val: 1, echo: 0 }),
+        window_scale: Some(7),
+        ..TcpOptions::default()
+    };
+    let mut bytes = [0; 20];
+    options.emit(&mut bytes);
+    assert_eq!(
+        bytes,
+        [
+            2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7
+        ]
+    );
+}
+
+#[test]
+fn a_data_offset_outside_is_refused() {
+    let mut bytes = [0; 24];
+    bytes[12] = 0x70;
+    assert_eq!(TcpHeader::parse(&bytes), Err(WireError::Truncated));
+    bytes[12] = 0x40;
+    assert_eq!(TcpHeader::parse(&bytes), Err(WireError::BadLength));
+}
+
+#[test]
+fn flags_are_written_as_tcpdump_does() {
+    assert_eq!(format!("{:?}", TcpFlags::SYN | TcpFlags::ACK), "S.");
+    assert_eq!(format!("{:?}", TcpFlags::NONE), "-");
+}
