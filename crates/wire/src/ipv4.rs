@@ -100,7 +100,7 @@ impl Ipv4Header {
         put16(b, 2, HEADER_LEN as u16 + self.payload_len);
         put16(b, 4, self.identification);
         let flags = u16::from(self.dont_fragment) << 14 | u16::from(self.more_fragments) << 13;
-        put16(b, 6, flags | self.fragment_offset / 8);
+        put16(b, 6, flags | (self.fragment_offset / 8));
         b[8] = self.ttl;
         b[9] = self.protocol;
         put16(b, 10, 0);

@@ -7,10 +7,6 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SeqNumber(pub u32);
 
-#[expect(
-    clippy::should_implement_trait,
-    reason = "wrapping by design, named as the RFC does"
-)]
 impl SeqNumber {
     /// The number `n` further on.
     #[inline]

@@ -272,7 +272,6 @@ impl TcpOptions {
                 word(bytes, right.0);
             }
         }
-        let mut at = at;
         if let Some(cookie) = &self.fast_open {
             let cookie = cookie.as_bytes();
             let len = 2 + cookie.len();
