@@ -8,6 +8,8 @@
 
 use std::io::IoSlice;
 
+use longshore_wire::checksum::Partial;
+
 use crate::{Gso, GsoKind, LinkKind, RxMeta, TxFrame, TxGso};
 
 const TCP_FIN: u8 = 0x01;
@@ -36,24 +38,6 @@ pub enum SegmentError {
     BadChecksumField,
 }
 
-/// Adds up `bytes` as 16-bit words, big-endian, an odd last byte padded with
-/// zero (RFC 1071). Not folded.
-fn sum(bytes: &[u8]) -> u64 {
-    let (pairs, last) = bytes.as_chunks::<2>();
-    let words: u64 = pairs
-        .iter()
-        .map(|p| u64::from(u16::from_be_bytes(*p)))
-        .sum();
-    words + last.first().map_or(0, |b| u64::from(*b) << 8)
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 fn put16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
@@ -73,7 +57,7 @@ pub fn finish_checksum(frame: &mut [u8], start: u16, offset: u16) -> Result<(), 
     if at + 2 > frame.len() {
         return Err(SegmentError::BadChecksumField);
     }
-    let checksum = !fold(sum(&frame[start..]));
+    let checksum = Partial::of(&frame[start..]).finish();
     put16(frame, at, if checksum == 0 { 0xffff } else { checksum });
     Ok(())
 }
@@ -157,16 +141,17 @@ impl Layout {
         Ok((true, at, next))
     }
 
-    /// The folded sum of the pseudo-header for `length` bytes of transport
-    /// header and payload.
-    fn pseudo_header(&self, frame: &[u8], length: usize) -> u64 {
+    /// The sum of the pseudo-header for `length` bytes of transport header and
+    /// payload, at most 65,535.
+    fn pseudo_header(&self, frame: &[u8], length: usize) -> Partial {
         let addresses = if self.v6 {
             &frame[self.ip + 8..self.ip + 40]
         } else {
             &frame[self.ip + 12..self.ip + 20]
         };
         let protocol = if self.tcp { PROTOCOL_TCP } else { PROTOCOL_UDP };
-        sum(addresses) + u64::from(protocol) + length as u64
+        let [high, low] = (length as u16).to_be_bytes();
+        Partial::of(addresses).plus(Partial::of(&[0, protocol, high, low]))
     }
 }
 
@@ -331,7 +316,8 @@ impl<'a> Segmenter<'a> {
             let id = get16(frame, ip + 4).wrapping_add(self.index as u16);
             put16(frame, ip + 4, id);
             put16(frame, ip + 10, 0);
-            let header_sum = !fold(sum(&frame[ip..ip + usize::from(frame[ip] & 0xf) * 4]));
+            let header = &frame[ip..ip + usize::from(frame[ip] & 0xf) * 4];
+            let header_sum = Partial::of(header).finish();
             put16(frame, ip + 10, header_sum);
         }
         let field = if layout.tcp {
@@ -350,8 +336,10 @@ impl<'a> Segmenter<'a> {
             transport + 6
         };
         put16(frame, field, 0);
-        let whole = layout.pseudo_header(frame, transport_len) + sum(&frame[transport..]);
-        let checksum = !fold(whole);
+        let pseudo_header = layout.pseudo_header(frame, transport_len);
+        let checksum = pseudo_header
+            .plus(Partial::of(&frame[transport..]))
+            .finish();
         put16(frame, field, if checksum == 0 { 0xffff } else { checksum });
     }
 }

@@ -1,1 +1,72 @@
-//! The TCP machine, sans-I/O: segments, user calls and the time in; segments, events and the next deadline out.
+//! The TCP machine, sans-I/O: segments, user calls and the time in; segments,
+//! events and the next deadline out.
+//!
+//! A connection is a [`Tcb`], plain data that the engine keeps in a table. It never
+//! sees payload: streams are counted in bytes from 0, the engine owns the bytes, and
+//! a [`Disposition`] says where arriving ones belong while a [`Transmit`] says which
+//! ones to send. It reads no clock and makes no random numbers: an [`Instant`], the
+//! initial sequence number and the timestamp offset are arguments.
+//!
+//! ```text
+//!   segment ──> on_segment ──> Disposition (where payload goes, why dropped)
+//!   user ─────> set_snd_edge, set_rcv_consumed, shutdown_send, close, abort
+//!   clock ────> on_timer
+//!                    │
+//!                    v
+//!   poll_transmit ──> Transmit       take_events ──> Events       deadline
+//! ```
+//!
+//! Around it: [`Listener`] (the queues of a passive open), [`TimeWait`] (what is
+//! left of a connection in TIME-WAIT) and [`reset_for`] (the answer to a segment
+//! that belongs to nothing).
+//!
+//! | where | what |
+//! | --- | --- |
+//! | `tcb.rs`, `open.rs`, `user.rs` | the block, how it begins, what the user may ask |
+//! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
+//! | `output/` | a segment out: what to send, with which options |
+//! | `timers.rs`, `rtt.rs` | deadlines and what happens at them |
+//! | `assembler.rs`, `scoreboard.rs`, `ranges.rs` | out-of-order ranges, ours and the peer's |
+//! | `recovery.rs`, `congestion/` | what is lost, and how much may be in flight |
+//! | `window.rs`, `nagle.rs` | flow control on both sides |
+//!
+//! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
+
+mod assembler;
+mod config;
+mod congestion;
+mod drop;
+mod events;
+mod icmp;
+mod info;
+mod input;
+mod listener;
+mod nagle;
+mod open;
+mod output;
+mod ranges;
+mod recovery;
+mod reset;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod state;
+mod tcb;
+mod time;
+mod time_wait;
+mod timers;
+mod user;
+mod window;
+
+pub use config::{Config, Congestion, Keepalive, Linger};
+pub use drop::DropReason;
+pub use events::{Error, Events};
+pub use icmp::IcmpError;
+pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
+pub use listener::{ListenVerdict, Listener};
+pub use reset::reset_for;
+pub use segment::{Disposition, Ecn, Place, Segment, Transmit};
+pub use state::State;
+pub use tcb::Tcb;
+pub use time::Instant;
+pub use time_wait::{TimeWait, TimeWaitVerdict};

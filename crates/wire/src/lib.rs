@@ -1,7 +1,7 @@
 //! Packet formats and checksums: bytes in, meaning out, and back.
 //!
 //! What it owns: the layout of Ethernet, ARP, IPv4, ICMP, UDP and TCP headers
-//! with TCP's options, the virtio-net header, sequence numbers, and the Internet
+//! with TCP's options, sequence numbers, and the Internet
 //! checksum in its plain, partial and combined forms. No I/O and no state.
 //! Everything above (`tcp`, `net`, `ports`, `engine`) speaks of packets in these
 //! types.
@@ -18,7 +18,6 @@ pub mod ipv4;
 mod seq;
 pub mod tcp;
 pub mod udp;
-pub mod virtio_net;
 
 pub use ethernet::MacAddr;
 pub use seq::SeqNumber;
