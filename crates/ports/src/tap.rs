@@ -17,10 +17,10 @@ pub use name::{BadName, TapName};
 
 use crate::check::check;
 use crate::{Capabilities, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta, TxFrame};
-use longshore_wire::virtio_net::HEADER_LEN;
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vnet::HEADER_LEN;
 
 /// How many useless frames one call may throw away before it says that nothing
 /// waits; the descriptor stays readable, so the rest are met in the next round.

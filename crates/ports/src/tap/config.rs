@@ -220,7 +220,7 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     let control = control_socket()?;
     let fd = open_driver()?;
     let name = attach(config, control.as_fd(), &fd)?;
-    sys::tun_set_header_len(fd.as_fd(), longshore_wire::virtio_net::HEADER_LEN)
+    sys::tun_set_header_len(fd.as_fd(), super::vnet::HEADER_LEN)
         .map_err(os(format!("set the header length of {name}")))?;
     let offloads = if config.offloads {
         set_offloads(&fd, &name)?

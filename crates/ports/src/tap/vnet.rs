@@ -1,58 +1,67 @@
-//! What the virtio-net header in front of each frame says, in this crate's
-//! words; the bytes are `longshore_wire::virtio_net`'s.
-
-use longshore_wire::virtio_net::{
-    DATA_VALID, GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, HEADER_LEN, NEEDS_CSUM,
-    VirtioNetHeader,
-};
+//! The virtio-net header in front of each frame (virtio 1.2, section 5.1.6):
+//! offloads asked for and granted.
 
 use crate::{Gso, GsoKind, RxChecksum, TxFrame};
 
+/// Its length on this port, in bytes: the layout without `num_buffers`.
+pub(super) const HEADER_LEN: usize = 10;
+
+const NEEDS_CSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
+/// Set beside TCP when a segment bears CWR; the receiver need not care.
+const GSO_ECN: u8 = 0x80;
+
+fn le16(bytes: &[u8; HEADER_LEN], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
 /// Reads the header of a received frame of `len` bytes. `None` if it describes
 /// something that the frame cannot be.
-pub(super) fn decode(bytes: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksum, Option<Gso>)> {
-    let header = VirtioNetHeader::parse(bytes).ok()?;
-    let checksum = if header.flags & NEEDS_CSUM != 0 {
-        let (start, offset) = (header.csum_start, header.csum_offset);
+pub(super) fn decode(header: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksum, Option<Gso>)> {
+    let checksum = if header[0] & NEEDS_CSUM != 0 {
+        let (start, offset) = (le16(header, 6), le16(header, 8));
         if usize::from(start) + usize::from(offset) + 2 > len {
             return None;
         }
         RxChecksum::Partial { start, offset }
-    } else if header.flags & DATA_VALID != 0 {
+    } else if header[0] & DATA_VALID != 0 {
         RxChecksum::Valid
     } else {
         RxChecksum::Unknown
     };
-    // That a segment bears CWR is in its TCP header too.
-    let kind = match header.gso_type & !GSO_ECN {
+    let kind = match header[1] & !GSO_ECN {
         GSO_NONE => return Some((checksum, None)),
         GSO_TCPV4 => GsoKind::Tcp4,
         GSO_TCPV6 => GsoKind::Tcp6,
         GSO_UDP_L4 => GsoKind::Udp,
         _ => return None,
     };
-    let size = header.gso_size;
+    let size = le16(header, 4);
     (size != 0).then_some((checksum, Some(Gso { kind, size })))
 }
 
 /// Builds the header for a frame that was checked.
 pub(super) fn encode(frame: &TxFrame<'_>) -> [u8; HEADER_LEN] {
-    let mut header = VirtioNetHeader::default();
+    let mut header = [0; HEADER_LEN];
     if let Some(checksum) = frame.checksum {
-        header.flags = NEEDS_CSUM;
-        header.csum_start = checksum.start;
-        header.csum_offset = checksum.offset;
+        header[0] = NEEDS_CSUM;
+        header[6..8].copy_from_slice(&checksum.start.to_le_bytes());
+        header[8..10].copy_from_slice(&checksum.offset.to_le_bytes());
     }
     if let Some(gso) = frame.gso {
-        header.gso_type = match gso.kind {
+        header[1] = match gso.kind {
             GsoKind::Tcp4 => GSO_TCPV4,
             GsoKind::Tcp6 => GSO_TCPV6,
             GsoKind::Udp => GSO_UDP_L4,
         };
-        header.hdr_len = gso.header_len;
-        header.gso_size = gso.size;
+        header[2..4].copy_from_slice(&gso.header_len.to_le_bytes());
+        header[4..6].copy_from_slice(&gso.size.to_le_bytes());
     }
-    header.emit()
+    header
 }
 
 #[cfg(test)]
