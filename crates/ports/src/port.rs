@@ -238,10 +238,11 @@ pub trait Port: Send {
     /// will never be taken, or a port that is gone.
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError>;
 
-    /// Pushes out what `send` may have kept to go out in one batch.
+    /// Pushes out what `send` may have kept to go out in one batch. What finds
+    /// no room is kept for the next call.
     ///
     /// # Errors
-    /// As [`send`](Port::send).
+    /// [`PortError::Down`] or [`PortError::Os`].
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }

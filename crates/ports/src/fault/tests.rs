@@ -195,9 +195,9 @@ fn a_full_port_below_pushes_back_and_loses_nothing() {
             }
         }
     }
-    while a.flush().is_err() {
+    while b.waiting() > 0 {
         got.extend(drain(&mut b));
+        a.flush().unwrap();
     }
-    got.extend(drain(&mut b));
     assert_eq!(got, (0..20).collect::<Vec<u32>>());
 }

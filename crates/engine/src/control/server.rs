@@ -1,0 +1,347 @@
+//! The control socket's server, made to be called from the engine's loop: one
+//! descriptor to sleep on, no call that blocks, bounds on everything a client
+//! can make it hold.
+
+use super::{ControlReply, ControlRequest};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Clients at once; another waits until one of them is done.
+const MOST_CLIENTS: usize = 16;
+/// The longest question, in bytes.
+const LONGEST_QUESTION: usize = 1024;
+/// Events taken in one call.
+const EVENTS: usize = 8;
+/// The listener's mark in the epoll instance; a client has its slot.
+const LISTENER: u64 = u64::MAX;
+
+/// Why the control socket cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open the control socket {path}: {source}")]
+pub struct ControlError {
+    /// Its path.
+    pub path: PathBuf,
+    /// The kernel's reason.
+    pub source: Errno,
+}
+
+#[derive(Debug)]
+struct Client {
+    fd: OwnedFd,
+    question: Vec<u8>,
+    answer: Vec<u8>,
+    /// Bytes of the answer that are gone.
+    written: usize,
+}
+
+/// The control socket and its clients.
+#[derive(Debug)]
+pub struct ControlServer {
+    epoll: OwnedFd,
+    listener: OwnedFd,
+    path: PathBuf,
+    clients: Vec<Option<Client>>,
+    /// The listener is left alone while all places are taken.
+    listening: bool,
+}
+
+impl ControlServer {
+    /// Listens at `path`, in place of a socket that an engine left behind there.
+    /// Who may ask is who may open the path.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn open(path: &Path) -> Result<Self, ControlError> {
+        let fail = |source| ControlError {
+            path: path.to_owned(),
+            source,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(fail)?;
+        match rustix::fs::unlink(path) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(fail(errno)),
+        }
+        bind(&listener, &SocketAddrUnix::new(path).map_err(fail)?).map_err(fail)?;
+        listen(&listener, 16).map_err(fail)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
+        let mark = epoll::EventData::new_u64(LISTENER);
+        epoll::add(&epoll, &listener, mark, epoll::EventFlags::IN).map_err(fail)?;
+        Ok(ControlServer {
+            epoll,
+            listener,
+            path: path.to_owned(),
+            clients: Vec::new(),
+            listening: true,
+        })
+    }
+
+    /// Readable when [`serve`](ControlServer::serve) has something to do.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Takes questions, asks `answer` for the answers, and sends them. Returns
+    /// soon, whatever clients do.
+    pub fn serve(&mut self, answer: &mut dyn FnMut(ControlRequest) -> ControlReply) {
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
+        let no_wait = rustix::time::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let ready = match epoll::wait(&self.epoll, &mut events, Some(&no_wait)) {
+            Ok((ready, _)) => ready,
+            Err(_) => return,
+        };
+        for event in ready.iter() {
+            let mark = event.data.u64();
+            if mark == LISTENER {
+                self.let_in();
+            } else {
+                self.attend(mark as usize, answer);
+            }
+        }
+    }
+
+    fn let_in(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(fd) = accept_with(&self.listener, flags) else {
+            return;
+        };
+        let free = self.clients.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            self.clients.push(None);
+            self.clients.len() - 1
+        });
+        let mark = epoll::EventData::new_u64(slot as u64);
+        if epoll::add(&self.epoll, &fd, mark, epoll::EventFlags::IN).is_err() {
+            return;
+        }
+        self.clients[slot] = Some(Client {
+            fd,
+            question: Vec::new(),
+            answer: Vec::new(),
+            written: 0,
+        });
+        if self.clients.iter().flatten().count() >= MOST_CLIENTS {
+            self.listen_again(false);
+        }
+    }
+
+    /// Whether the listener wakes us.
+    fn listen_again(&mut self, yes: bool) {
+        if self.listening == yes {
+            return;
+        }
+        let flags = if yes {
+            epoll::EventFlags::IN
+        } else {
+            epoll::EventFlags::empty()
+        };
+        let mark = epoll::EventData::new_u64(LISTENER);
+        if epoll::modify(&self.epoll, &self.listener, mark, flags).is_ok() {
+            self.listening = yes;
+        }
+    }
+
+    fn attend(&mut self, slot: usize, answer: &mut dyn FnMut(ControlRequest) -> ControlReply) {
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        if !client.attend(answer) {
+            // Closing the descriptor takes it out of the epoll instance.
+            self.clients[slot] = None;
+            self.listen_again(true);
+            return;
+        }
+        // A question that waits in the buffer wakes us by the room to answer it.
+        let wants = if client.answer.is_empty() && !client.question.contains(&b'\n') {
+            epoll::EventFlags::IN
+        } else {
+            epoll::EventFlags::OUT
+        };
+        let mark = epoll::EventData::new_u64(slot as u64);
+        let _ = epoll::modify(&self.epoll, &client.fd, mark, wants);
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlink(&self.path);
+    }
+}
+
+impl Client {
+    /// Does what can be done for the client now: one question at most. False if
+    /// it is gone.
+    fn attend(&mut self, answer: &mut dyn FnMut(ControlRequest) -> ControlReply) -> bool {
+        if self.answer.is_empty() {
+            let Some(end) = (match self.hear() {
+                Ok(end) => end,
+                Err(()) => return false,
+            }) else {
+                return true;
+            };
+            let line: Vec<u8> = self.question.drain(..=end).collect();
+            let reply = match serde_json::from_slice(&line) {
+                Ok(request) => answer(request),
+                Err(error) => ControlReply::Error {
+                    message: format!("this engine does not understand the question: {error}"),
+                },
+            };
+            if serde_json::to_writer(&mut self.answer, &reply).is_err() {
+                return false;
+            }
+            self.answer.push(b'\n');
+        }
+        self.say()
+    }
+
+    /// Reads what is there; the end of the first line, if there is a whole one.
+    fn hear(&mut self) -> Result<Option<usize>, ()> {
+        let whole = |q: &[u8]| q.iter().position(|b| *b == b'\n');
+        if let Some(end) = whole(&self.question) {
+            return Ok(Some(end));
+        }
+        let mut bytes = [0; LONGEST_QUESTION];
+        match rustix::io::read(&self.fd, &mut bytes) {
+            Ok(0) => return Err(()),
+            Ok(n) => self.question.extend_from_slice(&bytes[..n]),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(_) => return Err(()),
+        }
+        let end = whole(&self.question);
+        if end.is_none() && self.question.len() > LONGEST_QUESTION {
+            return Err(());
+        }
+        Ok(end)
+    }
+
+    /// Writes what can be written. False if the client is gone.
+    fn say(&mut self) -> bool {
+        use rustix::net::{SendFlags, send};
+        while self.written < self.answer.len() {
+            match send(&self.fd, &self.answer[self.written..], SendFlags::NOSIGNAL) {
+                Ok(n) => self.written += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return true,
+                Err(_) => return false,
+            }
+        }
+        self.answer.clear();
+        self.written = 0;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{SsReply, SsRow, StatReply};
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("longshore-control-{name}-{}", std::process::id()))
+    }
+
+    fn answer(request: ControlRequest) -> ControlReply {
+        match request {
+            ControlRequest::Stat => ControlReply::Stat(Box::new(StatReply {
+                pid: 7,
+                ..Default::default()
+            })),
+            ControlRequest::Ss { from } => ControlReply::Ss(SsReply {
+                rows: vec![SsRow::default(); 2000],
+                next: Some(from + 1),
+            }),
+        }
+    }
+
+    /// Asks, with the server served in between.
+    fn ask(server: &mut ControlServer, stream: &UnixStream, question: &[u8]) -> String {
+        let asker = stream.try_clone().unwrap();
+        let question = question.to_owned();
+        let asking = std::thread::spawn(move || {
+            (&asker).write_all(&question).unwrap();
+            let mut line = String::new();
+            let _ = BufReader::new(asker).read_line(&mut line);
+            line
+        });
+        while !asking.is_finished() {
+            server.serve(&mut answer);
+            std::thread::yield_now();
+        }
+        asking.join().unwrap()
+    }
+
+    #[test]
+    fn questions_are_answered_one_after_the_other() {
+        let at = path("answers");
+        let mut server = ControlServer::open(&at).unwrap();
+        let stream = UnixStream::connect(&at).unwrap();
+        let line = ask(&mut server, &stream, b"{\"cmd\":\"stat\"}\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+        let line = ask(&mut server, &stream, b"{\"cmd\":\"ss\",\"from\":4}\n");
+        match serde_json::from_str(&line).unwrap() {
+            ControlReply::Ss(reply) => {
+                assert_eq!((reply.rows.len(), reply.next), (2000, Some(5)));
+            }
+            other => panic!("{other:?}"),
+        }
+        drop(server);
+        assert!(!at.exists());
+    }
+
+    #[test]
+    fn questions_in_one_write_are_all_answered() {
+        let at = path("together");
+        let mut server = ControlServer::open(&at).unwrap();
+        let mut stream = UnixStream::connect(&at).unwrap();
+        stream
+            .write_all(b"{\"cmd\":\"stat\"}\n{\"cmd\":\"stat\"}\n")
+            .unwrap();
+        for _ in 0..10 {
+            server.serve(&mut answer);
+        }
+        let mut lines = BufReader::new(stream).lines();
+        assert_eq!(
+            lines.next().unwrap().unwrap(),
+            lines.next().unwrap().unwrap()
+        );
+    }
+
+    #[test]
+    fn nonsense_is_told_so_and_endless_lines_are_cut_off() {
+        let at = path("nonsense");
+        let mut server = ControlServer::open(&at).unwrap();
+        let stream = UnixStream::connect(&at).unwrap();
+        let line = ask(&mut server, &stream, b"hello\n");
+        assert!(line.contains("does not understand"), "{line}");
+        assert_eq!(ask(&mut server, &stream, &[b'x'; 5000]), "");
+    }
+
+    #[test]
+    fn more_clients_than_places_wait_for_their_turn() {
+        let at = path("clients");
+        let mut server = ControlServer::open(&at).unwrap();
+        let mut streams: Vec<_> = (0..MOST_CLIENTS + 1)
+            .map(|_| UnixStream::connect(&at).unwrap())
+            .collect();
+        for _ in 0..100 {
+            server.serve(&mut answer);
+        }
+        assert_eq!(server.clients.iter().flatten().count(), MOST_CLIENTS);
+        let last = streams.pop().unwrap();
+        streams.pop();
+        let line = ask(&mut server, &last, b"{\"cmd\":\"stat\"}\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+    }
+}
