@@ -1,0 +1,152 @@
+//! What a connection can be told: options fixed at the handshake, and those that
+//! the user may change at any time.
+//!
+//! Owns [`Config`]. The engine fills one from the socket's options and gives it to
+//! `Tcb::connect` or `Tcb::accept`; the block keeps a copy, and the setters on
+//! `Tcb` change it afterwards. Defaults are Linux's, since the programs above
+//! expect them.
+
+/// The congestion control algorithm (TCP_CONGESTION).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Congestion {
+    /// RFC 5681 and RFC 6582, counted in bytes as RFC 3465 has it.
+    NewReno,
+    /// RFC 9438.
+    #[default]
+    Cubic,
+}
+
+impl Congestion {
+    /// The name that TCP_CONGESTION uses for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Congestion::NewReno => "reno",
+            Congestion::Cubic => "cubic",
+        }
+    }
+
+    /// The algorithm with this TCP_CONGESTION name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Congestion> {
+        match name {
+            "reno" => Some(Congestion::NewReno),
+            "cubic" => Some(Congestion::Cubic),
+            _ => None,
+        }
+    }
+}
+
+/// Keepalive probing (RFC 9293 section 3.8.4; SO_KEEPALIVE, TCP_KEEPIDLE,
+/// TCP_KEEPINTVL, TCP_KEEPCNT).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Whether idle connections are probed.
+    pub enabled: bool,
+    /// Idle time before the first probe, milliseconds.
+    pub idle_ms: u32,
+    /// Time between probes, milliseconds.
+    pub interval_ms: u32,
+    /// Unanswered probes before the connection is given up.
+    pub probes: u8,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Keepalive {
+            enabled: false,
+            idle_ms: 7_200_000,
+            interval_ms: 75_000,
+            probes: 9,
+        }
+    }
+}
+
+/// What closing does with what is not yet delivered (SO_LINGER).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Linger {
+    /// Close in the background: everything written is still delivered. A lingering
+    /// close with a positive time is the same to this machine; the caller waits for
+    /// `Events::CLOSED` or `snd_acked` as long as it likes.
+    #[default]
+    Background,
+    /// SO_LINGER with time 0: reset at once.
+    Reset,
+}
+
+/// The parameters of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Upper bound for both the advertised and the used MSS (TCP_MAXSEG), bytes; 0
+    /// leaves it to the path.
+    pub mss: u16,
+    /// Offer and accept window scaling (RFC 7323 section 2).
+    pub window_scaling: bool,
+    /// Offer and accept timestamps (RFC 7323 section 3).
+    pub timestamps: bool,
+    /// Offer and accept selective acknowledgments (RFC 2018).
+    pub sack: bool,
+    /// Bytes that the receive stream may hold unread (SO_RCVBUF) at the start.
+    pub rcvbuf: u32,
+    /// How far auto-tuning may raise `rcvbuf`; equal to `rcvbuf` (or below) when
+    /// the user fixed it. The window scale is chosen for it.
+    pub rcvbuf_max: u32,
+    /// Upper bound of the advertised window (TCP_WINDOW_CLAMP), 0 if none.
+    pub window_clamp: u32,
+    /// No Nagle (TCP_NODELAY).
+    pub nodelay: bool,
+    /// Full segments only (TCP_CORK).
+    pub cork: bool,
+    /// Acknowledge at once (TCP_QUICKACK).
+    pub quickack: bool,
+    /// Keepalive probing.
+    pub keepalive: Keepalive,
+    /// How long data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 9293 section
+    /// 3.8.3), milliseconds; 0 for `retries` alone.
+    pub user_timeout_ms: u32,
+    /// What closing does.
+    pub linger: Linger,
+    /// How long a closed connection waits in FIN-WAIT-2 (TCP_LINGER2),
+    /// milliseconds.
+    pub fin_wait_ms: u32,
+    /// Congestion control.
+    pub congestion: Congestion,
+    /// Initial window in segments (RFC 6928: 10).
+    pub initial_window: u8,
+    /// How often a SYN is repeated (TCP_SYNCNT; Linux's tcp_syn_retries).
+    pub syn_retries: u8,
+    /// How often a SYN-ACK is repeated (tcp_synack_retries).
+    pub synack_retries: u8,
+    /// How often data is repeated (tcp_retries2, R2 of RFC 9293 section 3.8.3).
+    pub retries: u8,
+    /// The same for a connection that no program holds any more
+    /// (tcp_orphan_retries).
+    pub orphan_retries: u8,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            mss: 0,
+            window_scaling: true,
+            timestamps: true,
+            sack: true,
+            rcvbuf: 128 * 1024,
+            rcvbuf_max: 6 * 1024 * 1024,
+            window_clamp: 0,
+            nodelay: false,
+            cork: false,
+            quickack: false,
+            keepalive: Keepalive::default(),
+            user_timeout_ms: 0,
+            linger: Linger::Background,
+            fin_wait_ms: 60_000,
+            congestion: Congestion::default(),
+            initial_window: 10,
+            syn_retries: 6,
+            synack_retries: 5,
+            retries: 15,
+            orphan_retries: 8,
+        }
+    }
+}

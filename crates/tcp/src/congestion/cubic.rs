@@ -1,0 +1,174 @@
+//! CUBIC (RFC 9438).
+//!
+//! Owns [`Cubic`]; `congestion/mod.rs` calls it. Integers only: time in
+//! milliseconds, windows in bytes; `tests.rs` holds it against the RFC's formulas in
+//! floating point. HyStart++ (RFC 9406) has its place in `on_ack`'s slow start.
+
+use super::{Algorithm, MAX_CWND, Window};
+use crate::time::Instant;
+
+/// The state of CUBIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cubic {
+    /// W_max: the window, in bytes, when the plateau was last met.
+    w_max: u32,
+    /// W_est: the window that Reno would have, bytes (RFC 9438 section 4.3).
+    w_est: u32,
+    /// Where W_est began to grow with Reno's own slope: cwnd_prior.
+    cwnd_prior: u32,
+    /// The window at the start of this epoch.
+    cwnd_epoch: u32,
+    /// Bytes counted for W_est and not yet turned into growth.
+    est_credit: u32,
+    /// Bytes of growth that are due, times the window, not yet whole.
+    credit: u64,
+    /// K in milliseconds: when the plateau is met.
+    k_ms: u32,
+    /// When this congestion avoidance epoch began, `NEVER` if none has.
+    epoch: Instant,
+}
+
+/// C = 0.4 segments per second cubed (RFC 9438 section 5.1), as a fraction.
+const C_NUM: u128 = 4;
+const C_DEN: u128 = 10;
+/// beta_cubic = 0.7 (section 4.6), as a fraction.
+const BETA_NUM: u64 = 7;
+const BETA_DEN: u64 = 10;
+
+impl Cubic {
+    pub(crate) const fn new() -> Cubic {
+        Cubic {
+            w_max: 0,
+            w_est: 0,
+            cwnd_prior: 0,
+            cwnd_epoch: 0,
+            est_credit: 0,
+            credit: 0,
+            k_ms: 0,
+            epoch: Instant::NEVER,
+        }
+    }
+
+    /// Begins an epoch of congestion avoidance (section 4.2: after a loss, after a
+    /// timeout, or out of slow start).
+    fn begin(&mut self, w: &Window, now: Instant) {
+        self.epoch = now;
+        self.cwnd_epoch = w.cwnd;
+        self.w_est = w.cwnd;
+        self.est_credit = 0;
+        self.credit = 0;
+        if self.w_max <= w.cwnd {
+            // Section 4.8: no plateau above: W_max is where we are, and K is 0.
+            self.w_max = w.cwnd;
+            self.k_ms = 0;
+        } else {
+            // Section 4.2: K = cbrt((W_max - cwnd_epoch) / C), in seconds, windows
+            // in segments.
+            self.k_ms = k_ms(self.w_max - w.cwnd, w.mss);
+        }
+    }
+
+    /// W_cubic(t) of section 4.2, in bytes, for a time in milliseconds since the
+    /// epoch.
+    fn w_cubic(&self, t_ms: u64, mss: u32) -> u32 {
+        let k = u64::from(self.k_ms);
+        let d = u128::from(t_ms.abs_diff(k).min(10_000_000));
+        // C * (t - K)^3 segments, with t in ms: 10^-9 of it; in bytes times MSS.
+        let delta = d * d * d * C_NUM * u128::from(mss) / (C_DEN * 1_000_000_000);
+        let delta = delta.min(u128::from(MAX_CWND)) as u32;
+        if t_ms < k {
+            self.w_max.saturating_sub(delta)
+        } else {
+            self.w_max.saturating_add(delta).min(MAX_CWND)
+        }
+    }
+
+    /// Section 4.3: W_est grows by alpha * acked / cwnd, where alpha is
+    /// 3 (1 - beta) / (1 + beta) = 9/17 until W_est has reached cwnd_prior, then 1.
+    fn grow_reno_estimate(&mut self, w: &Window, acked: u32) {
+        self.est_credit = self.est_credit.saturating_add(acked);
+        while self.est_credit >= w.cwnd {
+            self.est_credit -= w.cwnd;
+            let step = if self.w_est >= self.cwnd_prior {
+                w.mss
+            } else {
+                w.mss * 9 / 17
+            };
+            self.w_est = self.w_est.saturating_add(step).min(MAX_CWND);
+        }
+    }
+}
+
+/// K in milliseconds for a distance of `bytes` to the plateau.
+fn k_ms(bytes: u32, mss: u32) -> u32 {
+    // cbrt(bytes / mss / C) * 1000 = cbrt(bytes * 10^9 / (mss * C)).
+    let cube = u128::from(bytes) * 1_000_000_000 * C_DEN / (u128::from(mss.max(1)) * C_NUM);
+    cube_root(cube) as u32
+}
+
+/// The integer cube root.
+fn cube_root(x: u128) -> u128 {
+    let (mut low, mut high) = (0u128, 1u128 << 22);
+    while low < high {
+        let mid = (low + high).div_ceil(2);
+        if mid * mid * mid <= x {
+            low = mid;
+        } else {
+            high = mid - 1;
+        }
+    }
+    low
+}
+
+impl Algorithm for Cubic {
+    fn on_ack(&mut self, w: &mut Window, acked: u32, srtt: u64, now: Instant) {
+        let mut acked = acked;
+        if w.in_slow_start() {
+            acked = w.slow_start(acked);
+            if acked == 0 {
+                return;
+            }
+        }
+        if self.epoch.is_never() {
+            self.begin(w, now);
+        }
+        self.grow_reno_estimate(w, acked);
+        let t = now.since(self.epoch) / 1_000;
+        if self.w_cubic(t, w.mss) < self.w_est {
+            // Section 4.3, the Reno-friendly region.
+            w.cwnd = w.cwnd.max(self.w_est);
+            self.credit = 0;
+            return;
+        }
+        // Sections 4.2, 4.4 and 4.5: aim at W_cubic(t + RTT), at least at the
+        // window itself and at most at one and a half of it; one acknowledgment
+        // takes (target - cwnd) / cwnd of the way for each segment.
+        let target = self
+            .w_cubic(t + srtt / 1_000, w.mss)
+            .clamp(w.cwnd, w.cwnd + w.cwnd / 2);
+        self.credit += u64::from(target - w.cwnd) * u64::from(acked);
+        let step = (self.credit / u64::from(w.cwnd)) as u32;
+        self.credit %= u64::from(w.cwnd);
+        w.cwnd = (w.cwnd + step).min(target).min(MAX_CWND);
+    }
+
+    /// Sections 4.6 and 4.7: the window comes down to 0.7 of what was in flight; W_max
+    /// is what it was, or less if the last plateau was not reached again (fast
+    /// convergence).
+    fn on_loss(&mut self, w: &mut Window, in_flight: u32) -> u32 {
+        self.epoch = Instant::NEVER;
+        self.cwnd_prior = w.cwnd;
+        self.w_max = if w.cwnd < self.w_max {
+            // cwnd * (1 + beta) / 2
+            (u64::from(w.cwnd) * (BETA_DEN + BETA_NUM) / (2 * BETA_DEN)) as u32
+        } else {
+            w.cwnd
+        };
+        let base = u64::from(in_flight.min(w.cwnd));
+        (base * BETA_NUM / BETA_DEN) as u32
+    }
+
+    fn restart(&mut self) {
+        self.epoch = Instant::NEVER;
+    }
+}

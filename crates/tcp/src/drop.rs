@@ -1,0 +1,77 @@
+//! Why a segment, or a part of one, was not taken: each reason enumerated once.
+//!
+//! Owns [`DropReason`]. Input returns one in its `Disposition`; the engine counts
+//! them by [`DropReason::index`] and prints [`DropReason::name`].
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Why a segment, or a part of one, was dropped.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum DropReason { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl DropReason {
+            /// Every reason, in the order of `index`.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant),+];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The name of its counter.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)+ }
+            }
+
+            /// Its place in a table of [`DropReason::COUNT`] counters.
+            #[must_use]
+            pub const fn index(self) -> usize { self as usize }
+        }
+    };
+}
+
+reasons! {
+    /// The connection is closed.
+    Closed = "tcp_closed",
+    /// All of it was received before.
+    Duplicate = "tcp_duplicate",
+    /// It lies outside the receive window.
+    OutOfWindow = "tcp_out_of_window",
+    /// It is cut at the end of the receive window.
+    BeyondWindow = "tcp_beyond_window",
+    /// Its timestamp is older than the last one (RFC 7323 section 5, PAWS).
+    Paws = "tcp_paws",
+    /// It acknowledges what was never sent.
+    AckUnsent = "tcp_ack_unsent",
+    /// It acknowledges what lies too far back (RFC 5961 section 5).
+    AckTooOld = "tcp_ack_too_old",
+    /// It has no ACK flag where one is required.
+    NoAck = "tcp_no_ack",
+    /// A SYN in a synchronized state (RFC 5961 section 4).
+    SynInConnection = "tcp_syn_in_connection",
+    /// A reset that is in the window but not exact (RFC 5961 section 3).
+    RstNotExact = "tcp_rst_not_exact",
+    /// A reset outside the window, or without an acceptable ACK in SYN-SENT.
+    RstUnacceptable = "tcp_rst_unacceptable",
+    /// The table of out-of-order ranges is full.
+    AssemblerFull = "tcp_assembler_full",
+    /// Payload after the peer's FIN.
+    AfterFin = "tcp_after_fin",
+    /// Payload for a program that has closed; answered by a reset.
+    AfterClose = "tcp_after_close",
+    /// Payload before the handshake was over (no Fast Open).
+    EarlyData = "tcp_early_data",
+    /// Neither SYN nor RST nor ACK where one must be.
+    NoFlags = "tcp_no_flags",
+    /// A listener got something that is no SYN.
+    ListenNoSyn = "tcp_listen_no_syn",
+    /// The listener's queue of half-open connections is full.
+    SynQueueFull = "tcp_syn_queue_full",
+    /// The listener's queue of connections to accept is full.
+    AcceptQueueFull = "tcp_accept_queue_full",
+    /// A bare ACK while the listener waits for data (TCP_DEFER_ACCEPT).
+    DeferAccept = "tcp_defer_accept",
+    /// An old segment for a connection in TIME-WAIT.
+    TimeWait = "tcp_time_wait",
+    /// No connection and no listener; answered by a reset unless it is one.
+    NoConnection = "tcp_no_connection",
+}

@@ -1,0 +1,94 @@
+//! What happened to a connection, told by edges: `Tcb::take_events` hands out what
+//! has come together since the last call.
+//!
+//! Owns [`Events`] and [`Error`]. The engine reads them after each burst and turns
+//! them into completions.
+
+bitflags::bitflags! {
+    /// What has happened since the last `take_events`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Events: u16 {
+        /// The handshake is over; the streams may be used.
+        const CONNECTED = 1;
+        /// `rcv_edge()` has advanced: there is more to read.
+        const RCV_EDGE = 2;
+        /// `snd_acked()` has advanced: chunks below it may be freed.
+        const SND_ACKED = 4;
+        /// The peer's stream ends at `rcv_edge()`.
+        const PEER_FIN = 8;
+        /// The peer has reset the connection. Comes with `ERROR` and `CLOSED`.
+        const RESET = 16;
+        /// The peer does not answer. Comes with `ERROR` and `CLOSED`.
+        const TIMED_OUT = 32;
+        /// It is over. Call `poll_transmit` until it gives nothing (a reset may be
+        /// owed), then forget the block.
+        const CLOSED = 64;
+        /// The connection is in TIME-WAIT: it may be replaced by
+        /// `Tcb::time_wait()`, once `poll_transmit` gives nothing.
+        const TIME_WAIT = 128;
+        /// `error()` has the reason why the connection died.
+        const ERROR = 256;
+        /// Auto-tuning has raised the receive buffer, see `rcvbuf()`.
+        const RCVBUF = 512;
+        /// All that was written, and the FIN, is acknowledged.
+        const FIN_ACKED = 1024;
+        /// An ICMP error that does not end the connection, see `soft_error()`.
+        const SOFT_ERROR = 2048;
+    }
+}
+
+/// Why a connection died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Error {
+    /// Our SYN was answered by a reset.
+    Refused,
+    /// The peer reset an established connection.
+    Reset,
+    /// The reset came when the peer had already closed (Linux: EPIPE).
+    BrokenPipe,
+    /// No answer in time.
+    TimedOut,
+    /// ICMP: host unreachable.
+    HostUnreachable,
+    /// ICMP: network unreachable.
+    NetUnreachable,
+    /// ICMP: protocol unreachable.
+    ProtocolUnreachable,
+    /// We reset it (`abort`, or `close` with unread data).
+    Aborted,
+}
+
+impl Error {
+    /// The errno that a program gets for it on Linux.
+    #[must_use]
+    pub const fn errno(self) -> u16 {
+        match self {
+            Error::Refused => 111,
+            Error::Reset => 104,
+            Error::BrokenPipe => 32,
+            Error::TimedOut => 110,
+            Error::HostUnreachable => 113,
+            Error::NetUnreachable => 101,
+            Error::ProtocolUnreachable => 92,
+            Error::Aborted => 103,
+        }
+    }
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Error::Refused => "connection refused by the peer",
+            Error::Reset => "connection reset by the peer",
+            Error::BrokenPipe => "reset by the peer after it had closed",
+            Error::TimedOut => "the peer does not answer",
+            Error::HostUnreachable => "host unreachable",
+            Error::NetUnreachable => "network unreachable",
+            Error::ProtocolUnreachable => "protocol unreachable",
+            Error::Aborted => "aborted by this side",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

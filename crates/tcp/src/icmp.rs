@@ -1,0 +1,76 @@
+//! ICMP errors about a connection's segments.
+//!
+//! Owns [`IcmpError`] and [`Tcb::on_icmp`]; the engine calls it with the sequence
+//! number that the error quotes.
+
+use crate::events::{Error, Events};
+use crate::state::State;
+use crate::tcb::Tcb;
+use crate::time::Instant;
+use longshore_wire::SeqNumber;
+
+/// What an ICMP error says, in either version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IcmpError {
+    /// Network unreachable.
+    NetUnreachable,
+    /// Host unreachable, or the hop limit was exceeded.
+    HostUnreachable,
+    /// Protocol unreachable.
+    ProtocolUnreachable,
+    /// Port unreachable.
+    PortUnreachable,
+}
+
+impl IcmpError {
+    fn error(self) -> Error {
+        match self {
+            IcmpError::NetUnreachable => Error::NetUnreachable,
+            IcmpError::HostUnreachable => Error::HostUnreachable,
+            IcmpError::ProtocolUnreachable => Error::ProtocolUnreachable,
+            IcmpError::PortUnreachable => Error::Refused,
+        }
+    }
+}
+
+impl Tcb {
+    /// An ICMP error that quotes a segment of this connection with sequence number
+    /// `seq`. "Packet too big" is not here: the engine keeps the path's MTU and calls
+    /// [`Tcb::set_path_mss`].
+    ///
+    /// RFC 5927 section 4.1: an error is believed only if it quotes what is in
+    /// flight. RFC 5461 section 4 and Linux: a connection that is not established yet
+    /// is given up at once; an established one only remembers (RFC 9293 section
+    /// 3.9.2.2 has all unreachables soft).
+    pub fn on_icmp(&mut self, kind: IcmpError, seq: SeqNumber, now: Instant) {
+        let _ = now;
+        let pos = self.snd_pos(seq);
+        if self.state == State::Closed || pos < self.snd_una || pos >= self.snd_nxt {
+            return;
+        }
+        if self.state == State::SynSent {
+            return self.die(Some(kind.error()), Events::empty());
+        }
+        self.soft_error = Some(kind.error());
+        self.events |= Events::SOFT_ERROR;
+    }
+
+    /// The path takes segments of `mss` bytes (its MTU less IP and TCP header). If
+    /// that is less than before, what is in flight in larger segments is sent again
+    /// at once, without a change of the congestion window (RFC 8899 section 3,
+    /// RFC 1191 section 6.4).
+    pub fn set_path_mss(&mut self, mss: u16) {
+        let old = self.snd_mss;
+        self.path_mss = mss.max(MIN_MSS);
+        self.update_mss();
+        if self.snd_mss < old && self.in_flight() > 0 && self.state.is_synchronized() {
+            self.repeat_for_smaller_mss();
+        }
+    }
+}
+
+/// The least MSS that is believed; less would be an attack on both ends' time.
+pub(crate) const MIN_MSS: u16 = 48;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! What there is to know about a connection, in Linux's terms.
+//!
+//! Owns [`TcpInfo`], [`Tcb::info`] and Linux's `struct tcp_info`. The engine calls it
+//! for TCP_INFO and for `longshore ss`. Linux counts packets where we count bytes;
+//! they are converted by the MSS.
+
+use crate::recovery::Phase;
+use crate::state::State;
+use crate::tcb::{Flags, Tcb};
+use crate::time::{Instant, MS};
+
+/// Bytes of Linux's `struct tcp_info` (version 6.7).
+pub const LINUX_TCP_INFO_LEN: usize = 248;
+
+/// A connection seen from outside. Times in microseconds, sizes in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as their Linux counterparts (tcpi_...)")]
+pub struct TcpInfo {
+    pub state: State,
+    /// 0 open, 1 disorder, 3 recovery, 4 loss.
+    pub ca_state: u8,
+    pub retransmits: u8,
+    pub probes: u8,
+    pub backoff: u8,
+    pub timestamps: bool,
+    pub sack: bool,
+    pub window_scaling: bool,
+    pub snd_wscale: u8,
+    pub rcv_wscale: u8,
+    pub rto_us: u64,
+    pub ato_us: u64,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub advmss: u32,
+    pub pmtu: u32,
+    pub unacked: u64,
+    pub sacked: u64,
+    pub lost: u64,
+    /// Bytes repeated and not yet acknowledged.
+    pub retrans: u64,
+    pub last_data_sent_us: u64,
+    pub last_data_recv_us: u64,
+    pub last_ack_recv_us: u64,
+    pub rtt_us: u64,
+    pub rttvar_us: u64,
+    pub min_rtt_us: u32,
+    pub rcv_rtt_us: u32,
+    pub rcv_space: u32,
+    pub rcvbuf: u32,
+    pub snd_ssthresh: u32,
+    pub snd_cwnd: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub notsent_bytes: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub data_segs_out: u32,
+    pub data_segs_in: u32,
+    pub total_retrans: u32,
+    pub dsack_dups: u32,
+    pub rcv_ooopack: u32,
+    pub total_rto: u16,
+    /// Segments that header prediction took.
+    pub fast_path_hits: u32,
+    /// Name of the congestion control.
+    pub congestion: &'static str,
+}
+
+impl Tcb {
+    /// What there is to know at `now`.
+    #[must_use]
+    pub fn info(&self, now: Instant) -> TcpInfo {
+        let c = &self.counters;
+        let una = self.snd_una;
+        let r = &self.recovery;
+        let (lost, retrans) = if r.is_open() {
+            (0, 0)
+        } else {
+            let edge = r.lost_edge.max(una);
+            (
+                self.scoreboard.missing_within(una, una, edge),
+                self.scoreboard.missing_within(una, una, r.high_rxt),
+            )
+        };
+        TcpInfo {
+            state: self.state,
+            ca_state: match r.phase {
+                Phase::Open if self.scoreboard.is_empty() && r.dup_acks == 0 => 0,
+                Phase::Open => 1,
+                Phase::Fast | Phase::Mtu => 3,
+                Phase::Loss => 4,
+            },
+            retransmits: if self.in_flight() > 0 {
+                self.retries
+            } else {
+                0
+            },
+            probes: if self.in_flight() > 0 {
+                self.keepalive_probes
+            } else {
+                self.keepalive_probes.max(self.retries)
+            },
+            backoff: self.rtt.backoff(),
+            timestamps: self.flags.contains(Flags::TIMESTAMPS),
+            sack: self.flags.contains(Flags::SACK),
+            window_scaling: self.flags.contains(Flags::SCALING),
+            snd_wscale: self.snd_wscale,
+            rcv_wscale: self.rcv_wscale,
+            rto_us: self.rtt.rto(),
+            ato_us: 40 * MS,
+            snd_mss: u32::from(self.snd_mss),
+            rcv_mss: u32::from(self.rcv_mss),
+            advmss: u32::from(self.rcv_mss_full()),
+            pmtu: u32::from(self.path_mss) + 40,
+            unacked: self.in_flight(),
+            sacked: self.scoreboard.sacked(),
+            lost,
+            retrans,
+            last_data_sent_us: now.since(self.last_sent_data),
+            last_data_recv_us: now.since(self.last_rcv_data),
+            last_ack_recv_us: now.since(self.last_rcv_ack),
+            rtt_us: self.rtt.srtt().unwrap_or(0),
+            rttvar_us: self.rtt.rttvar(),
+            min_rtt_us: self.rtt.min_rtt().unwrap_or(0),
+            rcv_rtt_us: self.rcv_buffer.rtt_us(),
+            rcv_space: self.rcv_buffer.space(),
+            rcvbuf: self.rcv_buffer.size(),
+            snd_ssthresh: self.congestion.ssthresh(),
+            snd_cwnd: self.congestion.cwnd(),
+            snd_wnd: self.snd_wnd,
+            rcv_wnd: self.offered(),
+            notsent_bytes: (self.snd_edge - self.snd_nxt.max(0)).max(0) as u64,
+            bytes_acked: self.snd_acked(),
+            bytes_received: self.rcv_edge(),
+            bytes_sent: self.snd_sent() + c.bytes_retrans,
+            bytes_retrans: c.bytes_retrans,
+            segs_out: c.segs_out,
+            segs_in: c.segs_in,
+            data_segs_out: c.data_segs_out,
+            data_segs_in: c.data_segs_in,
+            total_retrans: c.retrans,
+            dsack_dups: c.dsacks,
+            rcv_ooopack: c.rcv_ooo,
+            total_rto: c.timeouts,
+            fast_path_hits: c.fast_hits,
+            congestion: self.congestion.which().name(),
+        }
+    }
+}
+
+/// Writes fields one after the other, little-endian as on the machines we run on.
+struct Writer<'a> {
+    bytes: &'a mut [u8; LINUX_TCP_INFO_LEN],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, field: &[u8]) {
+        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
+        self.at += field.len();
+    }
+
+    fn u32s(&mut self, fields: &[u64]) {
+        for &f in fields {
+            self.put(&(f.min(u64::from(u32::MAX)) as u32).to_ne_bytes());
+        }
+    }
+
+    fn u64s(&mut self, fields: &[u64]) {
+        for &f in fields {
+            self.put(&f.to_ne_bytes());
+        }
+    }
+}
+
+impl TcpInfo {
+    /// Linux's `struct tcp_info`, as getsockopt(TCP_INFO) gives it; a caller that
+    /// asks for less takes the front.
+    #[must_use]
+    pub fn to_linux(&self) -> [u8; LINUX_TCP_INFO_LEN] {
+        let mut bytes = [0; LINUX_TCP_INFO_LEN];
+        let mut w = Writer {
+            bytes: &mut bytes,
+            at: 0,
+        };
+        let mss = u64::from(self.snd_mss.max(1));
+        let packets = |n: u64| n.div_ceil(mss);
+        let options = u8::from(self.timestamps)
+            | u8::from(self.sack) << 1
+            | u8::from(self.window_scaling) << 2;
+        w.put(&[
+            self.state as u8,
+            self.ca_state,
+            self.retransmits,
+            self.probes,
+            self.backoff,
+            options,
+            self.snd_wscale | self.rcv_wscale << 4,
+            0,
+        ]);
+        let ssthresh = match self.snd_ssthresh {
+            u32::MAX => 0x7fff_ffff,
+            bytes => packets(u64::from(bytes)),
+        };
+        w.u32s(&[self.rto_us, self.ato_us]);
+        w.u32s(&[u64::from(self.snd_mss), u64::from(self.rcv_mss)]);
+        w.u32s(&[packets(self.unacked), packets(self.sacked)]);
+        // fackets is gone from Linux too.
+        w.u32s(&[packets(self.lost), packets(self.retrans), 0]);
+        let ms = |us: u64| us / MS;
+        // last_ack_sent is "not remembered", in Linux as here.
+        w.u32s(&[ms(self.last_data_sent_us), 0]);
+        w.u32s(&[ms(self.last_data_recv_us), ms(self.last_ack_recv_us)]);
+        w.u32s(&[u64::from(self.pmtu), u64::from(self.rcv_wnd)]);
+        w.u32s(&[self.rtt_us, self.rttvar_us, ssthresh]);
+        w.u32s(&[u64::from(self.snd_cwnd) / mss, u64::from(self.advmss), 3]);
+        w.u32s(&[u64::from(self.rcv_rtt_us), u64::from(self.rcv_space)]);
+        w.u32s(&[u64::from(self.total_retrans)]);
+        // Not paced: no rate, no bound.
+        w.u64s(&[u64::MAX, u64::MAX, self.bytes_acked, self.bytes_received]);
+        w.u32s(&[u64::from(self.segs_out), u64::from(self.segs_in)]);
+        w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
+        w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);
+        // delivery_rate, busy_time, rwnd_limited, sndbuf_limited: not measured.
+        w.u64s(&[0, 0, 0, 0]);
+        w.u32s(&[packets(self.bytes_acked), 0]);
+        w.u64s(&[self.bytes_sent, self.bytes_retrans]);
+        w.u32s(&[u64::from(self.dsack_dups), 0, u64::from(self.rcv_ooopack)]);
+        w.u32s(&[u64::from(self.snd_wnd), u64::from(self.rcv_wnd), 0]);
+        w.put(&self.total_rto.to_ne_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The acknowledgment (RFC 9293 section 3.10.7.4, fifth): what it covers, the
+//! scoreboard, the round trip, the peer's window.
+//!
+//! Called by `input/mod.rs` for every acceptable segment, and in part by
+//! `fast_path.rs`. Congestion and recovery are told at the end
+//! (`Tcb::on_ack_news`).
+
+use super::{Arrival, Step};
+use crate::events::Events;
+use crate::recovery::AckNews;
+use crate::segment::Disposition;
+use crate::state::State;
+use crate::tcb::{Flags, NO_POS, Pos, Tcb};
+use crate::time::{Instant, MS};
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+
+impl Tcb {
+    /// Takes the acknowledgment of an acceptable segment.
+    pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
+        let h = a.segment.header;
+        let ack = self.snd_pos(h.ack);
+        self.last_rcv_ack = a.now;
+        self.keepalive_probes = 0;
+        let old_una = self.snd_una;
+        let news = AckNews {
+            acked: (ack - old_una).max(0) as u64,
+            sacked: self.take_sack(h, ack.max(old_una)),
+            duplicate: false,
+            window_used: self.window_was_used(),
+        };
+        let old_window = self.snd_wnd;
+        self.update_window(a, ack);
+        let duplicate = ack == old_una
+            && self.in_flight() > 0
+            && a.end == a.start
+            && (news.sacked > 0 || (self.snd_wnd == old_window && !self.expects_sack()));
+        let news = AckNews { duplicate, ..news };
+        if news.acked > 0 {
+            self.advance_una(ack, h, a.now);
+        }
+        if news.acked > 0 || news.sacked > 0 || duplicate {
+            self.on_ack_news(news, a.now);
+        }
+        self.after_ack(a.now)
+    }
+
+    /// With SACK, a duplicate acknowledgment is one that reports something new (RFC
+    /// 6675 section 2).
+    fn expects_sack(&self) -> bool {
+        self.flags.contains(Flags::SACK)
+    }
+
+    /// Whether the congestion window was what limited us when the data that is being
+    /// acknowledged was sent. In slow start, half of it in use is enough: bursts end
+    /// below it.
+    pub(super) fn window_was_used(&self) -> bool {
+        self.snd_una <= self.cwnd_full_at
+            || (self.congestion.in_slow_start()
+                && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))
+    }
+
+    /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip.
+    pub(super) fn advance_una(&mut self, ack: Pos, h: &TcpHeader, now: Instant) {
+        let old = self.snd_una;
+        self.snd_una = ack;
+        if !self.scoreboard.is_empty() {
+            self.scoreboard.advance(old, ack);
+        }
+        if ack.min(self.snd_edge) > old {
+            self.events |= Events::SND_ACKED;
+        }
+        self.sample_round_trip(ack, h, now);
+        self.retries = 0;
+        self.soft_error = None;
+        self.rtt.clear_backoff();
+        // RFC 6298 section 5.2 and 5.3.
+        if self.in_flight() == 0 {
+            self.disarm_xmit();
+        } else {
+            self.arm_retransmit(now);
+            self.arm_user_timeout(now);
+        }
+    }
+
+    /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
+    /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
+    /// not spoil.
+    fn sample_round_trip(&mut self, ack: Pos, h: &TcpHeader, now: Instant) {
+        if self.flags.contains(Flags::TIMING) {
+            if ack >= self.rtt_pos {
+                self.take_timed_sample(now);
+            }
+            return;
+        }
+        if let (true, Some(ts)) = (
+            self.flags.contains(Flags::TIMESTAMPS),
+            &h.options.timestamps,
+        ) && ts.echo != 0
+        {
+            let clock = now.millis32().wrapping_add(self.ts_offset);
+            let elapsed = clock.wrapping_sub(ts.echo);
+            // An echo from the future, or from long ago, is the peer's mistake.
+            if elapsed < 120_000 {
+                self.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
+            }
+        }
+    }
+
+    /// The timed round trip is over.
+    pub(super) fn take_timed_sample(&mut self, now: Instant) {
+        if self.flags.contains(Flags::TIMING) {
+            self.flags.remove(Flags::TIMING);
+            self.rtt.sample(now.since(self.rtt_at));
+        }
+    }
+
+    /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is
+    /// nonsense is passed over; a block that repeats something acknowledged is a
+    /// DSACK (RFC 2883 section 5) and counted. Says how many bytes are newly reported.
+    fn take_sack(&mut self, h: &TcpHeader, una: Pos) -> u64 {
+        if h.options.sack.is_empty() || !self.flags.contains(Flags::SACK) {
+            return 0;
+        }
+        let base = self.snd_una;
+        let mut new = 0;
+        for (i, (left, right)) in h.options.sack.iter().enumerate() {
+            let (start, end) = (self.snd_pos(left), self.snd_pos(right));
+            if start >= end || end > self.snd_nxt {
+                continue;
+            }
+            if i == 0 && end <= una {
+                self.counters.dsacks = self.counters.dsacks.wrapping_add(1);
+            }
+            let start = start.max(una);
+            if start < end {
+                new += self.scoreboard.add(base, start, end);
+            }
+        }
+        new
+    }
+
+    /// RFC 9293 section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and
+    /// SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND".
+    fn update_window(&mut self, a: &Arrival<'_>, ack: Pos) {
+        let newer = self.snd_wl1 < a.start || (self.snd_wl1 == a.start && self.snd_wl2 <= ack);
+        if ack < self.snd_una || !newer {
+            return;
+        }
+        let field = a.segment.header.window;
+        let window = u32::from(field) << self.snd_wscale;
+        self.snd_wl1 = a.start;
+        self.snd_wl2 = ack;
+        self.snd_wnd_field = field;
+        self.max_snd_wnd = self.max_snd_wnd.max(window);
+        self.snd_wnd = window;
+    }
+
+    /// What an acknowledgment means for the persist timer and for the state.
+    fn after_ack(&mut self, now: Instant) -> Step {
+        if self.in_flight() == 0 {
+            self.note_answered();
+        }
+        self.check_fin_acked(now)
+    }
+
+    /// The peer lives and nothing is in flight. RFC 9293 section 3.8.6.1: as long as
+    /// probes are answered, the connection is kept, unless no program holds it any
+    /// more.
+    pub(super) fn note_answered(&mut self) {
+        if self.snd_wnd > 0 {
+            self.rtt.clear_backoff();
+        }
+        if !self.is_orphan() {
+            self.retries = 0;
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4, fifth: what the ACK of our FIN does in each state.
+    fn check_fin_acked(&mut self, now: Instant) -> Step {
+        if !self.flags.contains(Flags::FIN_QUEUED) || self.snd_una <= self.snd_edge {
+            return Ok(());
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.events |= Events::FIN_ACKED;
+                if self.is_orphan() {
+                    self.start_fin_wait(now);
+                }
+            }
+            State::Closing => self.enter_time_wait(now),
+            State::LastAck => {
+                self.die(None, Events::FIN_ACKED);
+                return Err(Disposition::default());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Header prediction expects what follows from the state now; see
+    /// `fast_path.rs`.
+    pub(crate) fn predict_next(&mut self) {
+        let plain = self.state == State::Established
+            && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN)
+            && self.assembler.is_empty()
+            && self.scoreboard.is_empty()
+            && self.recovery.is_open()
+            && self.recovery.dup_acks == 0
+            && self.rcv_fin == NO_POS;
+        self.predict = if plain {
+            u32::from(TcpFlags::ACK.0) << 16 | u32::from(self.snd_wnd_field)
+        } else {
+            u32::MAX
+        };
+    }
+}

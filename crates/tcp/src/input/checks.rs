@@ -1,0 +1,148 @@
+//! Whether a segment may be looked at: PAWS (RFC 7323 section 5), the sequence
+//! number (RFC 9293 section 3.10.7.4, first), the acknowledgment number (fifth, with
+//! RFC 5961 section 5), and the rate limit of challenge ACKs (RFC 5961 section 7).
+//!
+//! Called by `input/mod.rs` in the RFC's order.
+
+use super::{Arrival, Step};
+use crate::drop::DropReason;
+use crate::segment::Disposition;
+use crate::state::State;
+use crate::tcb::{Flags, SYN_POS, Tcb};
+use crate::time::{Instant, MS, SECOND};
+use longshore_wire::tcp::TcpFlags;
+
+/// Segments that are not acceptable and carry no payload are answered at most this
+/// often on a connection (Linux's tcp_invalid_ratelimit).
+const CHALLENGE_INTERVAL_US: u64 = 500 * MS;
+
+/// RFC 7323 section 5.5: TS.Recent is void after 24 days without a segment.
+const PAWS_IDLE_US: u64 = 24 * 24 * 3600 * SECOND;
+
+impl Tcb {
+    /// RFC 7323 section 5.3, R1: a segment whose timestamp is older than TS.Recent is
+    /// an old duplicate: acknowledge and drop. Resets are exempt.
+    pub(super) fn check_timestamp(&mut self, a: &Arrival<'_>) -> Step {
+        if !self.flags.contains(Flags::TIMESTAMPS) || a.has(TcpFlags::RST) {
+            return Ok(());
+        }
+        let Some(ts) = &a.segment.header.options.timestamps else {
+            // RFC 7323 section 3.2 has a segment without timestamps dropped; like
+            // Linux we take it, as some middleboxes strip them.
+            return Ok(());
+        };
+        let older = (ts.val.wrapping_sub(self.ts_recent) as i32) < 0;
+        if !older || a.now.since(self.ts_recent_at) > PAWS_IDLE_US {
+            return Ok(());
+        }
+        self.note_duplicate(a);
+        self.acknowledge_unacceptable(a);
+        Err(Disposition::dropped(DropReason::Paws))
+    }
+
+    /// RFC 7323 section 4.3: TS.Recent is taken from a segment that spans
+    /// Last.ACK.sent.
+    pub(super) fn note_timestamp(&mut self, a: &Arrival<'_>) {
+        if !self.flags.contains(Flags::TIMESTAMPS) || a.start > self.last_ack_sent {
+            return;
+        }
+        if let Some(ts) = &a.segment.header.options.timestamps
+            && (ts.val.wrapping_sub(self.ts_recent) as i32 >= 0
+                || a.now.since(self.ts_recent_at) > PAWS_IDLE_US)
+        {
+            self.ts_recent = ts.val;
+            self.ts_recent_at = a.now;
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4, first: something of it must lie in the window. A
+    /// segment that begins right at the window's end is let through too: its
+    /// acknowledgment counts even if its payload cannot (the RFC's allowance for a
+    /// zero window, and Linux's for any).
+    pub(super) fn check_sequence(&mut self, a: &Arrival<'_>) -> Step {
+        let reason = if a.start > self.rcv_adv.max(self.rcv_nxt) {
+            DropReason::OutOfWindow
+        } else if a.end > self.rcv_nxt || (a.end == a.start && a.start == self.rcv_nxt) {
+            return Ok(());
+        } else if self.state == State::SynReceived && self.trims_to_ack(a) {
+            return Ok(());
+        } else {
+            DropReason::Duplicate
+        };
+        self.note_duplicate(a);
+        if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {
+            // The peer repeats its SYN: it has not seen our SYN-ACK.
+            if self.may_challenge(a.now) {
+                self.flags |= Flags::SYN_DUE;
+            }
+        } else {
+            self.acknowledge_unacceptable(a);
+        }
+        Err(Disposition::dropped(reason))
+    }
+
+    /// The SYN-ACK of a simultaneous open (RFC 9293 figure 7): the SYN in front is a
+    /// duplicate, the acknowledgment behind it is what we wait for.
+    fn trims_to_ack(&self, a: &Arrival<'_>) -> bool {
+        a.has(TcpFlags::SYN | TcpFlags::ACK)
+            && a.start == SYN_POS
+            && self.snd_pos(a.segment.header.ack) == self.snd_nxt
+    }
+
+    /// RFC 9293 section 3.10.7.4, fifth, and RFC 5961 section 5: no ACK, drop; an ACK
+    /// of what was never sent, or older than the largest window back, is answered and
+    /// dropped.
+    pub(super) fn check_ack(&mut self, a: &Arrival<'_>) -> Step {
+        if !a.has(TcpFlags::ACK) {
+            return Err(Disposition::dropped(DropReason::NoAck));
+        }
+        let ack = self.snd_pos(a.segment.header.ack);
+        if self.state == State::SynReceived {
+            // "If the segment acknowledgment is not acceptable, form a reset
+            // segment and send it."
+            if ack <= self.snd_una || ack > self.snd_nxt {
+                return Err(Disposition {
+                    reset: true,
+                    ..Disposition::dropped(DropReason::AckUnsent)
+                });
+            }
+            return Ok(());
+        }
+        if ack > self.snd_nxt {
+            self.challenge(a.now);
+            return Err(Disposition::dropped(DropReason::AckUnsent));
+        }
+        if ack < self.snd_una - i64::from(self.max_snd_wnd) {
+            self.challenge(a.now);
+            return Err(Disposition::dropped(DropReason::AckTooOld));
+        }
+        Ok(())
+    }
+
+    /// Answers a segment that is not acceptable. Payload is always answered (the peer
+    /// may repeat it for want of an answer); bare segments at a limited rate, so that
+    /// two ends out of step do not fill the path.
+    fn acknowledge_unacceptable(&mut self, a: &Arrival<'_>) {
+        if a.segment.payload_len > 0 || a.has(TcpFlags::FIN) {
+            self.flags |= Flags::ACK_NOW;
+        } else {
+            self.challenge(a.now);
+        }
+    }
+
+    /// Sends a challenge ACK (RFC 5961), if the rate allows.
+    pub(super) fn challenge(&mut self, now: Instant) {
+        if self.may_challenge(now) {
+            self.flags |= Flags::ACK_NOW;
+        }
+    }
+
+    fn may_challenge(&mut self, now: Instant) -> bool {
+        let last = self.last_challenge;
+        let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
+        if may {
+            self.last_challenge = now;
+        }
+        may
+    }
+}

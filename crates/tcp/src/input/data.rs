@@ -1,0 +1,258 @@
+//! Payload: where it belongs, and when it is acknowledged (RFC 9293 section
+//! 3.10.7.4, seventh; RFC 5681 section 4.2).
+//!
+//! Called by `input/mod.rs`, and in part by `fast_path.rs`. The payload itself stays
+//! with the engine: [`Place`] says what to copy where, in order or not.
+
+use super::{Arrival, Step};
+use crate::drop::DropReason;
+use crate::events::Events;
+use crate::open::MAX_QUICK_ACKS;
+use crate::segment::{Disposition, Place, Segment};
+use crate::tcb::{Flags, Pos, Tcb};
+use crate::time::{Instant, MS};
+use longshore_wire::tcp::TcpFlags;
+
+/// How long an acknowledgment may wait (Linux's TCP_DELACK_MIN; RFC 9293 section
+/// 3.8.6.3 allows 500 ms).
+const DELAY_US: u64 = 40 * MS;
+
+impl Tcb {
+    /// Places the payload of an acceptable segment.
+    pub(super) fn on_payload(&mut self, a: &Arrival<'_>) -> Result<Disposition, Disposition> {
+        if a.data_end <= a.start {
+            return Ok(Disposition::default());
+        }
+        if !self.state.may_receive_data() {
+            // The peer has closed: "This should not occur". Ignore the payload.
+            self.flags |= Flags::ACK_NOW;
+            return Err(Disposition::dropped(DropReason::AfterFin));
+        }
+        self.discard_check(a)?;
+        self.counters.data_segs_in = self.counters.data_segs_in.wrapping_add(1);
+        self.estimate_rcv_mss(a.segment);
+
+        let (start, end, cut) = self.trim(a);
+        if start >= end {
+            // All of it was there, or none of it fits: say so at once.
+            self.note_duplicate(a);
+            self.flags |= Flags::ACK_NOW;
+            let reason = cut.unwrap_or(DropReason::Duplicate);
+            return if a.end > self.rcv_nxt && cut.is_none() {
+                // Its FIN may still be new.
+                Ok(Disposition::dropped(reason))
+            } else {
+                Err(Disposition::dropped(reason))
+            };
+        }
+        let place = Place {
+            stream_offset: start as u64,
+            skip: (start - a.start) as u32,
+            len: (end - start) as u32,
+        };
+        if start > a.start {
+            // RFC 2883 section 4: the front was received before.
+            self.note_dsack(a.start, start);
+        }
+        let kept = if start == self.rcv_nxt {
+            self.take_in_order(end, a.segment, a.now);
+            true
+        } else {
+            self.take_out_of_order(start, end)
+        };
+        if !kept {
+            return Err(Disposition::dropped(DropReason::AssemblerFull));
+        }
+        let disposition = Disposition {
+            place: (!self.flags.contains(Flags::RCV_SHUT)).then_some(place),
+            drop: cut,
+            ..Disposition::default()
+        };
+        // What is cut at the end takes the FIN with it.
+        if cut.is_some() {
+            return Err(disposition);
+        }
+        Ok(disposition)
+    }
+
+    /// RFC 9293 section 3.6.1 and Linux: new payload for a connection that no program
+    /// holds is answered by a reset, so that the peer learns that it is lost.
+    fn discard_check(&mut self, a: &Arrival<'_>) -> Step {
+        if self.flags.contains(Flags::ORPHAN) && a.data_end > self.rcv_nxt {
+            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+            self.die(Some(crate::Error::Aborted), Events::empty());
+            return Err(Disposition::dropped(DropReason::AfterClose));
+        }
+        Ok(())
+    }
+
+    /// Cuts the payload to what is new and fits: from RCV.NXT to the end of the
+    /// window that was offered, and to the peer's FIN if that is known.
+    fn trim(&self, a: &Arrival<'_>) -> (Pos, Pos, Option<DropReason>) {
+        let start = a.start.max(self.rcv_nxt);
+        let mut end = a.data_end;
+        let mut cut = None;
+        if end > self.rcv_adv {
+            end = self.rcv_adv;
+            cut = Some(DropReason::BeyondWindow);
+        }
+        if end > self.rcv_fin {
+            end = self.rcv_fin;
+            cut = Some(DropReason::AfterFin);
+        }
+        (start, end, cut)
+    }
+
+    /// Payload from RCV.NXT to `end`: moves RCV.NXT over it and over what had arrived
+    /// beyond.
+    pub(super) fn take_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
+        let old = self.rcv_nxt;
+        let fills = !self.assembler.is_empty();
+        if fills {
+            let known = self.assembler.covered(old, old, end);
+            if known > 0 {
+                self.note_first_overlap(old, end);
+            }
+            self.rcv_nxt = self.assembler.advance(old, end);
+        } else {
+            self.rcv_nxt = end;
+        }
+        self.events |= Events::RCV_EDGE;
+        if self.flags.contains(Flags::RCV_SHUT) {
+            self.rcv_consumed = self.rcv_nxt;
+        }
+        self.sample_receiver_rtt(segment, now);
+        // A long silence ends what was learned of the peer's habits: it may be in
+        // slow start again.
+        if now.since(self.last_rcv_data) > self.rtt.rto() {
+            self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
+        }
+        self.last_rcv_data = now;
+        self.keepalive_probes = 0;
+        self.owe_ack(fills, now);
+    }
+
+    /// RFC 5681 section 4.2: at once if a hole is filled, in part or whole; else for
+    /// every second full segment; else within the delay.
+    fn owe_ack(&mut self, fills: bool, now: Instant) {
+        let unacked = self.rcv_nxt - self.last_ack_sent;
+        let quick =
+            self.cfg.quickack || (self.quick_acks > 0 && !self.flags.contains(Flags::INTERACTIVE));
+        self.flags |= Flags::ACK_OWED;
+        if fills || quick || unacked >= 2 * i64::from(self.rcv_mss) {
+            self.flags |= Flags::ACK_NOW;
+        } else if self.timers.ack.is_never() {
+            self.timers.ack = now.after_us(DELAY_US);
+        }
+    }
+
+    /// Payload beyond a hole. Says whether there was room to remember it.
+    ///
+    /// RFC 5681 section 4.2: an immediate (duplicate) acknowledgment; one for each
+    /// segment if the peer has no SACK and counts them.
+    fn take_out_of_order(&mut self, start: Pos, end: Pos) -> bool {
+        self.flags |= Flags::ACK_NOW;
+        if !self.flags.contains(Flags::SACK) {
+            self.acks_owed = self.acks_owed.saturating_add(1).min(MAX_ACKS_OWED);
+        }
+        self.counters.rcv_ooo = self.counters.rcv_ooo.wrapping_add(1);
+        if self.assembler.covered(self.rcv_nxt, start, end) > 0 {
+            self.note_first_overlap(start, end);
+        }
+        let kept = self.assembler.add(self.rcv_nxt, start, end).is_ok();
+        if kept {
+            self.note_recent(start);
+        }
+        kept
+    }
+
+    /// Keeps the order in which ranges were last added to (RFC 2018 section 4).
+    fn note_recent(&mut self, pos: Pos) {
+        let Some((start, end)) = self.assembler.find(self.rcv_nxt, pos) else {
+            return;
+        };
+        let r = &mut self.recent_ooo;
+        let inside = |p: Pos| start <= p && p < end;
+        if !inside(r[0]) {
+            if !inside(r[1]) {
+                r[2] = r[1];
+            }
+            r[1] = r[0];
+        }
+        r[0] = pos;
+    }
+
+    /// RFC 2883 section 4: part of `start..end` is in the assembler already; reports
+    /// the first such part.
+    fn note_first_overlap(&mut self, start: Pos, end: Pos) {
+        let overlap = self
+            .assembler
+            .iter(self.rcv_nxt)
+            .map(|(s, e)| (s.max(start), e.min(end)))
+            .find(|(s, e)| s < e);
+        if let Some((s, e)) = overlap {
+            self.note_dsack(s, e);
+        }
+    }
+
+    /// A segment was a duplicate, wholly or in front.
+    pub(super) fn note_duplicate(&mut self, a: &Arrival<'_>) {
+        let end = a.data_end.min(self.rcv_nxt);
+        let start = if a.has(TcpFlags::SYN) {
+            a.start + 1
+        } else {
+            a.start
+        };
+        if start < end {
+            self.note_dsack(start, end);
+        }
+    }
+
+    fn note_dsack(&mut self, start: Pos, end: Pos) {
+        if self.flags.contains(Flags::SACK) {
+            self.flags |= Flags::DSACK;
+            self.dsack = (start, end);
+        }
+    }
+
+    /// Learns how long the peer's segments are, for "every second full segment". A
+    /// merged one tells by its GSO size; without it, no packet is longer than we
+    /// allowed.
+    pub(super) fn estimate_rcv_mss(&mut self, segment: &Segment<'_>) {
+        let most = self.rcv_mss_full();
+        let size = match segment.gso_size {
+            0 => segment.payload_len.min(u32::from(most)) as u16,
+            size => size.min(most),
+        };
+        self.rcv_mss = self.rcv_mss.max(size);
+    }
+
+    /// The round trip as a receiver sees it, for the buffer's tuning: from the echo
+    /// of our timestamps, or from the time that a window's worth of data takes.
+    fn sample_receiver_rtt(&mut self, segment: &Segment<'_>, now: Instant) {
+        if self.rcv_buffer.is_fixed() {
+            return;
+        }
+        match &segment.header.options.timestamps {
+            Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
+                if segment.payload_len < u32::from(self.rcv_mss) {
+                    return;
+                }
+                let clock = now.millis32().wrapping_add(self.ts_offset);
+                let elapsed = clock.wrapping_sub(ts.echo);
+                if elapsed < 10_000 {
+                    // The clock ticks in milliseconds; the handshake measured finer.
+                    let micros = (u64::from(elapsed) * MS).max(self.rtt.min_rtt_or(MS).min(MS));
+                    self.rcv_buffer.sample_rtt(micros);
+                }
+            }
+            _ => {
+                let window = self.offered();
+                self.rcv_buffer.sample_window(self.rcv_nxt, window, now);
+            }
+        }
+    }
+}
+
+/// Duplicate acknowledgments in store for a peer without SACK.
+const MAX_ACKS_OWED: u8 = 8;

@@ -1,0 +1,64 @@
+//! The peer's FIN (RFC 9293 section 3.10.7.4, eighth).
+//!
+//! Called by `input/mod.rs` after the payload was placed, since only then is it known
+//! whether everything before the FIN is here.
+
+use super::Arrival;
+use crate::events::Events;
+use crate::state::State;
+use crate::tcb::{Flags, NO_POS, Tcb};
+use crate::time::Instant;
+use crate::time_wait::TIME_WAIT_US;
+use longshore_wire::tcp::TcpFlags;
+
+impl Tcb {
+    /// Notes a FIN, and takes it once RCV.NXT has reached it.
+    pub(super) fn on_fin(&mut self, a: &Arrival<'_>) {
+        if a.has(TcpFlags::FIN) {
+            self.note_fin(a);
+        }
+        if self.rcv_nxt == self.rcv_fin {
+            self.take_fin(a.now);
+        }
+    }
+
+    /// Remembers where the stream ends. The first FIN decides; one that contradicts
+    /// what has arrived beyond it is ignored.
+    fn note_fin(&mut self, a: &Arrival<'_>) {
+        self.flags |= Flags::ACK_NOW;
+        let beyond = self
+            .assembler
+            .iter(self.rcv_nxt)
+            .next_back()
+            .is_some_and(|(_, end)| end > a.data_end);
+        if self.rcv_fin == NO_POS && !beyond && a.data_end >= self.rcv_nxt {
+            self.rcv_fin = a.data_end;
+        }
+    }
+
+    /// "If the FIN bit is set, signal the user 'connection closing' ..., advance
+    /// RCV.NXT over the FIN, and send an acknowledgment for the FIN."
+    fn take_fin(&mut self, now: Instant) {
+        self.rcv_nxt += 1;
+        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt);
+        self.flags |= Flags::ACK_NOW;
+        self.events |= Events::PEER_FIN;
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            // "If our FIN has been ACKed (perhaps in this segment), then enter
+            // TIME-WAIT" was done by `check_fin_acked`: this is FIN-WAIT-2 then.
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.enter_time_wait(now),
+            _ => {}
+        }
+    }
+
+    /// Starts TIME-WAIT, turns off the other timers.
+    pub(super) fn enter_time_wait(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        self.timers = crate::timers::Timers::new();
+        self.timers.state = now.after_us(TIME_WAIT_US);
+        self.last_challenge = Instant(0);
+        self.events |= Events::TIME_WAIT | Events::FIN_ACKED;
+    }
+}

@@ -1,0 +1,162 @@
+//! Segments in (RFC 9293 section 3.10.7).
+//!
+//! Owns [`Tcb::on_segment`] and the order of its steps; each step is a file.
+//! `fast_path.rs` tries header prediction first. What it leaves goes through the
+//! RFC's own order: `checks.rs` (sequence number, PAWS), `rst.rs` (RST and SYN),
+//! `ack.rs`, `data.rs`, `fin.rs`; `syn_sent.rs` is the same for SYN-SENT.
+
+mod ack;
+mod checks;
+mod data;
+mod fast_path;
+mod fin;
+mod rst;
+mod syn_sent;
+
+use crate::drop::DropReason;
+use crate::events::Events;
+use crate::reset::sequence_len;
+use crate::segment::{Disposition, Segment};
+use crate::state::State;
+use crate::tcb::{Flags, Pos, Tcb};
+use crate::time::Instant;
+use crate::time_wait::{TimeWait, TimeWaitVerdict};
+use longshore_wire::tcp::TcpFlags;
+
+/// A segment in terms of our positions.
+#[derive(Debug, Clone, Copy)]
+struct Arrival<'a> {
+    segment: &'a Segment<'a>,
+    flags: TcpFlags,
+    /// Its first position (of the SYN, if it has one).
+    start: Pos,
+    /// After its payload; the FIN's position, if it has one.
+    data_end: Pos,
+    /// After everything.
+    end: Pos,
+    now: Instant,
+}
+
+impl<'a> Arrival<'a> {
+    fn new(tcb: &Tcb, segment: &'a Segment<'a>, now: Instant) -> Arrival<'a> {
+        let flags = segment.header.flags;
+        let start = tcb.rcv_pos(segment.header.seq);
+        let end = start + i64::from(sequence_len(segment));
+        let fin = i64::from(flags.contains(TcpFlags::FIN));
+        Arrival {
+            segment,
+            flags,
+            start,
+            data_end: end - fin,
+            end,
+            now,
+        }
+    }
+
+    fn has(&self, flags: TcpFlags) -> bool {
+        self.flags.contains(flags)
+    }
+}
+
+/// How a step of input ends: go on with the next, or the segment is done with.
+type Step = Result<(), Disposition>;
+
+impl Tcb {
+    /// Takes a segment for this connection. The payload is to be copied where the
+    /// answer says before anything else is done with the block.
+    #[inline]
+    pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
+        self.counters.segs_in = self.counters.segs_in.wrapping_add(1);
+        if let Some(disposition) = self.fast_path(segment, now) {
+            return disposition;
+        }
+        self.slow_path(segment, now)
+    }
+
+    /// The same without header prediction.
+    pub(crate) fn slow_path(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
+        let mut disposition = match self.state {
+            State::Closed => self.in_closed(segment),
+            State::SynSent => self.in_syn_sent(segment, now),
+            State::TimeWait => self.in_time_wait(segment, now),
+            _ => {
+                let arrival = Arrival::new(self, segment, now);
+                match self.in_order_of_rfc(&arrival) {
+                    Ok(d) | Err(d) => d,
+                }
+            }
+        };
+        disposition.ack_now |= self.flags.contains(Flags::ACK_NOW);
+        self.predict_next();
+        disposition
+    }
+
+    /// RFC 9293 section 3.10.7.4, "Otherwise".
+    fn in_order_of_rfc(&mut self, a: &Arrival<'_>) -> Result<Disposition, Disposition> {
+        self.check_timestamp(a)?;
+        if a.has(TcpFlags::RST) {
+            return Err(self.on_rst(a));
+        }
+        self.check_sequence(a)?;
+        self.check_syn(a)?;
+        self.check_ack(a)?;
+        self.note_timestamp(a);
+        if self.state == State::SynReceived {
+            self.on_handshake_ack(a)?;
+        }
+        self.on_ack(a)?;
+        let disposition = self.on_payload(a)?;
+        self.on_fin(a);
+        Ok(disposition)
+    }
+
+    /// RFC 9293 section 3.10.7.1: to a closed connection, everything but a RST is
+    /// answered by one.
+    fn in_closed(&self, segment: &Segment<'_>) -> Disposition {
+        Disposition {
+            reset: !segment.header.flags.contains(TcpFlags::RST),
+            ..Disposition::dropped(DropReason::Closed)
+        }
+    }
+
+    /// TIME-WAIT in the block, by the rules of the small record.
+    fn in_time_wait(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
+        let mut record = self.time_wait();
+        let verdict = record.on_segment(segment, now);
+        self.timers.state = record.expires;
+        self.last_challenge = record.last_ack;
+        match verdict {
+            TimeWaitVerdict::Drop(reason) => Disposition::dropped(reason),
+            TimeWaitVerdict::Ack(_) => {
+                self.flags |= Flags::ACK_NOW;
+                Disposition::dropped(DropReason::TimeWait)
+            }
+            TimeWaitVerdict::Reopen { iss_after } => Disposition {
+                reopen: Some(iss_after),
+                ..Disposition::default()
+            },
+            TimeWaitVerdict::Close => {
+                self.die(None, Events::empty());
+                Disposition::default()
+            }
+        }
+    }
+
+    /// The small record that may take the place of a block in TIME-WAIT.
+    #[must_use]
+    pub fn time_wait(&self) -> TimeWait {
+        TimeWait {
+            expires: self.timers.state,
+            last_ack: self.last_challenge,
+            snd_nxt: self.snd_seq(self.snd_nxt).0,
+            rcv_nxt: self.rcv_seq(self.rcv_nxt).0,
+            ts_recent: self.ts_recent,
+            ts_offset: self.ts_offset,
+            window: (self.offered() >> self.rcv_wscale).min(0xffff) as u16,
+            timestamps: self.flags.contains(Flags::TIMESTAMPS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! RST and SYN in a synchronized state, with RFC 5961's defence against blind ones.
+//!
+//! Called by `input/mod.rs`.
+
+use super::{Arrival, Step};
+use crate::drop::DropReason;
+use crate::events::{Error, Events};
+use crate::segment::Disposition;
+use crate::state::State;
+use crate::tcb::{SYN_POS, Tcb};
+use longshore_wire::tcp::TcpFlags;
+
+impl Tcb {
+    /// RFC 5961 section 3.2 (RFC 9293 section 3.10.7.4, second): outside the window,
+    /// drop; exactly at RCV.NXT, reset; elsewhere in the window, challenge.
+    pub(super) fn on_rst(&mut self, a: &Arrival<'_>) -> Disposition {
+        let inside = a.start >= self.rcv_nxt && a.start < self.rcv_adv.max(self.rcv_nxt + 1);
+        if !inside {
+            return Disposition::dropped(DropReason::RstUnacceptable);
+        }
+        if a.start != self.rcv_nxt {
+            self.challenge(a.now);
+            return Disposition::dropped(DropReason::RstNotExact);
+        }
+        let error = match self.state {
+            // A simultaneous open is refused; a passive open is forgotten.
+            State::SynReceived => Some(Error::Refused),
+            State::CloseWait => Some(Error::BrokenPipe),
+            // Both sides had closed: nothing is lost.
+            State::Closing | State::LastAck => None,
+            _ => Some(Error::Reset),
+        };
+        self.die(error, Events::RESET);
+        Disposition::default()
+    }
+
+    /// RFC 5961 section 4.2: a SYN in a synchronized state is challenged, wherever it
+    /// lies.
+    pub(super) fn check_syn(&mut self, a: &Arrival<'_>) -> Step {
+        if !a.has(TcpFlags::SYN) {
+            return Ok(());
+        }
+        if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::ACK) {
+            return Ok(());
+        }
+        self.challenge(a.now);
+        Err(Disposition::dropped(DropReason::SynInConnection))
+    }
+}

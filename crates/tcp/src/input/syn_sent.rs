@@ -1,0 +1,98 @@
+//! A segment in SYN-SENT (RFC 9293 section 3.10.7.3), and the end of the handshake
+//! in SYN-RECEIVED.
+//!
+//! Called by `input/mod.rs`.
+
+use super::{Arrival, Step};
+use crate::drop::DropReason;
+use crate::events::{Error, Events};
+use crate::segment::{Disposition, Segment};
+use crate::state::State;
+use crate::tcb::{Flags, SYN_POS, Tcb};
+use crate::time::Instant;
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+
+impl Tcb {
+    /// RFC 9293 section 3.10.7.3.
+    pub(super) fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
+        let h = segment.header;
+        let has_ack = h.flags.contains(TcpFlags::ACK);
+        // First: "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST
+        // bit is set)".
+        let acceptable = has_ack && self.snd_nxt > SYN_POS && self.snd_pos(h.ack) == self.snd_nxt;
+        if has_ack && !acceptable {
+            let rst = h.flags.contains(TcpFlags::RST);
+            return Disposition {
+                reset: !rst,
+                ..Disposition::dropped(if rst {
+                    DropReason::RstUnacceptable
+                } else {
+                    DropReason::AckUnsent
+                })
+            };
+        }
+        // Second: a RST counts only with an acceptable ACK (RFC 5961 section 3.2).
+        if h.flags.contains(TcpFlags::RST) {
+            if !acceptable {
+                return Disposition::dropped(DropReason::RstUnacceptable);
+            }
+            self.die(Some(Error::Refused), Events::RESET);
+            return Disposition::default();
+        }
+        // Fourth: the SYN.
+        if !h.flags.contains(TcpFlags::SYN) {
+            return Disposition::dropped(DropReason::NoFlags);
+        }
+        self.take_syn(h, now);
+        if acceptable {
+            self.on_syn_ack(h, now);
+        } else {
+            // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment".
+            self.state = State::SynReceived;
+            self.flags |= Flags::SYN_DUE;
+        }
+        // Payload and FIN on a SYN are left for the peer to repeat.
+        let early = segment.payload_len > 0;
+        Disposition {
+            drop: early.then_some(DropReason::EarlyData),
+            ack_now: true,
+            ..Disposition::default()
+        }
+    }
+
+    /// The SYN-ACK that completes an active open.
+    fn on_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
+        self.snd_una = 0;
+        self.snd_wl2 = 0;
+        self.snd_wnd_field = h.window;
+        self.take_timed_sample(now);
+        self.disarm_xmit();
+        self.establish(now);
+        self.flags |= Flags::ACK_NOW;
+        self.cwnd_full_at = 0;
+    }
+
+    /// RFC 9293 section 3.10.7.4, fifth, SYN-RECEIVED: the ACK of our SYN.
+    pub(super) fn on_handshake_ack(&mut self, a: &Arrival<'_>) -> Step {
+        let h = a.segment.header;
+        let simultaneous = a.has(TcpFlags::SYN);
+        self.snd_una = 0;
+        self.take_timed_sample(a.now);
+        self.disarm_xmit();
+        // "Set SND.WND <- SEG.WND, SND.WL1 <- SEG.SEQ, SND.WL2 <- SEG.ACK"; a SYN's
+        // window is not scaled.
+        let scale = if simultaneous { 0 } else { self.snd_wscale };
+        self.snd_wnd = u32::from(h.window) << scale;
+        self.snd_wnd_field = h.window;
+        self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
+        self.snd_wl1 = a.start;
+        self.snd_wl2 = 0;
+        self.establish(a.now);
+        if simultaneous {
+            // The peer may still wait for the ACK of its SYN.
+            self.flags |= Flags::ACK_NOW;
+            return Err(Disposition::default());
+        }
+        Ok(())
+    }
+}

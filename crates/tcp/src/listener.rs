@@ -1,0 +1,161 @@
+//! The passive open: which segments begin a connection, and the limits of the two
+//! queues behind `listen`.
+//!
+//! Owns [`Listener`]. It holds no connections: the engine does, and tells it when one
+//! moves on. A connection is first *half-open* (a `Tcb` in SYN-RECEIVED), then
+//! *waiting* (established, not accepted yet), then accepted.
+//!
+//! The backlog means what it means to Linux: more than `backlog` waiting connections
+//! make the accept queue full (so `backlog + 1` fit); while it is full, new SYNs and
+//! the last ACK of handshakes are dropped, and the peer repeats them. At most
+//! `backlog` connections are half-open, with a least of 8 and a limit of its own for
+//! large ones.
+
+use crate::reset::reset_for;
+use crate::{DropReason, Segment};
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+
+/// Half-open connections that a listener has room for at most
+/// (Linux's tcp_max_syn_backlog on a machine of this size).
+const MAX_HALF_OPEN: u32 = 4096;
+
+/// The listening end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener {
+    backlog: u32,
+    half_open: u32,
+    waiting: u32,
+    defer_accept: bool,
+}
+
+/// What a listener makes of a segment that belongs to no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum ListenVerdict {
+    /// Make a connection with `Tcb::accept`, then call
+    /// [`Listener::on_half_open`].
+    Accept,
+    /// Send this reset.
+    Reset(TcpHeader),
+    /// Nothing; count it.
+    Drop(DropReason),
+}
+
+impl Listener {
+    /// A listener with this backlog.
+    #[must_use]
+    pub const fn new(backlog: u32) -> Listener {
+        Listener {
+            backlog,
+            half_open: 0,
+            waiting: 0,
+            defer_accept: false,
+        }
+    }
+
+    /// `listen` was called again with another backlog.
+    pub fn set_backlog(&mut self, backlog: u32) {
+        self.backlog = backlog;
+    }
+
+    /// TCP_DEFER_ACCEPT: connections wait for data before they are handed out.
+    pub fn set_defer_accept(&mut self, on: bool) {
+        self.defer_accept = on;
+    }
+
+    /// Whether connections wait for data before they are handed out: the engine
+    /// then holds an established connection back until it has `RCV_EDGE` or
+    /// `PEER_FIN`.
+    #[must_use]
+    pub const fn defers_accept(&self) -> bool {
+        self.defer_accept
+    }
+
+    /// The backlog.
+    #[must_use]
+    pub const fn backlog(&self) -> u32 {
+        self.backlog
+    }
+
+    /// Connections in SYN-RECEIVED.
+    #[must_use]
+    pub const fn half_open(&self) -> u32 {
+        self.half_open
+    }
+
+    /// Connections that wait to be accepted.
+    #[must_use]
+    pub const fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Whether no more connections may wait.
+    #[must_use]
+    pub const fn accept_queue_full(&self) -> bool {
+        self.waiting > self.backlog
+    }
+
+    /// A segment for the listener's port that belongs to no connection.
+    ///
+    /// RFC 9293 section 3.10.7.2 (LISTEN): first a RST is ignored; second an ACK is
+    /// answered by a reset; third a SYN begins a connection; anything else is
+    /// dropped.
+    pub fn on_segment(&self, segment: &Segment<'_>) -> ListenVerdict {
+        let flags = segment.header.flags;
+        if flags.contains(TcpFlags::RST) {
+            return ListenVerdict::Drop(DropReason::ListenNoSyn);
+        }
+        if flags.contains(TcpFlags::ACK) {
+            return match reset_for(segment) {
+                Some(reset) => ListenVerdict::Reset(reset),
+                None => ListenVerdict::Drop(DropReason::ListenNoSyn),
+            };
+        }
+        // A FIN with a SYN is the shape of a scan, not of a client; like Linux we do
+        // not begin a connection with it.
+        if !flags.contains(TcpFlags::SYN) || flags.contains(TcpFlags::FIN) {
+            return ListenVerdict::Drop(DropReason::ListenNoSyn);
+        }
+        if self.accept_queue_full() {
+            return ListenVerdict::Drop(DropReason::AcceptQueueFull);
+        }
+        // SYN cookies have their place here: a full queue would give a verdict of
+        // its own.
+        if self.half_open >= self.backlog.clamp(8, MAX_HALF_OPEN) {
+            return ListenVerdict::Drop(DropReason::SynQueueFull);
+        }
+        ListenVerdict::Accept
+    }
+
+    /// Whether a half-open connection may become established. While it may not, the
+    /// engine drops what arrives for connections in SYN-RECEIVED (but for resets)
+    /// with [`DropReason::AcceptQueueFull`], and their SYN-ACK is repeated.
+    #[must_use]
+    pub const fn may_establish(&self) -> bool {
+        !self.accept_queue_full()
+    }
+
+    /// A connection was made for a SYN.
+    pub fn on_half_open(&mut self) {
+        self.half_open += 1;
+    }
+
+    /// A half-open connection has become established and waits to be accepted.
+    pub fn on_established(&mut self) {
+        self.half_open = self.half_open.saturating_sub(1);
+        self.waiting += 1;
+    }
+
+    /// A half-open connection has died.
+    pub fn on_half_open_gone(&mut self) {
+        self.half_open = self.half_open.saturating_sub(1);
+    }
+
+    /// A waiting connection was accepted, or has died and will not be.
+    pub fn on_accepted(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Whether a segment that is not full may go now.
+//!
+//! Owns [`Tcb::may_send_small`], which `output/select.rs` asks. RFC 9293 section
+//! 3.7.4 (Nagle) and 3.8.6.2.1 (silly window avoidance of the sender), TCP_NODELAY,
+//! TCP_CORK and MSG_MORE.
+
+use crate::tcb::{Flags, Pos, Tcb};
+
+impl Tcb {
+    /// Whether the segment `SND.NXT..end`, shorter than the MSS, may be sent.
+    /// `window_limited` says that the peer's window cut it short of what there is.
+    pub(crate) fn may_send_small(&self, end: Pos, window_limited: bool) -> bool {
+        if self.flags.contains(Flags::FORCE_SMALL) {
+            return true;
+        }
+        if window_limited {
+            // RFC 9293 section 3.8.6.2.1: "at least a fraction Fs of the maximum
+            // window", with Fs = 1/2. Otherwise the persist timer overrides.
+            let len = (end - self.snd_nxt) as u64;
+            return len >= u64::from(self.max_snd_wnd / 2).max(1);
+        }
+        // The last segment before a FIN goes.
+        if self.flags.contains(Flags::FIN_QUEUED) && end == self.snd_edge {
+            return true;
+        }
+        // TCP_CORK, and MSG_MORE for what was written last.
+        if self.cfg.cork || end > self.snd_push {
+            return false;
+        }
+        // RFC 9293 section 3.7.4: with unacknowledged data, wait for more or for the
+        // acknowledgment; as Minshall modified it and Linux has it, only a small
+        // segment in flight holds the next small one back.
+        self.cfg.nodelay || self.in_flight() == 0 || self.snd_sml <= self.snd_una
+    }
+
+    /// Whether what is held back waits for the user alone, so that only the cork's
+    /// patience ends it.
+    pub(crate) fn is_corked(&self) -> bool {
+        (self.cfg.cork || self.snd_edge > self.snd_push) && !self.flags.contains(Flags::FIN_QUEUED)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Which options a segment carries.
+//!
+//! Owns the option layout: timestamps on every segment once agreed (RFC 7323 section
+//! 3.2), SACK blocks while something is out of order, the SYN's set. `output/mod.rs`
+//! and `time_wait.rs` call it.
+
+use crate::segment::Transmit;
+use crate::state::State;
+use crate::tcb::{Flags, Tcb};
+use crate::time::Instant;
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
+
+/// Bytes of the timestamps option with its padding.
+pub(crate) const TIMESTAMPS_LEN: u16 = 12;
+
+/// Bytes that the SACK option takes from the payload.
+pub(super) fn sack_len(options: &TcpOptions) -> u16 {
+    match options.sack.len() {
+        0 => 0,
+        n => 4 + 8 * n as u16,
+    }
+}
+
+/// An acknowledgment without payload, for those who have no block any more.
+pub(crate) fn plain_ack(
+    seq: SeqNumber,
+    ack: SeqNumber,
+    window: u16,
+    timestamps: Option<(u32, u32)>,
+) -> Transmit {
+    Transmit {
+        seq,
+        ack,
+        flags: TcpFlags::ACK,
+        window,
+        urgent: 0,
+        options: TcpOptions {
+            timestamps: timestamps.map(|(val, echo)| Timestamps { val, echo }),
+            ..TcpOptions::default()
+        },
+        payload: 0..0,
+        mss: u16::MAX,
+        retransmission: false,
+    }
+}
+
+impl Tcb {
+    /// The timestamps option, if agreed.
+    pub(crate) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
+        self.flags.contains(Flags::TIMESTAMPS).then(|| Timestamps {
+            val: now.millis32().wrapping_add(self.ts_offset),
+            echo: self.ts_recent,
+        })
+    }
+
+    /// The options of any segment but SYN and RST.
+    pub(super) fn segment_options(&mut self, now: Instant) -> TcpOptions {
+        let mut options = TcpOptions {
+            timestamps: self.timestamps(now),
+            ..TcpOptions::default()
+        };
+        if self.owes_sack() {
+            options.sack = self.sack_blocks();
+            self.flags.remove(Flags::DSACK);
+        }
+        options
+    }
+
+    fn owes_sack(&self) -> bool {
+        self.flags.contains(Flags::SACK)
+            && (!self.assembler.is_empty() || self.flags.contains(Flags::DSACK))
+    }
+
+    /// How many SACK blocks fit beside the timestamps: 40 bytes hold all options.
+    fn sack_room(&self) -> usize {
+        if self.flags.contains(Flags::TIMESTAMPS) {
+            3
+        } else {
+            4
+        }
+    }
+
+    /// Bytes that SACK blocks would take of the next segment.
+    pub(super) fn sack_len_due(&self) -> u16 {
+        if !self.owes_sack() {
+            return 0;
+        }
+        let blocks = self.assembler.len() + usize::from(self.flags.contains(Flags::DSACK));
+        4 + 8 * blocks.min(self.sack_room()) as u16
+    }
+
+    /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
+    /// 2018 section 4: then the range with the latest arrival, then those reported
+    /// most recently before.
+    fn sack_blocks(&self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let room = self.sack_room();
+        if self.flags.contains(Flags::DSACK) {
+            let (start, end) = self.dsack;
+            blocks.push(self.rcv_seq(start), self.rcv_seq(end));
+        }
+        let recent = self
+            .recent_ooo
+            .iter()
+            .filter_map(|&pos| self.assembler.find(self.rcv_nxt, pos));
+        let mut seen = [0; 4];
+        let mut count = 0;
+        for (start, end) in recent.chain(self.assembler.iter(self.rcv_nxt)) {
+            if blocks.len() >= room {
+                break;
+            }
+            if seen[..count].contains(&start) {
+                continue;
+            }
+            seen[count] = start;
+            count += 1;
+            blocks.push(self.rcv_seq(start), self.rcv_seq(end));
+        }
+        blocks
+    }
+
+    /// The options of our SYN or SYN-ACK (a SYN-ACK has only what the SYN offered:
+    /// RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2).
+    pub(super) fn syn_options(&self, now: Instant) -> TcpOptions {
+        let answer = self.state == State::SynReceived;
+        let cfg = &self.cfg;
+        let agreed = |flag: Flags, wanted: bool| {
+            if answer {
+                self.flags.contains(flag)
+            } else {
+                wanted
+            }
+        };
+        let timestamps = agreed(Flags::TIMESTAMPS, cfg.timestamps).then(|| Timestamps {
+            val: now.millis32().wrapping_add(self.ts_offset),
+            echo: if answer { self.ts_recent } else { 0 },
+        });
+        TcpOptions {
+            mss: Some(self.adv_mss),
+            window_scale: agreed(Flags::SCALING, cfg.window_scaling).then_some(self.rcv_wscale),
+            sack_permitted: agreed(Flags::SACK, cfg.sack),
+            timestamps,
+            ..TcpOptions::default()
+        }
+    }
+}

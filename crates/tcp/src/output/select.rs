@@ -1,0 +1,144 @@
+//! What goes next: a repetition, or new data, and how much of it.
+//!
+//! Owns [`Tcb::select_repetition`] and [`Tcb::select_new`], called by
+//! `output/mod.rs`. They weigh the congestion window, the peer's window, Nagle's
+//! rule and the size of a segment; when nothing may go although something is there,
+//! they see to it that a timer runs.
+
+use crate::tcb::{Flags, Pos, Tcb};
+use crate::time::Instant;
+use crate::timers::{CORK_US, XmitTimer};
+
+impl Tcb {
+    /// Payload bytes of one packet of the next segment.
+    fn packet_payload(&self) -> i64 {
+        i64::from(self.snd_mss - self.sack_len_due())
+    }
+
+    /// Bytes that the congestion window has room for.
+    fn congestion_room(&self) -> i64 {
+        i64::from(self.congestion.cwnd()) - self.pipe() as i64
+    }
+
+    /// The stretch to repeat now, FIN included.
+    pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
+        let (start, end) = self.next_repetition()?;
+        let mss = self.packet_payload();
+        let forced = self.recovery.force_first && start == self.snd_una;
+        let mut len = (end - start).min(max_payload as i64);
+        if forced {
+            len = len.min(mss);
+        } else {
+            let room = self.congestion_room();
+            if room < len.min(mss) {
+                return None;
+            }
+            len = len.min(room);
+        }
+        // A window that has shrunk since: only the first segment is tried.
+        let window = self.snd_wnd_edge() - start;
+        if len > window {
+            len = if start == self.snd_una {
+                len.min(mss)
+            } else {
+                window
+            };
+        }
+        if len > mss {
+            len -= len % mss;
+        }
+        (len > 0).then_some((start, start + len))
+    }
+
+    /// The stretch of new data to send now, FIN included.
+    pub(super) fn select_new(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
+        let start = self.snd_nxt;
+        if start >= self.snd_end() {
+            return None;
+        }
+        if self.in_flight() == 0 {
+            self.restart_after_idle(now);
+        }
+        let chosen = self.choose_new(start, max_payload as i64);
+        if chosen.is_none() && self.in_flight() == 0 {
+            self.wait_for_cause(now);
+        }
+        chosen
+    }
+
+    fn choose_new(&mut self, start: Pos, max_payload: i64) -> Option<(Pos, Pos)> {
+        let window = self.snd_wnd_edge() - start;
+        let available = self.snd_edge - start;
+        if available == 0 {
+            // The FIN alone; it takes a byte of the window (RFC 9293 section 3.4),
+            // but like Linux we do not hold it against the congestion window.
+            return (window > 0).then_some((start, start + 1));
+        }
+        let mss = self.packet_payload();
+        let room = self.congestion_room();
+        let mut len = available.min(window).min(max_payload);
+        if room < len {
+            self.cwnd_full_at = self.snd_nxt;
+            if room < mss.min(len) {
+                return None;
+            }
+            len = room;
+        }
+        if len <= 0 {
+            return None;
+        }
+        let tail = len % mss;
+        if tail != 0 {
+            let whole = len - tail;
+            let ends_stream = len == available;
+            // What the congestion window or the segment's size cut off waits for a
+            // full packet; what the user or the peer's window ended is for Nagle's
+            // rule and its like.
+            let small_ok = if ends_stream {
+                self.may_send_small(start + len, false)
+            } else if len == window && whole == 0 {
+                self.may_send_small(start + len, true)
+            } else {
+                whole == 0 && max_payload < mss
+            };
+            if !small_ok {
+                len = whole;
+            }
+        }
+        if len == 0 {
+            return None;
+        }
+        let mut end = start + len;
+        if end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED) && window > len {
+            end += 1;
+        }
+        Some((start, end))
+    }
+
+    /// RFC 5681 section 4.1: having sent nothing for more than an RTO, a sender
+    /// begins with the restart window again.
+    fn restart_after_idle(&mut self, now: Instant) {
+        if now.since(self.last_sent_data) > self.rtt.rto() {
+            let initial = u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss);
+            self.congestion.on_idle(initial);
+            self.last_sent_data = now;
+        }
+    }
+
+    /// Nothing is in flight and nothing may go: what is held back waits for the
+    /// user (cork) or for the peer's window, which is probed (RFC 9293 section
+    /// 3.8.6.1).
+    fn wait_for_cause(&mut self, now: Instant) {
+        if self.snd_wnd_edge() > self.snd_nxt && self.is_corked() {
+            if self.timers.hold.is_never() {
+                self.timers.hold = now.after_us(CORK_US);
+            }
+            return;
+        }
+        if self.timers.xmit.is_never() {
+            self.timers.xmit_kind = XmitTimer::Persist;
+            self.timers.xmit = now.after_us(self.rtt.rto());
+            self.arm_user_timeout(now);
+        }
+    }
+}

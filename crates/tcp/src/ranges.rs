@@ -1,0 +1,150 @@
+//! A bounded, ordered set of disjoint ranges of positions, kept inline.
+//!
+//! Owns [`RangeSet`], on which the assembler (what arrived out of order) and the
+//! scoreboard (what the peer reported) stand. Ends are stored as the low 32 bits of
+//! positions to halve the size: all ranges lie within a window, so 32 bits and a
+//! base near them say it all. Each call is given that base, a position not above
+//! any range and less than 2^31 below.
+
+use crate::tcb::Pos;
+
+/// One range as stored: first position, and the one after the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stored {
+    start: u32,
+    end: u32,
+}
+
+/// At most `N` disjoint, non-adjacent ranges in ascending order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RangeSet<const N: usize> {
+    ranges: [Stored; N],
+    len: u16,
+}
+
+/// There was no room for one more range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+fn widen(base: Pos, low: u32) -> Pos {
+    base + i64::from(low.wrapping_sub(base as u32))
+}
+
+impl<const N: usize> RangeSet<N> {
+    pub(crate) const fn new() -> Self {
+        RangeSet {
+            ranges: [Stored { start: 0, end: 0 }; N],
+            len: 0,
+        }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// The range number `i`, lowest first; `i` must be below `len`.
+    pub(crate) fn get(&self, base: Pos, i: usize) -> (Pos, Pos) {
+        let r = self.ranges[i];
+        (widen(base, r.start), widen(base, r.end))
+    }
+
+    /// The ranges, lowest first.
+    pub(crate) fn iter(&self, base: Pos) -> impl DoubleEndedIterator<Item = (Pos, Pos)> + '_ {
+        (0..self.len()).map(move |i| self.get(base, i))
+    }
+
+    /// How many ranges end below `pos`.
+    fn below(&self, base: Pos, pos: Pos) -> usize {
+        // Arrivals extend the highest range more often than any other.
+        let mut i = self.len();
+        while i > 0 && self.get(base, i - 1).1 >= pos {
+            i -= 1;
+        }
+        i
+    }
+
+    /// Adds `start..end` and merges it with what it touches. Says how many of its
+    /// positions were new. On `Full` nothing has changed.
+    pub(crate) fn insert(&mut self, base: Pos, start: Pos, end: Pos) -> Result<u64, Full> {
+        if start >= end {
+            return Ok(0);
+        }
+        let count = self.len();
+        let first = self.below(base, start);
+        let (mut low, mut high) = (start, end);
+        let mut covered = 0;
+        let mut past = first;
+        while past < count {
+            let (s, e) = self.get(base, past);
+            if s > end {
+                break;
+            }
+            covered += (e.min(end) - s.max(start)).max(0) as u64;
+            low = low.min(s);
+            high = high.max(e);
+            past += 1;
+        }
+        if past == first {
+            if count == N {
+                return Err(Full);
+            }
+            self.ranges.copy_within(first..count, first + 1);
+            self.len += 1;
+        } else {
+            self.ranges.copy_within(past..count, first + 1);
+            self.len -= (past - first - 1) as u16;
+        }
+        self.ranges[first] = Stored {
+            start: low as u32,
+            end: high as u32,
+        };
+        Ok((end - start) as u64 - covered)
+    }
+
+    /// Takes away everything below `pos`. Says how many positions that were.
+    pub(crate) fn trim_below(&mut self, base: Pos, pos: Pos) -> u64 {
+        let mut gone = 0;
+        let mut keep = 0;
+        let count = self.len();
+        while keep < count {
+            let (s, e) = self.get(base, keep);
+            if e > pos {
+                if s < pos {
+                    gone += (pos - s) as u64;
+                    self.ranges[keep].start = pos as u32;
+                }
+                break;
+            }
+            gone += (e - s) as u64;
+            keep += 1;
+        }
+        if keep > 0 {
+            self.ranges.copy_within(keep..count, 0);
+            self.len -= keep as u16;
+        }
+        gone
+    }
+
+    /// How many positions of `start..end` are in the set.
+    pub(crate) fn count_within(&self, base: Pos, start: Pos, end: Pos) -> u64 {
+        self.iter(base)
+            .map(|(s, e)| (e.min(end) - s.max(start)).max(0) as u64)
+            .sum()
+    }
+
+    /// The range that holds `pos`.
+    pub(crate) fn find(&self, base: Pos, pos: Pos) -> Option<(Pos, Pos)> {
+        self.iter(base).find(|&(s, e)| s <= pos && pos < e)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The round-trip estimator and the retransmission timeout (RFC 6298), in
+//! microseconds.
+//!
+//! Owns [`RttEstimator`]. Input gives it samples, timers read [`RttEstimator::rto`]
+//! and double it. As Linux does, the minimum of 200 ms bounds the variance term and
+//! not the sum, so that the timeout never comes down to the round trip itself.
+
+use crate::time::{MS, SECOND};
+
+/// The initial timeout (RFC 6298 section 2.1).
+pub(crate) const INITIAL_RTO: u64 = SECOND;
+/// The least variance term; RFC 6298 section 2.4 wants 1 s for the sum, Linux and
+/// every other current stack use 200 ms.
+pub(crate) const MIN_VARIANCE: u64 = 200 * MS;
+/// The longest timeout (RFC 6298 section 2.5 allows 60 s or more).
+pub(crate) const MAX_RTO: u64 = 120 * SECOND;
+
+/// Smoothed round-trip time, its variation and the timeout made of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RttEstimator {
+    /// Smoothed round-trip time in eighths of a microsecond; 0 before the first
+    /// sample.
+    srtt8: u64,
+    /// Variation in quarters of a microsecond.
+    rttvar4: u64,
+    /// The timeout without backoff, microseconds.
+    base_rto: u64,
+    /// The least sample, microseconds; `u32::MAX` before the first.
+    min_rtt: u32,
+    /// How often the timeout has been doubled.
+    backoff: u8,
+}
+
+impl RttEstimator {
+    pub(crate) const fn new() -> RttEstimator {
+        RttEstimator {
+            srtt8: 0,
+            rttvar4: 0,
+            base_rto: INITIAL_RTO,
+            min_rtt: u32::MAX,
+            backoff: 0,
+        }
+    }
+
+    /// Takes a sample in microseconds.
+    /// RFC 6298 section 2.2 and 2.3: the first sample R sets SRTT = R and
+    /// RTTVAR = R/2; each later one R' sets
+    /// RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R'| and then SRTT = 7/8 SRTT + 1/8 R'.
+    pub(crate) fn sample(&mut self, micros: u64) {
+        let r = micros.clamp(1, MAX_RTO);
+        self.min_rtt = self.min_rtt.min(r as u32);
+        if self.srtt8 == 0 {
+            self.srtt8 = r * 8;
+            self.rttvar4 = r * 2;
+        } else {
+            let error = (self.srtt8 / 8).abs_diff(r);
+            self.rttvar4 = self.rttvar4 - self.rttvar4 / 4 + error;
+            self.srtt8 = self.srtt8 - self.srtt8 / 8 + r;
+        }
+        // RFC 6298 section 2.3: RTO = SRTT + max(G, 4 RTTVAR).
+        let rto = self.srtt8 / 8 + self.rttvar4.max(MIN_VARIANCE);
+        self.base_rto = rto.min(MAX_RTO);
+    }
+
+    /// The timeout to use now, backoff included.
+    pub(crate) fn rto(&self) -> u64 {
+        (self.base_rto << self.backoff.min(20)).min(MAX_RTO)
+    }
+
+    /// RFC 6298 section 5.5: back off the timer.
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// An acknowledgment of new data ends the backoff (RFC 6298 section 5.7 leaves
+    /// it to the next sample; Linux and we do it at once).
+    pub(crate) fn clear_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// How often the timeout is doubled now.
+    pub(crate) fn backoff(&self) -> u8 {
+        self.backoff
+    }
+
+    /// RFC 6298 section 5.7: if the SYN had to be repeated and there is no sample,
+    /// data starts with 3 s.
+    pub(crate) fn syn_was_repeated(&mut self) {
+        if self.srtt8 == 0 {
+            self.base_rto = 3 * SECOND;
+        }
+    }
+
+    /// Smoothed round-trip time in microseconds, `None` before the first sample.
+    pub(crate) fn srtt(&self) -> Option<u64> {
+        (self.srtt8 != 0).then_some(self.srtt8 / 8)
+    }
+
+    /// Variation in microseconds.
+    pub(crate) fn rttvar(&self) -> u64 {
+        self.rttvar4 / 4
+    }
+
+    /// The least sample in microseconds, `otherwise` before the first.
+    pub(crate) fn min_rtt_or(&self, otherwise: u64) -> u64 {
+        self.min_rtt().map_or(otherwise, u64::from)
+    }
+
+    /// The least sample in microseconds, `None` before the first.
+    pub(crate) fn min_rtt(&self) -> Option<u32> {
+        (self.min_rtt != u32::MAX).then_some(self.min_rtt)
+    }
+}

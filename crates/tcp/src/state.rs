@@ -1,0 +1,100 @@
+//! The states of RFC 9293 section 3.3.2 and what each permits.
+//!
+//! Owns [`State`] and the questions about it; `Tcb::enter` (in `tcb.rs`) is the one
+//! place that changes a state. LISTEN is not here: a listener is no connection and
+//! has a type of its own.
+
+/// The state of a connection. The numbers are Linux's (`tcpi_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum State {
+    /// Both directions work.
+    Established = 1,
+    /// A SYN is sent (active open).
+    SynSent = 2,
+    /// A SYN has come and ours is not acknowledged yet.
+    SynReceived = 3,
+    /// We have closed; our FIN is not acknowledged.
+    FinWait1 = 4,
+    /// Our FIN is acknowledged; the peer may still send.
+    FinWait2 = 5,
+    /// Both have closed; the last acknowledgment may have to be repeated.
+    TimeWait = 6,
+    /// No connection (any more).
+    Closed = 7,
+    /// The peer has closed; we may still send.
+    CloseWait = 8,
+    /// The peer has closed, then we; our FIN is not acknowledged.
+    LastAck = 9,
+    /// Both closed at once; our FIN is not acknowledged.
+    Closing = 11,
+}
+
+impl State {
+    /// Every state, for tables.
+    pub const ALL: [State; 10] = [
+        State::Established,
+        State::SynSent,
+        State::SynReceived,
+        State::FinWait1,
+        State::FinWait2,
+        State::TimeWait,
+        State::Closed,
+        State::CloseWait,
+        State::LastAck,
+        State::Closing,
+    ];
+
+    /// The name that `ss` uses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Established => "ESTAB",
+            State::SynSent => "SYN-SENT",
+            State::SynReceived => "SYN-RECV",
+            State::FinWait1 => "FIN-WAIT-1",
+            State::FinWait2 => "FIN-WAIT-2",
+            State::TimeWait => "TIME-WAIT",
+            State::Closed => "CLOSED",
+            State::CloseWait => "CLOSE-WAIT",
+            State::LastAck => "LAST-ACK",
+            State::Closing => "CLOSING",
+        }
+    }
+
+    /// Whether the handshake is over (RFC 9293: the synchronized states from
+    /// ESTABLISHED on).
+    #[must_use]
+    pub const fn is_synchronized(self) -> bool {
+        !matches!(self, State::SynSent | State::SynReceived | State::Closed)
+    }
+
+    /// Whether the user may still add to the send stream. Before the handshake is
+    /// over that only queues.
+    #[must_use]
+    pub const fn may_write(self) -> bool {
+        matches!(
+            self,
+            State::SynSent | State::SynReceived | State::Established | State::CloseWait
+        )
+    }
+
+    /// Whether payload and FIN may be on the wire in this state.
+    #[must_use]
+    pub(crate) const fn may_transmit_data(self) -> bool {
+        matches!(
+            self,
+            State::Established
+                | State::CloseWait
+                | State::FinWait1
+                | State::Closing
+                | State::LastAck
+        )
+    }
+
+    /// Whether the peer may still send us payload.
+    #[must_use]
+    pub const fn may_receive_data(self) -> bool {
+        matches!(self, State::Established | State::FinWait1 | State::FinWait2)
+    }
+}

@@ -1,0 +1,407 @@
+//! The transmission control block: everything that is known of one connection, as
+//! plain data without pointers, so that a table of them can outlive the process.
+//!
+//! Owns [`Tcb`], its fields and its getters. The engine keeps one for each
+//! connection; `open.rs` makes it, `input/` and `user.rs` and `timers.rs` change
+//! it, `output/` reads it to make segments.
+//!
+//! **Positions.** Inside, sequence numbers are 64-bit positions ([`Pos`]): position
+//! `p` is byte `p` of the stream, the SYN is at -1 and the FIN follows the last
+//! byte. They are compared as plain numbers; 32-bit numbers exist only on the wire
+//! (`snd_seq`, `rcv_pos` and their like convert).
+
+use crate::assembler::Assembler;
+use crate::config::Config;
+use crate::congestion::Controller;
+use crate::events::{Error, Events};
+use crate::recovery::Recovery;
+use crate::rtt::RttEstimator;
+use crate::scoreboard::Scoreboard;
+use crate::state::State;
+use crate::time::Instant;
+use crate::timers::Timers;
+use crate::window::ReceiveBuffer;
+use longshore_wire::SeqNumber;
+
+/// A position in a stream: the byte of that number; -1 is the SYN.
+pub(crate) type Pos = i64;
+
+/// The position of the SYN.
+pub(crate) const SYN_POS: Pos = -1;
+/// No position: later than every other.
+pub(crate) const NO_POS: Pos = i64::MAX;
+
+bitflags::bitflags! {
+    /// What holds of a connection, and what it owes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub(crate) struct Flags: u32 {
+        /// Timestamps were agreed (RFC 7323 section 3.2).
+        const TIMESTAMPS = 1;
+        /// Selective acknowledgments were agreed (RFC 2018).
+        const SACK = 1 << 1;
+        /// Window scaling was agreed (RFC 7323 section 2.2).
+        const SCALING = 1 << 2;
+        /// The open was ours.
+        const ACTIVE = 1 << 3;
+        /// The send stream ends at `snd_edge`.
+        const FIN_QUEUED = 1 << 4;
+        /// No program holds it any more.
+        const ORPHAN = 1 << 5;
+        /// The receiving half is shut down: payload is discarded.
+        const RCV_SHUT = 1 << 6;
+        /// An acknowledgment is owed, and not to be delayed.
+        const ACK_NOW = 1 << 7;
+        /// An acknowledgment is owed; the delay timer may run.
+        const ACK_OWED = 1 << 8;
+        /// A SYN, or SYN-ACK, is to be (re)sent.
+        const SYN_DUE = 1 << 9;
+        /// A RST is to be sent.
+        const RST_DUE = 1 << 10;
+        /// A probe that provokes an acknowledgment is to be sent (persist,
+        /// keepalive).
+        const PROBE_DUE = 1 << 11;
+        /// The SWS, Nagle or cork hold on a small segment is lifted once.
+        const FORCE_SMALL = 1 << 12;
+        /// Both sides take turns (Linux's pingpong): acknowledgments wait for data
+        /// to ride on.
+        const INTERACTIVE = 1 << 13;
+        /// A round trip is being timed (`rtt_pos`, `rtt_at`).
+        const TIMING = 1 << 14;
+        /// The RST must carry an ACK.
+        const RST_ACK = 1 << 15;
+        /// The SYN was sent more than once.
+        const SYN_REPEATED = 1 << 16;
+        /// A duplicate range is to be reported (RFC 2883).
+        const DSACK = 1 << 17;
+    }
+}
+
+/// Counters of one connection, as Linux's `tcp_info` has them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) segs_in: u32,
+    pub(crate) segs_out: u32,
+    pub(crate) data_segs_in: u32,
+    pub(crate) data_segs_out: u32,
+    pub(crate) retrans: u32,
+    pub(crate) rcv_ooo: u32,
+    pub(crate) dsacks: u32,
+    pub(crate) timeouts: u16,
+    pub(crate) fast_hits: u32,
+    pub(crate) bytes_retrans: u64,
+}
+
+/// A connection.
+///
+/// **Order of calls.** Make it with [`Tcb::connect`] or [`Tcb::accept`]. Then, in
+/// any order and as often as there is cause:
+///
+/// * *in*: [`on_segment`](Tcb::on_segment) for each segment (copy the payload
+///   where its [`Disposition`](crate::Disposition) says, at once),
+///   [`on_timer`](Tcb::on_timer) when [`deadline`](Tcb::deadline) has passed,
+///   [`on_icmp`](Tcb::on_icmp), and the user's calls
+///   ([`set_snd_edge`](Tcb::set_snd_edge),
+///   [`set_rcv_consumed`](Tcb::set_rcv_consumed),
+///   [`shutdown_send`](Tcb::shutdown_send), [`close`](Tcb::close) ...);
+/// * *out*, after each burst of those: [`poll_transmit`](Tcb::poll_transmit) until
+///   it gives `None`, then [`take_events`](Tcb::take_events), then
+///   [`deadline`](Tcb::deadline).
+///
+/// After [`Events::CLOSED`] the block may be forgotten, once `poll_transmit` gives
+/// nothing more.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub struct Tcb {
+    // ---- What header prediction and output look at for every segment. ----
+    /// Flags and window field of the segment that is expected, see
+    /// `input/fast_path.rs`; `u32::MAX` if none can be predicted.
+    pub(crate) predict: u32,
+    pub(crate) flags: Flags,
+    /// RCV.NXT.
+    pub(crate) rcv_nxt: Pos,
+    /// SND.UNA.
+    pub(crate) snd_una: Pos,
+    /// SND.NXT: what follows the last thing sent; never goes back.
+    pub(crate) snd_nxt: Pos,
+    /// The sequence number of position 0 of the send stream (ISS + 1).
+    pub(crate) snd_base: u32,
+    /// The sequence number of position 0 of the receive stream (IRS + 1).
+    pub(crate) rcv_base: u32,
+    /// TS.Recent (RFC 7323 section 4.3).
+    pub(crate) ts_recent: u32,
+    /// Added to the clock for our timestamps.
+    pub(crate) ts_offset: u32,
+    /// The right edge of the window that we have advertised.
+    pub(crate) rcv_adv: Pos,
+    /// Last.ACK.sent: RCV.NXT when we last sent an acknowledgment.
+    pub(crate) last_ack_sent: Pos,
+    /// The last byte that the user has written ends here.
+    pub(crate) snd_edge: Pos,
+    /// SND.WND, bytes.
+    pub(crate) snd_wnd: u32,
+    /// Bytes of payload in a full segment beside the usual options.
+    pub(crate) snd_mss: u16,
+    /// Estimate of the size of the peer's segments.
+    pub(crate) rcv_mss: u16,
+    pub(crate) state: State,
+    pub(crate) snd_wscale: u8,
+    pub(crate) rcv_wscale: u8,
+    /// Acknowledgments still to be sent at once (Linux's quick mode).
+    pub(crate) quick_acks: u8,
+    pub(crate) events: Events,
+    /// Duplicate acknowledgments owed to a peer without SACK.
+    pub(crate) acks_owed: u8,
+    pub(crate) error: Option<Error>,
+    pub(crate) timers: Timers,
+    pub(crate) last_rcv_data: Instant,
+    pub(crate) last_sent_data: Instant,
+
+    // ---- Congestion and loss. ----
+    pub(crate) rtt: RttEstimator,
+    /// An acknowledgment of this position ends the timed round trip.
+    pub(crate) rtt_pos: Pos,
+    pub(crate) rtt_at: Instant,
+    pub(crate) congestion: Controller,
+    pub(crate) recovery: Recovery,
+
+    // ---- Less often. ----
+    /// The read position of the user.
+    pub(crate) rcv_consumed: Pos,
+    /// The position of the peer's FIN, `NO_POS` if not known.
+    pub(crate) rcv_fin: Pos,
+    pub(crate) rcv_buffer: ReceiveBuffer,
+    /// Data up to here need not wait for more.
+    pub(crate) snd_push: Pos,
+    /// SND.WL1 and SND.WL2: of the segment that last set the window.
+    pub(crate) snd_wl1: Pos,
+    pub(crate) snd_wl2: Pos,
+    /// The window field of that segment.
+    pub(crate) snd_wnd_field: u16,
+    /// The largest window that the peer has offered (MAX.SND.WND).
+    pub(crate) max_snd_wnd: u32,
+    /// When TS.Recent was set.
+    pub(crate) ts_recent_at: Instant,
+    /// Range to report first in the next SACK option (RFC 2883).
+    pub(crate) dsack: (Pos, Pos),
+    /// The latest out-of-order arrivals, each in another range, the last one first
+    /// (RFC 2018 section 4: they are reported in this order).
+    pub(crate) recent_ooo: [Pos; 3],
+    /// The end of the last segment sent that was not full (Minshall's Nagle).
+    pub(crate) snd_sml: Pos,
+    /// SND.NXT when the congestion window last held something back.
+    pub(crate) cwnd_full_at: Pos,
+    pub(crate) last_rcv_ack: Instant,
+    /// When the oldest unacknowledged thing was first sent, or the window closed.
+    pub(crate) stalled_since: Instant,
+    /// When the last rate-limited acknowledgment went out.
+    pub(crate) last_challenge: Instant,
+    /// The MSS that the peer's SYN told.
+    pub(crate) peer_mss: u16,
+    /// The MSS that the path allows in our direction, without options.
+    pub(crate) path_mss: u16,
+    /// The MSS that our SYN tells.
+    pub(crate) adv_mss: u16,
+    /// Unanswered repetitions of whatever is outstanding.
+    pub(crate) retries: u8,
+    /// Unanswered keepalive probes.
+    pub(crate) keepalive_probes: u8,
+    pub(crate) soft_error: Option<Error>,
+    pub(crate) cfg: Config,
+    pub(crate) counters: Counters,
+    pub(crate) assembler: Assembler,
+    pub(crate) scoreboard: Scoreboard,
+}
+
+impl Tcb {
+    // ---- Conversions between positions and the wire. ----
+
+    /// The sequence number of a position of the send stream.
+    pub(crate) fn snd_seq(&self, pos: Pos) -> SeqNumber {
+        SeqNumber(self.snd_base.wrapping_add(pos as u32))
+    }
+
+    /// The sequence number of a position of the receive stream.
+    pub(crate) fn rcv_seq(&self, pos: Pos) -> SeqNumber {
+        SeqNumber(self.rcv_base.wrapping_add(pos as u32))
+    }
+
+    /// The position, nearest to SND.UNA, of a sequence number of the send stream.
+    pub(crate) fn snd_pos(&self, seq: SeqNumber) -> Pos {
+        let una = self.snd_base.wrapping_add(self.snd_una as u32);
+        self.snd_una + i64::from(seq.0.wrapping_sub(una) as i32)
+    }
+
+    /// The position, nearest to RCV.NXT, of a sequence number of the receive
+    /// stream.
+    pub(crate) fn rcv_pos(&self, seq: SeqNumber) -> Pos {
+        let nxt = self.rcv_base.wrapping_add(self.rcv_nxt as u32);
+        self.rcv_nxt + i64::from(seq.0.wrapping_sub(nxt) as i32)
+    }
+
+    // ---- Getters. ----
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The end of what may be read, in bytes of the receive stream: everything
+    /// below is there, in order.
+    #[must_use]
+    pub fn rcv_edge(&self) -> u64 {
+        self.rcv_nxt.min(self.rcv_fin).max(0) as u64
+    }
+
+    /// The end of what is acknowledged, in bytes of the send stream: chunks below
+    /// may be freed.
+    #[must_use]
+    pub fn snd_acked(&self) -> u64 {
+        self.snd_una.clamp(0, self.snd_edge) as u64
+    }
+
+    /// The end of what the user has written.
+    #[must_use]
+    pub fn snd_edge(&self) -> u64 {
+        self.snd_edge as u64
+    }
+
+    /// The end of what has been sent at least once.
+    #[must_use]
+    pub fn snd_sent(&self) -> u64 {
+        self.snd_nxt.clamp(0, self.snd_edge) as u64
+    }
+
+    /// The end of what the user has read, as it told.
+    #[must_use]
+    pub fn rcv_consumed(&self) -> u64 {
+        self.rcv_consumed as u64
+    }
+
+    /// Up to where in the receive stream payload may be placed: nothing that
+    /// `on_segment` places ends beyond.
+    #[must_use]
+    pub fn rcv_limit(&self) -> u64 {
+        self.rcv_adv.max(0) as u64
+    }
+
+    /// Bytes that the receive stream may hold (auto-tuned).
+    #[must_use]
+    pub fn rcvbuf(&self) -> u32 {
+        self.rcv_buffer.size()
+    }
+
+    /// Whether the peer has closed its direction and everything before its FIN has
+    /// arrived.
+    #[must_use]
+    pub fn peer_closed(&self) -> bool {
+        self.rcv_nxt > self.rcv_fin
+    }
+
+    /// Whether the user has closed the sending direction.
+    #[must_use]
+    pub fn send_shut(&self) -> bool {
+        self.flags.contains(Flags::FIN_QUEUED)
+    }
+
+    /// Whether `close` or `abort` was called.
+    #[must_use]
+    pub fn is_orphan(&self) -> bool {
+        self.flags.contains(Flags::ORPHAN)
+    }
+
+    /// Why the connection died, if it did.
+    #[must_use]
+    pub fn error(&self) -> Option<Error> {
+        self.error
+    }
+
+    /// The last ICMP error that did not end the connection; reading forgets it.
+    pub fn take_soft_error(&mut self) -> Option<Error> {
+        self.soft_error.take()
+    }
+
+    /// Smoothed round-trip time in microseconds, `None` before the first sample.
+    #[must_use]
+    pub fn srtt_us(&self) -> Option<u64> {
+        self.rtt.srtt()
+    }
+
+    /// The congestion window in bytes.
+    #[must_use]
+    pub fn cwnd(&self) -> u32 {
+        self.congestion.cwnd()
+    }
+
+    /// Payload bytes of a full segment at present.
+    #[must_use]
+    pub fn mss(&self) -> u16 {
+        self.snd_mss
+    }
+
+    /// Bytes that the send stream should be able to hold to keep the path full:
+    /// what Linux would tune SO_SNDBUF to.
+    #[must_use]
+    pub fn snd_buffer_wanted(&self) -> u64 {
+        2 * u64::from(self.congestion.cwnd()).max(10 * u64::from(self.snd_mss))
+    }
+
+    /// What has happened since the last call.
+    pub fn take_events(&mut self) -> Events {
+        core::mem::take(&mut self.events)
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.cfg
+    }
+
+    // ---- Used everywhere inside. ----
+
+    /// Bytes (and SYN, FIN) that are sent and not acknowledged.
+    pub(crate) fn in_flight(&self) -> u64 {
+        (self.snd_nxt - self.snd_una) as u64
+    }
+
+    /// The position after everything that there is to send, the FIN included.
+    pub(crate) fn snd_end(&self) -> Pos {
+        self.snd_edge + i64::from(self.flags.contains(Flags::FIN_QUEUED))
+    }
+
+    /// The right edge of the peer's window.
+    pub(crate) fn snd_wnd_edge(&self) -> Pos {
+        self.snd_una.max(0) + i64::from(self.snd_wnd)
+    }
+
+    /// Ends the connection: no timer, no state, and the reason.
+    pub(crate) fn die(&mut self, error: Option<Error>, also: Events) {
+        self.state = State::Closed;
+        self.predict = u32::MAX;
+        self.timers = Timers::new();
+        let keep = Flags::RST_DUE | Flags::RST_ACK;
+        self.flags = self.flags & (keep | !Flags::OWED);
+        self.acks_owed = 0;
+        self.events |= Events::CLOSED | also;
+        if error.is_some() {
+            self.error = error;
+            self.events |= Events::ERROR;
+        }
+    }
+}
+
+impl Flags {
+    /// Everything that `poll_transmit` would act on.
+    pub(crate) const OWED: Flags = Flags::ACK_NOW
+        .union(Flags::ACK_OWED)
+        .union(Flags::SYN_DUE)
+        .union(Flags::RST_DUE)
+        .union(Flags::PROBE_DUE)
+        .union(Flags::FORCE_SMALL);
+
+    /// What `poll_transmit` acts on even if there is no data.
+    pub(crate) const OWED_NOW: Flags = Flags::ACK_NOW
+        .union(Flags::SYN_DUE)
+        .union(Flags::RST_DUE)
+        .union(Flags::PROBE_DUE);
+}

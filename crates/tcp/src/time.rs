@@ -1,0 +1,63 @@
+//! Virtual time: microseconds since a start that the caller chose.
+//!
+//! Owns [`Instant`], the only notion of time in this crate. Nothing here reads a
+//! clock; every call that depends on time is given an `Instant`, so that a run
+//! can be replayed. Values must not go backwards from one call to the next; if
+//! they do, differences count as zero and nothing breaks.
+
+use core::fmt;
+
+/// Microseconds in a millisecond.
+pub(crate) const MS: u64 = 1_000;
+/// Microseconds in a second.
+pub(crate) const SECOND: u64 = 1_000_000;
+
+/// A point in time, in microseconds since an arbitrary start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// Later than everything: a timer with this deadline is off.
+    pub const NEVER: Instant = Instant(u64::MAX);
+
+    /// The point `micros` microseconds later; stays at `NEVER` on overflow.
+    #[must_use]
+    pub const fn after_us(self, micros: u64) -> Instant {
+        Instant(self.0.saturating_add(micros))
+    }
+
+    /// The point `millis` milliseconds later; stays at `NEVER` on overflow.
+    #[must_use]
+    pub const fn after_ms(self, millis: u64) -> Instant {
+        self.after_us(millis.saturating_mul(MS))
+    }
+
+    /// Microseconds from `earlier` to here, 0 if `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Instant) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Whether this is [`Instant::NEVER`].
+    #[must_use]
+    pub const fn is_never(self) -> bool {
+        self.0 == u64::MAX
+    }
+
+    /// The value of the millisecond clock that timestamps show (RFC 7323
+    /// section 5.4 asks for a tick between 1 ms and 1 s), wrapping.
+    #[must_use]
+    pub(crate) const fn millis32(self) -> u32 {
+        (self.0 / MS) as u32
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_never() {
+            f.write_str("never")
+        } else {
+            write!(f, "{}.{:06}s", self.0 / SECOND, self.0 % SECOND)
+        }
+    }
+}

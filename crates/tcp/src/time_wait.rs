@@ -1,0 +1,134 @@
+//! TIME-WAIT as a small record of its own.
+//!
+//! Owns [`TimeWait`]. When a block tells `Events::TIME_WAIT`, the engine may put the
+//! record from `Tcb::time_wait` in its table and forget the block; a block left in
+//! place uses the same code. Plain data, a cache line long.
+
+use crate::output::plain_ack;
+use crate::reset::sequence_len;
+use crate::time::SECOND;
+use crate::{DropReason, Instant, Segment, Transmit};
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpFlags;
+
+/// How long TIME-WAIT lasts: twice an MSL of 30 s, as Linux has it (RFC 9293 section
+/// 3.4.2 takes an MSL of 2 minutes).
+pub(crate) const TIME_WAIT_US: u64 = 60 * SECOND;
+
+/// Acknowledgments to anything but a FIN leave at most this often.
+const ACK_INTERVAL_US: u64 = SECOND / 2;
+
+/// A connection in TIME-WAIT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeWait {
+    pub(crate) expires: Instant,
+    pub(crate) last_ack: Instant,
+    pub(crate) snd_nxt: u32,
+    pub(crate) rcv_nxt: u32,
+    pub(crate) ts_recent: u32,
+    pub(crate) ts_offset: u32,
+    pub(crate) window: u16,
+    pub(crate) timestamps: bool,
+}
+
+/// What a segment does to a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum TimeWaitVerdict {
+    /// Nothing; count it.
+    Drop(DropReason),
+    /// Send this acknowledgment.
+    Ack(Transmit),
+    /// It is a new incarnation's SYN: forget the record and give the SYN to the
+    /// listener. The new connection's ISS must be after `iss_after`, so that it
+    /// cannot be mistaken for the old one.
+    Reopen {
+        /// The new ISS must be after this.
+        iss_after: SeqNumber,
+    },
+    /// A reset: forget the record.
+    Close,
+}
+
+impl TimeWait {
+    /// When the record may be forgotten.
+    #[must_use]
+    pub const fn expires(&self) -> Instant {
+        self.expires
+    }
+
+    /// A segment for the connection.
+    ///
+    /// RFC 9293 section 3.10.7.4 for TIME-WAIT, with RFC 6191 for a new SYN and RFC
+    /// 5961 for RST and other SYNs.
+    pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> TimeWaitVerdict {
+        let h = segment.header;
+        let old_timestamp = match (self.timestamps, &h.options.timestamps) {
+            (true, Some(ts)) => (ts.val.wrapping_sub(self.ts_recent) as i32) < 0,
+            _ => false,
+        };
+        let ahead = h.seq.0.wrapping_sub(self.rcv_nxt) as i32;
+        if h.flags.contains(TcpFlags::RST) {
+            return if ahead == 0 && !old_timestamp {
+                TimeWaitVerdict::Close
+            } else {
+                TimeWaitVerdict::Drop(DropReason::RstUnacceptable)
+            };
+        }
+        let syn = h.flags.contains(TcpFlags::SYN);
+        if syn && !h.flags.contains(TcpFlags::ACK) && !old_timestamp && self.is_newer(segment) {
+            return TimeWaitVerdict::Reopen {
+                iss_after: SeqNumber(self.snd_nxt.wrapping_add(65_535)),
+            };
+        }
+        if !h.flags.contains(TcpFlags::ACK) && !syn {
+            return TimeWaitVerdict::Drop(DropReason::NoAck);
+        }
+        let fin = h.flags.contains(TcpFlags::FIN);
+        if ahead == 0 && sequence_len(segment) == 0 && !old_timestamp {
+            return TimeWaitVerdict::Drop(DropReason::TimeWait);
+        }
+        if fin {
+            // "The only thing that can arrive in this state is a retransmission of
+            // the remote FIN. Acknowledge it, and restart the 2 MSL timeout."
+            self.expires = now.after_us(TIME_WAIT_US);
+        } else if now.since(self.last_ack) < ACK_INTERVAL_US {
+            return TimeWaitVerdict::Drop(DropReason::TimeWait);
+        }
+        self.last_ack = now;
+        TimeWaitVerdict::Ack(self.ack(now))
+    }
+
+    /// RFC 6191 section 2: a SYN is of a new incarnation if its timestamp is greater
+    /// than the last one seen, or, without timestamps on either side, if its sequence
+    /// number is.
+    fn is_newer(&self, segment: &Segment<'_>) -> bool {
+        let h = segment.header;
+        let newer_seq = (h.seq.0.wrapping_sub(self.rcv_nxt) as i32) > 0;
+        match (self.timestamps, &h.options.timestamps) {
+            (true, Some(ts)) => {
+                (ts.val.wrapping_sub(self.ts_recent) as i32) > 0
+                    || (ts.val == self.ts_recent && newer_seq)
+            }
+            _ => newer_seq,
+        }
+    }
+
+    /// The acknowledgment of everything, as sent last.
+    #[must_use]
+    pub fn ack(&self, now: Instant) -> Transmit {
+        let timestamps = self.timestamps.then(|| {
+            let val = now.millis32().wrapping_add(self.ts_offset);
+            (val, self.ts_recent)
+        });
+        plain_ack(
+            SeqNumber(self.snd_nxt),
+            SeqNumber(self.rcv_nxt),
+            self.window,
+            timestamps,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

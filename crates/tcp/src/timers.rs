@@ -1,0 +1,269 @@
+//! Deadlines, and what happens when they pass.
+//!
+//! Owns [`Timers`]: one deadline for each concern, overwritten and never re-armed.
+//! The engine asks [`Tcb::deadline`] after each burst and calls [`Tcb::on_timer`]
+//! once it has passed; a call too early does nothing.
+//!
+//! | deadline | concern |
+//! | --- | --- |
+//! | `xmit` | repetition of what is outstanding (RFC 6298), or probing of a closed window |
+//! | `ack` | the delayed acknowledgment (RFC 9293 section 3.8.6.3) |
+//! | `keepalive` | probing of an idle connection (RFC 9293 section 3.8.4) |
+//! | `state` | the end of TIME-WAIT, or of an orphan's FIN-WAIT-2 |
+//! | `user` | the user timeout (RFC 9293 section 3.8.3) |
+//! | `hold` | the end of a cork's patience |
+
+use crate::config::Config;
+use crate::events::{Error, Events};
+use crate::state::State;
+use crate::tcb::{Flags, Tcb};
+use crate::time::{Instant, MS};
+
+/// How long a cork may hold a small segment back, as Linux has it.
+pub(crate) const CORK_US: u64 = 200 * MS;
+
+/// What the `xmit` deadline is for. A tail loss probe and RACK's reordering timer
+/// (RFC 8985) would be two more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum XmitTimer {
+    /// The retransmission timer.
+    Retransmit,
+    /// The persist timer: the window is closed.
+    Persist,
+}
+
+/// The deadlines of a connection; `Instant::NEVER` if off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timers {
+    pub(crate) xmit: Instant,
+    pub(crate) ack: Instant,
+    pub(crate) keepalive: Instant,
+    pub(crate) state: Instant,
+    pub(crate) user: Instant,
+    pub(crate) hold: Instant,
+    pub(crate) xmit_kind: XmitTimer,
+}
+
+impl Timers {
+    pub(crate) const fn new() -> Timers {
+        Timers {
+            xmit: Instant::NEVER,
+            ack: Instant::NEVER,
+            keepalive: Instant::NEVER,
+            state: Instant::NEVER,
+            user: Instant::NEVER,
+            hold: Instant::NEVER,
+            xmit_kind: XmitTimer::Retransmit,
+        }
+    }
+}
+
+fn take_due(deadline: &mut Instant, now: Instant) -> bool {
+    let due = *deadline <= now && !deadline.is_never();
+    if due {
+        *deadline = Instant::NEVER;
+    }
+    due
+}
+
+impl Tcb {
+    /// The earliest deadline: call [`Tcb::on_timer`] when it has passed. `None` if
+    /// nothing is to happen without a segment or a call.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let t = &self.timers;
+        let next = t
+            .xmit
+            .min(t.ack)
+            .min(t.keepalive)
+            .min(t.state)
+            .min(t.user)
+            .min(t.hold);
+        (!next.is_never()).then_some(next)
+    }
+
+    /// Acts on every deadline that has passed. Afterwards `poll_transmit` may have
+    /// something, and `take_events` too.
+    pub fn on_timer(&mut self, now: Instant) {
+        if take_due(&mut self.timers.ack, now) && self.flags.contains(Flags::ACK_OWED) {
+            self.on_delayed_ack();
+        }
+        if take_due(&mut self.timers.hold, now) {
+            self.flags |= Flags::FORCE_SMALL;
+        }
+        if take_due(&mut self.timers.user, now) {
+            return self.give_up();
+        }
+        if take_due(&mut self.timers.xmit, now) {
+            match self.timers.xmit_kind {
+                XmitTimer::Retransmit => self.on_retransmission_timeout(now),
+                XmitTimer::Persist => self.on_persist_timeout(now),
+            }
+        }
+        if take_due(&mut self.timers.keepalive, now) {
+            self.on_keepalive_timeout(now);
+        }
+        if take_due(&mut self.timers.state, now) {
+            self.on_state_timeout();
+        }
+    }
+
+    /// The acknowledgment has waited long enough. The peer did not answer in kind, so
+    /// the connection is not interactive after all.
+    fn on_delayed_ack(&mut self) {
+        self.flags.remove(Flags::INTERACTIVE);
+        self.flags |= Flags::ACK_NOW;
+    }
+
+    /// RFC 6298 section 5.4 to 5.6: repeat the earliest segment, back off, start the
+    /// timer again.
+    fn on_retransmission_timeout(&mut self, now: Instant) {
+        if self.in_flight() == 0 && !self.is_opening() {
+            return;
+        }
+        let limit = match self.state {
+            State::SynSent => self.cfg.syn_retries,
+            State::SynReceived => self.cfg.synack_retries,
+            _ => retry_limit(&self.cfg, self.flags),
+        };
+        if self.retries >= limit {
+            return self.give_up();
+        }
+        self.retries += 1;
+        self.counters.timeouts = self.counters.timeouts.saturating_add(1);
+        self.flags.remove(Flags::TIMING);
+        if self.is_opening() {
+            self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
+        } else {
+            self.enter_loss();
+        }
+        self.rtt.back_off();
+        self.arm_retransmit(now);
+    }
+
+    /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for
+    /// as long as the peer answers.
+    fn on_persist_timeout(&mut self, now: Instant) {
+        if self.in_flight() > 0 || self.snd_nxt >= self.snd_end() {
+            return;
+        }
+        if self.retries >= retry_limit(&self.cfg, self.flags) {
+            return self.give_up();
+        }
+        self.retries += 1;
+        // A window that is open but too small is used now; a closed one is probed.
+        if self.snd_wnd_edge() > self.snd_nxt {
+            self.flags |= Flags::FORCE_SMALL;
+        } else {
+            self.flags |= Flags::PROBE_DUE;
+        }
+        self.rtt.back_off();
+        self.timers.xmit = now.after_us(self.rtt.rto());
+    }
+
+    /// RFC 9293 section 3.8.4: keepalive probes, only on an idle connection.
+    fn on_keepalive_timeout(&mut self, now: Instant) {
+        let k = self.cfg.keepalive;
+        if !k.enabled || !self.state.is_synchronized() || self.state == State::TimeWait {
+            return;
+        }
+        let interval = u64::from(k.interval_ms.max(1)) * MS;
+        let idle = u64::from(k.idle_ms) * MS;
+        let heard = self.last_heard();
+        if self.in_flight() > 0 || self.snd_nxt < self.snd_end() {
+            // Retransmission or probing of the window finds out as well.
+            self.timers.keepalive = now.after_us(idle.max(interval));
+            return;
+        }
+        if now.since(heard) < idle {
+            self.timers.keepalive = heard.after_us(idle);
+            return;
+        }
+        let silent_for = now.since(heard);
+        let user_timeout = u64::from(self.cfg.user_timeout_ms) * MS;
+        // RFC 5482 section 4.2 and Linux: a user timeout replaces the count.
+        let dead = if user_timeout > 0 {
+            silent_for >= user_timeout && self.keepalive_probes > 0
+        } else {
+            self.keepalive_probes >= k.probes
+        };
+        if dead {
+            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+            return self.die(Some(Error::TimedOut), Events::TIMED_OUT);
+        }
+        self.keepalive_probes = self.keepalive_probes.saturating_add(1);
+        self.flags |= Flags::PROBE_DUE;
+        self.timers.keepalive = now.after_us(interval);
+    }
+
+    /// The end of TIME-WAIT, or of the patience with an orphan's peer.
+    fn on_state_timeout(&mut self) {
+        if matches!(self.state, State::TimeWait | State::FinWait2) {
+            self.die(None, Events::empty());
+        }
+    }
+
+    /// The peer does not answer (RFC 9293 section 3.8.3, R2). The ICMP error that
+    /// was reported meanwhile, if any, says why.
+    fn give_up(&mut self) {
+        let error = self.soft_error.unwrap_or(Error::TimedOut);
+        if self.state == State::SynReceived {
+            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+        }
+        self.die(Some(error), Events::TIMED_OUT);
+    }
+
+    /// Whether our SYN is not acknowledged yet.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::SynSent | State::SynReceived)
+    }
+
+    /// When anything was heard of the peer last.
+    pub(crate) fn last_heard(&self) -> Instant {
+        self.last_rcv_ack.max(self.last_rcv_data)
+    }
+
+    /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
+    pub(crate) fn arm_retransmit(&mut self, now: Instant) {
+        self.timers.xmit_kind = XmitTimer::Retransmit;
+        self.timers.xmit = now.after_us(self.rtt.rto());
+    }
+
+    /// The peer has made progress, or there is something to wait for where there was
+    /// nothing: the user timeout begins anew.
+    pub(crate) fn arm_user_timeout(&mut self, now: Instant) {
+        self.stalled_since = now;
+        self.timers.user = match self.cfg.user_timeout_ms {
+            0 => Instant::NEVER,
+            ms => now.after_ms(u64::from(ms)),
+        };
+    }
+
+    /// Nothing is outstanding: no retransmission, no user timeout (RFC 6298 section
+    /// 5.2).
+    pub(crate) fn disarm_xmit(&mut self) {
+        self.timers.xmit = Instant::NEVER;
+        self.timers.user = Instant::NEVER;
+    }
+
+    /// Starts the keepalive timer, if wanted.
+    pub(crate) fn arm_keepalive(&mut self, now: Instant) {
+        let k = self.cfg.keepalive;
+        self.keepalive_probes = 0;
+        self.timers.keepalive = if k.enabled && self.state.is_synchronized() {
+            now.after_ms(u64::from(k.idle_ms))
+        } else {
+            Instant::NEVER
+        };
+    }
+}
+
+/// How often something is repeated before the connection is given up.
+fn retry_limit(cfg: &Config, flags: Flags) -> u8 {
+    if flags.contains(Flags::ORPHAN) {
+        cfg.orphan_retries
+    } else {
+        cfg.retries
+    }
+}

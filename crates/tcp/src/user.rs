@@ -1,0 +1,208 @@
+//! What the user may ask of a connection (RFC 9293 section 3.10): write, read,
+//! close, abort, and change options.
+//!
+//! Owns those methods of [`Tcb`]; the engine calls them as descriptors arrive, and
+//! `poll_transmit` afterwards. None of them can fail: what makes no sense in the
+//! present state does nothing.
+
+use crate::config::{Congestion, Keepalive, Linger};
+use crate::events::{Error, Events};
+use crate::state::State;
+use crate::tcb::{Flags, Pos, Tcb};
+use crate::time::Instant;
+
+impl Tcb {
+    /// The user has written up to `edge` of the send stream. `push`: what is there
+    /// need not wait for more (false for MSG_MORE). Edges only move forward; a lower
+    /// one changes nothing but the push.
+    pub fn set_snd_edge(&mut self, edge: u64, push: bool) {
+        if !self.state.may_write() || self.flags.contains(Flags::FIN_QUEUED) {
+            return;
+        }
+        self.snd_edge = self.snd_edge.max(edge.min(Pos::MAX as u64 / 2) as Pos);
+        if push {
+            self.snd_push = self.snd_edge;
+        }
+    }
+
+    /// The user has read up to `edge` of the receive stream; never beyond
+    /// `rcv_edge()`. May make a window update due.
+    pub fn set_rcv_consumed(&mut self, edge: u64, now: Instant) {
+        let edge = edge.min(self.rcv_edge()) as Pos;
+        if edge <= self.rcv_consumed {
+            return;
+        }
+        self.rcv_consumed = edge;
+        self.tune_receive_buffer(now);
+        if self.state.may_receive_data() && self.window_update_due() {
+            self.flags |= Flags::ACK_NOW;
+        }
+    }
+
+    /// Closes the sending half: the FIN follows the last byte written.
+    ///
+    /// RFC 9293 section 3.10.4, CLOSE: in SYN-SENT the block is deleted; in
+    /// SYN-RECEIVED the FIN waits for ESTABLISHED.
+    pub fn shutdown_send(&mut self) {
+        if self.flags.contains(Flags::FIN_QUEUED) || !self.state.may_write() {
+            return;
+        }
+        if self.state == State::SynSent {
+            return self.die(None, Events::empty());
+        }
+        self.flags |= Flags::FIN_QUEUED;
+        self.snd_push = self.snd_edge;
+        self.state = match self.state {
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            other => other,
+        };
+        self.predict_next();
+    }
+
+    /// Closes the receiving half: what has not been read and what arrives from now on
+    /// is acknowledged and discarded.
+    pub fn shutdown_recv(&mut self) {
+        self.flags |= Flags::RCV_SHUT;
+        self.rcv_consumed = self.rcv_edge() as Pos;
+        self.predict_next();
+    }
+
+    /// No program holds the connection any more. With unread data, or with
+    /// [`Linger::Reset`], it is reset (RFC 2525 section 2.17; RFC 9293 section
+    /// 3.10.4); otherwise everything written is delivered, then the FIN, and
+    /// `Events::CLOSED` comes in the end.
+    pub fn close(&mut self, now: Instant) {
+        if self.flags.contains(Flags::ORPHAN) {
+            return;
+        }
+        self.flags |= Flags::ORPHAN;
+        match self.state {
+            State::Closed | State::TimeWait => {}
+            State::SynSent => self.die(None, Events::empty()),
+            _ if self.cfg.linger == Linger::Reset || self.has_unread() => self.abort(),
+            _ => {
+                self.shutdown_send();
+                self.flags |= Flags::RCV_SHUT;
+                self.predict_next();
+                if self.state == State::FinWait2 {
+                    self.start_fin_wait(now);
+                }
+            }
+        }
+    }
+
+    /// Ends the connection at once. RFC 9293 section 3.10.5, ABORT: with a reset,
+    /// unless the peer knows of nothing or has already closed and we too.
+    pub fn abort(&mut self) {
+        self.flags |= Flags::ORPHAN;
+        match self.state {
+            State::Closed => {}
+            State::SynSent | State::TimeWait | State::Closing | State::LastAck => {
+                self.die(Some(Error::Aborted), Events::empty());
+            }
+            _ => {
+                self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+                self.die(Some(Error::Aborted), Events::empty());
+            }
+        }
+    }
+
+    fn has_unread(&self) -> bool {
+        !self.flags.contains(Flags::RCV_SHUT) && self.rcv_edge() as Pos > self.rcv_consumed
+    }
+
+    /// An orphan waits for the peer's FIN, but not for ever (TCP_LINGER2).
+    pub(crate) fn start_fin_wait(&mut self, now: Instant) {
+        self.timers.state = now.after_ms(u64::from(self.cfg.fin_wait_ms));
+    }
+
+    /// TCP_NODELAY.
+    pub fn set_nodelay(&mut self, on: bool) {
+        self.cfg.nodelay = on;
+    }
+
+    /// TCP_CORK; taking it out sends what it held back.
+    pub fn set_cork(&mut self, on: bool) {
+        self.cfg.cork = on;
+        if !on {
+            self.snd_push = self.snd_edge;
+            self.timers.hold = Instant::NEVER;
+        }
+    }
+
+    /// TCP_QUICKACK: on, acknowledge at once for a while, and now what is owed; off,
+    /// delay.
+    pub fn set_quickack(&mut self, on: bool) {
+        self.cfg.quickack = on;
+        if on {
+            self.flags.remove(Flags::INTERACTIVE);
+            if self.flags.contains(Flags::ACK_OWED) {
+                self.flags |= Flags::ACK_NOW;
+            }
+        } else {
+            self.quick_acks = 0;
+            self.flags |= Flags::INTERACTIVE;
+        }
+    }
+
+    /// SO_KEEPALIVE and its times.
+    pub fn set_keepalive(&mut self, keepalive: Keepalive, now: Instant) {
+        self.cfg.keepalive = keepalive;
+        self.arm_keepalive(now);
+    }
+
+    /// TCP_USER_TIMEOUT, milliseconds; 0 for none.
+    pub fn set_user_timeout(&mut self, ms: u32) {
+        self.cfg.user_timeout_ms = ms;
+        self.timers.user = if ms == 0 || self.timers.xmit.is_never() {
+            Instant::NEVER
+        } else {
+            self.stalled_since.after_ms(u64::from(ms))
+        };
+    }
+
+    /// SO_LINGER.
+    pub fn set_linger(&mut self, linger: Linger) {
+        self.cfg.linger = linger;
+    }
+
+    /// TCP_LINGER2, milliseconds.
+    pub fn set_fin_wait(&mut self, ms: u32) {
+        self.cfg.fin_wait_ms = ms;
+    }
+
+    /// TCP_SYNCNT.
+    pub fn set_syn_retries(&mut self, retries: u8) {
+        self.cfg.syn_retries = retries;
+    }
+
+    /// SO_RCVBUF: fixes the receive buffer, which is then no longer tuned. Before the
+    /// SYN is sent it also decides the window scale.
+    pub fn set_rcvbuf(&mut self, bytes: u32) {
+        self.rcv_buffer.fix(bytes.max(1));
+        self.cfg.rcvbuf = bytes.max(1);
+        self.cfg.rcvbuf_max = self.cfg.rcvbuf;
+        if self.state.may_receive_data() && self.window_update_due() {
+            self.flags |= Flags::ACK_NOW;
+        }
+    }
+
+    /// TCP_WINDOW_CLAMP; 0 for none.
+    pub fn set_window_clamp(&mut self, bytes: u32) {
+        self.cfg.window_clamp = bytes;
+    }
+
+    /// TCP_CONGESTION.
+    pub fn set_congestion(&mut self, which: Congestion) {
+        self.cfg.congestion = which;
+        self.congestion.choose(which);
+    }
+
+    /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
+    pub fn set_max_segment(&mut self, mss: u16) {
+        self.cfg.mss = mss;
+        let path = self.path_mss;
+        self.set_path_mss(path);
+    }
+}
