@@ -63,6 +63,14 @@ impl SharedLock {
         }
     }
 
+    /// Takes the lock if nobody has it.
+    pub fn try_lock(&self) -> Option<Locked<'_>> {
+        self.0
+            .compare_exchange(FREE, thread_id(), Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Locked(self))
+    }
+
     #[cold]
     fn lock_slowly(&self, me: u32) -> Result<Locked<'_>, Reentered> {
         loop {
@@ -169,6 +177,15 @@ mod tests {
         assert_eq!(lock.lock().err(), Some(Reentered));
         drop(held);
         assert!(lock.lock().is_ok());
+    }
+
+    #[test]
+    fn it_is_not_waited_for_by_who_only_tries() {
+        let lock = SharedLock::new();
+        let held = lock.try_lock();
+        assert!(held.is_some() && lock.try_lock().is_none());
+        drop(held);
+        assert!(lock.try_lock().is_some());
     }
 
     #[test]
