@@ -140,15 +140,19 @@ impl Tcb {
     }
 
     /// RFC 9293 section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and
-    /// SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND".
+    /// SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND". As in Linux, what acknowledges
+    /// new data is newer in any case, even if its own data has been overtaken; with
+    /// the old window, the right edge would move without the peer's word.
     fn update_window(&mut self, a: &Arrival<'_>, ack: Pos) {
-        let newer = self.snd_wl1 < a.start || (self.snd_wl1 == a.start && self.snd_wl2 <= ack);
+        let newer = self.snd_una < ack
+            || self.snd_wl1 < a.start
+            || (self.snd_wl1 == a.start && self.snd_wl2 <= ack);
         if ack < self.snd_una || !newer {
             return;
         }
         let field = a.segment.header.window;
         let window = u32::from(field) << self.snd_wscale;
-        self.snd_wl1 = a.start;
+        self.snd_wl1 = self.snd_wl1.max(a.start);
         self.snd_wl2 = ack;
         self.snd_wnd_field = field;
         self.max_snd_wnd = self.max_snd_wnd.max(window);

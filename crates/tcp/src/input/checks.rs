@@ -70,6 +70,13 @@ impl Tcb {
             DropReason::Duplicate
         };
         self.note_duplicate(a);
+        if reason == DropReason::Duplicate && self.believes(a) {
+            // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only
+            // (R2 before R3). But a repetition of what is here means that our
+            // acknowledgment was lost; if its repetition echoed the old timestamp,
+            // the peer would measure the whole outage as a round trip.
+            self.note_timestamp(a);
+        }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {
             // The peer repeats its SYN: it has not seen our SYN-ACK.
             if self.may_challenge(a.now) {
@@ -79,6 +86,15 @@ impl Tcb {
             self.acknowledge_unacceptable(a);
         }
         Err(Disposition::dropped(reason))
+    }
+
+    /// Whether an old segment's numbers are near enough to ours to be the peer's.
+    fn believes(&self, a: &Arrival<'_>) -> bool {
+        let ack = self.snd_pos(a.segment.header.ack);
+        let oldest = self.snd_una - i64::from(self.max_snd_wnd);
+        a.has(TcpFlags::ACK)
+            && (oldest..=self.snd_nxt).contains(&ack)
+            && self.rcv_nxt - a.start <= i64::from(self.rcv_buffer.size())
     }
 
     /// The SYN-ACK of a simultaneous open (RFC 9293 figure 7): the SYN in front is a

@@ -1,0 +1,377 @@
+//! One end: a block, a program that writes and reads, and the bytes themselves.
+//!
+//! The bytes of a stream are a function of their offset, so that a byte in the wrong
+//! place cannot go unnoticed.
+
+use crate::rng::Rng;
+use crate::wire::{Packet, Wire};
+use longshore_tcp::{Disposition, Events, Instant, Segment, State, Tcb, Transmit};
+use longshore_wire::tcp::TcpFlags;
+use std::cell::Cell;
+
+/// The byte at `offset` of the stream `salt`.
+pub fn byte(salt: u64, offset: u64) -> u8 {
+    let x = (offset ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x >> 56) as u8
+}
+
+/// What the program does.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Bytes to write in all.
+    pub total: u64,
+    /// Bytes of one write at most.
+    pub write: u64,
+    /// Unacknowledged and unsent bytes at most.
+    pub sndbuf: u64,
+    /// Bytes of one read at most.
+    pub read: u64,
+    /// Time between two actions.
+    pub pause_us: u64,
+    /// How much one segment handed out may carry.
+    pub max_payload: usize,
+    /// Merged segments travel whole.
+    pub merged: bool,
+}
+
+pub struct Endpoint {
+    pub name: &'static str,
+    pub tcb: Tcb,
+    pub program: Program,
+    pub salt: u64,
+    pub peer_salt: u64,
+    pub received: Vec<u8>,
+    pub checked: u64,
+    pub written: u64,
+    pub acts_at: Instant,
+    pub rng: Rng,
+    pub events: Events,
+    /// Highest edge (ack + window) that has reached us, as distance from the ISS.
+    peer_edge: Option<u64>,
+    peer_scale: u8,
+    closed: bool,
+    pub sent_packets: u64,
+    pub retransmissions: u64,
+    last_timer: (Instant, u32),
+    /// The sequence number of offset 0, from our SYN.
+    base: Cell<u32>,
+    /// `LONGSHORE_TRACE` is set: print what goes in and out.
+    traced: bool,
+}
+
+impl Endpoint {
+    pub fn new(
+        name: &'static str,
+        tcb: Tcb,
+        program: Program,
+        salts: (u64, u64),
+        seed: u64,
+    ) -> Endpoint {
+        Endpoint {
+            name,
+            tcb,
+            program,
+            salt: salts.0,
+            peer_salt: salts.1,
+            received: Vec::new(),
+            checked: 0,
+            written: 0,
+            acts_at: Instant(0),
+            rng: Rng::new(seed),
+            events: Events::empty(),
+            peer_edge: None,
+            peer_scale: 0,
+            closed: false,
+            sent_packets: 0,
+            retransmissions: 0,
+            last_timer: (Instant(0), 0),
+            base: Cell::new(0),
+            traced: std::env::var_os("LONGSHORE_TRACE").is_some(),
+        }
+    }
+
+    /// A packet has come.
+    pub fn receive(&mut self, packet: &Packet, now: Instant) -> Disposition {
+        self.learn_window(packet);
+        let segment = Segment {
+            gso_size: packet.gso_size,
+            ..Segment::new(&packet.header, packet.payload.len() as u32)
+        };
+        let before = self.tcb.rcv_edge();
+        let disposition = self.tcb.on_segment(&segment, now);
+        if self.traced {
+            let h = &packet.header;
+            eprintln!(
+                "{now:?} {} <- {:?} seq {} len {} ack {} win {} {:?} {:?}",
+                self.name,
+                h.flags,
+                h.seq,
+                packet.payload.len(),
+                h.ack,
+                h.window,
+                h.options.sack.as_slice(),
+                disposition,
+            );
+        }
+        if let Some(place) = disposition.place {
+            let (skip, len) = (place.skip as usize, place.len as usize);
+            assert!(
+                len > 0 && skip + len <= packet.payload.len(),
+                "{}: {place:?}",
+                self.name
+            );
+            assert!(
+                place.stream_offset >= before,
+                "{}: delivered bytes rewritten",
+                self.name
+            );
+            let end = place.stream_offset + u64::from(place.len);
+            assert!(
+                end <= self.tcb.rcv_limit(),
+                "{}: beyond the window",
+                self.name
+            );
+            let at = place.stream_offset as usize;
+            if self.received.len() < at + len {
+                self.received.resize(at + len, 0);
+            }
+            self.received[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
+        }
+        self.check();
+        disposition
+    }
+
+    /// The window as a wire-tapper sees it, to hold what is sent against.
+    fn learn_window(&mut self, packet: &Packet) {
+        let h = &packet.header;
+        if h.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        let syn = h.flags.contains(TcpFlags::SYN);
+        if syn {
+            self.peer_scale = h.options.window_scale.unwrap_or(0);
+        }
+        let info = self.tcb.info(Instant(0));
+        let scale = if syn || !info.window_scaling {
+            0
+        } else {
+            self.peer_scale
+        };
+        let edge = if h.flags.contains(TcpFlags::ACK) {
+            let acked = self.tcb.snd_acked();
+            // The stream offset that the number stands for, nearest to what is acked.
+            let una = self.seq_of(acked);
+            let delta = i64::from(h.ack.0.wrapping_sub(una) as i32);
+            (acked as i64 + delta).max(0) as u64 + (u64::from(h.window) << scale)
+        } else {
+            u64::from(h.window)
+        };
+        self.peer_edge = Some(self.peer_edge.unwrap_or(0).max(edge));
+    }
+
+    /// The sequence number of a stream offset.
+    fn seq_of(&self, offset: u64) -> u32 {
+        self.base.get().wrapping_add(offset as u32)
+    }
+
+    fn check(&mut self) {
+        let t = &self.tcb;
+        assert!(
+            t.snd_acked() <= t.snd_sent(),
+            "{}: acked beyond sent",
+            self.name
+        );
+        assert!(
+            t.snd_sent() <= t.snd_edge(),
+            "{}: sent beyond written",
+            self.name
+        );
+        assert!(t.rcv_consumed() <= t.rcv_edge(), "{}", self.name);
+        assert!(
+            t.cwnd() >= u32::from(t.mss()),
+            "{}: cwnd {}",
+            self.name,
+            t.cwnd()
+        );
+        let edge = t.rcv_edge();
+        assert!(edge as usize <= self.received.len() || edge == 0);
+        for offset in self.checked..edge {
+            assert_eq!(
+                self.received[offset as usize],
+                byte(self.peer_salt, offset),
+                "{}: byte {offset} is wrong",
+                self.name
+            );
+        }
+        self.checked = self.checked.max(edge);
+        let unread = edge - t.rcv_consumed();
+        // Out-of-order ranges lie in the window, so this bounds the buffer.
+        assert!(
+            t.rcv_limit() - t.rcv_consumed().min(t.rcv_limit())
+                <= u64::from(t.rcvbuf()).max(unread) + 1,
+            "{}: more promised than the buffer holds: {} {} {}",
+            self.name,
+            t.rcv_limit(),
+            t.rcv_consumed(),
+            t.rcvbuf()
+        );
+    }
+
+    /// The program writes and reads, if it is time.
+    pub fn act(&mut self, now: Instant) {
+        if now < self.acts_at {
+            return;
+        }
+        self.acts_at = now.after_us(self.program.pause_us.max(1));
+        let p = self.program;
+        let held = self.written - self.tcb.snd_acked();
+        if self.written < p.total && held < p.sndbuf && self.tcb.state().may_write() {
+            let most = (p.total - self.written).min(p.sndbuf - held).min(p.write);
+            self.written += self.rng.range(1, most);
+            let push = self.rng.permille(900) || self.written == p.total;
+            self.tcb.set_snd_edge(self.written, push);
+        }
+        if self.written == p.total && self.tcb.state().is_synchronized() && !self.tcb.send_shut() {
+            self.tcb.shutdown_send();
+        }
+        let unread = self.tcb.rcv_edge() - self.tcb.rcv_consumed();
+        if unread > 0 {
+            let n = self.rng.range(1, unread.min(p.read));
+            self.tcb.set_rcv_consumed(self.tcb.rcv_consumed() + n, now);
+        }
+        let all_read = self.tcb.peer_closed() && self.tcb.rcv_edge() == self.tcb.rcv_consumed();
+        if all_read && self.tcb.send_shut() && !self.closed {
+            self.closed = true;
+            self.tcb.close(now);
+        }
+        self.check();
+    }
+
+    /// When the program acts next, if it has anything to do.
+    pub fn acts_next(&self) -> Option<Instant> {
+        let p = self.program;
+        let writes = self.written < p.total
+            && self.written - self.tcb.snd_acked() < p.sndbuf
+            && self.tcb.state().may_write();
+        let shuts =
+            self.written == p.total && self.tcb.state().is_synchronized() && !self.tcb.send_shut();
+        let reads = self.tcb.rcv_edge() > self.tcb.rcv_consumed();
+        let closes = self.tcb.peer_closed() && self.tcb.send_shut() && !self.closed;
+        (writes || reads || closes || shuts).then_some(self.acts_at)
+    }
+
+    pub fn timer(&mut self, now: Instant) {
+        if let Some(deadline) = self.tcb.deadline()
+            && deadline <= now
+        {
+            if self.last_timer.0 == now {
+                self.last_timer.1 += 1;
+                assert!(
+                    self.last_timer.1 < 10,
+                    "{}: a timer that does not rest",
+                    self.name
+                );
+            } else {
+                self.last_timer = (now, 0);
+            }
+            self.tcb.on_timer(now);
+            self.check();
+        }
+    }
+
+    /// Sends all there is.
+    pub fn flush(&mut self, wire: &mut Wire, now: Instant) {
+        let mut count = 0;
+        while let Some(t) = self.tcb.poll_transmit(now, self.program.max_payload) {
+            count += 1;
+            assert!(count < 100_000, "{}: sends without end", self.name);
+            if t.flags.contains(TcpFlags::SYN) {
+                self.base.set(t.seq.0.wrapping_add(1));
+            }
+            if self.traced {
+                eprintln!(
+                    "{now:?} {} -> {:?} seq {} {:?} ack {} win {} cwnd {} {:?}{}",
+                    self.name,
+                    t.flags,
+                    t.seq,
+                    t.payload,
+                    t.ack,
+                    t.window,
+                    self.tcb.cwnd(),
+                    t.options.sack.as_slice(),
+                    if t.retransmission { " again" } else { "" },
+                );
+            }
+            self.check_transmit(&t);
+            self.retransmissions += u64::from(t.retransmission);
+            self.cut(&t, wire, now);
+            self.check();
+        }
+        self.events |= self.tcb.take_events();
+    }
+
+    fn check_transmit(&self, t: &Transmit) {
+        if t.payload.is_empty() {
+            return;
+        }
+        assert_eq!(t.seq.0, self.seq_of(t.payload.start), "{}", self.name);
+        assert!(t.payload.end <= self.written, "{}", self.name);
+        assert!(t.payload.start >= self.tcb.snd_acked(), "{}", self.name);
+        assert!(t.payload_len() <= self.program.max_payload, "{}", self.name);
+        assert!(t.mss > 0);
+        let edge = self.peer_edge.expect("no window is known yet");
+        assert!(
+            t.payload.end <= edge,
+            "{}: {:?} goes beyond the peer's window {edge}",
+            self.name,
+            t.payload
+        );
+    }
+
+    /// What TSO does, or nothing if segments travel whole.
+    fn cut(&mut self, t: &Transmit, wire: &mut Wire, now: Instant) {
+        let whole = t.header(1, 2);
+        let size = if self.program.merged {
+            usize::MAX
+        } else {
+            usize::from(t.mss)
+        };
+        let mut start = t.payload.start;
+        loop {
+            let len = ((t.payload.end - start) as usize).min(size) as u64;
+            let last = start + len == t.payload.end;
+            let mut header = whole.clone();
+            header.seq.0 = whole.seq.0.wrapping_add((start - t.payload.start) as u32);
+            if !last {
+                header.flags = header.flags & !(TcpFlags::FIN | TcpFlags::PSH);
+            }
+            let payload: Vec<u8> = (start..start + len).map(|o| byte(self.salt, o)).collect();
+            let gso_size = if len > u64::from(t.mss) { t.mss } else { 0 };
+            self.sent_packets += 1;
+            wire.send(
+                Packet {
+                    header,
+                    payload,
+                    gso_size,
+                },
+                now,
+            );
+            start += len;
+            if last {
+                break;
+            }
+        }
+    }
+
+    /// The connection is over here, as far as it can be.
+    pub fn is_done(&self) -> bool {
+        matches!(self.tcb.state(), State::Closed | State::TimeWait)
+    }
+}
+
+impl Endpoint {
+    /// The SYN that made us.
+    pub fn hear_syn(&mut self, packet: &Packet) {
+        self.learn_window(packet);
+    }
+}

@@ -1,0 +1,138 @@
+//! Two machines on a simulated path in virtual time: whatever the path does, every
+//! byte arrives once, in its place, and the connection ends.
+//!
+//! A failing seed is run alone with `LONGSHORE_SEED=n cargo test -p longshore-tcp
+//! --test sim`, with `LONGSHORE_TRACE=1` to see each segment; `LONGSHORE_SEEDS=n` runs
+//! more of them.
+
+mod endpoint;
+mod rng;
+mod wire;
+mod world;
+
+use endpoint::Program;
+use longshore_tcp::{Config, Congestion, Keepalive};
+use rng::Rng;
+use wire::Faults;
+use world::{Outcome, Scenario, World};
+
+fn config(rng: &mut Rng) -> Config {
+    let rcvbuf = rng.pick(&[2_000, 20_000, 128 * 1024, 1 << 20]);
+    Config {
+        window_scaling: rng.permille(850),
+        timestamps: rng.permille(800),
+        sack: rng.permille(800),
+        rcvbuf,
+        rcvbuf_max: rng.pick(&[rcvbuf, 4 << 20]),
+        nodelay: rng.permille(500),
+        cork: rng.permille(100),
+        quickack: rng.permille(100),
+        congestion: rng.pick(&[Congestion::NewReno, Congestion::Cubic]),
+        keepalive: Keepalive {
+            enabled: rng.permille(200),
+            idle_ms: 500,
+            ..Keepalive::default()
+        },
+        ..Config::default()
+    }
+}
+
+fn program(rng: &mut Rng, merged: bool, most: u64) -> Program {
+    Program {
+        total: rng.pick(&[0, 1, 1000, most / 8, most]),
+        write: rng.pick(&[1, 100, 3000, 65_536, 1 << 20]),
+        sndbuf: rng.pick(&[4000, 64 * 1024, 1 << 20]),
+        read: rng.pick(&[500, 4096, 65_536, 1 << 20]),
+        pause_us: rng.pick(&[1, 100, 5000, 200_000]),
+        max_payload: rng.pick(&[1400, 20_000, 65_000]),
+        merged,
+    }
+}
+
+fn faults(rng: &mut Rng, hard: u32) -> Faults {
+    let delay_us = rng.pick(&[20, 500, 10_000, 80_000]);
+    Faults {
+        loss: rng.pick(&[0, 1, 10, 30, 100, hard]),
+        duplicate: rng.pick(&[0, 0, 20, 100]),
+        reorder: rng.pick(&[0, 0, 20, 200]),
+        delay_us,
+        jitter_us: rng.pick(&[0, 0, delay_us / 2, delay_us * 2]),
+        rate: rng.pick(&[0, 0, 125, 12_500]),
+        queue: rng.pick(&[5_000, 60_000, 2_000_000]),
+        blackout: if rng.permille(100) {
+            let from = 5_000_000 + rng.range(0, 2_000_000);
+            (from, from + rng.range(1, 20_000_000))
+        } else {
+            (0, 0)
+        },
+    }
+}
+
+/// A scenario that slow programs do not stretch beyond reason.
+fn scenario(seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed);
+    let merged = rng.permille(300);
+    let mut one = || {
+        let cfg = config(&mut rng);
+        let mut p = program(&mut rng, merged, 400_000);
+        if p.pause_us * p.total / p.write.min(p.read) > 400_000_000 {
+            p.pause_us = 1;
+        }
+        if p.write == 1 {
+            p.total = p.total.min(3000);
+        }
+        let mss = rng.pick(&[100, 536, 1460, 1460, 8960]);
+        (cfg, p, mss)
+    };
+    let (client, server) = (one(), one());
+    Scenario {
+        seed,
+        client,
+        server,
+        there: faults(&mut rng, 200),
+        back: faults(&mut rng, 200),
+        iss: (
+            rng.pick(&[0, u32::MAX - 3, 12345, rng_u32(seed)]),
+            rng.next() as u32,
+        ),
+    }
+}
+
+fn rng_u32(seed: u64) -> u32 {
+    Rng::new(!seed).next() as u32
+}
+
+fn run(scenario: Scenario) -> Outcome {
+    World::new(scenario).run()
+}
+
+fn run_seed(seed: u64) {
+    let result = std::panic::catch_unwind(|| run(scenario(seed)));
+    if let Err(panic) = result {
+        eprintln!("failed: LONGSHORE_SEED={seed}\n{:#?}", scenario(seed));
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn number_from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|s| s.parse().ok())
+}
+
+/// Runs the seeds, or the one that the environment asks for.
+fn seeds(from: u64, count: u64) {
+    let count = number_from_environment("LONGSHORE_SEEDS").unwrap_or(count);
+    match number_from_environment("LONGSHORE_SEED") {
+        Some(seed) => run_seed(seed),
+        None => (from..from + count).for_each(run_seed),
+    }
+}
+
+#[test]
+fn any_path_a() {
+    seeds(0, 250);
+}
+
+#[test]
+fn any_path_b() {
+    seeds(1_000_000, 250);
+}

@@ -1,0 +1,112 @@
+//! A simulated path in virtual time: rate, delay, a queue, and all that goes wrong.
+
+use crate::rng::Rng;
+use longshore_tcp::Instant;
+use longshore_wire::tcp::TcpHeader;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A packet (or a merged one) on its way.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    pub header: TcpHeader,
+    pub payload: Vec<u8>,
+    pub gso_size: u16,
+}
+
+/// What a direction of the path does. Shares are in parts of a thousand.
+#[derive(Debug, Clone, Copy)]
+pub struct Faults {
+    pub loss: u32,
+    pub duplicate: u32,
+    pub reorder: u32,
+    pub delay_us: u64,
+    pub jitter_us: u64,
+    /// Bytes per millisecond, 0 for no limit.
+    pub rate: u64,
+    /// Bytes that may wait for the rate.
+    pub queue: u64,
+    /// Nothing passes from the first to the second moment.
+    pub blackout: (u64, u64),
+}
+
+impl Faults {
+    pub const NONE: Faults = Faults {
+        loss: 0,
+        duplicate: 0,
+        reorder: 0,
+        delay_us: 1000,
+        jitter_us: 0,
+        rate: 0,
+        queue: u64::MAX,
+        blackout: (0, 0),
+    };
+}
+
+/// One direction.
+pub struct Wire {
+    pub faults: Faults,
+    rng: Rng,
+    arrivals: BinaryHeap<Reverse<(u64, u64)>>,
+    packets: Vec<Option<Packet>>,
+    busy_until: u64,
+    pub lost: u64,
+}
+
+impl Wire {
+    pub fn new(faults: Faults, seed: u64) -> Wire {
+        Wire {
+            faults,
+            rng: Rng::new(seed),
+            arrivals: BinaryHeap::new(),
+            packets: Vec::new(),
+            busy_until: 0,
+            lost: 0,
+        }
+    }
+
+    pub fn send(&mut self, packet: Packet, now: Instant) {
+        let f = self.faults;
+        let blackout = (f.blackout.0..f.blackout.1).contains(&now.0);
+        if blackout || self.rng.permille(f.loss) {
+            self.lost += 1;
+            return;
+        }
+        let mut leaves = now.0;
+        if f.rate > 0 {
+            let size = packet.payload.len() as u64 + 60;
+            let waiting = self.busy_until.saturating_sub(now.0) * f.rate / 1000;
+            if waiting > f.queue {
+                self.lost += 1;
+                return;
+            }
+            self.busy_until = self.busy_until.max(now.0) + size * 1000 / f.rate;
+            leaves = self.busy_until;
+        }
+        let copies = 1 + u64::from(self.rng.permille(f.duplicate));
+        for _ in 0..copies {
+            let mut at = leaves + f.delay_us;
+            if f.jitter_us > 0 {
+                at += self.rng.range(0, f.jitter_us);
+            }
+            if self.rng.permille(f.reorder) {
+                at += self.rng.range(1, 4 * f.delay_us.max(100));
+            }
+            self.arrivals.push(Reverse((at, self.packets.len() as u64)));
+            self.packets.push(Some(packet.clone()));
+        }
+    }
+
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.arrivals.peek().map(|Reverse((at, _))| Instant(*at))
+    }
+
+    pub fn receive(&mut self, now: Instant) -> Option<Packet> {
+        let Reverse((at, index)) = *self.arrivals.peek()?;
+        if at > now.0 {
+            return None;
+        }
+        self.arrivals.pop();
+        self.packets[index as usize].take()
+    }
+}

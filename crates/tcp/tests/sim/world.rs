@@ -1,0 +1,178 @@
+//! Two ends, two directions, one clock.
+
+use crate::endpoint::{Endpoint, Program};
+use crate::wire::{Faults, Wire};
+use longshore_tcp::{Config, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for};
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpFlags;
+
+/// Everything that makes a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    pub seed: u64,
+    pub client: (Config, Program, u16),
+    pub server: (Config, Program, u16),
+    pub there: Faults,
+    pub back: Faults,
+    pub iss: (u32, u32),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    pub elapsed: Instant,
+    pub client: Endpoint,
+    pub server: Endpoint,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}: {:?} wrote {} acked {} got {} read {} events {:?} {:?} {:?}",
+            self.name,
+            self.tcb.state(),
+            self.written,
+            self.tcb.snd_acked(),
+            self.tcb.rcv_edge(),
+            self.tcb.rcv_consumed(),
+            self.events,
+            self.tcb.error(),
+            self.tcb.info(Instant(0)),
+        )
+    }
+}
+
+/// Progress must be made within this much virtual time.
+const PATIENCE_US: u64 = 1_500_000_000;
+
+pub struct World {
+    pub now: Instant,
+    pub client: Endpoint,
+    pub server: Option<Endpoint>,
+    pub there: Wire,
+    pub back: Wire,
+    scenario: Scenario,
+    progress: (u64, Instant),
+}
+
+impl World {
+    pub fn new(s: Scenario) -> World {
+        let now = Instant(5_000_000);
+        let (cfg, program, mss) = s.client;
+        let tcb = Tcb::connect(&cfg, mss, SeqNumber(s.iss.0), s.seed as u32, now);
+        World {
+            now,
+            client: Endpoint::new("client", tcb, program, (s.seed, !s.seed), s.seed ^ 1),
+            server: None,
+            there: Wire::new(s.there, s.seed ^ 2),
+            back: Wire::new(s.back, s.seed ^ 3),
+            scenario: s,
+            progress: (0, now),
+        }
+    }
+
+    /// Runs to the end, or panics.
+    pub fn run(mut self) -> Outcome {
+        self.client.flush(&mut self.there, self.now);
+        while !self.is_done() {
+            self.step();
+        }
+        let server = self.server.expect("no server");
+        for end in [&self.client, &server] {
+            assert!(end.tcb.error().is_none(), "{end:?}");
+        }
+        assert_eq!(server.checked, self.client.program.total, "{server:?}");
+        assert_eq!(
+            self.client.checked, server.program.total,
+            "{:?}",
+            self.client
+        );
+        Outcome {
+            elapsed: self.now,
+            client: self.client,
+            server,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.client.is_done() && self.server.as_ref().is_some_and(Endpoint::is_done)
+    }
+
+    pub fn step(&mut self) {
+        let next = [
+            self.there.next_arrival(),
+            self.back.next_arrival(),
+            self.client.tcb.deadline(),
+            self.client.acts_next(),
+            self.server.as_ref().and_then(|s| s.tcb.deadline()),
+            self.server.as_ref().and_then(Endpoint::acts_next),
+        ];
+        let Some(next) = next.into_iter().flatten().min() else {
+            panic!(
+                "nothing will ever happen: {:?} {:?}",
+                self.client, self.server
+            );
+        };
+        self.now = self.now.max(next);
+        let now = self.now;
+        while let Some(packet) = self.there.receive(now) {
+            self.to_server(&packet);
+        }
+        while let Some(packet) = self.back.receive(now) {
+            let d = self.client.receive(&packet, now);
+            let over = self.client.tcb.state() == State::Closed;
+            assert!(!d.reset || over, "the client resets: {:?}", d);
+        }
+        self.client.timer(now);
+        self.client.act(now);
+        self.client.flush(&mut self.there, now);
+        if let Some(server) = &mut self.server {
+            server.timer(now);
+            server.act(now);
+            server.flush(&mut self.back, now);
+        }
+        self.watch();
+    }
+
+    fn to_server(&mut self, packet: &crate::wire::Packet) {
+        let now = self.now;
+        if let Some(server) = &mut self.server {
+            let d = server.receive(packet, now);
+            let over = server.tcb.state() == State::Closed;
+            assert!(!d.reset || over, "the server resets: {:?}", d);
+            return;
+        }
+        let segment = Segment::new(&packet.header, packet.payload.len() as u32);
+        let listener = Listener::new(5);
+        match listener.on_segment(&segment) {
+            ListenVerdict::Accept => {
+                let s = &self.scenario;
+                let (cfg, program, mss) = s.server;
+                let tcb = Tcb::accept(&cfg, &segment, mss, SeqNumber(s.iss.1), 77, now);
+                let mut server =
+                    Endpoint::new("server", tcb, program, (!s.seed, s.seed), s.seed ^ 4);
+                server.hear_syn(packet);
+                self.server = Some(server);
+            }
+            verdict => panic!("{verdict:?} for {packet:?} {:?}", reset_for(&segment)),
+        }
+        assert!(packet.header.flags.contains(TcpFlags::SYN));
+    }
+
+    fn watch(&mut self) {
+        let mark = |e: &Endpoint| {
+            e.tcb.snd_acked() + e.tcb.rcv_consumed() + e.tcb.rcv_edge() + e.tcb.state() as u64
+        };
+        let sum = mark(&self.client) + self.server.as_ref().map_or(0, mark);
+        if sum != self.progress.0 {
+            self.progress = (sum, self.now);
+        }
+        assert!(
+            self.now.since(self.progress.1) < PATIENCE_US,
+            "no progress: {:?} {:?}",
+            self.client,
+            self.server
+        );
+    }
+}
