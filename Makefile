@@ -1,0 +1,83 @@
+# Longshore's tasks. `make` alone lists them.
+
+CARGO  ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+STEP   := scripts/step.sh
+
+# What a program under Longshore needs: the command and the POSIX shim beside it.
+PRODUCT := -p longshore-cli -p longshore-preload
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions fuzz lint-deps clean
+
+help: ## this list
+	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
+	@echo
+	@echo 'Start here:'
+	@echo '  make demo      build it, serve files with nginx on it, compare with the kernel'
+	@echo '  make test      everything that must pass before a commit (about 15 minutes)'
+	@echo
+	@echo 'All tasks:'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'By hand, after `make build`, as root:'
+	@echo '  $(TARGET)/release/longshore run --addr 10.77.0.2/24 -- nginx -g "daemon off;"'
+	@echo '  curl http://10.77.0.2/'
+
+build: ## the program and its shim, in $(TARGET)/release
+	$(CARGO) build --release $(PRODUCT)
+
+deps: ## install the programs that demo and test run (Debian)
+	@scripts/install-deps.sh
+
+demo: deps ## nginx on Longshore: files, rates, crossings, beside the kernel
+	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
+	@$(TARGET)/release/longshore-demo
+
+test: deps lint boundaries unit model-check docs e2e ## all checks and tests
+	@echo
+	@echo 'make test: everything passed'
+
+lint: ## formatting and clippy
+	@$(STEP) 'formatting' $(CARGO) fmt --all --check
+	@$(STEP) 'clippy' $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+boundaries: ## which crate may use what
+	@$(STEP) 'boundaries' scripts/check-boundaries.sh
+
+unit: ## unit and property tests of all crates
+	@$(STEP) 'unit tests' $(CARGO) test --workspace --exclude longshore-e2e
+
+model-check: ## loom and Miri on the shared-memory code
+	@$(STEP) 'loom' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
+		$(CARGO) test -p longshore-ring --release --test loom
+	@$(STEP) 'miri' scripts/miri.sh
+
+docs: ## documentation without a broken link
+	@$(STEP) 'rustdoc' env RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
+
+e2e: deps ## unmodified programs, end to end, on the kernel and on Longshore
+	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
+	@$(STEP) 'end to end' $(CARGO) test -p longshore-e2e
+
+soak: deps ## the long versions: 1 GB through loss, 1000 kills
+	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
+	@$(STEP) 'soak' env LONGSHORE_SOAK=1 $(CARGO) test -p longshore-e2e -- --test-threads=1
+
+bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
+	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
+	@$(TARGET)/release/longshore-bench $(BENCH)
+
+bench-instructions: ## instructions for each packet, counted by callgrind
+	@scripts/install-deps.sh --bench
+	@scripts/bench-instructions.sh
+
+fuzz: ## fuzz what parses foreign bytes; FUZZ_SECONDS=60 for each target
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
+
+lint-deps: ## licences and advisories of the crates we use
+	@scripts/lint-deps.sh
+
+clean: ## remove what was built and measured
+	$(CARGO) clean
+	rm -rf bench-results

@@ -1,0 +1,420 @@
+/* Coming to be connected, and failing to: both ends' addresses, errors. */
+#include "check.h"
+
+/* An address of the far end where nobody listens. */
+static struct sockaddr_in nobody(void) {
+  int fd = far_listener(1);
+  struct sockaddr_in a = far_name(fd);
+  SYS(close(fd));
+  return a;
+}
+
+static void names_agree(void) {
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in me = name_of(mine), you = peer_of(mine);
+    OK(me.sin_addr.s_addr == address(my_ip(), 0).sin_addr.s_addr);
+    OK(me.sin_port != 0 && me.sin_family == AF_INET);
+    OK(same(you, far_name(far)));
+    struct sockaddr_in small;
+    memset(&small, 0xee, sizeof small);
+    socklen_t n = 4;
+    SYS(getsockname(mine, (struct sockaddr *)&small, &n));
+    IS(n, sizeof small); /* the full size, though only 4 bytes were filled */
+    OK(((unsigned char *)&small)[4] == 0xee);
+  }
+}
+
+static void unbound_names(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = name_of(fd);
+  IS(a.sin_port, 0);
+  IS(a.sin_addr.s_addr, 0);
+  socklen_t n = sizeof a;
+  FAILS(getpeername(fd, (struct sockaddr *)&a, &n), ENOTCONN);
+}
+
+static void refused(void) {
+  struct sockaddr_in a = nobody();
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  FAILS(connect(fd, A(a)), ECONNREFUSED);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+  /* The socket may try again. */
+  int listener = far_listener(1);
+  struct sockaddr_in b = far_name(listener);
+  SYS(connect(fd, A(b)));
+}
+
+static void refused_without_waiting(void) {
+  struct sockaddr_in a = nobody();
+  int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  errno = 0;
+  if (connect(fd, A(a)) == -1 && errno == EINPROGRESS) {
+    OK(ready(fd, POLLOUT, 5000) & POLLERR);
+    IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+    IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+  } else {
+    OK(errno == ECONNREFUSED); /* loopback answers at once */
+  }
+}
+
+static void connects_without_waiting(void) {
+  int listener = far_listener(4);
+  struct sockaddr_in a = far_name(listener);
+  int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  FAILS(connect(fd, A(a)), EINPROGRESS);
+  IS(ready(fd, POLLOUT, 5000), POLLOUT);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+  OK(same(peer_of(fd), a));
+  int far = far_accept(listener);
+  send_all(fd, "x", 1);
+  char c;
+  receive_all(far, &c, 1);
+}
+
+static void connect_twice(void) {
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in a = peer_of(mine);
+    FAILS(connect(mine, A(a)), EISCONN);
+  }
+}
+
+static void select_for_connect(void) {
+  int listener = far_listener(4);
+  struct sockaddr_in a = far_name(listener);
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  nonblocking(fd);
+  FAILS(connect(fd, A(a)), EINPROGRESS);
+  fd_set w;
+  FD_ZERO(&w);
+  FD_SET(fd, &w);
+  struct timeval t = {5, 0};
+  IS(select(fd + 1, 0, &w, 0, &t), 1);
+  OK(FD_ISSET(fd, &w));
+  /* Asking once more is how some programs learn the outcome. */
+  int again = connect(fd, A(a));
+  OK(again == 0 || errno == EISCONN);
+}
+
+static void unconnected(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  char c;
+  FAILS(read(fd, &c, 1), ENOTCONN);
+  signal(SIGPIPE, SIG_IGN);
+  FAILS(send(fd, "x", 1, 0), EPIPE);
+  FAILS(shutdown(fd, SHUT_WR), ENOTCONN);
+  FAILS(accept(fd, 0, 0), EINVAL);
+  IS(ready(fd, POLLIN | POLLOUT, 0), POLLOUT | POLLHUP);
+}
+
+static void wrong_family(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_un u = {.sun_family = AF_UNIX, .sun_path = "/nowhere"};
+  FAILS(connect(fd, A(u)), EAFNOSUPPORT);
+  struct sockaddr_in a = address(my_ip(), 0);
+  FAILS(bind(fd, (struct sockaddr *)&a, 4), EINVAL);
+  FAILS(connect(fd, (struct sockaddr *)&a, 4), EINVAL);
+  FAILS(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
+  FAILS(socket(12345, SOCK_STREAM, 0), EAFNOSUPPORT);
+}
+
+static void chosen_local_port(void) {
+  int listener = far_listener(4);
+  struct sockaddr_in to = far_name(listener), from = address(my_ip(), 0);
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  SYS(bind(fd, A(from)));
+  struct sockaddr_in got = name_of(fd);
+  OK(got.sin_port != 0);
+  SYS(connect(fd, A(to)));
+  OK(same(name_of(fd), got));
+  int far = far_accept(listener);
+  struct sockaddr_in seen;
+  socklen_t n = sizeof seen;
+  SYS(getpeername(far, (struct sockaddr *)&seen, &n));
+  OK(same(seen, got));
+}
+
+static void bound_twice(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  FAILS(bind(fd, A(a)), EINVAL);
+}
+
+static void address_in_use(void) {
+  int fd = my_listener(4);
+  struct sockaddr_in a = name_of(fd);
+  int other = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  FAILS(bind(other, A(a)), EADDRINUSE);
+  set(other, SOL_SOCKET, SO_REUSEADDR, 1);
+  FAILS(bind(other, A(a)), EADDRINUSE); /* somebody listens there */
+  SYS(close(fd));
+  SYS(bind(other, A(a)));
+  SYS(listen(other, 1));
+}
+
+static void any_address_in_use(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in any = address("0.0.0.0", 0);
+  SYS(bind(fd, A(any)));
+  SYS(listen(fd, 4));
+  any.sin_port = name_of(fd).sin_port;
+  int other = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in one = address(my_ip(), ntohs(any.sin_port));
+  FAILS(bind(other, A(one)), EADDRINUSE);
+}
+
+static void address_not_ours(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = address("198.51.100.1", 0);
+  FAILS(bind(fd, A(a)), EADDRNOTAVAIL);
+}
+
+static void any_address_listener(void) {
+  int listener = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in any = address("0.0.0.0", 0);
+  SYS(bind(listener, A(any)));
+  SYS(listen(listener, 4));
+  struct sockaddr_in at = address(my_ip(), ntohs(name_of(listener).sin_port));
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, at));
+  struct sockaddr_in from;
+  socklen_t n = sizeof from;
+  int mine = SYS(accept(listener, (struct sockaddr *)&from, &n));
+  IS(n, sizeof from);
+  OK(same(from, far_name(far)));
+  OK(same(name_of(mine), at));
+}
+
+static void reuse_after_close(void) {
+  /* A server that restarts finds its port free in spite of TIME-WAIT. */
+  int listener = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(listener, SOL_SOCKET, SO_REUSEADDR, 1);
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(listener, A(a)));
+  SYS(listen(listener, 4));
+  a = name_of(listener);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, a));
+  int mine = SYS(accept(listener, 0, 0));
+  SYS(close(mine)); /* ours first: ours is the TIME-WAIT */
+  char c;
+  IS(read(far, &c, 1), 0);
+  SYS(close(far));
+  SYS(close(listener));
+  sleep_ms(20);
+  int again = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(again, SOL_SOCKET, SO_REUSEADDR, 1);
+  SYS(bind(again, A(a)));
+  SYS(listen(again, 4));
+  far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, a));
+  SYS(accept(again, 0, 0));
+}
+
+static void many_connections(void) {
+  enum { N = 200 };
+  int listener = my_listener(N), mine[N], far[N];
+  struct sockaddr_in a = name_of(listener);
+  for (int i = 0; i < N; i++) {
+    far[i] = far_socket(SOCK_STREAM);
+    SYS(far_connect(far[i], a));
+    mine[i] = SYS(accept(listener, 0, 0));
+  }
+  for (int i = 0; i < N; i++)
+    send_all(far[i], &i, sizeof i);
+  for (int i = N - 1; i >= 0; i--) {
+    int got;
+    receive_all(mine[i], &got, sizeof got);
+    IS(got, i);
+    SYS(close(mine[i]));
+    SYS(close(far[i]));
+  }
+}
+
+static void churn(void) {
+  int listener = my_listener(64);
+  struct sockaddr_in a = name_of(listener);
+  for (int i = 0; i < 1000; i++) {
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, a));
+    int mine = SYS(accept(listener, 0, 0));
+    char c = i;
+    send_all(far, &c, 1);
+    receive_all(mine, &c, 1);
+    IS(c, (char)i);
+    SYS(close(far));
+    IS(read(mine, &c, 1), 0);
+    SYS(close(mine));
+  }
+}
+
+static void accept_flags(void) {
+  int listener = my_listener(8);
+  struct sockaddr_in a = name_of(listener);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, a));
+  int mine = SYS(accept4(listener, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  OK(SYS(fcntl(mine, F_GETFL)) & O_NONBLOCK);
+  OK(SYS(fcntl(mine, F_GETFD)) & FD_CLOEXEC);
+  char c;
+  FAILS(read(mine, &c, 1), EAGAIN);
+  int other = far_socket(SOCK_STREAM);
+  SYS(far_connect(other, a));
+  nonblocking(listener);
+  OK(ready(listener, POLLIN, 2000) == POLLIN);
+  mine = SYS(accept(listener, 0, 0));
+  IS(fcntl(mine, F_GETFL) & O_NONBLOCK, 0); /* not inherited on Linux */
+  IS(fcntl(mine, F_GETFD) & FD_CLOEXEC, 0);
+  FAILS(accept(listener, 0, 0), EAGAIN);
+  FAILS(accept4(listener, 0, 0, 0x40000000), EINVAL);
+}
+
+static void socket_flags(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  OK(SYS(fcntl(fd, F_GETFL)) & O_NONBLOCK);
+  OK((SYS(fcntl(fd, F_GETFL)) & O_ACCMODE) == O_RDWR);
+  OK(SYS(fcntl(fd, F_GETFD)) & FD_CLOEXEC);
+}
+
+static void backlog_holds_connections(void) {
+  int listener = my_listener(16), far[10];
+  struct sockaddr_in a = name_of(listener);
+  for (int i = 0; i < 10; i++) {
+    far[i] = far_socket(SOCK_STREAM);
+    SYS(far_connect(far[i], a)); /* nobody has accepted yet */
+    send_all(far[i], &i, sizeof i);
+  }
+  for (int i = 0; i < 10; i++) {
+    int got, mine = SYS(accept(listener, 0, 0));
+    receive_all(mine, &got, sizeof got);
+    IS(got, i);
+  }
+}
+
+static void closed_listener_resets_those_who_wait(void) {
+  int listener = my_listener(16);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  sleep_ms(20);
+  SYS(close(listener));
+  char c;
+  FAILS(read(far, &c, 1), ECONNRESET);
+}
+
+static void accept_wakes_on_shutdown(void) {
+  int listener = my_listener(4);
+  pid_t child = SYS(fork());
+  if (!child) {
+    sleep_ms(100);
+    SYS(shutdown(listener, SHUT_RD));
+    _exit(0);
+  }
+  FAILS(accept(listener, 0, 0), EINVAL);
+  joined(child);
+}
+
+static void connection_gone_before_accept(void) {
+  int listener = my_listener(4);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  send_all(far, "bye", 3);
+  SYS(close(far));
+  sleep_ms(20);
+  int mine = SYS(accept(listener, 0, 0));
+  char buf[8];
+  IS(read(mine, buf, 8), 3);
+  IS(read(mine, buf, 8), 0);
+}
+
+static void listen_without_bind(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  SYS(listen(fd, 4));
+  OK(name_of(fd).sin_port != 0);
+  IS(option(fd, SOL_SOCKET, SO_ACCEPTCONN), 1);
+}
+
+static void two_listeners_share_a_port(void) {
+  int a = SYS(socket(AF_INET, SOCK_STREAM, 0)), b = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(a, SOL_SOCKET, SO_REUSEPORT, 1);
+  set(b, SOL_SOCKET, SO_REUSEPORT, 1);
+  struct sockaddr_in at = address(my_ip(), 0);
+  SYS(bind(a, A(at)));
+  at = name_of(a);
+  SYS(bind(b, A(at)));
+  SYS(listen(a, 64));
+  SYS(listen(b, 64));
+  nonblocking(a), nonblocking(b);
+  int got_a = 0, got_b = 0;
+  for (int i = 0; i < 64; i++) {
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, at));
+    struct pollfd p[2] = {{a, POLLIN, 0}, {b, POLLIN, 0}};
+    OK(SYS(poll(p, 2, 2000)) > 0);
+    int fd;
+    if ((fd = accept(a, 0, 0)) >= 0)
+      got_a++, close(fd);
+    else if ((fd = accept(b, 0, 0)) >= 0)
+      got_b++, close(fd);
+    SYS(close(far));
+  }
+  IS(got_a + got_b, 64);
+  OK(got_a > 0 && got_b > 0);
+}
+
+static void to_itself(void) {
+  /* Simultaneous open of one socket with itself. */
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  a = name_of(fd);
+  SYS(connect(fd, A(a)));
+  char buf[4];
+  send_all(fd, "echo", 4);
+  receive_all(fd, buf, 4);
+  OK(memcmp(buf, "echo", 4) == 0);
+}
+
+static void disconnect(void) {
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+    SYS(connect(mine, A(none)));
+    char c;
+    FAILS(read(far, &c, 1), ECONNRESET);
+    FAILS(read(mine, &c, 1), ECONNRESET); /* told once */
+    int listener = far_listener(1);
+    struct sockaddr_in a = far_name(listener);
+    SYS(connect(mine, A(a)));
+  }
+}
+
+const struct check CHECKS[] = {
+    {"names_agree", names_agree},
+    {"unbound_names", unbound_names},
+    {"refused", refused},
+    {"refused_without_waiting", refused_without_waiting},
+    {"connects_without_waiting", connects_without_waiting},
+    {"connect_twice", connect_twice},
+    {"select_for_connect", select_for_connect},
+    {"unconnected", unconnected},
+    {"wrong_family", wrong_family},
+    {"chosen_local_port", chosen_local_port},
+    {"bound_twice", bound_twice},
+    {"address_in_use", address_in_use},
+    {"any_address_in_use", any_address_in_use},
+    {"address_not_ours", address_not_ours},
+    {"any_address_listener", any_address_listener},
+    {"reuse_after_close", reuse_after_close},
+    {"many_connections", many_connections},
+    {"churn", churn},
+    {"accept_flags", accept_flags},
+    {"socket_flags", socket_flags},
+    {"backlog_holds_connections", backlog_holds_connections},
+    {"closed_listener_resets_those_who_wait", closed_listener_resets_those_who_wait},
+    {"accept_wakes_on_shutdown", accept_wakes_on_shutdown},
+    {"connection_gone_before_accept", connection_gone_before_accept},
+    {"listen_without_bind", listen_without_bind},
+    {"two_listeners_share_a_port", two_listeners_share_a_port},
+    {"to_itself", to_itself},
+    {"disconnect", disconnect},
+    {0, 0},
+};

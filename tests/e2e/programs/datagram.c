@@ -1,0 +1,338 @@
+/* UDP: one call, one datagram. */
+#include "check.h"
+
+/* Two bound sockets, unconnected, and their addresses. */
+static void two(int *mine, struct sockaddr_in *here, int *far, struct sockaddr_in *there) {
+  *mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(*mine, A(a)));
+  *here = name_of(*mine);
+  *far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(*far, address(far_ip(), 0)));
+  *there = far_name(*far);
+}
+
+#define TWO                                                                    \
+  int mine, far;                                                               \
+  struct sockaddr_in here, there;                                              \
+  two(&mine, &here, &far, &there)
+
+static ssize_t far_send(int fd, const void *p, size_t n, struct sockaddr_in to) {
+  return far_in_kernel() ? syscall(SYS_sendto, fd, p, n, 0, &to, sizeof to)
+                         : sendto(fd, p, n, 0, A(to));
+}
+
+static void there_and_back(void) {
+  TWO;
+  char buf[16];
+  IS(sendto(mine, "ping", 4, 0, A(there)), 4);
+  IS(recv(far, buf, sizeof buf, 0), 4);
+  IS(far_send(far, "pong!", 5, here), 5);
+  struct sockaddr_in from;
+  socklen_t n = sizeof from;
+  IS(recvfrom(mine, buf, sizeof buf, 0, (struct sockaddr *)&from, &n), 5);
+  OK(memcmp(buf, "pong!", 5) == 0);
+  IS(n, sizeof from);
+  OK(same(from, there));
+}
+
+static void boundaries_stay(void) {
+  TWO;
+  char buf[16];
+  far_send(far, "one", 3, here);
+  far_send(far, "", 0, here);
+  far_send(far, "three", 5, here);
+  IS(recv(mine, buf, sizeof buf, 0), 3);
+  IS(recv(mine, buf, sizeof buf, 0), 0);
+  IS(recv(mine, buf, sizeof buf, 0), 5);
+  FAILS(recv(mine, buf, sizeof buf, MSG_DONTWAIT), EAGAIN);
+}
+
+static void truncation(void) {
+  TWO;
+  char buf[4];
+  far_send(far, "123456", 6, here);
+  IS(recv(mine, buf, 4, 0), 4); /* the rest is gone */
+  far_send(far, "123456", 6, here);
+  IS(recv(mine, buf, 4, MSG_TRUNC), 6); /* its true length */
+  far_send(far, "123456", 6, here);
+  struct iovec v = {buf, 4};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+  IS(recvmsg(mine, &m, 0), 4);
+  OK(m.msg_flags & MSG_TRUNC);
+  FAILS(recv(mine, buf, 4, MSG_DONTWAIT), EAGAIN);
+}
+
+static void peek(void) {
+  TWO;
+  char buf[8];
+  far_send(far, "peek", 4, here);
+  IS(recv(mine, buf, 8, MSG_PEEK), 4);
+  IS(recv(mine, buf, 8, MSG_PEEK), 4);
+  IS(recv(mine, buf, 8, 0), 4);
+  FAILS(recv(mine, buf, 8, MSG_PEEK | MSG_DONTWAIT), EAGAIN);
+}
+
+static void connected(void) {
+  TWO;
+  char buf[8];
+  SYS(connect(mine, A(there)));
+  OK(same(peer_of(mine), there));
+  IS(send(mine, "abc", 3, 0), 3);
+  IS(recv(far, buf, 8, 0), 3);
+  IS(write(mine, "de", 2), 2);
+  IS(recv(far, buf, 8, 0), 2);
+  far_send(far, "xy", 2, here);
+  IS(read(mine, buf, 8), 2);
+  /* Others are not heard any more. */
+  int stranger = far_socket(SOCK_DGRAM);
+  SYS(far_bind(stranger, address(far_ip(), 0)));
+  far_send(stranger, "psst", 4, here);
+  FAILS((sleep_ms(30), recv(mine, buf, 8, MSG_DONTWAIT)), EAGAIN);
+}
+
+static void disconnected(void) {
+  TWO;
+  SYS(connect(mine, A(there)));
+  struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+  SYS(connect(mine, A(none)));
+  FAILS(send(mine, "x", 1, 0), EDESTADDRREQ);
+  IS(sendto(mine, "x", 1, 0, A(there)), 1);
+}
+
+static void chosen_address(void) {
+  TWO;
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  IS(name_of(fd).sin_port, 0);
+  FAILS(send(fd, "x", 1, 0), EDESTADDRREQ);
+  IS(sendto(fd, "hello", 5, 0, A(there)), 5); /* binds it */
+  OK(name_of(fd).sin_port != 0);
+  char buf[8];
+  IS(recv(far, buf, 8, 0), 5);
+  SYS(connect(fd, A(there)));
+  OK(name_of(fd).sin_addr.s_addr == address(my_ip(), 0).sin_addr.s_addr);
+}
+
+static void refused(void) {
+  int fd = far_socket(SOCK_DGRAM);
+  SYS(far_bind(fd, address(far_ip(), 0)));
+  struct sockaddr_in gone = far_name(fd);
+  SYS(close(fd));
+  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  SYS(connect(mine, A(gone)));
+  IS(send(mine, "anyone?", 7, 0), 7);
+  OK(ready(mine, POLLIN, 2000) & POLLERR);
+  char c;
+  FAILS(recv(mine, &c, 1, MSG_DONTWAIT), ECONNREFUSED);
+  FAILS(recv(mine, &c, 1, MSG_DONTWAIT), EAGAIN);
+}
+
+static void sizes(void) {
+  TWO;
+  static unsigned char out[65507], in[65536];
+  pattern(out, sizeof out, 0);
+  static const size_t all[] = {1, 1472, 1473, 2000, 9000, 30000, 65507};
+  for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+    IS(sendto(mine, out, all[i], 0, A(there)), all[i]);
+    IS(ready(far, POLLIN, 2000), POLLIN);
+    IS(recv(far, in, sizeof in, 0), all[i]);
+    check_pattern(in, all[i], 0);
+    IS(far_send(far, out, all[i], here), all[i]);
+    IS(ready(mine, POLLIN, 2000), POLLIN);
+    IS(recv(mine, in, sizeof in, 0), all[i]);
+    check_pattern(in, all[i], 0);
+  }
+}
+
+static void too_long(void) {
+  TWO;
+  static char big[65508];
+  FAILS(sendto(mine, big, sizeof big, 0, A(there)), EMSGSIZE);
+}
+
+static void waiting_bytes(void) {
+  TWO;
+  int n = -1;
+  SYS(ioctl(mine, FIONREAD, &n));
+  IS(n, 0);
+  far_send(far, "12345", 5, here);
+  far_send(far, "678", 3, here);
+  OK(ready(mine, POLLIN, 2000));
+  SYS(ioctl(mine, FIONREAD, &n));
+  IS(n, 5); /* of the next datagram, not of all */
+}
+
+static void gathered_and_scattered(void) {
+  TWO;
+  struct iovec out[2] = {{"head", 4}, {"body", 4}};
+  struct msghdr m = {.msg_name = &there, .msg_namelen = sizeof there, .msg_iov = out, .msg_iovlen = 2};
+  IS(sendmsg(mine, &m, 0), 8);
+  char buf[8], a[3], b[8];
+  IS(recv(far, buf, 8, 0), 8);
+  OK(memcmp(buf, "headbody", 8) == 0);
+  far_send(far, "abcdefg", 7, here);
+  struct sockaddr_in from;
+  struct iovec in[2] = {{a, 3}, {b, 8}};
+  struct msghdr r = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iov = in, .msg_iovlen = 2};
+  IS(recvmsg(mine, &r, 0), 7);
+  IS(r.msg_namelen, sizeof from);
+  OK(same(from, there));
+  OK(memcmp(a, "abc", 3) == 0 && memcmp(b, "defg", 4) == 0);
+}
+
+static void many_messages_in_one_call(void) {
+  TWO;
+  struct iovec v[8];
+  struct mmsghdr m[8] = {0};
+  char text[8][4];
+  for (int i = 0; i < 8; i++) {
+    snprintf(text[i], 4, "m%d", i);
+    v[i] = (struct iovec){text[i], 2};
+    m[i].msg_hdr = (struct msghdr){.msg_name = &there, .msg_namelen = sizeof there, .msg_iov = &v[i], .msg_iovlen = 1};
+  }
+  IS(sendmmsg(mine, m, 8, 0), 8);
+  char buf[4];
+  for (int i = 0; i < 8; i++) {
+    IS(recv(far, buf, 4, 0), 2);
+    IS(buf[1], '0' + i);
+    far_send(far, buf, 2, here);
+  }
+  sleep_ms(30);
+  for (int i = 0; i < 8; i++)
+    m[i].msg_hdr.msg_name = 0, m[i].msg_hdr.msg_namelen = 0;
+  IS(recvmmsg(mine, m, 8, MSG_DONTWAIT, 0), 8);
+  for (int i = 0; i < 8; i++) {
+    IS(m[i].msg_len, 2);
+    IS(text[i][1], '0' + i);
+  }
+}
+
+static void readiness(void) {
+  TWO;
+  IS(ready(mine, POLLIN | POLLOUT, 0), POLLOUT);
+  int ep = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLIN | EPOLLET};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+  IS(epoll_wait(ep, &e, 1, 20), 0);
+  far_send(far, "x", 1, here);
+  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  IS(epoll_wait(ep, &e, 1, 20), 0);
+  far_send(far, "y", 1, here);
+  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  char c;
+  IS(recv(mine, &c, 1, 0), 1);
+  IS(recv(mine, &c, 1, 0), 1);
+}
+
+static void receive_timeout(void) {
+  TWO;
+  struct timeval t = {0, 100000};
+  SYS(setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t));
+  char c;
+  double start = now();
+  FAILS(recv(mine, &c, 1, 0), EAGAIN);
+  OK(now() - start > 0.09 && now() - start < 1);
+}
+
+static void wildcard(void) {
+  TWO;
+  int any = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address("0.0.0.0", 0);
+  SYS(bind(any, A(a)));
+  struct sockaddr_in at = address(my_ip(), ntohs(name_of(any).sin_port));
+  far_send(far, "to any", 6, at);
+  char buf[8];
+  struct sockaddr_in from;
+  socklen_t n = sizeof from;
+  IS(recvfrom(any, buf, 8, 0, (struct sockaddr *)&from, &n), 6);
+  OK(same(from, there));
+  IS(sendto(any, "back", 4, 0, A(from)), 4);
+  struct sockaddr_in seen;
+  n = sizeof seen;
+  IS(recvfrom(far, buf, 8, 0, (struct sockaddr *)&seen, &n), 4);
+  OK(same(seen, at));
+}
+
+static void taken(void) {
+  TWO;
+  int other = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  FAILS(bind(other, A(here)), EADDRINUSE);
+}
+
+static void shared_by_a_child(void) {
+  TWO;
+  char buf[8];
+  pid_t child = SYS(fork());
+  if (!child) {
+    IS(recv(mine, buf, 8, 0), 4);
+    IS(sendto(mine, "done", 4, 0, A(there)), 4);
+    _exit(0);
+  }
+  far_send(far, "task", 4, here);
+  IS(recv(far, buf, 8, 0), 4);
+  joined(child);
+  far_send(far, "me", 2, here);
+  IS(recv(mine, buf, 8, 0), 2);
+}
+
+static void packet_information(void) {
+  TWO;
+  int any = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  set(any, IPPROTO_IP, IP_PKTINFO, 1);
+  struct sockaddr_in a = address("0.0.0.0", 0);
+  SYS(bind(any, A(a)));
+  far_send(far, "x", 1, address(my_ip(), ntohs(name_of(any).sin_port)));
+  char c, control[128];
+  struct iovec v = {&c, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(any, &m, 0), 1);
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  OK(h && h->cmsg_level == IPPROTO_IP && h->cmsg_type == IP_PKTINFO);
+  struct in_pktinfo info;
+  memcpy(&info, CMSG_DATA(h), sizeof info);
+  OK(info.ipi_addr.s_addr == address(my_ip(), 0).sin_addr.s_addr);
+}
+
+static void flood_does_not_hang(void) {
+  TWO;
+  static char some[1000];
+  int got = 0;
+  for (int i = 0; i < 20000; i++)
+    sendto(mine, some, sizeof some, MSG_DONTWAIT, A(there));
+  while (recv(far, some, sizeof some, MSG_DONTWAIT) > 0)
+    got++;
+  OK(got > 0);
+  for (int i = 0; i < 20000; i++)
+    far_send(far, some, sizeof some, here);
+  got = 0;
+  while (ready(mine, POLLIN, 100) && recv(mine, some, sizeof some, MSG_DONTWAIT) > 0)
+    got++;
+  OK(got > 0);
+  char buf[8];
+  far_send(far, "alive", 5, here);
+  IS(recv(mine, buf, 8, 0), 5);
+}
+
+const struct check CHECKS[] = {
+    {"there_and_back", there_and_back},
+    {"boundaries_stay", boundaries_stay},
+    {"truncation", truncation},
+    {"peek", peek},
+    {"connected", connected},
+    {"disconnected", disconnected},
+    {"chosen_address", chosen_address},
+    {"refused", refused},
+    {"sizes", sizes},
+    {"too_long", too_long},
+    {"waiting_bytes", waiting_bytes},
+    {"gathered_and_scattered", gathered_and_scattered},
+    {"many_messages_in_one_call", many_messages_in_one_call},
+    {"readiness", readiness},
+    {"receive_timeout", receive_timeout},
+    {"wildcard", wildcard},
+    {"taken", taken},
+    {"shared_by_a_child", shared_by_a_child},
+    {"packet_information", packet_information},
+    {"flood_does_not_hang", flood_does_not_hang},
+    {0, 0},
+};

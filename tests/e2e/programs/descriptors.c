@@ -1,0 +1,307 @@
+/* A socket is a file descriptor: numbers, copies, flags, passing it on. */
+#include "check.h"
+
+static void duplicates(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int twin = SYS(dup(mine));
+    OK(twin != mine);
+    send_all(twin, "a", 1);
+    receive_all(far, &c, 1);
+    SYS(close(mine));
+    send_all(far, "b", 1);
+    receive_all(twin, &c, 1); /* open as long as one copy is */
+    IS(c, 'b');
+    SYS(close(twin));
+    mine = -1;
+    IS(read(far, &c, 1), 0);
+  }
+}
+
+static void duplicate_onto(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int p[2];
+    SYS(pipe(p));
+    IS(dup2(mine, p[0]), p[0]); /* closes the pipe's end */
+    signal(SIGPIPE, SIG_IGN);
+    FAILS(write(p[1], "x", 1), EPIPE);
+    send_all(p[0], "a", 1);
+    receive_all(far, &c, 1);
+    IS(dup2(mine, mine), mine);
+    IS(dup3(mine, 100, O_CLOEXEC), 100);
+    OK(SYS(fcntl(100, F_GETFD)) & FD_CLOEXEC);
+    FAILS(dup3(mine, mine, 0), EINVAL);
+    FAILS(dup2(999, 100), EBADF);
+    send_all(100, "b", 1);
+    receive_all(far, &c, 1);
+    close(100), close(p[0]), close(p[1]);
+  }
+}
+
+static void a_file_onto_a_socket(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int null = SYS(open("/dev/null", O_RDWR));
+    IS(dup2(null, mine), mine); /* closes the connection */
+    IS(read(far, &c, 1), 0);
+    IS(write(mine, "gone", 4), 4);
+    IS(read(mine, &c, 1), 0);
+    close(null);
+  }
+}
+
+static void duplicate_by_fcntl(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int high = SYS(fcntl(mine, F_DUPFD, 200));
+    OK(high >= 200);
+    IS(fcntl(high, F_GETFD) & FD_CLOEXEC, 0);
+    int closing = SYS(fcntl(mine, F_DUPFD_CLOEXEC, 0));
+    OK(SYS(fcntl(closing, F_GETFD)) & FD_CLOEXEC);
+    send_all(high, "a", 1);
+    receive_all(far, &c, 1);
+    send_all(closing, "b", 1);
+    receive_all(far, &c, 1);
+    close(high), close(closing);
+  }
+}
+
+static void flags_belong_to_the_description(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int twin = SYS(dup(mine));
+    nonblocking(twin);
+    OK(SYS(fcntl(mine, F_GETFL)) & O_NONBLOCK);
+    FAILS(read(mine, &c, 1), EAGAIN);
+    SYS(fcntl(mine, F_SETFL, SYS(fcntl(mine, F_GETFL)) & ~O_NONBLOCK));
+    IS(fcntl(twin, F_GETFL) & O_NONBLOCK, 0);
+    /* Close-on-exec belongs to the number. */
+    SYS(fcntl(mine, F_SETFD, FD_CLOEXEC));
+    IS(fcntl(twin, F_GETFD), 0);
+    close(twin);
+  }
+}
+
+static void nonblocking_by_ioctl(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int on = 1, off = 0;
+    SYS(ioctl(mine, FIONBIO, &on));
+    OK(SYS(fcntl(mine, F_GETFL)) & O_NONBLOCK);
+    FAILS(read(mine, &c, 1), EAGAIN);
+    SYS(ioctl(mine, FIONBIO, &off));
+    IS(fcntl(mine, F_GETFL) & O_NONBLOCK, 0);
+    SYS(ioctl(mine, FIOCLEX));
+    OK(SYS(fcntl(mine, F_GETFD)) & FD_CLOEXEC);
+    SYS(ioctl(mine, FIONCLEX));
+    IS(fcntl(mine, F_GETFD) & FD_CLOEXEC, 0);
+  }
+}
+
+static void looks_like_a_socket(void) {
+  EACH_PAIR(mine, far) {
+    struct stat s;
+    char link[64], name[64] = {0};
+    SYS(fstat(mine, &s));
+    OK(S_ISSOCK(s.st_mode));
+    FAILS(lseek(mine, 0, SEEK_SET), ESPIPE);
+    char c;
+    FAILS(pread(mine, &c, 1, 0), ESPIPE);
+    FAILS(pwrite(mine, &c, 1, 0), ESPIPE);
+    FAILS(ftruncate(mine, 0), EINVAL);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", mine);
+    SYS(readlink(link, name, sizeof name - 1));
+    OK(strncmp(name, "socket:", 7) == 0);
+    IS(isatty(mine), 0);
+  }
+}
+
+static void no_descriptor(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int old = mine;
+    SYS(close(mine));
+    mine = -1;
+    FAILS(read(old, &c, 1), EBADF);
+    FAILS(write(old, &c, 1), EBADF);
+    FAILS(close(old), EBADF);
+    FAILS(send(old, &c, 1, 0), EBADF);
+    FAILS(listen(old, 1), EBADF);
+    FAILS(shutdown(old, SHUT_WR), EBADF);
+  }
+}
+
+static void not_a_socket(void) {
+  int null = SYS(open("/dev/null", O_RDWR));
+  struct sockaddr_in a = address(my_ip(), 1);
+  char c;
+  FAILS(connect(null, A(a)), ENOTSOCK);
+  FAILS(bind(null, A(a)), ENOTSOCK);
+  FAILS(listen(null, 1), ENOTSOCK);
+  FAILS(accept(null, 0, 0), ENOTSOCK);
+  FAILS(send(null, &c, 1, 0), ENOTSOCK);
+  FAILS(recv(null, &c, 1, 0), ENOTSOCK);
+  FAILS(shutdown(null, SHUT_WR), ENOTSOCK);
+}
+
+static void lowest_number_is_taken(void) {
+  int a = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  int b = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  IS(b, a + 1);
+  SYS(close(a));
+  IS(socket(AF_INET, SOCK_DGRAM, 0), a);
+  SYS(close(a));
+  IS(open("/dev/null", O_RDONLY), a);
+}
+
+static void numbers_are_reused(void) {
+  /* What a number meant before must not shine through. */
+  for (int i = 0; i < 200; i++) {
+    int mine, far, p[2];
+    char c;
+    pair(i & 1, &mine, &far);
+    SYS(close(mine));
+    SYS(close(far));
+    SYS(pipe(p));
+    send_all(p[1], "x", 1);
+    receive_all(p[0], &c, 1);
+    SYS(close(p[0]));
+    SYS(close(p[1]));
+  }
+}
+
+static void stdio(void) {
+  EACH_PAIR(mine, far) {
+    FILE *f = fdopen(dup(mine), "r+");
+    OK(f);
+    OK(fprintf(f, "line %d\n", 1) > 0);
+    OK(fflush(f) == 0);
+    char buf[32] = {0};
+    receive_all(far, buf, 7);
+    OK(strcmp(buf, "line 1\n") == 0);
+    send_all(far, "first\nsecond\n", 13);
+    OK(fgets(buf, sizeof buf, f) && strcmp(buf, "first\n") == 0);
+    OK(fgets(buf, sizeof buf, f) && strcmp(buf, "second\n") == 0);
+    OK(fclose(f) == 0);
+    send_all(mine, "still open", 10);
+    receive_all(far, buf, 10);
+  }
+}
+
+static void formatted_onto_it(void) {
+  EACH_PAIR(mine, far) {
+    char buf[16] = {0};
+    IS(dprintf(mine, "%s %d", "number", 7), 8);
+    receive_all(far, buf, 8);
+    OK(strcmp(buf, "number 7") == 0);
+  }
+}
+
+static void closed_in_a_range(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    int high = SYS(fcntl(mine, F_DUPFD, 300));
+    SYS(close(mine));
+    mine = -1;
+    SYS(close_range(high, high + 10, 0));
+    FAILS(write(high, &c, 1), EBADF);
+    IS(read(far, &c, 1), 0);
+  }
+}
+
+/* Passes a descriptor over a Unix socket. */
+static void pass(int over, int fd) {
+  char space[CMSG_SPACE(sizeof fd)] = {0};
+  struct iovec v = {"f", 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof fd);
+  memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  IS(sendmsg(over, &m, 0), 1);
+}
+
+static int passed(int over) {
+  int fd;
+  char space[CMSG_SPACE(sizeof fd)], byte;
+  struct iovec v = {&byte, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+  IS(recvmsg(over, &m, 0), 1);
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  OK(c && c->cmsg_type == SCM_RIGHTS);
+  memcpy(&fd, CMSG_DATA(c), sizeof fd);
+  return fd;
+}
+
+static void passed_within_a_process(void) {
+  EACH_PAIR(mine, far) {
+    int u[2];
+    char buf[4];
+    SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, u));
+    pass(u[0], mine);
+    int got = passed(u[1]);
+    send_all(got, "past", 4);
+    receive_all(far, buf, 4);
+    send_all(far, "back", 4);
+    receive_all(got, buf, 4);
+    close(got), close(u[0]), close(u[1]);
+  }
+}
+
+static void passed_to_another_process(void) {
+  int u[2];
+  SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, u));
+  pid_t child = SYS(fork()); /* before the connection exists */
+  if (!child) {
+    int fd = passed(u[1]);
+    char buf[8];
+    receive_all(fd, buf, 4);
+    send_all(fd, "pong", 4);
+    _exit(0);
+  }
+  int mine, far;
+  char buf[4];
+  pair(0, &mine, &far);
+  pass(u[0], mine);
+  SYS(close(mine));
+  send_all(far, "ping", 4);
+  receive_all(far, buf, 4);
+  OK(memcmp(buf, "pong", 4) == 0);
+  joined(child);
+  IS(read(far, buf, 1), 0);
+}
+
+static void descriptor_limit(void) {
+  int last = -1, fd;
+  while ((fd = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && fd < 4096)
+    last = fd;
+  if (fd < 0)
+    OK(errno == EMFILE);
+  OK(last > 0);
+  /* Closing one makes room for one. */
+  SYS(close(last));
+  SYS(socket(AF_INET, SOCK_STREAM, 0));
+}
+
+const struct check CHECKS[] = {
+    {"duplicates", duplicates},
+    {"duplicate_onto", duplicate_onto},
+    {"a_file_onto_a_socket", a_file_onto_a_socket},
+    {"duplicate_by_fcntl", duplicate_by_fcntl},
+    {"flags_belong_to_the_description", flags_belong_to_the_description},
+    {"nonblocking_by_ioctl", nonblocking_by_ioctl},
+    {"looks_like_a_socket", looks_like_a_socket},
+    {"no_descriptor", no_descriptor},
+    {"not_a_socket", not_a_socket},
+    {"lowest_number_is_taken", lowest_number_is_taken},
+    {"numbers_are_reused", numbers_are_reused},
+    {"stdio", stdio},
+    {"formatted_onto_it", formatted_onto_it},
+    {"closed_in_a_range", closed_in_a_range},
+    {"passed_within_a_process", passed_within_a_process},
+    {"passed_to_another_process", passed_to_another_process},
+    {"descriptor_limit", descriptor_limit},
+    {0, 0},
+};

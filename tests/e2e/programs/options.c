@@ -1,0 +1,378 @@
+/* getsockopt and setsockopt with the kernel's meaning. */
+#include "check.h"
+#include <netinet/ip.h>
+
+static int tcp(void) { return SYS(socket(AF_INET, SOCK_STREAM, 0)); }
+
+static void what_it_is(void) {
+  int s = tcp(), d = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  IS(option(s, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
+  IS(option(d, SOL_SOCKET, SO_TYPE), SOCK_DGRAM);
+  IS(option(s, SOL_SOCKET, SO_DOMAIN), AF_INET);
+  IS(option(s, SOL_SOCKET, SO_PROTOCOL), IPPROTO_TCP);
+  IS(option(d, SOL_SOCKET, SO_PROTOCOL), IPPROTO_UDP);
+  IS(option(s, SOL_SOCKET, SO_ACCEPTCONN), 0);
+  IS(option(my_listener(1), SOL_SOCKET, SO_ACCEPTCONN), 1);
+  IS(option(s, SOL_SOCKET, SO_ERROR), 0);
+}
+
+/* Switches: off at first, what is set is read back, anything but 0 is 1. */
+static void switches(void) {
+  static const struct {
+    int level, name;
+  } all[] = {
+      {SOL_SOCKET, SO_REUSEADDR}, {SOL_SOCKET, SO_REUSEPORT},
+      {SOL_SOCKET, SO_KEEPALIVE}, {SOL_SOCKET, SO_BROADCAST},
+      {SOL_SOCKET, SO_OOBINLINE}, {IPPROTO_TCP, TCP_NODELAY},
+      {IPPROTO_TCP, TCP_CORK},
+  };
+  int fd = tcp();
+  for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+    IS(option(fd, all[i].level, all[i].name), 0);
+    set(fd, all[i].level, all[i].name, 1);
+    IS(option(fd, all[i].level, all[i].name), 1);
+    set(fd, all[i].level, all[i].name, 0);
+    IS(option(fd, all[i].level, all[i].name), 0);
+  }
+}
+
+static void keepalive_times(void) {
+  int fd = tcp();
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 7200);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPINTVL), 75);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPCNT), 9);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 100);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 100);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPINTVL), 10);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPCNT), 3);
+  int bad = 0;
+  FAILS(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &bad, sizeof bad), EINVAL);
+  bad = 200;
+  FAILS(setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &bad, sizeof bad), EINVAL);
+}
+
+static void buffers(void) {
+  int fd = tcp();
+  OK(option(fd, SOL_SOCKET, SO_RCVBUF) >= 4096);
+  OK(option(fd, SOL_SOCKET, SO_SNDBUF) >= 4096);
+  set(fd, SOL_SOCKET, SO_RCVBUF, 65536);
+  set(fd, SOL_SOCKET, SO_SNDBUF, 32768);
+  IS(option(fd, SOL_SOCKET, SO_RCVBUF), 131072); /* Linux doubles them */
+  IS(option(fd, SOL_SOCKET, SO_SNDBUF), 65536);
+}
+
+static void small_buffers_still_work(void) {
+  EACH_PAIR(mine, far) {
+    set(mine, SOL_SOCKET, SO_RCVBUF, 4096);
+    set(mine, SOL_SOCKET, SO_SNDBUF, 4096);
+    pid_t a = send_in_background(far, 300000);
+    receive_pattern(mine, 300000);
+    joined(a);
+    pid_t b = send_in_background(mine, 300000);
+    receive_pattern(far, 300000);
+    joined(b);
+  }
+}
+
+static void send_buffer_limits(void) {
+  EACH_PAIR(mine, far) {
+    set(mine, SOL_SOCKET, SO_SNDBUF, 16384);
+    far_option(far, SOL_SOCKET, SO_RCVBUF, 16384);
+    nonblocking(mine);
+    static char some[4096];
+    size_t sent = 0;
+    ssize_t n;
+    for (int tries = 0; tries < 20; tries++) {
+      while ((n = write(mine, some, sizeof some)) > 0)
+        sent += n;
+      OK(errno == EAGAIN);
+      sleep_ms(10);
+    }
+    OK(sent < 4 << 20); /* not without bound */
+  }
+}
+
+static void linger(void) {
+  int fd = tcp();
+  struct linger l = {9, 9};
+  socklen_t n = sizeof l;
+  SYS(getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &n));
+  IS(l.l_onoff, 0);
+  l = (struct linger){1, 7};
+  SYS(setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof l));
+  l = (struct linger){0, 0};
+  SYS(getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &n));
+  IS(l.l_onoff, 1);
+  IS(l.l_linger, 7);
+}
+
+static void timeouts(void) {
+  int fd = tcp();
+  struct timeval t = {9, 9};
+  socklen_t n = sizeof t;
+  SYS(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &n));
+  OK(t.tv_sec == 0 && t.tv_usec == 0);
+  t = (struct timeval){3, 500000};
+  SYS(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t));
+  t = (struct timeval){0, 0};
+  SYS(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &n));
+  OK(t.tv_sec == 3 && t.tv_usec == 500000);
+  t = (struct timeval){0, 2000000};
+  FAILS(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t), EDOM);
+}
+
+static void tcp_values(void) {
+  int fd = tcp();
+  IS(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 5000);
+  IS(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 5000);
+  IS(option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT), 0);
+  set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5);
+  OK(option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) >= 5); /* rounded up to whole retries */
+  set(fd, IPPROTO_TCP, TCP_SYNCNT, 3);
+  IS(option(fd, IPPROTO_TCP, TCP_SYNCNT), 3);
+  set(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
+  IS(option(fd, IPPROTO_TCP, TCP_QUICKACK), 1);
+  set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 16384);
+  IS(option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT), 16384);
+  set(fd, IPPROTO_TCP, TCP_LINGER2, 10);
+  IS(option(fd, IPPROTO_TCP, TCP_LINGER2), 10);
+  set(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 65536);
+  IS(option(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP), 65536);
+}
+
+static void segment_size(void) {
+  int fd = tcp();
+  OK(option(fd, IPPROTO_TCP, TCP_MAXSEG) >= 536);
+  EACH_PAIR(mine, far) {
+    int mss = option(mine, IPPROTO_TCP, TCP_MAXSEG);
+    OK(mss >= 1300 && mss <= 65535);
+  }
+}
+
+static void congestion_control(void) {
+  int fd = tcp();
+  char name[16] = {0};
+  socklen_t n = sizeof name;
+  SYS(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5));
+  SYS(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n));
+  OK(strcmp(name, "cubic") == 0);
+  SYS(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+  n = sizeof name;
+  SYS(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n));
+  OK(strcmp(name, "reno") == 0);
+  FAILS(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "no-such", 7), ENOENT);
+}
+
+static void tcp_info(void) {
+  EACH_PAIR(mine, far) {
+    static char some[100000];
+    pid_t child = SYS(fork());
+    if (!child) {
+      static char buf[sizeof some];
+      receive_all(far, buf, sizeof buf);
+      send_all(far, "k", 1);
+      _exit(0);
+    }
+    send_all(mine, some, sizeof some);
+    char c;
+    receive_all(mine, &c, 1);
+    struct tcp_info i;
+    socklen_t n = sizeof i;
+    memset(&i, 0xff, sizeof i);
+    SYS(getsockopt(mine, IPPROTO_TCP, TCP_INFO, &i, &n));
+    OK(n >= 104 && n <= sizeof i);
+    IS(i.tcpi_state, TCP_ESTABLISHED);
+    IS(i.tcpi_unacked, 0);
+    OK(i.tcpi_options & TCPI_OPT_TIMESTAMPS);
+    OK(i.tcpi_options & TCPI_OPT_SACK);
+    OK(i.tcpi_options & TCPI_OPT_WSCALE);
+    OK(i.tcpi_rtt > 0 && i.tcpi_rtt < 1000000);
+    OK(i.tcpi_rto >= 1000 && i.tcpi_rto < 5000000);
+    OK(i.tcpi_snd_mss >= 1000 && i.tcpi_snd_cwnd >= 2);
+    joined(child);
+    /* A short buffer gets the beginning. */
+    n = 1;
+    SYS(getsockopt(mine, IPPROTO_TCP, TCP_INFO, &i, &n));
+    IS(n, 1);
+    IS(i.tcpi_state, TCP_ESTABLISHED);
+    SYS(shutdown(mine, SHUT_WR));
+    for (int tries = 0; tries < 100 && i.tcpi_state != TCP_FIN_WAIT2; tries++) {
+      sleep_ms(10);
+      n = 1;
+      SYS(getsockopt(mine, IPPROTO_TCP, TCP_INFO, &i, &n));
+    }
+    IS(i.tcpi_state, TCP_FIN_WAIT2);
+  }
+  int listener = my_listener(5);
+  struct tcp_info i;
+  socklen_t n = sizeof i;
+  SYS(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &i, &n));
+  IS(i.tcpi_state, TCP_LISTEN);
+}
+
+static void set_before_it_is_connected(void) {
+  int listener = far_listener(4);
+  struct sockaddr_in a = far_name(listener);
+  int fd = tcp();
+  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 33);
+  set(fd, SOL_SOCKET, SO_SNDBUF, 40000);
+  SYS(connect(fd, A(a)));
+  IS(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+  IS(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 33);
+  IS(option(fd, SOL_SOCKET, SO_SNDBUF), 80000);
+}
+
+static void accepted_inherits(void) {
+  int listener = my_listener(4);
+  set(listener, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(listener, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(listener, IPPROTO_TCP, TCP_KEEPIDLE, 44);
+  set(listener, SOL_SOCKET, SO_SNDBUF, 50000);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  int mine = SYS(accept(listener, 0, 0));
+  IS(option(mine, IPPROTO_TCP, TCP_NODELAY), 1);
+  IS(option(mine, SOL_SOCKET, SO_KEEPALIVE), 1);
+  IS(option(mine, IPPROTO_TCP, TCP_KEEPIDLE), 44);
+  IS(option(mine, SOL_SOCKET, SO_SNDBUF), 100000);
+}
+
+static void cork_holds_back(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    set(mine, IPPROTO_TCP, TCP_CORK, 1);
+    send_all(mine, "held", 4);
+    IS(ready(far, POLLIN, 50), 0);
+    set(mine, IPPROTO_TCP, TCP_CORK, 0);
+    IS(ready(far, POLLIN, 2000), POLLIN);
+    receive_all(far, &c, 1);
+  }
+}
+
+static void message_more(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    IS(send(mine, "he", 2, MSG_MORE), 2);
+    IS(ready(far, POLLIN, 50), 0);
+    IS(send(mine, "ld", 2, 0), 2);
+    receive_all(far, buf, 4);
+    OK(memcmp(buf, "held", 4) == 0);
+  }
+}
+
+static void low_water_mark(void) {
+  EACH_PAIR(mine, far) {
+    IS(option(mine, SOL_SOCKET, SO_RCVLOWAT), 1);
+    set(mine, SOL_SOCKET, SO_RCVLOWAT, 10);
+    send_all(far, "12345", 5);
+    IS(ready(mine, POLLIN, 50), 0);
+    send_all(far, "67890", 5);
+    IS(ready(mine, POLLIN, 2000), POLLIN);
+  }
+}
+
+static void deferred_accept(void) {
+  int listener = my_listener(4);
+  set(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  IS(ready(listener, POLLIN, 100), 0); /* no data yet */
+  send_all(far, "now", 3);
+  IS(ready(listener, POLLIN, 2000), POLLIN);
+  int mine = SYS(accept(listener, 0, 0));
+  char buf[4];
+  IS(recv(mine, buf, 4, MSG_DONTWAIT), 3);
+}
+
+static void ip_values(void) {
+  int fd = tcp();
+  IS(option(fd, IPPROTO_IP, IP_TOS), 0);
+  set(fd, IPPROTO_IP, IP_TOS, IPTOS_LOWDELAY);
+  IS(option(fd, IPPROTO_IP, IP_TOS), IPTOS_LOWDELAY);
+  IS(option(fd, IPPROTO_IP, IP_TTL), 64);
+  set(fd, IPPROTO_IP, IP_TTL, 32);
+  IS(option(fd, IPPROTO_IP, IP_TTL), 32);
+  int bad = 300;
+  FAILS(setsockopt(fd, IPPROTO_IP, IP_TTL, &bad, sizeof bad), EINVAL);
+  int d = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  set(d, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  IS(option(d, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_DO);
+  set(d, IPPROTO_IP, IP_RECVERR, 1);
+  IS(option(d, IPPROTO_IP, IP_RECVERR), 1);
+  set(d, IPPROTO_IP, IP_PKTINFO, 1);
+  IS(option(d, IPPROTO_IP, IP_PKTINFO), 1);
+}
+
+static void what_is_wrong(void) {
+  int fd = tcp(), value = 1;
+  socklen_t n = sizeof value;
+  FAILS(getsockopt(fd, SOL_SOCKET, 9999, &value, &n), ENOPROTOOPT);
+  FAILS(setsockopt(fd, SOL_SOCKET, 9999, &value, sizeof value), ENOPROTOOPT);
+  FAILS(getsockopt(fd, IPPROTO_TCP, 9999, &value, &n), ENOPROTOOPT);
+  FAILS(setsockopt(fd, IPPROTO_TCP, 9999, &value, sizeof value), ENOPROTOOPT);
+  FAILS(setsockopt(fd, SOL_SOCKET, SO_TYPE, &value, sizeof value), ENOPROTOOPT);
+  FAILS(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, 2), EINVAL);
+  FAILS(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, 2), EINVAL);
+  FAILS(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, (void *)8, 4), EFAULT);
+  n = -1;
+  FAILS(getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &n), EINVAL);
+  int d = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  n = sizeof value;
+  FAILS(getsockopt(d, IPPROTO_TCP, TCP_NODELAY, &value, &n), EOPNOTSUPP);
+}
+
+static void short_buffer_is_cut(void) {
+  int fd = tcp();
+  unsigned char byte = 0xff;
+  socklen_t n = 1;
+  SYS(getsockopt(fd, SOL_SOCKET, SO_TYPE, &byte, &n));
+  IS(n, 1);
+  IS(byte, SOCK_STREAM);
+}
+
+static void keepalive_finds_the_dead(void) {
+  /* A far end that still answers keeps the connection alive. */
+  EACH_PAIR(mine, far) {
+    set(mine, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(mine, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+    set(mine, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    set(mine, IPPROTO_TCP, TCP_KEEPCNT, 1);
+    IS(ready(mine, POLLIN, 2500), 0);
+    send_all(far, "x", 1);
+    char c;
+    receive_all(mine, &c, 1);
+  }
+}
+
+const struct check CHECKS[] = {
+    {"what_it_is", what_it_is},
+    {"switches", switches},
+    {"keepalive_times", keepalive_times},
+    {"buffers", buffers},
+    {"small_buffers_still_work", small_buffers_still_work},
+    {"send_buffer_limits", send_buffer_limits},
+    {"linger", linger},
+    {"timeouts", timeouts},
+    {"tcp_values", tcp_values},
+    {"segment_size", segment_size},
+    {"congestion_control", congestion_control},
+    {"tcp_info", tcp_info},
+    {"set_before_it_is_connected", set_before_it_is_connected},
+    {"accepted_inherits", accepted_inherits},
+    {"cork_holds_back", cork_holds_back},
+    {"message_more", message_more},
+    {"low_water_mark", low_water_mark},
+    {"deferred_accept", deferred_accept},
+    {"ip_values", ip_values},
+    {"what_is_wrong", what_is_wrong},
+    {"short_buffer_is_cut", short_buffer_is_cut},
+    {"keepalive_finds_the_dead", keepalive_finds_the_dead},
+    {0, 0},
+};

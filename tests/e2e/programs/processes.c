@@ -1,0 +1,594 @@
+/* fork, exec and threads: whose socket is it. */
+#include "check.h"
+#include <sched.h>
+#include <spawn.h>
+
+static void child_uses_a_connection(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    pid_t child = SYS(fork());
+    if (!child) {
+      receive_all(mine, buf, 4);
+      send_all(mine, "done", 4);
+      _exit(0);
+    }
+    send_all(far, "work", 4);
+    receive_all(far, buf, 4);
+    joined(child);
+    /* The parent's copy is as open as before. */
+    send_all(mine, "more", 4);
+    receive_all(far, buf, 4);
+    send_all(far, "more", 4);
+    receive_all(mine, buf, 4);
+  }
+}
+
+static void connection_outlives_the_parents_copy(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    pid_t child = SYS(fork());
+    if (!child) {
+      receive_all(mine, buf, 4);
+      send_all(mine, "bye.", 4);
+      _exit(0);
+    }
+    SYS(close(mine));
+    mine = -1;
+    sleep_ms(50);
+    send_all(far, "late", 4);
+    receive_all(far, buf, 4);
+    IS(read(far, buf, 1), 0); /* with the child, the last copy is gone */
+    joined(child);
+  }
+}
+
+static void connection_outlives_the_child(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    pid_t child = SYS(fork());
+    if (!child) {
+      SYS(close(mine));
+      _exit(0);
+    }
+    joined(child);
+    sleep_ms(50);
+    IS(ready(far, POLLIN, 0), 0);
+    send_all(mine, "here", 4);
+    receive_all(far, buf, 4);
+  }
+}
+
+static void killed_child_leaves_the_parents_copy(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    pid_t child = SYS(fork());
+    if (!child) {
+      for (;;)
+        pause();
+    }
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+    sleep_ms(100);
+    send_all(mine, "here", 4);
+    receive_all(far, buf, 4);
+    send_all(far, "here", 4);
+    receive_all(mine, buf, 4);
+  }
+}
+
+static void exit_closes(void) {
+  EACH_PAIR(mine, far) {
+    char c;
+    pid_t child = SYS(fork());
+    if (!child) {
+      send_all(mine, "x", 1);
+      exit(0); /* without close() */
+    }
+    SYS(close(mine));
+    mine = -1;
+    receive_all(far, &c, 1);
+    IS(read(far, &c, 1), 0);
+    joined(child);
+  }
+}
+
+static void children_share_a_listener(void) {
+  enum { WORKERS = 3, N = 60 };
+  int listener = my_listener(N);
+  struct sockaddr_in a = name_of(listener);
+  pid_t workers[WORKERS];
+  for (int w = 0; w < WORKERS; w++) {
+    if (!(workers[w] = SYS(fork()))) {
+      for (;;) {
+        int fd = SYS(accept(listener, 0, 0));
+        char c;
+        receive_all(fd, &c, 1);
+        if (c == 'q')
+          _exit(0);
+        send_all(fd, &c, 1);
+        SYS(close(fd));
+      }
+    }
+  }
+  SYS(close(listener));
+  for (int i = 0; i < N; i++) {
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, a));
+    char c = 'a' + i % 16, back;
+    send_all(far, &c, 1);
+    receive_all(far, &back, 1);
+    IS(back, c);
+    SYS(close(far));
+  }
+  for (int w = 0; w < WORKERS; w++) {
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, a));
+    send_all(far, "q", 1);
+    char c;
+    IS(read(far, &c, 1), 0);
+    SYS(close(far));
+  }
+  for (int w = 0; w < WORKERS; w++)
+    joined(workers[w]);
+  /* The last of them gone, nobody listens. */
+  sleep_ms(100);
+  int far = far_socket(SOCK_STREAM);
+  FAILS(far_connect(far, a), ECONNREFUSED);
+}
+
+static void children_share_a_listener_by_epoll(void) {
+  enum { WORKERS = 3, N = 60 };
+  int listener = my_listener(N);
+  nonblocking(listener);
+  struct sockaddr_in a = name_of(listener);
+  pid_t workers[WORKERS];
+  for (int w = 0; w < WORKERS; w++) {
+    if (!(workers[w] = SYS(fork()))) {
+      int ep = SYS(epoll_create1(0));
+      struct epoll_event e = {.events = EPOLLIN | EPOLLEXCLUSIVE};
+      SYS(epoll_ctl(ep, EPOLL_CTL_ADD, listener, &e));
+      for (;;) {
+        SYS(epoll_wait(ep, &e, 1, -1));
+        int fd = accept(listener, 0, 0);
+        if (fd < 0) {
+          OK(errno == EAGAIN);
+          continue;
+        }
+        char c;
+        receive_all(fd, &c, 1);
+        send_all(fd, &c, 1);
+        SYS(close(fd));
+      }
+    }
+  }
+  for (int i = 0; i < N; i++) {
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, a));
+    char c = i, back;
+    send_all(far, &c, 1);
+    receive_all(far, &back, 1);
+    IS(back, c);
+    SYS(close(far));
+  }
+  for (int w = 0; w < WORKERS; w++) {
+    kill(workers[w], SIGTERM);
+    waitpid(workers[w], 0, 0);
+  }
+}
+
+static void server_forks_for_each_connection(void) {
+  int listener = my_listener(16);
+  struct sockaddr_in a = name_of(listener);
+  for (int i = 0; i < 20; i++) {
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, a));
+    int mine = SYS(accept(listener, 0, 0));
+    pid_t child = SYS(fork());
+    if (!child) {
+      SYS(close(listener));
+      char buf[4];
+      receive_all(mine, buf, 4);
+      send_all(mine, buf, 4);
+      exit(0);
+    }
+    SYS(close(mine));
+    char buf[4];
+    send_all(far, "echo", 4);
+    receive_all(far, buf, 4);
+    IS(read(far, buf, 1), 0);
+    SYS(close(far));
+    joined(child);
+  }
+}
+
+static void grandchildren(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    pid_t child = SYS(fork());
+    if (!child) {
+      pid_t grandchild = SYS(fork());
+      if (!grandchild) {
+        receive_all(mine, buf, 4);
+        send_all(mine, "deep", 4);
+        _exit(0);
+      }
+      joined(grandchild);
+      _exit(0);
+    }
+    send_all(far, "hey!", 4);
+    receive_all(far, buf, 4);
+    joined(child);
+  }
+}
+
+static void both_write(void) {
+  EACH_PAIR(mine, far) {
+    pid_t child = SYS(fork());
+    if (!child) {
+      for (int i = 0; i < 500; i++)
+        send_all(mine, "a", 1);
+      _exit(0);
+    }
+    for (int i = 0; i < 500; i++)
+      send_all(mine, "b", 1);
+    int count[2] = {0, 0};
+    for (int i = 0; i < 1000; i++) {
+      char c;
+      receive_all(far, &c, 1);
+      count[c == 'b']++;
+    }
+    IS(count[0], 500);
+    IS(count[1], 500);
+    joined(child);
+  }
+}
+
+static void both_read(void) {
+  EACH_PAIR(mine, far) {
+    pid_t child = SYS(fork());
+    if (!child) {
+      char c;
+      for (int i = 0; i < 300; i++)
+        receive_all(mine, &c, 1);
+      _exit(0);
+    }
+    static char some[600];
+    send_all(far, some, sizeof some);
+    char c;
+    for (int i = 0; i < 300; i++)
+      receive_all(mine, &c, 1);
+    joined(child);
+    FAILS(recv(mine, &c, 1, MSG_DONTWAIT), EAGAIN);
+  }
+}
+
+/* Run as "exec_child": speaks over the descriptor named in EXEC_FD. */
+static void exec_child(void) {
+  if (!getenv("EXEC_FD")) /* listed with the others, useful only when executed */
+    return;
+  int fd = atoi(getenv("EXEC_FD"));
+  char buf[4];
+  receive_all(fd, buf, 4);
+  OK(memcmp(buf, "exec", 4) == 0);
+  int type = option(fd, SOL_SOCKET, SO_TYPE);
+  IS(type, SOCK_STREAM);
+  send_all(fd, "okay", 4);
+}
+
+static void exec_with(int fd) {
+  char number[16];
+  snprintf(number, sizeof number, "%d", fd);
+  setenv("EXEC_FD", number, 1);
+  execl("/proc/self/exe", "exec", "exec_child", (char *)0);
+  _exit(9);
+}
+
+static void exec_keeps_it(void) {
+  EACH_PAIR(mine, far) {
+    char buf[4];
+    pid_t child = SYS(fork());
+    if (!child)
+      exec_with(mine);
+    SYS(close(mine));
+    mine = -1;
+    send_all(far, "exec", 4);
+    receive_all(far, buf, 4);
+    OK(memcmp(buf, "okay", 4) == 0);
+    joined(child);
+    IS(read(far, buf, 1), 0);
+  }
+}
+
+static void exec_without_fork(void) {
+  /* A process that replaces itself, its pid and its connection staying. */
+  EACH_PAIR(mine, far) {
+    char buf[4];
+    pid_t child = SYS(fork());
+    if (!child) {
+      SYS(close(far));
+      send_all(mine, "soon", 4);
+      exec_with(mine);
+    }
+    receive_all(far, buf, 4);
+    send_all(far, "exec", 4);
+    receive_all(far, buf, 4);
+    joined(child);
+  }
+}
+
+static void exec_closes_what_is_marked(void) {
+  EACH_PAIR(mine, far) {
+    pid_t child = SYS(fork());
+    if (!child) {
+      SYS(fcntl(mine, F_SETFD, FD_CLOEXEC));
+      execl("/bin/sleep", "sleep", "0.5", (char *)0);
+      _exit(9);
+    }
+    SYS(close(mine));
+    mine = -1;
+    char c;
+    double start = now();
+    IS(read(far, &c, 1), 0); /* at the exec, not when sleep ends */
+    OK(now() - start < 0.4);
+    joined(child);
+  }
+}
+
+static void another_program_gets_it_as_stdio(void) {
+  EACH_PAIR(mine, far) {
+    pid_t child = SYS(fork());
+    if (!child) {
+      SYS(dup2(mine, 0));
+      SYS(dup2(mine, 1));
+      execl("/bin/cat", "cat", (char *)0);
+      _exit(9);
+    }
+    SYS(close(mine));
+    mine = -1;
+    char buf[6];
+    send_all(far, "meow!\n", 6);
+    receive_all(far, buf, 6);
+    OK(memcmp(buf, "meow!\n", 6) == 0);
+    SYS(shutdown(far, SHUT_WR));
+    IS(read(far, buf, 1), 0);
+    joined(child);
+  }
+}
+
+static void spawned(void) {
+  EACH_PAIR(mine, far) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, mine, 0);
+    posix_spawn_file_actions_adddup2(&actions, mine, 1);
+    char *argv[] = {"cat", 0};
+    pid_t child;
+    OK(posix_spawn(&child, "/bin/cat", &actions, 0, argv, environ) == 0);
+    SYS(close(mine));
+    mine = -1;
+    char buf[4];
+    send_all(far, "pop\n", 4);
+    receive_all(far, buf, 4);
+    SYS(shutdown(far, SHUT_WR));
+    IS(read(far, buf, 1), 0);
+    joined(child);
+  }
+}
+
+static pid_t __attribute__((noinline)) vfork_and_exec(int fd) {
+  char number[16], *argv[] = {"exec", "exec_child", 0};
+  snprintf(number, sizeof number, "%d", fd);
+  setenv("EXEC_FD", number, 1);
+  pid_t child = vfork();
+  if (child == 0) {
+    execv("/proc/self/exe", argv);
+    _exit(9);
+  }
+  OK(child > 0);
+  return child;
+}
+
+static void vforked(void) {
+  EACH_PAIR(mine, far) {
+    pid_t child = vfork_and_exec(mine);
+    char buf[4];
+    send_all(far, "exec", 4);
+    receive_all(far, buf, 4);
+    joined(child);
+    /* The parent's memory was borrowed; its socket must be as before. */
+    send_all(mine, "same", 4);
+    receive_all(far, buf, 4);
+  }
+}
+
+static void fork_storm(void) {
+  EACH_PAIR(mine, far) {
+    for (int i = 0; i < 50; i++) {
+      pid_t child = SYS(fork());
+      if (!child) {
+        send_all(mine, "x", 1);
+        _exit(0);
+      }
+      joined(child);
+    }
+    char buf[50];
+    receive_all(far, buf, 50);
+    FAILS(recv(far, buf, 1, MSG_DONTWAIT), EAGAIN);
+  }
+}
+
+struct job {
+  int fd, times;
+};
+
+static void *reads(void *arg) {
+  struct job *j = arg;
+  unsigned char buf[1000];
+  for (int i = 0; i < j->times; i++) {
+    receive_all(j->fd, buf, sizeof buf);
+    check_pattern(buf, sizeof buf, i * 1000);
+  }
+  return 0;
+}
+
+static void *writes(void *arg) {
+  struct job *j = arg;
+  unsigned char buf[1000];
+  for (int i = 0; i < j->times; i++) {
+    pattern(buf, sizeof buf, i * 1000);
+    send_all(j->fd, buf, sizeof buf);
+  }
+  return 0;
+}
+
+static void threads_read_and_write(void) {
+  EACH_PAIR(mine, far) {
+    pthread_t t[4];
+    struct job a = {mine, 2000}, b = {far, 2000};
+    OK(!pthread_create(&t[0], 0, reads, &a));
+    OK(!pthread_create(&t[1], 0, writes, &a));
+    OK(!pthread_create(&t[2], 0, reads, &b));
+    OK(!pthread_create(&t[3], 0, writes, &b));
+    for (int i = 0; i < 4; i++)
+      OK(!pthread_join(t[i], 0));
+  }
+}
+
+static void *accepts(void *arg) {
+  int listener = *(int *)arg;
+  for (;;) {
+    int fd = SYS(accept(listener, 0, 0));
+    char c;
+    receive_all(fd, &c, 1);
+    if (c == 'q')
+      return 0;
+    send_all(fd, &c, 1);
+    SYS(close(fd));
+  }
+}
+
+static void threads_accept(void) {
+  /* Listened in one thread, accepted in others. */
+  enum { THREADS = 4, N = 80 };
+  int listener = my_listener(N);
+  struct sockaddr_in a = name_of(listener);
+  pthread_t t[THREADS];
+  for (int i = 0; i < THREADS; i++)
+    OK(!pthread_create(&t[i], 0, accepts, &listener));
+  for (int i = 0; i < N + THREADS; i++) {
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, a));
+    char c = i < N ? 'x' : 'q', back;
+    send_all(far, &c, 1);
+    if (i < N)
+      receive_all(far, &back, 1);
+    SYS(close(far));
+  }
+  for (int i = 0; i < THREADS; i++)
+    OK(!pthread_join(t[i], 0));
+}
+
+static void *wait_then_shut(void *arg) {
+  sleep_ms(100);
+  SYS(shutdown(*(int *)arg, SHUT_RDWR));
+  return 0;
+}
+
+static void shutdown_from_another_thread(void) {
+  EACH_PAIR(mine, far) {
+    pthread_t t;
+    char c;
+    OK(!pthread_create(&t, 0, wait_then_shut, &mine));
+    IS(read(mine, &c, 1), 0);
+    OK(!pthread_join(t, 0));
+  }
+}
+
+static void *many_connections(void *arg) {
+  struct sockaddr_in at = *(struct sockaddr_in *)arg;
+  for (int i = 0; i < 100; i++) {
+    int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    SYS(connect(fd, A(at)));
+    char c = i, back;
+    send_all(fd, &c, 1);
+    receive_all(fd, &back, 1);
+    IS(back, c);
+    SYS(close(fd));
+  }
+  return 0;
+}
+
+static void threads_connect(void) {
+  int listener = far_listener(64);
+  struct sockaddr_in a = far_name(listener);
+  pid_t server = SYS(fork());
+  if (!server) {
+    for (;;) {
+      int fd = far_accept(listener);
+      char c;
+      if (read(fd, &c, 1) == 1)
+        send_all(fd, &c, 1);
+      close(fd);
+    }
+  }
+  pthread_t t[4];
+  for (int i = 0; i < 4; i++)
+    OK(!pthread_create(&t[i], 0, many_connections, &a));
+  for (int i = 0; i < 4; i++)
+    OK(!pthread_join(t[i], 0));
+  kill(server, SIGTERM);
+  waitpid(server, 0, 0);
+}
+
+static void *forks(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 20; i++) {
+    pid_t child = SYS(fork());
+    if (!child) {
+      int fd = SYS(socket(AF_INET, SOCK_STREAM, 0)); /* must find no lock held */
+      _exit(fd < 0);
+    }
+    joined(child);
+  }
+  return 0;
+}
+
+static void fork_while_other_threads_talk(void) {
+  EACH_PAIR(mine, far) {
+    pthread_t t[3];
+    struct job a = {mine, 3000}, b = {far, 3000};
+    OK(!pthread_create(&t[0], 0, writes, &a));
+    OK(!pthread_create(&t[1], 0, reads, &b));
+    OK(!pthread_create(&t[2], 0, forks, 0));
+    for (int i = 0; i < 3; i++)
+      OK(!pthread_join(t[i], 0));
+  }
+}
+
+const struct check CHECKS[] = {
+    {"child_uses_a_connection", child_uses_a_connection},
+    {"connection_outlives_the_parents_copy", connection_outlives_the_parents_copy},
+    {"connection_outlives_the_child", connection_outlives_the_child},
+    {"killed_child_leaves_the_parents_copy", killed_child_leaves_the_parents_copy},
+    {"exit_closes", exit_closes},
+    {"children_share_a_listener", children_share_a_listener},
+    {"children_share_a_listener_by_epoll", children_share_a_listener_by_epoll},
+    {"server_forks_for_each_connection", server_forks_for_each_connection},
+    {"grandchildren", grandchildren},
+    {"both_write", both_write},
+    {"both_read", both_read},
+    {"exec_child", exec_child},
+    {"exec_keeps_it", exec_keeps_it},
+    {"exec_without_fork", exec_without_fork},
+    {"exec_closes_what_is_marked", exec_closes_what_is_marked},
+    {"another_program_gets_it_as_stdio", another_program_gets_it_as_stdio},
+    {"spawned", spawned},
+    {"vforked", vforked},
+    {"fork_storm", fork_storm},
+    {"threads_read_and_write", threads_read_and_write},
+    {"threads_accept", threads_accept},
+    {"shutdown_from_another_thread", shutdown_from_another_thread},
+    {"threads_connect", threads_connect},
+    {"fork_while_other_threads_talk", fork_while_other_threads_talk},
+    {0, 0},
+};

@@ -1,0 +1,588 @@
+/* select, poll and epoll, with sockets among other descriptors. */
+#include "check.h"
+
+static int epoll_with(int fd, uint32_t events) {
+  int ep = SYS(epoll_create1(EPOLL_CLOEXEC));
+  struct epoll_event e = {.events = events, .data.fd = fd};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+  return ep;
+}
+
+/* What epoll says about its only descriptor; 0 if nothing within `ms`. */
+static uint32_t says(int ep, int fd, int ms) {
+  struct epoll_event e[4];
+  int n = SYS(epoll_wait(ep, e, 4, ms));
+  if (n == 0)
+    return 0;
+  IS(n, 1);
+  IS(e[0].data.fd, fd);
+  return e[0].events;
+}
+
+static void level(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    IS(says(ep, mine, 0), 0);
+    send_all(far, "12", 2);
+    IS(says(ep, mine, 2000), EPOLLIN);
+    IS(says(ep, mine, 0), EPOLLIN);
+    char c;
+    receive_all(mine, &c, 1);
+    IS(says(ep, mine, 0), EPOLLIN); /* one byte is left */
+    receive_all(mine, &c, 1);
+    IS(says(ep, mine, 0), 0);
+    close(ep);
+  }
+}
+
+static void level_out(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLOUT);
+    IS(says(ep, mine, 2000), EPOLLOUT);
+    IS(says(ep, mine, 0), EPOLLOUT);
+    nonblocking(mine);
+    static char big[1 << 20];
+    while (write(mine, big, sizeof big) > 0)
+      ;
+    IS(says(ep, mine, 50), 0);
+    while (says(ep, mine, 0) == 0)
+      SYS(read(far, big, sizeof big));
+    IS(says(ep, mine, 0), EPOLLOUT);
+    close(ep);
+  }
+}
+
+static void edge(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN | EPOLLET);
+    IS(says(ep, mine, 0), 0);
+    send_all(far, "1", 1);
+    IS(says(ep, mine, 2000), EPOLLIN);
+    IS(says(ep, mine, 50), 0); /* told once */
+    send_all(far, "2", 1);
+    IS(says(ep, mine, 2000), EPOLLIN); /* and again when more has come */
+    char buf[8];
+    nonblocking(mine);
+    IS(read(mine, buf, 8), 2);
+    FAILS(read(mine, buf, 8), EAGAIN);
+    send_all(far, "3", 1);
+    IS(says(ep, mine, 2000), EPOLLIN);
+    close(ep);
+  }
+}
+
+static void edge_out(void) {
+  EACH_PAIR(mine, far) {
+    nonblocking(mine);
+    int ep = epoll_with(mine, EPOLLOUT | EPOLLET);
+    IS(says(ep, mine, 2000), EPOLLOUT);
+    IS(says(ep, mine, 20), 0);
+    static char big[1 << 20];
+    while (write(mine, big, sizeof big) > 0)
+      ;
+    pid_t child = SYS(fork());
+    if (!child) {
+      for (;;)
+        if (read(far, big, sizeof big) <= 0)
+          _exit(0);
+    }
+    IS(says(ep, mine, 5000), EPOLLOUT);
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+    close(ep);
+  }
+}
+
+static void edge_tells_what_was_there_before(void) {
+  EACH_PAIR(mine, far) {
+    send_all(far, "early", 5);
+    OK(ready(mine, POLLIN, 2000));
+    int ep = epoll_with(mine, EPOLLIN | EPOLLOUT | EPOLLET);
+    IS(says(ep, mine, 2000), EPOLLIN | EPOLLOUT);
+    close(ep);
+  }
+}
+
+static void edge_again_after_modify(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN | EPOLLET);
+    send_all(far, "x", 1);
+    IS(says(ep, mine, 2000), EPOLLIN);
+    IS(says(ep, mine, 20), 0);
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e));
+    IS(says(ep, mine, 2000), EPOLLIN); /* MOD looks afresh */
+    close(ep);
+  }
+}
+
+static void oneshot(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN | EPOLLONESHOT);
+    send_all(far, "1", 1);
+    IS(says(ep, mine, 2000), EPOLLIN);
+    IS(says(ep, mine, 20), 0);
+    send_all(far, "2", 1);
+    IS(says(ep, mine, 50), 0); /* not even for new data, until armed again */
+    struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e));
+    IS(says(ep, mine, 2000), EPOLLIN);
+    close(ep);
+  }
+}
+
+static void nested(void) {
+  EACH_PAIR(mine, far) {
+    int inner = epoll_with(mine, EPOLLIN);
+    int outer = epoll_with(inner, EPOLLIN);
+    IS(says(outer, inner, 20), 0);
+    send_all(far, "x", 1);
+    IS(says(outer, inner, 2000), EPOLLIN);
+    IS(says(inner, mine, 0), EPOLLIN);
+    OK(ready(inner, POLLIN, 0) == POLLIN); /* an epoll can be polled, too */
+    char c;
+    receive_all(mine, &c, 1);
+    IS(says(outer, inner, 20), 0);
+    close(inner), close(outer);
+  }
+}
+
+static void peer_half_close(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN | EPOLLRDHUP);
+    SYS(shutdown(far, SHUT_WR));
+    uint32_t events = says(ep, mine, 2000);
+    IS(events, EPOLLIN | EPOLLRDHUP);
+    SYS(shutdown(mine, SHUT_WR));
+    sleep_ms(20);
+    events = says(ep, mine, 2000);
+    OK(events & EPOLLHUP); /* both halves are closed: told unasked */
+    close(ep);
+  }
+}
+
+static void hangup_is_told_unasked(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, 0);
+    IS(says(ep, mine, 20), 0);
+    far_reset(far);
+    far = -1;
+    uint32_t events = says(ep, mine, 2000);
+    OK((events & (EPOLLERR | EPOLLHUP)) == (EPOLLERR | EPOLLHUP));
+    close(ep);
+  }
+}
+
+static void control_errors(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    struct epoll_event e = {.events = EPOLLIN};
+    FAILS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e), EEXIST);
+    SYS(epoll_ctl(ep, EPOLL_CTL_DEL, mine, 0));
+    FAILS(epoll_ctl(ep, EPOLL_CTL_DEL, mine, 0), ENOENT);
+    FAILS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e), ENOENT);
+    FAILS(epoll_ctl(ep, EPOLL_CTL_ADD, 999, &e), EBADF);
+    FAILS(epoll_ctl(mine, EPOLL_CTL_ADD, far, &e), EINVAL);
+    FAILS(epoll_ctl(ep, EPOLL_CTL_ADD, ep, &e), EINVAL);
+    volatile int none = 0;
+    FAILS(epoll_wait(ep, &e, none, 0), EINVAL);
+    close(ep);
+  }
+}
+
+static void removed_is_silent(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    send_all(far, "x", 1);
+    IS(says(ep, mine, 2000), EPOLLIN);
+    SYS(epoll_ctl(ep, EPOLL_CTL_DEL, mine, 0));
+    IS(says(ep, mine, 50), 0);
+    close(ep);
+  }
+}
+
+static void closed_leaves_by_itself(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    send_all(far, "x", 1);
+    IS(says(ep, mine, 2000), EPOLLIN);
+    SYS(close(mine));
+    mine = -1;
+    struct epoll_event e;
+    IS(epoll_wait(ep, &e, 1, 50), 0);
+    close(ep);
+  }
+}
+
+static void modify(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    IS(says(ep, mine, 20), 0);
+    struct epoll_event e = {.events = EPOLLOUT, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e));
+    IS(says(ep, mine, 2000), EPOLLOUT);
+    e.events = EPOLLIN | EPOLLOUT;
+    SYS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e));
+    send_all(far, "x", 1);
+    OK(ready(mine, POLLIN, 2000));
+    IS(says(ep, mine, 2000), EPOLLIN | EPOLLOUT);
+    close(ep);
+  }
+}
+
+static void listener_in_epoll(void) {
+  int listener = my_listener(8);
+  int ep = epoll_with(listener, EPOLLIN);
+  IS(says(ep, listener, 20), 0);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  IS(says(ep, listener, 2000), EPOLLIN);
+  SYS(accept(listener, 0, 0));
+  IS(says(ep, listener, 20), 0);
+}
+
+static void exclusive(void) {
+  int listener = my_listener(8);
+  int ep = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.fd = listener};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, listener, &e));
+  FAILS(epoll_ctl(ep, EPOLL_CTL_MOD, listener, &e), EINVAL);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  IS(says(ep, listener, 2000), EPOLLIN);
+}
+
+static void two_epolls_on_one_socket(void) {
+  EACH_PAIR(mine, far) {
+    int a = epoll_with(mine, EPOLLIN), b = epoll_with(mine, EPOLLIN | EPOLLET);
+    send_all(far, "x", 1);
+    IS(says(a, mine, 2000), EPOLLIN);
+    IS(says(b, mine, 2000), EPOLLIN);
+    IS(says(a, mine, 0), EPOLLIN);
+    IS(says(b, mine, 20), 0);
+    close(a), close(b);
+  }
+}
+
+/* One wait for a socket, a pipe, a timer and an event counter. */
+static void mixed(int with_poll) {
+  EACH_PAIR(mine, far) {
+    int p[2], timer = SYS(timerfd_create(CLOCK_MONOTONIC, 0)), event = SYS(eventfd(0, 0));
+    SYS(pipe(p));
+    int fds[4] = {mine, p[0], timer, event};
+    int ep = SYS(epoll_create1(0));
+    for (int i = 0; i < 4; i++) {
+      struct epoll_event e = {.events = EPOLLIN, .data.u32 = i};
+      SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], &e));
+    }
+    for (int round = 0; round < 4; round++) {
+      uint64_t one = 1;
+      struct itimerspec soon = {.it_value = {0, 30000000}};
+      if (round == 0)
+        send_all(far, "x", 1);
+      else if (round == 1)
+        send_all(p[1], "x", 1);
+      else if (round == 2)
+        SYS(timerfd_settime(timer, 0, &soon, 0));
+      else
+        send_all(event, &one, sizeof one);
+      int which = -1;
+      if (with_poll) {
+        struct pollfd all[4];
+        for (int i = 0; i < 4; i++)
+          all[i] = (struct pollfd){fds[i], POLLIN, 0};
+        IS(poll(all, 4, 2000), 1);
+        for (int i = 0; i < 4; i++)
+          if (all[i].revents)
+            which = i;
+      } else {
+        struct epoll_event e;
+        IS(epoll_wait(ep, &e, 1, 2000), 1);
+        which = e.data.u32;
+      }
+      IS(which, round);
+      uint64_t buf;
+      OK(read(fds[round], &buf, round < 2 ? 1 : 8) > 0);
+    }
+    struct epoll_event e;
+    IS(epoll_wait(ep, &e, 1, 20), 0);
+    close(ep), close(timer), close(event), close(p[0]), close(p[1]);
+  }
+}
+
+static void mixed_epoll(void) { mixed(0); }
+static void mixed_poll(void) { mixed(1); }
+
+static void mixed_select(void) {
+  EACH_PAIR(mine, far) {
+    int p[2];
+    SYS(pipe(p));
+    fd_set r, w;
+    struct timeval t = {0, 20000};
+    FD_ZERO(&r);
+    FD_ZERO(&w);
+    FD_SET(mine, &r);
+    FD_SET(p[0], &r);
+    int top = (mine > p[0] ? mine : p[0]) + 1;
+    IS(select(top, &r, 0, 0, &t), 0);
+    OK(!FD_ISSET(mine, &r) && !FD_ISSET(p[0], &r));
+    send_all(far, "x", 1);
+    FD_SET(mine, &r);
+    FD_SET(p[0], &r);
+    FD_SET(mine, &w);
+    OK(ready(mine, POLLIN, 2000));
+    t = (struct timeval){2, 0};
+    IS(select(top, &r, &w, 0, &t), 2); /* counts bits, not descriptors */
+    OK(FD_ISSET(mine, &r) && FD_ISSET(mine, &w) && !FD_ISSET(p[0], &r));
+    send_all(p[1], "x", 1);
+    FD_ZERO(&r);
+    FD_SET(mine, &r);
+    FD_SET(p[0], &r);
+    t = (struct timeval){2, 0};
+    IS(select(top, &r, 0, 0, &t), 2);
+    close(p[0]), close(p[1]);
+  }
+}
+
+static void waits_for_what_comes_later(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    for (int way = 0; way < 3; way++) {
+      pid_t child = SYS(fork());
+      if (!child) {
+        sleep_ms(50);
+        send_all(far, "x", 1);
+        _exit(0);
+      }
+      if (way == 0) {
+        IS(says(ep, mine, 5000), EPOLLIN);
+      } else if (way == 1) {
+        IS(ready(mine, POLLIN, 5000), POLLIN);
+      } else {
+        fd_set r;
+        FD_ZERO(&r);
+        FD_SET(mine, &r);
+        IS(select(mine + 1, &r, 0, 0, 0), 1);
+      }
+      char c;
+      receive_all(mine, &c, 1);
+      joined(child);
+    }
+    close(ep);
+  }
+}
+
+static void timeouts_take_their_time(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    double start = now();
+    IS(says(ep, mine, 100), 0);
+    OK(now() - start > 0.09 && now() - start < 1);
+    start = now();
+    IS(ready(mine, POLLIN, 100), 0);
+    OK(now() - start > 0.09 && now() - start < 1);
+    start = now();
+    struct timespec t = {0, 100000000};
+    struct pollfd p = {mine, POLLIN, 0};
+    IS(ppoll(&p, 1, &t, 0), 0);
+    OK(now() - start > 0.09 && now() - start < 1);
+    close(ep);
+  }
+}
+
+static void *wait_in_thread(void *ep) {
+  struct epoll_event e;
+  return (void *)(intptr_t)epoll_wait(*(int *)ep, &e, 1, 5000);
+}
+
+static void added_while_another_thread_waits(void) {
+  EACH_PAIR(mine, far) {
+    int ep = SYS(epoll_create1(0));
+    pthread_t thread;
+    OK(pthread_create(&thread, 0, wait_in_thread, &ep) == 0);
+    sleep_ms(50);
+    struct epoll_event e = {.events = EPOLLIN};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    sleep_ms(20);
+    send_all(far, "x", 1);
+    void *n;
+    OK(pthread_join(thread, &n) == 0);
+    IS((intptr_t)n, 1);
+    close(ep);
+  }
+}
+
+static volatile sig_atomic_t alarms;
+static void on_signal(int signal) {
+  (void)signal;
+  alarms++;
+}
+
+static void interrupted(void) {
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  SYS(sigaction(SIGUSR1, &a, 0));
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    for (int way = 0; way < 3; way++) {
+      pid_t parent = getpid(), child = SYS(fork());
+      if (!child) {
+        sleep_ms(50);
+        kill(parent, SIGUSR1);
+        _exit(0);
+      }
+      struct epoll_event e;
+      struct pollfd p = {mine, POLLIN, 0};
+      fd_set r;
+      FD_ZERO(&r);
+      FD_SET(mine, &r);
+      struct timeval t = {5, 0};
+      if (way == 0)
+        FAILS(epoll_wait(ep, &e, 1, 5000), EINTR);
+      else if (way == 1)
+        FAILS(poll(&p, 1, 5000), EINTR);
+      else
+        FAILS(select(mine + 1, &r, 0, 0, &t), EINTR);
+      joined(child);
+    }
+    close(ep);
+  }
+}
+
+static void signal_mask_while_waiting(void) {
+  struct sigaction a = {.sa_handler = on_signal};
+  SYS(sigaction(SIGUSR1, &a, 0));
+  sigset_t block, open;
+  sigemptyset(&block);
+  sigaddset(&block, SIGUSR1);
+  SYS(sigprocmask(SIG_BLOCK, &block, &open));
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    alarms = 0;
+    kill(getpid(), SIGUSR1);
+    struct epoll_event e;
+    IS(alarms, 0);
+    FAILS(epoll_pwait(ep, &e, 1, 5000, &open), EINTR);
+    IS(alarms, 1);
+    kill(getpid(), SIGUSR1);
+    struct pollfd p = {mine, POLLIN, 0};
+    struct timespec t = {5, 0};
+    FAILS(ppoll(&p, 1, &t, &open), EINTR);
+    IS(alarms, 2);
+    close(ep);
+  }
+}
+
+static void poll_odds_and_ends(void) {
+  EACH_PAIR(mine, far) {
+    struct pollfd p[3] = {{-1, POLLIN, 7}, {mine, POLLIN | POLLOUT, 0}, {999, POLLIN, 0}};
+    IS(poll(p, 3, 1000), 2);
+    IS(p[0].revents, 0);
+    IS(p[1].revents, POLLOUT);
+    IS(p[2].revents, POLLNVAL);
+    /* The same descriptor twice. */
+    struct pollfd q[2] = {{mine, POLLIN, 0}, {mine, POLLOUT, 0}};
+    IS(poll(q, 2, 1000), 1);
+    IS(q[0].revents, 0);
+    IS(q[1].revents, POLLOUT);
+    SYS(shutdown(far, SHUT_WR));
+    struct pollfd r = {mine, POLLIN | POLLRDHUP, 0};
+    IS(poll(&r, 1, 2000), 1);
+    IS(r.revents, POLLIN | POLLRDHUP);
+  }
+}
+
+static void many_in_one_epoll(void) {
+  enum { N = 100 };
+  int ep = SYS(epoll_create1(0)), listener = my_listener(N), far[N], mine[N];
+  for (int i = 0; i < N; i++) {
+    far[i] = far_socket(SOCK_STREAM);
+    SYS(far_connect(far[i], name_of(listener)));
+    mine[i] = SYS(accept(listener, 0, 0));
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u32 = i};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine[i], &e));
+  }
+  for (int round = 0; round < 3; round++) {
+    char seen[N] = {0};
+    int left = N;
+    for (int i = 0; i < N; i++)
+      send_all(far[i], "x", 1);
+    while (left) {
+      struct epoll_event e[16];
+      int n = SYS(epoll_wait(ep, e, 16, 5000));
+      OK(n > 0);
+      for (int k = 0; k < n; k++) {
+        char c;
+        IS(e[k].events, EPOLLIN);
+        OK(!seen[e[k].data.u32]);
+        seen[e[k].data.u32] = 1;
+        IS(read(mine[e[k].data.u32], &c, 1), 1);
+        left--;
+      }
+    }
+  }
+}
+
+static void duplicate_keeps_the_interest(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    int twin = SYS(dup(mine));
+    SYS(close(mine));
+    send_all(far, "x", 1);
+    /* The description lives on in its twin, so epoll still watches it. */
+    IS(says(ep, mine, 2000), EPOLLIN);
+    SYS(close(twin));
+    mine = -1;
+    struct epoll_event e;
+    IS(epoll_wait(ep, &e, 1, 20), 0);
+    close(ep);
+  }
+}
+
+static void before_it_connects(void) {
+  int ep = SYS(epoll_create1(0));
+  int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+  IS(says(ep, fd, 0), EPOLLOUT | EPOLLHUP);
+  int listener = far_listener(4);
+  struct sockaddr_in a = far_name(listener);
+  FAILS(connect(fd, A(a)), EINPROGRESS);
+  uint32_t events = says(ep, fd, 5000);
+  IS(events, EPOLLOUT);
+  int far = far_accept(listener);
+  send_all(far, "x", 1);
+  OK(says(ep, fd, 5000) & EPOLLIN);
+}
+
+const struct check CHECKS[] = {
+    {"level", level},
+    {"level_out", level_out},
+    {"edge", edge},
+    {"edge_out", edge_out},
+    {"edge_tells_what_was_there_before", edge_tells_what_was_there_before},
+    {"edge_again_after_modify", edge_again_after_modify},
+    {"oneshot", oneshot},
+    {"nested", nested},
+    {"peer_half_close", peer_half_close},
+    {"hangup_is_told_unasked", hangup_is_told_unasked},
+    {"control_errors", control_errors},
+    {"removed_is_silent", removed_is_silent},
+    {"closed_leaves_by_itself", closed_leaves_by_itself},
+    {"modify", modify},
+    {"listener_in_epoll", listener_in_epoll},
+    {"exclusive", exclusive},
+    {"two_epolls_on_one_socket", two_epolls_on_one_socket},
+    {"mixed_epoll", mixed_epoll},
+    {"mixed_poll", mixed_poll},
+    {"mixed_select", mixed_select},
+    {"waits_for_what_comes_later", waits_for_what_comes_later},
+    {"timeouts_take_their_time", timeouts_take_their_time},
+    {"added_while_another_thread_waits", added_while_another_thread_waits},
+    {"interrupted", interrupted},
+    {"signal_mask_while_waiting", signal_mask_while_waiting},
+    {"poll_odds_and_ends", poll_odds_and_ends},
+    {"many_in_one_epoll", many_in_one_epoll},
+    {"duplicate_keeps_the_interest", duplicate_keeps_the_interest},
+    {"before_it_connects", before_it_connects},
+    {0, 0},
+};

@@ -1,0 +1,148 @@
+//! Runs the socket-API checks (`programs/*.c`): the same C program on the
+//! kernel and on Longshore, against a kernel peer and against itself.
+
+use crate::{Lab, Stack};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Checks that Longshore cannot pass today, with the reason. They are still run,
+/// and the test fails when one passes, so this list cannot grow stale.
+const NOT_YET: &str = include_str!("../programs/not-yet.txt");
+
+/// Runs all checks of one program on the lab's stack.
+///
+/// # Panics
+/// If a check fails that should pass, or passes though it is listed as missing.
+pub fn run(lab: &Lab, program: &str) {
+    let binary = compile(program);
+    let checks = list(&binary);
+    assert!(!checks.is_empty(), "{program} has no checks");
+    let mut wrong = Vec::new();
+    for far in ["kernel", "self"] {
+        let report = run_all(lab, &binary, &checks, far);
+        for check in &checks {
+            let passed = report.lines().any(|l| l == format!("PASS {check}"));
+            let reason = missing(lab.stack(), program, check, far);
+            match (passed, reason) {
+                (true, None) => {}
+                (false, Some(reason)) => println!("not yet: {program} {check} ({far}): {reason}"),
+                (true, Some(_)) => wrong.push(format!(
+                    "{check} (far end: {far}) passes; take it out of programs/not-yet.txt"
+                )),
+                (false, None) => {
+                    let why = report
+                        .lines()
+                        .find(|l| l.starts_with(&format!("FAIL {check}:")))
+                        .or_else(|| {
+                            report
+                                .lines()
+                                .skip_while(|l| *l != format!("RUN {check}"))
+                                .skip(1)
+                                .take_while(|l| !l.starts_with("RUN "))
+                                .last()
+                        })
+                        .unwrap_or("no word from it");
+                    wrong.push(format!("{check} (far end: {far}): {why}"));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{program}: {} of {} checks are wrong:\n  {}",
+        wrong.len(),
+        2 * checks.len(),
+        wrong.join("\n  ")
+    );
+    println!(
+        "{program}: {} checks, against {{kernel, self}}",
+        checks.len()
+    );
+}
+
+/// Every check is a process of its own, all of them children of one shell, and
+/// so of one session.
+fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
+    let (host, peer) = (lab.host(0), lab.peer());
+    // With the kernel under test, its own loopback is the far end.
+    let far_ip = match (far, lab.stack()) {
+        ("kernel", Stack::Longshore) => peer.ip(),
+        _ => host.ip(),
+    };
+    let script = format!(
+        "for check in {}; do echo \"RUN $check\"; \"{}\" \"$check\" || echo \"STATUS $?\"; done",
+        checks.join(" "),
+        binary.display()
+    );
+    host.sh(&script)
+        .env("FAR", far)
+        .env("ADDR", host.ip().to_string())
+        .env("FAR_ADDR", far_ip.to_string())
+        .patience(Duration::from_secs(240))
+        .check()
+}
+
+fn missing(stack: Stack, program: &str, check: &str, far: &str) -> Option<&'static str> {
+    if stack == Stack::Kernel {
+        return None;
+    }
+    NOT_YET
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .find_map(|line| {
+            let (name, reason) = line.split_once(':')?;
+            let mut words = name.split_whitespace();
+            let matches = words.next() == Some(program)
+                && words.next() == Some(check)
+                && words.next().is_none_or(|only| only == far);
+            matches.then_some(reason.trim())
+        })
+}
+
+fn list(binary: &Path) -> Vec<String> {
+    let output = Command::new(binary)
+        .arg("--list")
+        .output()
+        .expect("run a check program");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Compiles `programs/<name>.c`.
+///
+/// # Panics
+/// If it does not compile.
+#[must_use]
+pub fn compile(name: &str) -> PathBuf {
+    static DIRECTORY: OnceLock<TempDir> = OnceLock::new();
+    let directory = DIRECTORY.get_or_init(|| {
+        tempfile::Builder::new()
+            .prefix("longshore-programs-")
+            .tempdir()
+            .expect("make a directory")
+    });
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("programs")
+        .join(format!("{name}.c"));
+    let binary = directory
+        .path()
+        .join(format!("{name}-{:?}", std::thread::current().id()).replace(['(', ')'], ""));
+    let output = Command::new("gcc")
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(&binary)
+        .arg(&source)
+        .output()
+        .expect("gcc is installed");
+    assert!(
+        output.status.success(),
+        "{} does not compile:\n{}",
+        source.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    binary
+}

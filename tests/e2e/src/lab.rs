@@ -1,0 +1,327 @@
+//! The laboratory: a kernel peer, and hosts on the stack under test.
+
+use crate::{Cmd, Namespace, Stack, longshore};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// One scenario's namespaces, files and programs.
+#[derive(Debug)]
+pub struct Lab {
+    stack: Stack,
+    peer: Arc<Namespace>,
+    /// With the kernel under test, a namespace for each host.
+    hosts: Mutex<BTreeMap<u8, Arc<Namespace>>>,
+    files: TempDir,
+}
+
+impl Lab {
+    pub(crate) fn new(stack: Stack) -> Self {
+        let files = tempfile::Builder::new()
+            .prefix("longshore-e2e-")
+            .tempdir()
+            .expect("make a directory");
+        // Servers give up root and must still read their files.
+        fs::set_permissions(files.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
+        fs::create_dir(files.path().join("logs")).expect("make a directory");
+        Lab {
+            stack,
+            peer: Arc::new(Namespace::new()),
+            hosts: Mutex::new(BTreeMap::new()),
+            files,
+        }
+    }
+
+    /// The stack under test.
+    #[must_use]
+    pub fn stack(&self) -> Stack {
+        self.stack
+    }
+
+    /// A path for a file of this scenario.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// Writes a file of this scenario and gives its path.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    #[must_use]
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap_or_else(|e| panic!("writing {}: {e}", path.display()));
+        path
+    }
+
+    /// Makes a directory of this scenario and gives its path.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn directory(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(&path).unwrap_or_else(|e| panic!("making {}: {e}", path.display()));
+        path
+    }
+
+    /// A file of `length` bytes and its SHA-256.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    #[must_use]
+    pub fn payload(&self, name: &str, length: u64) -> (PathBuf, String) {
+        let path = self.path(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).expect("make a directory");
+        }
+        let hash =
+            crate::payload::write_file(&path, length ^ 0x5eed, length).expect("write a file");
+        (path, hash)
+    }
+
+    /// The far end: a host on the kernel's stack.
+    #[must_use]
+    pub fn peer(&self) -> Host<'_> {
+        Host {
+            lab: self,
+            namespace: Arc::clone(&self.peer),
+            number: None,
+            options: Vec::new(),
+        }
+    }
+
+    /// A host on the stack under test. With Longshore, each program started on
+    /// it has an engine of its own, so only one at a time can have its address.
+    #[must_use]
+    pub fn host(&self, number: u8) -> Host<'_> {
+        let namespace = match self.stack {
+            Stack::Longshore => Arc::clone(&self.peer),
+            Stack::Kernel => Arc::clone(
+                self.hosts
+                    .lock()
+                    .expect("no panic while it is held")
+                    .entry(number)
+                    .or_insert_with(|| Arc::new(self.veth(number))),
+            ),
+        };
+        Host {
+            lab: self,
+            namespace,
+            number: Some(number),
+            options: Vec::new(),
+        }
+    }
+
+    fn veth(&self, number: u8) -> Namespace {
+        let host = Namespace::new();
+        let (near, far) = (format!("host{number}"), "eth0");
+        self.peer.ip(&[
+            "link",
+            "add",
+            &near,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            far,
+            "netns",
+            host.name(),
+        ]);
+        self.peer.ip(&[
+            "address",
+            "add",
+            &format!("10.77.{number}.1/24"),
+            "dev",
+            &near,
+        ]);
+        self.peer.ip(&["link", "set", &near, "up"]);
+        host.ip(&[
+            "address",
+            "add",
+            &format!("10.77.{number}.2/24"),
+            "dev",
+            far,
+        ]);
+        host.ip(&["link", "set", far, "up"]);
+        host.ip(&[
+            "route",
+            "add",
+            "default",
+            "via",
+            &format!("10.77.{number}.1"),
+        ]);
+        host
+    }
+
+    fn namespaces(&self) -> Vec<Arc<Namespace>> {
+        let hosts = self.hosts.lock().expect("no panic while it is held");
+        std::iter::once(&self.peer)
+            .chain(hosts.values())
+            .cloned()
+            .collect()
+    }
+
+    /// Kills all programs of this scenario.
+    pub fn kill_all(&self) {
+        for namespace in self.namespaces() {
+            namespace.kill_all();
+        }
+    }
+
+    /// Prints the end of everything that the scenario's programs wrote.
+    pub(crate) fn print_logs(&self) {
+        let mut logs: Vec<PathBuf> = fs::read_dir(self.files.path().join("logs"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+        logs.sort();
+        for log in logs {
+            let bytes = fs::read(&log).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            let lines: Vec<&str> = text.lines().collect();
+            if lines.is_empty() {
+                continue;
+            }
+            eprintln!("--- {}", log.file_name().unwrap_or_default().display());
+            for line in &lines[lines.len().saturating_sub(25)..] {
+                eprintln!("{line}");
+            }
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.kill_all();
+        if std::env::var_os("LONGSHORE_KEEP").is_some() {
+            self.files.disable_cleanup(true);
+            eprintln!("files kept in {}", self.files.path().display());
+        }
+    }
+}
+
+/// A place where programs run: the kernel peer, or a host under test.
+#[derive(Debug)]
+pub struct Host<'l> {
+    lab: &'l Lab,
+    namespace: Arc<Namespace>,
+    /// Of a host under test.
+    number: Option<u8>,
+    /// Further options for `longshore run`.
+    options: Vec<OsString>,
+}
+
+impl Host<'_> {
+    /// Its address. The peer has one on each host's link; this is the one
+    /// towards host 0.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        match self.number {
+            None => IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
+            Some(number) => IpAddr::V4(Ipv4Addr::new(10, 77, number, 2)),
+        }
+    }
+
+    /// Its address with a port.
+    #[must_use]
+    pub fn at(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.ip(), port)
+    }
+
+    /// The namespace in which its programs run.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Adds an option for `longshore run`; the kernel has no use for it.
+    #[must_use]
+    pub fn option(mut self, option: impl AsRef<OsStr>) -> Self {
+        self.options.push(option.as_ref().to_owned());
+        self
+    }
+
+    /// A program on this host.
+    #[must_use]
+    pub fn cmd(&self, program: impl AsRef<OsStr>) -> Cmd {
+        let mut prefix = self.in_namespace();
+        if let (Stack::Longshore, Some(number)) = (self.lab.stack, self.number) {
+            prefix.push(longshore().into_os_string());
+            prefix.extend(
+                [
+                    "run".to_owned(),
+                    "--addr".to_owned(),
+                    format!("10.77.{number}.2/24"),
+                    "--gateway".to_owned(),
+                    format!("10.77.{number}.1"),
+                ]
+                .map(OsString::from),
+            );
+            prefix.extend(self.options.iter().cloned());
+            prefix.push("--".into());
+        }
+        Cmd::new(&self.log_directory(), prefix, program.as_ref())
+    }
+
+    /// The command `longshore` itself, in this host's namespace.
+    #[must_use]
+    pub fn longshore(&self) -> Cmd {
+        let prefix = self.in_namespace();
+        Cmd::new(&self.log_directory(), prefix, longshore().as_os_str())
+    }
+
+    fn log_directory(&self) -> PathBuf {
+        self.lab.path("logs")
+    }
+
+    fn in_namespace(&self) -> Vec<OsString> {
+        [
+            "ip",
+            "netns",
+            "exec",
+            self.namespace.name(),
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+        ]
+        .map(OsString::from)
+        .to_vec()
+    }
+
+    /// A shell script on this host: all its programs share one engine.
+    #[must_use]
+    pub fn sh(&self, script: &str) -> Cmd {
+        self.cmd("/bin/sh").arg("-ec").arg(script)
+    }
+
+    /// Waits until `port` of `at` takes connections, seen from this host's
+    /// namespace.
+    ///
+    /// # Panics
+    /// If it does not within a few seconds.
+    pub fn wait_for(&self, at: SocketAddr) {
+        self.namespace.enter(|| {
+            crate::eventually(
+                &format!("{at} takes connections"),
+                Duration::from_secs(10),
+                || TcpStream::connect_timeout(&at, Duration::from_millis(500)).ok(),
+            )
+        });
+    }
+
+    /// The scenario's files.
+    #[must_use]
+    pub fn files(&self) -> &Path {
+        self.lab.files.path()
+    }
+}

@@ -1,0 +1,174 @@
+//! Network namespaces: made for one scenario, gone with it.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Names of our namespaces are `lse-<pid of the test>-<number>`.
+const PREFIX: &str = "lse-";
+
+/// A network namespace of our own.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// Makes one, with its loopback up, which forwards between its links.
+    ///
+    /// # Panics
+    /// If it cannot be made; that takes root.
+    #[must_use]
+    pub fn new() -> Self {
+        static SWEEP: Once = Once::new();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        SWEEP.call_once(sweep);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
+        ip(&["netns", "add", &name]);
+        let namespace = Namespace { name };
+        namespace.ip(&["link", "set", "lo", "up"]);
+        namespace.enter(|| {
+            for (setting, value) in [
+                ("ipv4/ip_forward", "1"),
+                // A burst of tests may not be taken for an attack.
+                ("ipv4/tcp_max_syn_backlog", "4096"),
+                ("ipv4/icmp_ratelimit", "0"),
+            ] {
+                let path = format!("/proc/sys/net/{setting}");
+                fs::write(&path, value).unwrap_or_else(|e| panic!("writing {path}: {e}"));
+            }
+        });
+        namespace
+    }
+
+    /// Its name, for `ip netns exec`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `ip` in it.
+    ///
+    /// # Panics
+    /// If `ip` fails.
+    pub fn ip(&self, args: &[&str]) {
+        let mut all = vec!["-n", &self.name];
+        all.extend(args);
+        ip(&all);
+    }
+
+    /// Runs `work` on a thread of its own inside the namespace: sockets made
+    /// there belong to it.
+    ///
+    /// # Panics
+    /// If `work` does, or the namespace is gone.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(Path::new("/run/netns").join(&self.name)).expect("open namespace");
+        std::thread::scope(|scope| {
+            scope
+                .spawn(move || {
+                    rustix::thread::move_into_link_name_space(
+                        file.as_fd(),
+                        Some(rustix::thread::LinkNameSpaceType::Network),
+                    )
+                    .expect("enter namespace");
+                    work()
+                })
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// The processes in it.
+    #[must_use]
+    pub fn pids(&self) -> Vec<i32> {
+        pids_in(&self.name)
+    }
+
+    /// Kills all processes in it. They are all ours: the namespace is.
+    pub fn kill_all(&self) {
+        kill_all_in(&self.name);
+    }
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        remove(&self.name);
+    }
+}
+
+fn ip(args: &[&str]) {
+    let output = Command::new("ip")
+        .args(args)
+        .output()
+        .expect("ip is installed");
+    assert!(
+        output.status.success(),
+        "ip {} failed: {} (the end-to-end tests need root)",
+        args.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+}
+
+fn pids_in(name: &str) -> Vec<i32> {
+    let output = Command::new("ip")
+        .args(["netns", "pids", name])
+        .stderr(Stdio::null())
+        .output()
+        .expect("ip is installed");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .collect()
+}
+
+fn kill_all_in(name: &str) {
+    // A process may fork while it is being killed: look again until none is left.
+    for _ in 0..50 {
+        let pids = pids_in(name);
+        if pids.is_empty() {
+            return;
+        }
+        for pid in pids {
+            crate::process::signal(pid, rustix::process::Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn remove(name: &str) {
+    kill_all_in(name);
+    let _ = Command::new("ip")
+        .args(["netns", "del", name])
+        .stderr(Stdio::null())
+        .status();
+}
+
+/// Removes what an earlier run left because it was killed itself.
+fn sweep() {
+    let Ok(entries) = fs::read_dir("/run/netns") else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split('-').next());
+        if let Some(owner) = owner
+            && !Path::new("/proc").join(owner).exists()
+        {
+            remove(&name);
+        }
+    }
+}

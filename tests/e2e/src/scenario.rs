@@ -1,0 +1,106 @@
+//! How a scenario runs: with a time limit, a laboratory of its own, and its
+//! programs' last words if it fails.
+
+use crate::{Lab, Stack};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// Runs a scenario on `stack`; it fails if it is not done within `limit`.
+///
+/// # Panics
+/// If the scenario does, or takes too long.
+pub fn run(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) + Send + 'static) {
+    let lab = Arc::new(Lab::new(stack));
+    let (done, is_done) = mpsc::channel();
+    let body = {
+        let lab = Arc::clone(&lab);
+        std::thread::spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| scenario(&lab)));
+            let _ = done.send(());
+            result
+        })
+    };
+    let in_time = is_done.recv_timeout(limit).is_ok();
+    if !in_time {
+        eprintln!("the scenario takes longer than {limit:?}");
+        lab.print_logs();
+        // Without its programs the scenario cannot go on.
+        lab.kill_all();
+        assert!(
+            is_done.recv_timeout(Duration::from_secs(10)).is_ok(),
+            "the scenario hangs, even with all its programs killed"
+        );
+    }
+    let result = body.join().expect("panics are caught");
+    if let Err(panic) = result {
+        if in_time {
+            lab.print_logs();
+        }
+        resume_unwind(panic);
+    }
+    assert!(in_time, "the scenario took longer than {limit:?}");
+}
+
+/// Waits until `condition` gives something.
+///
+/// # Panics
+/// If it does not within `limit`.
+pub fn eventually<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {limit:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// `long` in a soak run (`make soak`), `short` otherwise.
+#[must_use]
+pub fn soak<T>(short: T, long: T) -> T {
+    if std::env::var_os("LONGSHORE_SOAK").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
+/// Makes two tests of each scenario, one for each stack:
+///
+/// ```ignore
+/// scenarios! {
+///     /// What it shows.
+///     fn name(lab) within 30 { ... }
+/// }
+/// ```
+///
+/// `#[longshore(ignore = "reason")]` above `fn` leaves Longshore's one out.
+#[macro_export]
+macro_rules! scenarios {
+    ($(
+        $(#[doc = $doc:literal])*
+        $(#[longshore($skip:meta)])?
+        fn $name:ident($lab:ident) within $seconds:literal $body:block
+    )*) => {$(
+        $(#[doc = $doc])*
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            fn scenario($lab: &$crate::Lab) $body
+
+            #[test]
+            fn kernel() {
+                $crate::run($crate::Stack::Kernel, std::time::Duration::from_secs($seconds), scenario);
+            }
+
+            #[test]
+            $(#[$skip])?
+            fn longshore() {
+                $crate::run($crate::Stack::Longshore, std::time::Duration::from_secs($seconds), scenario);
+            }
+        }
+    )*};
+}

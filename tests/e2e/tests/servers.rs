@@ -1,0 +1,429 @@
+//! Unmodified servers on the stack under test, clients on the kernel.
+
+use longshore_e2e::servers::{Nginx, PYTHON, haproxy_config, sshd_config};
+use longshore_e2e::{Host, Lab, Proc, eventually, payload, scenarios, soak};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+const KB: u64 = 1024;
+const MB: u64 = 1024 * KB;
+
+/// Fetches a URL with the host's curl, gives the SHA-256 of what came.
+fn fetch(lab: &Lab, from: &Host<'_>, url: &str) -> String {
+    let output = lab.path(&format!("fetched-{}", url.replace('/', "_")));
+    from.cmd("curl")
+        .args(["--silent", "--show-error", "--fail", "--max-time", "60"])
+        .arg("--output")
+        .arg(&output)
+        .arg(url)
+        .check();
+    let hash = payload::sha256_of_file(&output).expect("curl wrote a file");
+    std::fs::remove_file(output).expect("remove it");
+    hash
+}
+
+fn start_nginx(host: &Host<'_>, peer: &Host<'_>, lab: &Lab, nginx: &Nginx<'_>) -> Proc {
+    let proc = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+    peer.wait_for(host.at(80));
+    proc
+}
+
+fn read_pid(lab: &Lab, nginx: &Nginx<'_>) -> i32 {
+    eventually("nginx writes its pid", Duration::from_secs(5), || {
+        std::fs::read_to_string(nginx.pid_file(lab))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    })
+}
+
+fn kill(pid: i32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    rustix::process::kill_process(pid, signal).expect("the process is there");
+}
+
+/// Requests completed and errors, from wrk's report.
+fn wrk_result(report: &str) -> (u64, bool) {
+    let requests = report
+        .lines()
+        .find_map(|l| l.trim().split_once(" requests in "))
+        .and_then(|(n, _)| n.parse().ok())
+        .unwrap_or_else(|| panic!("no request count in wrk's report:\n{report}"));
+    let errors = report.contains("Socket errors") || report.contains("Non-2xx");
+    (requests, errors)
+}
+
+scenarios! {
+    /// Files of all sizes arrive as they are, one after another and at once.
+    fn nginx_serves_files(lab) within 90 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let files: Vec<_> = [0, 1, KB, 64 * KB, 512 * KB, 64 * MB]
+            .into_iter()
+            .map(|size| (size, lab.payload(&format!("www/{size}"), size).1))
+            .collect();
+        let mut nginx = start_nginx(&host, &peer, lab, &Nginx::default());
+        for (size, hash) in &files {
+            assert_eq!(&fetch(lab, &peer, &format!("http://{}/{size}", host.ip())), hash, "{size} bytes");
+        }
+        let big = lab.payload("www/big", 8 * MB).1;
+        std::thread::scope(|scope| {
+            let fetches: Vec<_> = (0..8)
+                .map(|i| {
+                    let url = format!("http://{}/big?{i}", host.ip());
+                    scope.spawn(move || fetch(lab, &lab.peer(), &url))
+                })
+                .collect();
+            for one in fetches {
+                assert_eq!(one.join().expect("fetched"), big);
+            }
+        });
+        nginx.assert_running();
+        let end = nginx.terminate();
+        assert!(end.status.success(), "nginx ended with {}", end.status);
+    }
+
+    /// The master detaches; its workers serve; `longshore run` stays until the
+    /// last of them is gone.
+    fn nginx_as_daemon(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (_, hash) = lab.payload("www/file", 64 * KB);
+        let nginx = Nginx { daemon: true, workers: 2, ..Nginx::default() };
+        let launched = start_nginx(&host, &peer, lab, &nginx);
+        for _ in 0..10 {
+            assert_eq!(fetch(lab, &peer, &format!("http://{}/file", host.ip())), hash);
+        }
+        kill(read_pid(lab, &nginx), Signal::QUIT);
+        assert!(launched.wait().status.success());
+        eventually("nginx is gone", Duration::from_secs(10), || {
+            host.namespace()
+                .enter(|| TcpStream::connect_timeout(&host.at(80), Duration::from_millis(500)))
+                .is_err()
+                .then_some(())
+        });
+    }
+
+    /// Several workers share the listener under load, and nothing is lost.
+    fn nginx_workers_under_load(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let _ = lab.payload("www/1k", KB);
+        let mut nginx = start_nginx(&host, &peer, lab, &Nginx { workers: 3, ..Nginx::default() });
+        let url = format!("http://{}/1k", host.ip());
+        for extra in [vec![], vec!["-H", "Connection: close"]] {
+            let report = peer
+                .cmd("wrk")
+                .args(["-t1", "-c32", "-d2s"])
+                .args(extra)
+                .arg(&url)
+                .check();
+            let (requests, errors) = wrk_result(&report);
+            assert!(requests > 500 && !errors, "{report}");
+        }
+        nginx.assert_running();
+    }
+
+    /// HUP under load: new workers take over, not a request fails; QUIT lets
+    /// open transfers finish.
+    fn nginx_reloads_and_quits_gracefully(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let _ = lab.payload("www/1k", KB);
+        let (_, hash) = lab.payload("www/slow", 2 * MB);
+        let nginx = Nginx { workers: 2, server: "limit_rate_after 64k; limit_rate 1m;", ..Nginx::default() };
+        let launched = start_nginx(&host, &peer, lab, &nginx);
+        let master = read_pid(lab, &nginx);
+        let load = peer
+            .cmd("wrk")
+            .args(["-t1", "-c8", "-d4s"])
+            .arg(format!("http://{}/1k", host.ip()))
+            .spawn();
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(600));
+            kill(master, Signal::HUP);
+        }
+        let report = load.wait().check();
+        let (requests, _) = wrk_result(&report);
+        // A worker that is told to go closes idle keep-alive connections, which
+        // wrk may count as read errors; refused connections would be ours.
+        assert!(requests > 500 && !report.contains("Non-2xx") && !report.contains("timeout 1"), "{report}");
+        assert!(report.contains("connect 0") || !report.contains("Socket errors"), "{report}");
+        let slow = std::thread::scope(|scope| {
+            let fetching = scope.spawn(|| fetch(lab, &lab.peer(), &format!("http://{}/slow", lab.host(0).ip())));
+            std::thread::sleep(Duration::from_millis(500));
+            kill(master, Signal::QUIT);
+            fetching.join().expect("fetched")
+        });
+        assert_eq!(slow, hash);
+        assert!(launched.wait().status.success());
+    }
+
+    /// A body sent up arrives whole (nginx answers with what it got).
+    fn uploads_arrive(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (upload, hash) = lab.payload("upload", 32 * MB);
+        let script = lab.file("sink.py", SINK);
+        let _server = host.cmd(PYTHON).arg(script).arg(host.ip().to_string()).spawn();
+        peer.wait_for(host.at(8080));
+        let answer = peer
+            .cmd("curl")
+            .args(["--silent", "--show-error", "--fail", "-H", "Expect:", "--data-binary"])
+            .arg(format!("@{}", upload.display()))
+            .arg(format!("http://{}/", host.at(8080)))
+            .check();
+        assert_eq!(answer.trim(), hash);
+    }
+
+    /// redis-server under redis-benchmark, plain and pipelined, and redis-cli.
+    fn redis(lab) within 90 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let state = lab.directory("redis");
+        let mut server = host
+            .cmd("redis-server")
+            .args(["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir"])
+            .arg(state)
+            .spawn();
+        let ip = host.ip().to_string();
+        peer.wait_for(host.at(6379));
+        let cli = |args: &[&str]| {
+            peer.cmd("redis-cli").args(["-h", &ip]).args(args).check().trim().to_owned()
+        };
+        assert_eq!(cli(&["set", "key", "value"]), "OK");
+        assert_eq!(cli(&["get", "key"]), "value");
+        let big = "x".repeat(100_000);
+        assert_eq!(cli(&["set", "big", &big]), "OK");
+        assert_eq!(cli(&["get", "big"]), big);
+        for pipeline in ["1", "16"] {
+            let report = peer
+                .cmd("redis-benchmark")
+                .args(["-h", &ip, "-n", "20000", "-c", "20", "-P", pipeline, "-q", "-t", "set,get,lpush,lrange_100", "--csv"])
+                .check();
+            assert!(report.lines().count() >= 4 && !report.contains("rror"), "{report}");
+        }
+        assert_eq!(cli(&["llen", "mylist"]).parse::<u64>().expect("a number") % 10_000, 0);
+        server.assert_running();
+        let _ = peer.cmd("redis-cli").args(["-h", &ip, "shutdown", "nosave"]).run();
+        assert!(server.wait().status.success());
+    }
+
+    /// memcached: threads share listener and connections; sets and gets over
+    /// many connections at once, large values, UDP off.
+    fn memcached(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let mut server = host
+            .cmd("memcached")
+            .args(["-u", "root", "-U", "0", "-t", "3", "-l", "0.0.0.0", "-m", "128"])
+            .spawn();
+        peer.wait_for(host.at(11211));
+        let at = host.at(11211);
+        peer.namespace().enter(|| {
+            std::thread::scope(|scope| {
+                for thread in 0..8_u64 {
+                    scope.spawn(move || memcached_client(at, thread, soak(50, 2000)));
+                }
+            });
+        });
+        server.assert_running();
+    }
+
+    /// HAProxy in front of two nginx: connections in and out of one program.
+    fn haproxy_before_nginx(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (_, small) = lab.payload("www/1k", KB);
+        let (_, large) = lab.payload("www/1m", MB);
+        let nginx = Nginx { listen: "8001", ..Nginx::default() };
+        let _backend = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        peer.wait_for(peer.at(8001));
+        let config = haproxy_config(lab, 80, &[peer.at(8001).to_string()]);
+        let mut proxy = host.cmd("haproxy").args(["-db", "-f"]).arg(config).spawn();
+        peer.wait_for(host.at(80));
+        for _ in 0..5 {
+            assert_eq!(fetch(lab, &peer, &format!("http://{}/1k", host.ip())), small);
+            assert_eq!(fetch(lab, &peer, &format!("http://{}/1m", host.ip())), large);
+        }
+        let report = peer
+            .cmd("wrk")
+            .args(["-t1", "-c16", "-d2s"])
+            .arg(format!("http://{}/1k", host.ip()))
+            .check();
+        let (requests, errors) = wrk_result(&report);
+        assert!(requests > 200 && !errors, "{report}");
+        proxy.assert_running();
+    }
+
+    /// Python's own HTTP server: threads, stdio over sockets.
+    fn python_http_server(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (_, small) = lab.payload("www/1k", KB);
+        let (_, large) = lab.payload("www/8m", 8 * MB);
+        let mut server = host
+            .cmd(PYTHON)
+            .args(["-m", "http.server", "8000", "--directory"])
+            .arg(lab.directory("www"))
+            .spawn();
+        peer.wait_for(host.at(8000));
+        for _ in 0..3 {
+            assert_eq!(fetch(lab, &peer, &format!("http://{}/1k", host.at(8000))), small);
+            assert_eq!(fetch(lab, &peer, &format!("http://{}/8m", host.at(8000))), large);
+        }
+        server.assert_running();
+    }
+
+    /// iperf3 as the server: to it, from it, eight streams, both ways at once.
+    fn iperf3_server(lab) within 90 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let _server = host.cmd("iperf3").arg("-s").spawn();
+        let ip = host.ip().to_string();
+        peer.wait_for(host.at(5201));
+        std::thread::sleep(Duration::from_millis(200));
+        for extra in [&[][..], &["-R"], &["-P", "8"], &["-P", "8", "-R"], &["--bidir"]] {
+            let report = peer.cmd("iperf3").args(["-c", &ip, "-t", "1", "--json"]).args(extra).check();
+            assert!(iperf_bytes(&report) > MB, "{extra:?}: {report}");
+        }
+    }
+
+    /// iperf3 -u: datagrams both ways arrive in numbers.
+    fn iperf3_server_udp(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let _server = host.cmd("iperf3").arg("-s").spawn();
+        let ip = host.ip().to_string();
+        peer.wait_for(host.at(5201));
+        std::thread::sleep(Duration::from_millis(200));
+        for extra in [&[][..], &["-R"]] {
+            let report = peer
+                .cmd("iperf3")
+                .args(["-u", "-b", "50M", "-c", &ip, "-t", "1", "--json"])
+                .args(extra)
+                .check();
+            let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+            let sum = &report["end"]["sum"];
+            assert!(sum["packets"].as_u64().expect("a count") > 1000, "{sum}");
+            assert!(sum["lost_percent"].as_f64().expect("a share") < 5.0, "{sum}");
+        }
+    }
+
+    /// sshd: privilege separation, re-exec, pseudo-terminals; scp both ways.
+    fn sshd_and_scp(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (config, key) = sshd_config(lab, 2222);
+        let mut server = host.cmd("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(config).spawn();
+        peer.wait_for(host.at(2222));
+        let options = [
+            "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+            "-o", "BatchMode=yes", "-o", "LogLevel=ERROR",
+        ];
+        let said = peer
+            .cmd("ssh")
+            .args(options)
+            .args(["-p", "2222", "-i"])
+            .arg(&key)
+            .arg(format!("root@{}", host.ip()))
+            .arg("echo hello from the other side")
+            .check();
+        assert_eq!(said.trim(), "hello from the other side");
+        let (file, hash) = lab.payload("sent", 16 * MB);
+        let scp = |from: String, to: String| {
+            peer.cmd("scp").args(options).args(["-P", "2222", "-i"]).arg(&key).arg(from).arg(to).check();
+        };
+        let there = format!("root@{}:{}", host.ip(), lab.path("there").display());
+        scp(file.display().to_string(), there.clone());
+        assert_eq!(payload::sha256_of_file(&lab.path("there")).expect("it came"), hash);
+        scp(there, lab.path("back").display().to_string());
+        assert_eq!(payload::sha256_of_file(&lab.path("back")).expect("it came"), hash);
+        server.assert_running();
+    }
+
+    /// A UDP service: datagrams of all sizes, fragmented ones too, come back.
+    fn udp_echo(lab) within 30 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let script = lab.file("echo.py", UDP_ECHO);
+        let _server = host.cmd(PYTHON).arg(script).spawn();
+        let at = host.at(9999);
+        peer.namespace().enter(|| {
+            let socket = UdpSocket::bind("0.0.0.0:0").expect("bind");
+            socket.connect(at).expect("connect");
+            socket.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
+            let mut answer = vec![0; 70_000];
+            eventually("the echo answers", Duration::from_secs(10), || {
+                let _ = socket.send(b"are you there");
+                socket.recv(&mut answer).ok()
+            });
+            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+            for size in [0, 1, 1000, 1472, 1473, 9000, 40_000, 65_507] {
+                let sent = payload::Bytes::take(size as u64, size);
+                socket.send(&sent).expect("send");
+                // Late answers to the first question may come in between.
+                loop {
+                    let n = socket.recv(&mut answer).unwrap_or_else(|e| panic!("{size} bytes: {e}"));
+                    if &answer[..n] != b"are you there" {
+                        assert!(answer[..n] == sent[..], "{size} bytes came back as {n}, or changed");
+                        break;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Sets and gets of one connection, keys and values of its own.
+fn memcached_client(at: SocketAddr, thread: u64, rounds: u64) {
+    let stream = TcpStream::connect(at).expect("connect");
+    stream.set_nodelay(true).expect("nodelay");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .expect("timeout");
+    let mut reader = BufReader::new(stream.try_clone().expect("clone"));
+    let mut writer = stream;
+    for round in 0..rounds {
+        let size = [1, 100, 1500, 60_000, 500_000][(round % 5) as usize];
+        let value = payload::Bytes::take(thread << 32 | round, size);
+        write!(writer, "set k{thread} 0 0 {size}\r\n").expect("send");
+        writer.write_all(&value).expect("send");
+        writer.write_all(b"\r\n").expect("send");
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("an answer");
+        assert_eq!(line, "STORED\r\n");
+        write!(writer, "get k{thread}\r\n").expect("send");
+        line.clear();
+        reader.read_line(&mut line).expect("an answer");
+        assert_eq!(line, format!("VALUE k{thread} 0 {size}\r\n"));
+        let mut got = vec![0; size + 7];
+        reader.read_exact(&mut got).expect("the value");
+        assert!(got[..size] == value[..] && &got[size..] == b"\r\nEND\r\n");
+    }
+}
+
+/// Bytes received, in an iperf3 report.
+fn iperf_bytes(report: &str) -> u64 {
+    let report: serde_json::Value = serde_json::from_str(report).expect("JSON");
+    report["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0)
+}
+
+/// Answers a POST with the SHA-256 of its body.
+const SINK: &str = r#"
+import hashlib, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Sink(BaseHTTPRequestHandler):
+    def do_POST(self):
+        left = int(self.headers["Content-Length"])
+        digest = hashlib.sha256()
+        while left:
+            piece = self.rfile.read(min(left, 1 << 16))
+            digest.update(piece)
+            left -= len(piece)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(digest.hexdigest().encode())
+
+HTTPServer((sys.argv[1], 8080), Sink).serve_forever()
+"#;
+
+const UDP_ECHO: &str = r#"
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 9999))
+while True:
+    data, sender = s.recvfrom(70000)
+    s.sendto(data, sender)
+"#;

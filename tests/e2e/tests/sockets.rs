@@ -1,0 +1,30 @@
+//! The socket API, call by call: what a C program sees on Linux it sees on
+//! Longshore, whoever is at the far end.
+
+use longshore_e2e::{conformance, scenarios};
+
+scenarios! {
+    /// Bytes over a connection, and how it ends.
+    fn stream(lab) within 300 { conformance::run(lab, "stream"); }
+
+    /// Connecting, listening, accepting, addresses.
+    fn connect(lab) within 300 { conformance::run(lab, "connect"); }
+
+    /// select, poll, epoll.
+    fn readiness(lab) within 300 { conformance::run(lab, "readiness"); }
+
+    /// dup, fcntl, ioctl, passing on.
+    fn descriptors(lab) within 300 { conformance::run(lab, "descriptors"); }
+
+    /// fork, exec, threads.
+    fn processes(lab) within 300 { conformance::run(lab, "processes"); }
+
+    /// getsockopt, setsockopt.
+    fn options(lab) within 300 { conformance::run(lab, "options"); }
+
+    /// UDP.
+    fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
+
+    /// Beside kernel and Unix sockets.
+    fn mixing(lab) within 300 { conformance::run(lab, "mixing"); }
+}
