@@ -1,3 +1,46 @@
-//! The adapter: one worker, one closed loop over packets, descriptors, finished transfers and timers.
+//! The adapter: an engine that does TCP/IP for the programs beside it.
+//!
+//! One worker, one single-threaded closed loop ([`Engine::turn`]) over packets,
+//! requests, timers and what comes of them. It owns the port, the connections
+//! and the memory it shares with its programs; `cli` starts it, and programs
+//! reach it through `hostif` alone.
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `engine` | the loop and everything it owns |
+//! | `input`, `tcp_input`, `datagram` | packets in |
+//! | `requests` | what programs ask |
+//! | `connection` | a connection's life; settling after each turn |
+//! | `output`, `link` | packets out: headers, routes, neighbours |
+//! | `streams` | where a stream's bytes lie |
+//! | `session/` | programs: their memory, processes, wake-ups |
+//! | `demux`, `timers`, `slab` | tables |
+//! | `house`, `sleep` | letting in, clearing up, sleeping |
+//! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
+mod connection;
 pub mod control;
+mod counters;
+mod datagram;
+mod demux;
+mod engine;
+mod house;
+mod info;
+mod input;
+mod link;
+mod output;
+mod report;
+mod requests;
+mod session;
+mod slab;
+mod sleep;
+mod socket;
+mod streams;
+mod tcp_input;
+mod time;
+mod timers;
+
+pub use counters::EngineDrop;
+pub use engine::{Config, Engine, EngineError};
+pub use session::door::DoorError;
+pub use sleep::Stopper;

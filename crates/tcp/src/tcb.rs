@@ -298,6 +298,12 @@ impl Tcb {
         self.rcv_nxt > self.rcv_fin
     }
 
+    /// Whether payload beyond `rcv_edge()` has been placed.
+    #[must_use]
+    pub fn has_out_of_order(&self) -> bool {
+        !self.assembler.is_empty()
+    }
+
     /// Whether the user has closed the sending direction.
     #[must_use]
     pub fn send_shut(&self) -> bool {

@@ -1,0 +1,136 @@
+//! What the engine has dropped and done, by name. Always on; each count is one
+//! addition.
+
+use longshore_wire::WireError;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Why the engine itself did not take a packet, beside the reasons of
+        /// `tcp` and `net`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum EngineDrop { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl EngineDrop {
+            /// All of them, in the order of their counters.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The name of its counter.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Addressed to another station on the link.
+    NotOurMac = "not_our_mac",
+    /// A protocol that the engine does not speak.
+    UnknownEtherType = "unknown_ether_type",
+    /// An IP protocol that the engine does not speak.
+    UnknownProtocol = "unknown_ip_protocol",
+    /// The transport checksum is wrong.
+    BadTransportChecksum = "bad_transport_checksum",
+    /// A malformed transport header.
+    BadTransportHeader = "bad_transport_header",
+    /// Nobody has this UDP port.
+    NoUdpSocket = "no_udp_socket",
+    /// The UDP socket's buffer is full.
+    UdpBufferFull = "udp_buffer_full",
+    /// The session's memory is full.
+    ArenaFull = "arena_full",
+    /// The connection would be established, but the session has no socket left.
+    NoSocketLeft = "no_socket_left",
+    /// The next hop's hardware address is not known.
+    Unresolved = "neighbor_unresolved",
+    /// No route to the destination.
+    NoRoute = "no_route",
+    /// The port did not take it.
+    PortRefused = "port_refused",
+    /// The program's send stream does not hold what it said.
+    BadStream = "bad_send_stream",
+}
+
+/// Counters of the engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Counters {
+    engine: [u64; EngineDrop::ALL.len()],
+    wire: [u64; 5],
+    tcp: [u64; longshore_tcp::DropReason::COUNT],
+    net: [u64; longshore_net::DropReason::COUNT],
+    pub(crate) segments_in: u64,
+    pub(crate) segments_out: u64,
+    pub(crate) retransmissions: u64,
+    pub(crate) resets_out: u64,
+    pub(crate) fast_path: u64,
+    pub(crate) data_segments_in: u64,
+    pub(crate) active_opens: u64,
+    pub(crate) passive_opens: u64,
+    pub(crate) datagrams_in: u64,
+    pub(crate) datagrams_out: u64,
+    pub(crate) turns: u64,
+    pub(crate) sleeps: u64,
+    pub(crate) cut_through_bytes: u64,
+}
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        Self {
+            engine: [0; EngineDrop::ALL.len()],
+            wire: [0; 5],
+            tcp: [0; longshore_tcp::DropReason::COUNT],
+            net: [0; longshore_net::DropReason::COUNT],
+            segments_in: 0,
+            segments_out: 0,
+            retransmissions: 0,
+            resets_out: 0,
+            fast_path: 0,
+            data_segments_in: 0,
+            active_opens: 0,
+            passive_opens: 0,
+            datagrams_in: 0,
+            datagrams_out: 0,
+            turns: 0,
+            sleeps: 0,
+            cut_through_bytes: 0,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn drop(&mut self, reason: EngineDrop) {
+        self.engine[reason as usize] += 1;
+    }
+
+    #[cold]
+    pub(crate) fn drop_wire(&mut self, reason: WireError) {
+        self.wire[reason as usize] += 1;
+    }
+
+    #[cold]
+    pub(crate) fn drop_tcp(&mut self, reason: longshore_tcp::DropReason) {
+        self.tcp[reason.index()] += 1;
+    }
+
+    #[cold]
+    pub(crate) fn drop_net(&mut self, reason: longshore_net::DropReason) {
+        self.net[reason.index()] += 1;
+    }
+
+    /// All drops that happened, by name.
+    pub(crate) fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        const WIRE: [WireError; 5] = [
+            WireError::Truncated,
+            WireError::BadLength,
+            WireError::BadVersion,
+            WireError::BadChecksum,
+            WireError::BadField,
+        ];
+        let engine = EngineDrop::ALL.iter().map(|r| (r.name(), self.engine[*r as usize]));
+        let wire = WIRE.iter().map(|r| (r.name(), self.wire[*r as usize]));
+        let tcp = longshore_tcp::DropReason::ALL.iter().map(|r| (r.name(), self.tcp[r.index()]));
+        let net = longshore_net::DropReason::ALL.iter().map(|r| (r.name(), self.net[r.index()]));
+        engine.chain(wire).chain(tcp).chain(net).filter(|(_, n)| *n != 0)
+    }
+}

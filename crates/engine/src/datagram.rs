@@ -1,0 +1,323 @@
+//! UDP: datagrams in, as records of a socket's receive stream; out, from the
+//! records that the host wrote.
+
+use crate::connection::RequestError;
+use crate::counters::EngineDrop;
+use crate::engine::Engine;
+use crate::input::v4;
+use crate::link::{HEADER_ROOM, LOWER_HEADERS, Transport, Way};
+use crate::socket::{Datagram, Kind, Socket};
+use crate::streams::{MAX_PIECES, RcvStream, snd_copy, snd_pieces};
+use crate::tcp_input::as_family;
+use longshore_hostif::{Address, Completion, DATAGRAM_HEADER, DatagramRecord, datagram_span};
+use longshore_ports::GsoKind;
+use longshore_wire::checksum::Partial;
+use longshore_wire::icmpv4::unreachable;
+use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::udp::{self, UdpHeader};
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Datagrams that one socket may send in one turn.
+const DATAGRAMS_A_TURN: usize = 64;
+/// Where the checksum stands in a UDP header.
+const CHECKSUM_AT: usize = 6;
+/// Acknowledgments of what was sent may wait this long for something to ride
+/// on, in microseconds.
+const TELL_AFTER: u64 = 100_000;
+
+impl Engine {
+    /// A UDP datagram, or a train of them, whose checksum is right.
+    pub(crate) fn udp_in(&mut self, ip: &Ipv4Header, bytes: &[u8], gso: u16, broadcast: bool) {
+        let header = match UdpHeader::parse(bytes) {
+            Ok(header) => header,
+            // A train's length field counts one datagram or all of them.
+            Err(_) if gso != 0 && bytes.len() > udp::HEADER_LEN => UdpHeader {
+                src_port: u16::from_be_bytes([bytes[0], bytes[1]]),
+                dst_port: u16::from_be_bytes([bytes[2], bytes[3]]),
+                payload_len: (bytes.len() - udp::HEADER_LEN) as u16,
+                checksum: 0,
+            },
+            Err(e) => return self.counters.drop_wire(e),
+        };
+        let end = if gso != 0 { bytes.len() } else { udp::HEADER_LEN + usize::from(header.payload_len) };
+        let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
+        let local = SocketAddr::new(ip.destination.into(), header.dst_port);
+        let remote = SocketAddr::new(ip.source.into(), header.src_port);
+        self.counters.datagrams_in += 1;
+        let spread = self.demux.hash((local, remote));
+        let Some(key) = self.datagram_socket(local, remote, spread) else {
+            self.counters.drop(EngineDrop::NoUdpSocket);
+            return self.send_unreachable(ip, bytes, unreachable::PORT, broadcast);
+        };
+        let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
+        if gso == 0 || whole {
+            self.deliver(key, remote, payload, gso, 0);
+        } else {
+            for part in payload.chunks(usize::from(gso)) {
+                self.deliver(key, remote, part, 0, 0);
+            }
+        }
+    }
+
+    fn datagram_socket(&self, local: SocketAddr, remote: SocketAddr, spread: u64) -> Option<u32> {
+        let key = self.demux.udp.find(local, false, spread)?;
+        match &self.sockets.get(key)?.kind {
+            Kind::Datagram(d) => match d.peer {
+                Some(peer) if peer != remote => None,
+                _ => Some(key),
+            },
+            _ => None,
+        }
+    }
+
+    /// Puts a datagram (or an error in place of one) into a socket's stream.
+    fn deliver(&mut self, key: u32, remote: SocketAddr, payload: &[u8], segment: u16, errno: u16) {
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(s) = self.sessions.get_mut(socket.session) else { return };
+        let Kind::Datagram(d) = &mut socket.kind else { return };
+        let span = datagram_span(payload.len() as u32);
+        if d.rcv_edge - d.rcv_consumed + span > u64::from(socket.options.receive_buffer.max(65_536 * 2)) {
+            d.overruns += 1;
+            return self.counters.drop(EngineDrop::UdpBufferFull);
+        }
+        let peer = Address::from(as_family(remote, socket.options.ipv6));
+        let record = DatagramRecord { len: payload.len() as u32, segment, errno, peer };
+        let rcv = d.rcv.get_or_insert(RcvStream::EMPTY);
+        let (at, index) = (d.rcv_edge, socket.id.index);
+        let header = rcv.place(d.rcv_consumed, at, &record.encode(), &mut s.rcv_slab, &s.arena, index);
+        let body = rcv.place(d.rcv_consumed, at + DATAGRAM_HEADER as u64, payload, &mut s.rcv_slab, &s.arena, index);
+        let (Ok(a), Ok(b)) = (header, body) else {
+            d.overruns += 1;
+            return self.counters.drop(EngineDrop::ArenaFull);
+        };
+        d.rcv_edge += span;
+        let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
+        Socket::count_payload(count, a + b, DATAGRAM_HEADER as u64 + payload.len() as u64);
+        self.touch(key);
+    }
+
+    /// An ICMP error about a datagram: a connected socket gets it, as in Linux.
+    pub(crate) fn datagram_error(&mut self, local: SocketAddr, remote: SocketAddr, errno: u16) {
+        let Some(key) = self.datagram_socket(local, remote, 0) else { return };
+        let connected = matches!(self.sockets.get(key).map(|s| &s.kind), Some(Kind::Datagram(d)) if d.peer.is_some());
+        if connected {
+            self.deliver(key, remote, &[], 0, errno);
+        }
+    }
+
+    /// `connect` on a UDP socket.
+    pub(crate) fn connect_datagram(&mut self, key: u32, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
+        let to = v4(peer).ok_or(RequestError::Family)?;
+        let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (v6, bound) = (socket.options.ipv6, socket.local);
+        if bound.is_none() {
+            self.bind_datagram(key, v6)?;
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        if let Kind::Datagram(d) = &mut socket.kind {
+            d.peer = Some(SocketAddr::new(to.into(), peer.port()));
+        }
+        let local = socket.local.ok_or(RequestError::Invalid)?;
+        let ip = if local.ip().is_unspecified() { source.into() } else { local.ip() };
+        Ok(as_family(SocketAddr::new(ip, local.port()), v6))
+    }
+
+    fn bind_datagram(&mut self, key: u32, v6: bool) -> Result<(), RequestError> {
+        let any: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let udp = &mut self.demux.udp;
+        let port = udp.pick((key, self.now.0), |p| udp.is_free(p)).ok_or(RequestError::NoPortLeft)?;
+        let local = SocketAddr::new(any, port);
+        if !udp.bind(local, key, Self::NO_REUSE) {
+            return Err(RequestError::AddressInUse);
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.local = Some(local);
+        socket.kind = Kind::Datagram(Datagram::default());
+        Ok(())
+    }
+
+    /// Sends what the host has written, and tells it of what has come.
+    pub(crate) fn settle_datagram(&mut self, key: u32) {
+        for _ in 0..DATAGRAMS_A_TURN {
+            match self.send_next(key) {
+                Some(true) => {}
+                Some(false) => break,
+                None => {
+                    // The stream makes no sense: nothing of it is sent any more.
+                    self.counters.drop(EngineDrop::BadStream);
+                    if let Some(Kind::Datagram(d)) = self.sockets.get_mut(key).map(|s| &mut s.kind) {
+                        d.snd_done = d.snd_edge;
+                    }
+                    break;
+                }
+            }
+        }
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let edges = socket.edges();
+        let (orphan, quarter) = (socket.orphan, u64::from(socket.options.send_buffer / 4));
+        let Kind::Datagram(d) = &mut socket.kind else { return };
+        let more = d.snd_done < d.snd_edge;
+        if orphan && !more {
+            return self.forget(key);
+        }
+        let unsaid = edges.snd_acked - d.told.snd_acked;
+        if edges.rcv_edge > d.told.rcv_edge || unsaid >= quarter {
+            let (id, to, session) = (socket.id, socket.subscribers, socket.session);
+            socket.note_told();
+            socket.meter.to_host.descriptors += 1;
+            if let Some(s) = self.sessions.get_mut(session) {
+                s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+            }
+        } else if unsaid != 0 && d.tell_by.is_none() {
+            d.tell_by = Some(now.after_us(TELL_AFTER));
+            self.arm(key);
+        }
+        if more {
+            self.touch(key);
+        }
+    }
+
+    /// Sends the next datagram of a socket's stream. `Some(false)` if there is
+    /// none, or it has to wait for its next hop; `None` if the stream is bad.
+    fn send_next(&mut self, key: u32) -> Option<bool> {
+        let now = self.now;
+        let socket = self.sockets.get(key)?;
+        let Kind::Datagram(d) = &socket.kind else { return Some(false) };
+        let (at, edge, peer) = (d.snd_done, d.snd_edge, d.peer);
+        if edge <= at {
+            return Some(false);
+        }
+        let (index, options, local) = (socket.id.index, socket.options, socket.local);
+        let arena = self.sessions.get(socket.session)?.arena.clone();
+        let mut header = [0; DATAGRAM_HEADER];
+        if edge - at < DATAGRAM_HEADER as u64 {
+            return None;
+        }
+        snd_copy(&arena, index, at..at + DATAGRAM_HEADER as u64, &mut header).ok()?;
+        let record = DatagramRecord::decode(&header);
+        let span = datagram_span(record.len);
+        if record.len > 65_507 || span > edge - at {
+            return None;
+        }
+        let start = at + DATAGRAM_HEADER as u64;
+        let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
+        let count = snd_pieces(&arena, index, start..start + u64::from(record.len), &mut pieces).ok()?;
+        let payload = pieces.get(..count)?;
+        let remote = record.peer.get().or(peer);
+        if local.is_none() {
+            self.bind_datagram(key, options.ipv6).ok()?;
+        }
+        let local = self.sockets.get(key)?.local?;
+        let sent = match remote.and_then(|r| Some((v4(r)?, r.port()))) {
+            Some((to, port)) => {
+                let way = self.link.way_to(to, now, &mut self.counters);
+                if way == Way::Wait {
+                    self.unresolved.push(key);
+                    return Some(false);
+                }
+                let from = v4(local).filter(|ip| !ip.is_unspecified()).or_else(|| self.link.source_for(to));
+                from.map(|from| {
+                    let ports = (local.port(), port);
+                    self.send_datagram(way, from, to, ports, payload, record.segment, (options.ttl, options.tos))
+                })
+            }
+            None => None,
+        };
+        if sent.is_none() {
+            self.counters.drop(EngineDrop::NoRoute);
+        }
+        let socket = self.sockets.get_mut(key)?;
+        if let Kind::Datagram(d) = &mut socket.kind {
+            d.snd_done += span;
+        }
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            let counts = [&mut socket.meter.to_adapter, &mut s.meter.to_adapter];
+            Socket::count_payload(counts, count as u64 + 1, span);
+        }
+        self.counters.datagrams_out += 1;
+        Some(true)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a datagram has all of these")]
+    fn send_datagram(
+        &mut self,
+        way: Way,
+        from: Ipv4Addr,
+        to: Ipv4Addr,
+        ports: (u16, u16),
+        payload: &[IoSlice<'_>],
+        segment: u16,
+        (ttl, tos): (u8, u8),
+    ) {
+        if !matches!(way, Way::Station(_) | Way::Own) {
+            return self.counters.drop(EngineDrop::Unresolved);
+        }
+        let len: usize = payload.iter().map(|p| p.len()).sum();
+        let header = UdpHeader { src_port: ports.0, dst_port: ports.1, payload_len: len as u16, checksum: 0 };
+        let mtu = self.link.mtu_to(to, self.now);
+        let segment = usize::from(segment);
+        let cut = segment != 0 && segment < len;
+        if cut && !(self.link.capabilities.uso && way != Way::Own) {
+            let whole = payload.concat_bytes();
+            for part in whole.chunks(segment) {
+                self.send_datagram(way, from, to, ports, &[IoSlice::new(part)], 0, (ttl, tos));
+            }
+            return;
+        }
+        if !cut && len + udp::HEADER_LEN + ipv4::HEADER_LEN > mtu {
+            return self.send_fragmented(from, to, &header, payload);
+        }
+        let mut buffer = [0u8; HEADER_ROOM];
+        header.emit(&mut buffer[LOWER_HEADERS..]);
+        let ip = Ipv4Header {
+            tos,
+            payload_len: (len + udp::HEADER_LEN) as u16,
+            identification: self.link.next_identification(),
+            dont_fragment: false,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl,
+            protocol: protocol::UDP,
+            source: from,
+            destination: to,
+        };
+        let transport = Transport {
+            protocol: protocol::UDP,
+            header_len: udp::HEADER_LEN,
+            checksum_at: CHECKSUM_AT,
+            payload,
+            gso: cut.then_some((GsoKind::Udp, segment as u16)),
+        };
+        if self.link.send_ipv4(&ip, way, &mut buffer, &transport).is_err() {
+            self.counters.drop(EngineDrop::PortRefused);
+        }
+    }
+
+    /// A datagram longer than the MTU: summed here and sent in fragments.
+    fn send_fragmented(&mut self, from: Ipv4Addr, to: Ipv4Addr, header: &UdpHeader, payload: &[IoSlice<'_>]) {
+        let mut message = vec![0; udp::HEADER_LEN];
+        header.emit(&mut message);
+        message.extend(payload.concat_bytes());
+        let pseudo = Partial::of_pseudo_v4(from, to, protocol::UDP, message.len() as u32);
+        let sum = pseudo.plus(Partial::of(&message)).finish();
+        let sum = if sum == 0 { 0xffff } else { sum };
+        message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+        self.send_whole(to, from, protocol::UDP, &message);
+    }
+}
+
+/// Pieces put together, where they have to be cut in another way.
+trait ConcatBytes {
+    fn concat_bytes(&self) -> Vec<u8>;
+}
+
+impl ConcatBytes for [IoSlice<'_>] {
+    fn concat_bytes(&self) -> Vec<u8> {
+        self.iter().flat_map(|p| p.iter().copied()).collect()
+    }
+}
+
+const _: () = assert!(MAX_PIECES == 3);

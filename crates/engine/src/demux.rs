@@ -1,0 +1,322 @@
+//! Finding the socket that a packet is for.
+//!
+//! Connections are found by the last one found (packets come in trains, as the
+//! 1989 paper measured), then by a hash of the four-tuple with a secret key;
+//! listeners and datagram sockets by port and then by the most specific
+//! address. The table names sockets by the engine's keys and owns nothing else.
+
+use longshore_tcp::{Instant, TimeWait};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+
+/// A connection's four-tuple, IPv4 addresses as they are mapped into IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Flow {
+    remote: u128,
+    local: u128,
+    ports: u32,
+}
+
+fn bits(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => 0xffff_0000_0000 | u128::from(u32::from(ip)),
+        IpAddr::V6(ip) => u128::from(ip),
+    }
+}
+
+impl Flow {
+    pub(crate) fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            remote: bits(remote.ip()),
+            local: bits(local.ip()),
+            ports: u32::from(local.port()) << 16 | u32::from(remote.port()),
+        }
+    }
+}
+
+/// A connection in TIME-WAIT.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) record: TimeWait,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) expires: Instant,
+}
+
+/// What a flow belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The socket of this key.
+    Socket(u32),
+    /// A record in TIME-WAIT.
+    TimeWait,
+}
+
+/// A bound port: its users, each with the address it is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    address: IpAddr,
+    key: u32,
+    /// SO_REUSEADDR and SO_REUSEPORT as they were when it was bound.
+    reuse_address: bool,
+    reuse_port: bool,
+    listening: bool,
+}
+
+/// Which options allow two sockets on one port.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reuse {
+    pub(crate) address: bool,
+    pub(crate) port: bool,
+}
+
+/// The bound ports of one protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    bound: HashMap<u16, Vec<Bound>>,
+    secret: RandomState,
+}
+
+/// First and one past the last port that is given to those who ask for none in
+/// particular (Linux: net.ipv4.ip_local_port_range).
+const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
+
+impl Ports {
+    /// Binds `key` to `address`, or says that the address is in use. Linux's
+    /// rules: with SO_REUSEADDR on both and neither listening, or SO_REUSEPORT
+    /// on both, a port may be shared.
+    pub(crate) fn bind(&mut self, address: SocketAddr, key: u32, reuse: Reuse) -> bool {
+        let users = self.bound.entry(address.port()).or_default();
+        let overlaps = |b: &Bound| {
+            b.address == address.ip()
+                || (b.address.is_unspecified() && (b.address.is_ipv6() || address.is_ipv4()))
+                || (address.ip().is_unspecified() && (address.is_ipv6() || b.address.is_ipv4()))
+        };
+        let allowed = |b: &Bound| {
+            (b.reuse_port && reuse.port) || (b.reuse_address && reuse.address && !b.listening)
+        };
+        if users.iter().any(|b| b.key != key && overlaps(b) && !allowed(b)) {
+            return false;
+        }
+        users.retain(|b| b.key != key);
+        users.push(Bound {
+            address: address.ip(),
+            key,
+            reuse_address: reuse.address,
+            reuse_port: reuse.port,
+            listening: false,
+        });
+        true
+    }
+
+    /// Marks `key` as listening; `false` if another listens there already and
+    /// they may not share the port.
+    pub(crate) fn listen(&mut self, address: SocketAddr, key: u32) -> bool {
+        let Some(users) = self.bound.get_mut(&address.port()) else { return false };
+        let Some(me) = users.iter().find(|b| b.key == key).copied() else { return false };
+        let clashes = |b: &Bound| {
+            b.key != key
+                && b.listening
+                && !(b.reuse_port && me.reuse_port)
+                && (b.address == me.address || b.address.is_unspecified() || me.address.is_unspecified())
+        };
+        if users.iter().any(clashes) {
+            return false;
+        }
+        users.iter_mut().filter(|b| b.key == key).for_each(|b| b.listening = true);
+        true
+    }
+
+    /// Gives the port back.
+    pub(crate) fn release(&mut self, port: u16, key: u32) {
+        if let Some(users) = self.bound.get_mut(&port) {
+            users.retain(|b| b.key != key);
+            if users.is_empty() {
+                self.bound.remove(&port);
+            }
+        }
+    }
+
+    /// Whether nobody has this port.
+    pub(crate) fn is_free(&self, port: u16) -> bool {
+        !self.bound.contains_key(&port)
+    }
+
+    /// A free port for `seed` (RFC 6056 section 3.3.3: a keyed hash of what the
+    /// connection is, and onwards from there).
+    pub(crate) fn pick(&self, seed: impl std::hash::Hash, usable: impl Fn(u16) -> bool) -> Option<u16> {
+        let count = EPHEMERAL.end - EPHEMERAL.start;
+        let start = (self.secret.hash_one(seed) % u64::from(count)) as u16;
+        (0..count)
+            .map(|i| EPHEMERAL.start + ((u32::from(start) + u32::from(i)) % u32::from(count)) as u16)
+            .find(|port| usable(*port))
+    }
+
+    /// The listener or datagram socket at `local`: the most specific address,
+    /// then, among those that share it, one chosen by `spread`.
+    pub(crate) fn find(&self, local: SocketAddr, listening: bool, spread: u64) -> Option<u32> {
+        let users = self.bound.get(&local.port())?;
+        let best = |matches: &dyn Fn(&Bound) -> bool| {
+            let fit = |b: &&Bound| b.listening == listening && matches(b);
+            let count = users.iter().filter(fit).count() as u64;
+            let chosen = if count > 1 { (spread % count) as usize } else { 0 };
+            users.iter().filter(fit).nth(chosen).map(|b| b.key)
+        };
+        best(&|b| b.address == local.ip()).or_else(|| {
+            best(&|b| b.address.is_unspecified() && (b.address.is_ipv6() || local.is_ipv4()))
+        })
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Demux {
+    flows: HashMap<Flow, u32>,
+    waiting: HashMap<Flow, Waiting>,
+    last: Option<(Flow, u32)>,
+    secret: RandomState,
+    /// TCP ports.
+    pub(crate) tcp: Ports,
+    /// UDP ports.
+    pub(crate) udp: Ports,
+    /// Packets whose connection was the one before's, and others.
+    pub(crate) cache_hits: u64,
+    pub(crate) cache_misses: u64,
+}
+
+impl Demux {
+    pub(crate) fn new() -> Self {
+        Self {
+            flows: HashMap::new(),
+            waiting: HashMap::new(),
+            last: None,
+            secret: RandomState::new(),
+            tcp: Ports::default(),
+            udp: Ports::default(),
+            cache_hits: 0,
+            cache_misses: 0,
+        }
+    }
+
+    /// What `flow` belongs to.
+    #[inline]
+    pub(crate) fn find(&mut self, flow: &Flow) -> Option<Found> {
+        if let Some((last, key)) = self.last
+            && last == *flow
+        {
+            self.cache_hits += 1;
+            return Some(Found::Socket(key));
+        }
+        self.cache_misses += 1;
+        if let Some(key) = self.flows.get(flow) {
+            self.last = Some((*flow, *key));
+            return Some(Found::Socket(*key));
+        }
+        self.waiting.contains_key(flow).then_some(Found::TimeWait)
+    }
+
+    /// Whether the four-tuple is in use.
+    pub(crate) fn is_taken(&self, flow: &Flow) -> bool {
+        self.flows.contains_key(flow) || self.waiting.contains_key(flow)
+    }
+
+    pub(crate) fn insert(&mut self, flow: Flow, key: u32) {
+        self.flows.insert(flow, key);
+    }
+
+    pub(crate) fn remove(&mut self, flow: &Flow) {
+        self.flows.remove(flow);
+        if self.last.is_some_and(|(last, _)| last == *flow) {
+            self.last = None;
+        }
+    }
+
+    pub(crate) fn wait(&mut self, flow: Flow, waiting: Waiting) {
+        self.waiting.insert(flow, waiting);
+    }
+
+    pub(crate) fn waiting(&mut self, flow: &Flow) -> Option<&mut Waiting> {
+        self.waiting.get_mut(flow)
+    }
+
+    pub(crate) fn end_wait(&mut self, flow: &Flow) {
+        self.waiting.remove(flow);
+    }
+
+    /// How many connections are in TIME-WAIT.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The connections in TIME-WAIT.
+    pub(crate) fn all_waiting(&self) -> impl Iterator<Item = &Waiting> {
+        self.waiting.values()
+    }
+
+    /// A keyed hash, for initial sequence numbers (RFC 6528) and for spreading.
+    pub(crate) fn hash(&self, what: impl std::hash::Hash) -> u64 {
+        self.secret.hash_one(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(s: &str) -> SocketAddr {
+        s.parse().unwrap()
+    }
+
+    const BOTH: Reuse = Reuse { address: true, port: true };
+    const ADDRESS: Reuse = Reuse { address: true, port: false };
+    const NONE: Reuse = Reuse { address: false, port: false };
+
+    #[test]
+    fn the_most_specific_listener_is_found() {
+        let mut ports = Ports::default();
+        assert!(ports.bind(addr("0.0.0.0:80"), 1, ADDRESS));
+        assert!(ports.bind(addr("10.0.0.2:80"), 2, ADDRESS));
+        assert!(ports.listen(addr("0.0.0.0:80"), 1));
+        assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(1));
+        assert!(!ports.listen(addr("10.0.0.2:80"), 2));
+        ports.release(80, 1);
+        assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), None);
+        assert!(ports.listen(addr("10.0.0.2:80"), 2));
+        assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(2));
+    }
+
+    #[test]
+    fn a_port_in_use_is_refused_unless_both_allow_it() {
+        let mut ports = Ports::default();
+        assert!(ports.bind(addr("10.0.0.2:80"), 1, NONE));
+        assert!(!ports.bind(addr("0.0.0.0:80"), 2, ADDRESS));
+        assert!(ports.bind(addr("10.0.0.3:80"), 3, NONE));
+        assert!(ports.bind(addr("10.0.0.2:81"), 4, BOTH) && ports.bind(addr("10.0.0.2:81"), 5, BOTH));
+        assert!(ports.listen(addr("10.0.0.2:81"), 4) && ports.listen(addr("10.0.0.2:81"), 5));
+        let spread: Vec<_> = (0..4).map(|s| ports.find(addr("10.0.0.2:81"), true, s).unwrap()).collect();
+        assert_eq!(spread, [4, 5, 4, 5]);
+    }
+
+    #[test]
+    fn ports_are_picked_until_none_is_left() {
+        let ports = Ports::default();
+        let port = ports.pick(7, |_| true).unwrap();
+        assert!(EPHEMERAL.contains(&port));
+        assert_eq!(ports.pick(7, |p| p == 40_000), Some(40_000));
+        assert_eq!(ports.pick(7, |_| false), None);
+    }
+
+    #[test]
+    fn the_last_flow_is_found_again_without_the_table() {
+        let mut demux = Demux::new();
+        let flow = Flow::new(addr("10.0.0.2:80"), addr("10.0.0.1:5000"));
+        assert_eq!(demux.find(&flow), None);
+        demux.insert(flow, 3);
+        assert_eq!(demux.find(&flow), Some(Found::Socket(3)));
+        assert_eq!(demux.find(&flow), Some(Found::Socket(3)));
+        assert_eq!((demux.cache_hits, demux.cache_misses), (1, 2));
+        demux.remove(&flow);
+        assert_eq!(demux.find(&flow), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! The engine: one single-threaded closed loop over packets, requests, timers
+//! and what comes of them.
+//!
+//! Owns everything that the other files of this crate work on. [`Engine::turn`]
+//! is the loop's body, and its list of stages is the design of this crate;
+//! [`Engine::run`] repeats it and sleeps between.
+
+use crate::control::{ControlError, ControlServer};
+use crate::counters::Counters;
+use crate::demux::{Demux, Flow};
+use crate::link::Link;
+use crate::session::Session;
+use crate::session::door::{Door, DoorError};
+use crate::sleep::Sleeper;
+use crate::slab::Slab;
+use crate::socket::Socket;
+use crate::time::Clock;
+use crate::timers::Wheel;
+use longshore_hostif::{Geometry, Loopback};
+use longshore_net::Cidr;
+use longshore_ports::{Port, PortError, RECV_ROOM};
+use longshore_tcp::Instant;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How an engine is set up.
+pub struct Config {
+    /// Where its packets go.
+    pub port: Box<dyn Port>,
+    /// What the port is called, as `tap:longshore0`, for those who ask.
+    pub port_name: String,
+    /// Its address and the prefix it is in.
+    pub address: Cidr,
+    /// The router to everywhere else; without one the engine reaches its own
+    /// prefix and leaves the rest to the kernel.
+    pub gateway: Option<Ipv4Addr>,
+    /// Who has 127.0.0.0/8.
+    pub loopback: Loopback,
+    /// Connections between two of its own sockets pass their bytes on without
+    /// building packets.
+    pub cut_through: bool,
+    /// Where programs find it.
+    pub socket: PathBuf,
+    /// Where `stat` and `ss` find it.
+    pub control: Option<PathBuf>,
+    /// How much each session can have of everything.
+    pub geometry: Geometry,
+    /// End when the last session has ended.
+    pub private: bool,
+    /// The users whose programs may use it; empty for everybody who can open
+    /// the socket.
+    pub users: Vec<u32>,
+    /// How long to look for work before sleeping.
+    pub spin: Duration,
+}
+
+/// Why an engine cannot be made or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// Its socket.
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    /// Its control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Its own descriptors.
+    #[error("the engine cannot set up its event loop: {0}")]
+    Events(#[from] rustix::io::Errno),
+    /// The port is gone.
+    #[error("the engine's port failed: {0}")]
+    Port(PortError),
+    /// The address is of a kind that is not supported.
+    #[error("the engine's address {0} must be IPv4")]
+    Address(IpAddr),
+}
+
+/// What the wheel names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    Socket(u32),
+    TimeWait(Flow),
+}
+
+/// The engine.
+pub struct Engine {
+    pub(crate) clock: Clock,
+    /// The time of this turn.
+    pub(crate) now: Instant,
+    pub(crate) link: Link,
+    pub(crate) sockets: Slab<Socket>,
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) demux: Demux,
+    pub(crate) wheel: Wheel<Timer>,
+    /// Sockets to be looked at at the end of this turn.
+    pub(crate) dirty: Vec<u32>,
+    /// Connections that wait for their next hop.
+    pub(crate) unresolved: Vec<u32>,
+    pub(crate) reassembler: longshore_net::fragment::Reassembler,
+    pub(crate) icmp_limit: longshore_net::icmp::RateLimit,
+    pub(crate) counters: Counters,
+    pub(crate) door: Door,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) geometry: Geometry,
+    pub(crate) loopback: Loopback,
+    pub(crate) users: Vec<u32>,
+    pub(crate) private: bool,
+    pub(crate) had_session: bool,
+    /// Set when no new sessions are let in.
+    pub(crate) draining: bool,
+    pub(crate) drain_by: Instant,
+    pub(crate) stale_reservations: Vec<(u32, Vec<u16>)>,
+    pub(crate) housekeeping_at: Instant,
+    pub(crate) control: Option<ControlServer>,
+    /// What its port is called.
+    pub(crate) port_name: String,
+    pub(crate) gateway: Option<Ipv4Addr>,
+    /// What crossed in sessions that have ended.
+    pub(crate) past_meter: longshore_hostif::Meter,
+    rx: Vec<u8>,
+    due: Vec<Timer>,
+}
+
+/// Frames taken from the port in one turn, so that requests and timers get
+/// their share.
+const BURST: usize = 64;
+
+impl Engine {
+    /// Makes an engine and opens its door.
+    ///
+    /// # Errors
+    /// [`EngineError`]: the socket's path is taken, descriptors ran out, or the
+    /// address is not IPv4.
+    pub fn new(config: Config) -> Result<Self, EngineError> {
+        if !config.address.address.is_ipv4() {
+            return Err(EngineError::Address(config.address.address));
+        }
+        let clock = Clock::new();
+        let now = clock.now();
+        let door = Door::open(&config.socket)?;
+        let loopback = config.loopback == Loopback::Engine;
+        let link = Link::new(config.port, config.address, config.gateway, loopback);
+        let control = config.control.as_deref().map(ControlServer::open).transpose()?;
+        let sleeper = Sleeper::new(&link, &door, control.as_ref(), config.spin)?;
+        Ok(Self {
+            clock,
+            now,
+            link,
+            sockets: Slab::new(),
+            sessions: Slab::new(),
+            demux: Demux::new(),
+            wheel: Wheel::new(now),
+            dirty: Vec::new(),
+            unresolved: Vec::new(),
+            reassembler: longshore_net::fragment::Reassembler::new(Default::default()),
+            icmp_limit: longshore_net::icmp::RateLimit::default(),
+            counters: Counters::new(),
+            door,
+            sleeper,
+            geometry: config.geometry,
+            loopback: config.loopback,
+            users: config.users,
+            private: config.private,
+            had_session: false,
+            draining: false,
+            drain_by: Instant::NEVER,
+            stale_reservations: Vec::new(),
+            housekeeping_at: now,
+            control,
+            port_name: config.port_name,
+            gateway: config.gateway,
+            past_meter: longshore_hostif::Meter::default(),
+            rx: vec![0; RECV_ROOM],
+            due: Vec::new(),
+        })
+    }
+
+    /// Serves until it is told to stop, or, for a private engine, until its
+    /// programs are gone.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the port or the event loop fails.
+    pub fn run(&mut self) -> Result<(), EngineError> {
+        while !self.is_finished() {
+            let worked = self.turn()?;
+            self.rest(worked)?;
+        }
+        self.say_goodbye();
+        Ok(())
+    }
+
+    /// One turn of the loop; says whether there was anything to do.
+    ///
+    /// # Errors
+    /// [`EngineError::Port`] if the port is gone.
+    pub fn turn(&mut self) -> Result<bool, EngineError> {
+        self.now = self.clock.now();
+        self.counters.turns += 1;
+        let mut worked = self.receive()?;
+        worked |= self.take_requests();
+        worked |= self.run_timers();
+        worked |= self.settle();
+        self.publish();
+        self.link.port.flush().map_err(EngineError::Port)?;
+        Ok(worked)
+    }
+
+    fn receive(&mut self) -> Result<bool, EngineError> {
+        let mut rx = std::mem::take(&mut self.rx);
+        let mut count = 0;
+        let result = loop {
+            if count == BURST {
+                break Ok(());
+            }
+            match self.link.port.recv(&mut rx) {
+                Ok(Some(meta)) => {
+                    count += 1;
+                    let frame = rx.get(..meta.len).unwrap_or_default();
+                    self.frame_in(frame, &meta);
+                }
+                Ok(None) => break Ok(()),
+                Err(e) => break Err(EngineError::Port(e)),
+            }
+        };
+        self.rx = rx;
+        while let Some(packet) = self.link.own.pop_front() {
+            count += 1;
+            self.packet_in(&packet, longshore_ports::RxChecksum::Valid, 0, false);
+        }
+        result.map(|()| count != 0)
+    }
+
+    fn run_timers(&mut self) -> bool {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.advance(self.now, &mut due);
+        let any = !due.is_empty();
+        for timer in due.drain(..) {
+            match timer {
+                Timer::Socket(key) => self.socket_timer(key),
+                Timer::TimeWait(flow) => self.time_wait_timer(flow),
+            }
+        }
+        self.due = due;
+        if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {
+            let gave_up = self.link.poll_neighbors(self.now, &mut self.counters);
+            if gave_up {
+                self.neighbors_changed();
+            }
+        }
+        if self.housekeeping_at <= self.now {
+            self.keep_house();
+        }
+        any
+    }
+
+    fn publish(&mut self) {
+        for key in self.sessions.keys() {
+            if let Some(session) = self.sessions.get_mut(key) {
+                session.publish();
+            }
+        }
+    }
+
+    /// Puts a socket on the list of those to be looked at this turn.
+    #[inline]
+    pub(crate) fn touch(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get_mut(key)
+            && !socket.dirty
+        {
+            socket.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Whether `ip` is an address of this engine.
+    pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
+        matches!(ip, IpAddr::V4(ip) if self.link.is_ours(ip))
+    }
+
+    /// Neighbours have answered or were given up: whoever waits tries again.
+    pub(crate) fn neighbors_changed(&mut self) {
+        for key in std::mem::take(&mut self.unresolved) {
+            self.touch(key);
+        }
+    }
+
+    /// Stops letting sessions in, and ends when those there are have ended, at
+    /// the latest after `grace`.
+    pub fn drain(&mut self, grace: Duration) {
+        self.draining = true;
+        self.drain_by = Instant(self.now.0 + grace.as_micros() as u64);
+    }
+}

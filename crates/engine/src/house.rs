@@ -1,0 +1,279 @@
+//! Keeping house: letting sessions and processes in, noticing that they are
+//! gone, ending sessions, and ending the engine.
+
+use crate::engine::Engine;
+use crate::session::Session;
+use crate::session::door::Knock;
+use crate::sleep::Source;
+use crate::socket::Kind;
+use longshore_hostif::attach::{Message, Refusal, Token};
+use longshore_hostif::Arena;
+use longshore_ring::Doorbell;
+use longshore_tcp::{Instant, Linger, State};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How often sessions are looked over, in microseconds.
+const HOUSEKEEPING: u64 = 1_000_000;
+/// How long a session whose programs are gone may go on delivering, in
+/// microseconds.
+const LAST_WORDS: u64 = 60_000_000;
+
+impl Engine {
+    pub(crate) fn answer_door(&mut self) {
+        while let Some(visitor) = self.door.let_in() {
+            if let Some(fd) = self.door.visitor(visitor)
+                && self.sleeper.watch(fd, Source::Visitor(visitor)).is_err()
+            {
+                self.door.see_off(visitor);
+            }
+        }
+    }
+
+    pub(crate) fn hear_visitor(&mut self, visitor: RawFd) {
+        match self.door.hear(visitor) {
+            None => {}
+            Some(Knock::Gone) => {
+                for key in self.sessions.keys() {
+                    if let Some(s) = self.sessions.get_mut(key)
+                        && s.launcher == Some(visitor)
+                    {
+                        s.launcher = None;
+                        s.launched = false;
+                    }
+                }
+                self.door.see_off(visitor);
+                self.housekeeping_at = self.now;
+            }
+            Some(Knock::Message(message, fds)) => self.visitor_says(visitor, message, fds),
+        }
+    }
+
+    fn visitor_says(&mut self, visitor: RawFd, message: Message, fds: Vec<OwnedFd>) {
+        match message {
+            Message::NewSession => match self.open_session(visitor) {
+                Ok(token) => self.door.answer(visitor, &Message::Session(token), &[]),
+                Err(why) => self.door.answer(visitor, &Message::Refused(why), &[]),
+            },
+            Message::Join(token) => {
+                if let Err(why) = self.join(visitor, token) {
+                    self.door.answer(visitor, &Message::Refused(why), &[]);
+                }
+            }
+            Message::Eventfd(waiter) => {
+                let session = self.door.session_of(visitor);
+                if let (Some(key), Some(fd)) = (session, fds.into_iter().next())
+                    && let Some(s) = self.sessions.get_mut(key)
+                {
+                    s.add_bell(waiter, Doorbell::from_fd(fd));
+                }
+            }
+            Message::Session(_) | Message::Welcome(..) | Message::Refused(_) => {
+                self.door.see_off(visitor);
+            }
+        }
+    }
+
+    fn may_use(&self, visitor: RawFd) -> bool {
+        let Some((_, uid)) = self.door.credentials(visitor) else { return false };
+        self.users.is_empty() || uid == 0 || self.users.contains(&uid)
+    }
+
+    fn open_session(&mut self, visitor: RawFd) -> Result<Token, Refusal> {
+        if self.draining {
+            return Err(Refusal::Draining);
+        }
+        if !self.may_use(visitor) {
+            return Err(Refusal::NotAllowed);
+        }
+        let arena = Arena::create(self.geometry).map_err(|_| Refusal::NoResources)?;
+        let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
+        let mut token = [0; 16];
+        rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
+            .map_err(|_| Refusal::NoResources)?;
+        arena.header().routes.publish(&self.routes_for_programs(), self.loopback);
+        let mut session = Session::new(Token(token), Arc::new(arena), doorbell);
+        session.launcher = Some(visitor);
+        session.uid = self.door.credentials(visitor).map_or(0, |(_, uid)| uid);
+        let key = self.sessions.insert(session);
+        if let Some(s) = self.sessions.get(key)
+            && self.sleeper.watch(s.doorbell.as_fd(), Source::Doorbell(key)).is_err()
+        {
+            self.sessions.remove(key);
+            return Err(Refusal::NoResources);
+        }
+        self.had_session = true;
+        Ok(Token(token))
+    }
+
+    fn join(&mut self, visitor: RawFd, token: Token) -> Result<(), Refusal> {
+        if !self.may_use(visitor) {
+            return Err(Refusal::NotAllowed);
+        }
+        let (pid, _) = self.door.credentials(visitor).ok_or(Refusal::NoResources)?;
+        let key = self.sessions.iter().find(|(_, s)| s.token == token).map(|(key, _)| key);
+        let key = key.ok_or(Refusal::UnknownSession)?;
+        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
+        let known = session.processes.iter().flatten().any(|p| p.pid == pid);
+        let channel = session.admit(pid).ok_or(Refusal::NoChannel)?;
+        let welcome = Message::Welcome(u32::from(channel), *session.arena.geometry());
+        self.door.belongs_to(visitor, key);
+        self.door.answer(visitor, &welcome, &[session.arena.as_fd(), session.doorbell.as_fd()]);
+        if !known {
+            self.watch_process(key, channel);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the death of a process is noticed.
+    pub(crate) fn watch_process(&mut self, session: u32, channel: u16) {
+        let Some(s) = self.sessions.get(session) else { return };
+        let Some(Some(process)) = s.processes.get(usize::from(channel)) else { return };
+        let watched = process
+            .pidfd
+            .as_ref()
+            .is_some_and(|fd| self.sleeper.watch(fd.as_fd(), Source::Process(session, channel)).is_ok());
+        if !watched {
+            self.process_died(session, channel);
+        }
+    }
+
+    pub(crate) fn process_died(&mut self, session: u32, channel: u16) {
+        // What it published before it died still counts.
+        if let Some(s) = self.sessions.get(session) {
+            let pending = &s.arena.header().requests_pending;
+            pending.channels[usize::from(channel) / 64].fetch_or(1 << (channel % 64), Ordering::AcqRel);
+            pending.any.store(1, Ordering::Release);
+        }
+        self.take_requests();
+        let Some(s) = self.sessions.get_mut(session) else { return };
+        if let Some(Some(process)) = s.processes.get(usize::from(channel))
+            && let Some(fd) = &process.pidfd
+        {
+            self.sleeper.unwatch(fd.as_fd());
+        }
+        for key in s.bury(channel) {
+            self.take_last_words(key);
+            self.close(key, Linger::Background);
+        }
+        self.unsubscribe_all(session, channel);
+        self.housekeeping_at = self.now;
+    }
+
+    /// What a dead process had written or read and not yet told us of is taken
+    /// from the socket's block, checked like any request.
+    fn take_last_words(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else { return };
+        let Some(s) = self.sessions.get(socket.session) else { return };
+        if !socket.has_block() {
+            return;
+        }
+        let block = s.arena.block(socket.id.index);
+        let (snd, rcv) = (block.snd.edge.load(Ordering::Acquire), block.rcv.done.load(Ordering::Acquire));
+        let _ = self.host_edges(key, snd, rcv, longshore_hostif::EdgeFlags::PUSH);
+    }
+
+    fn unsubscribe_all(&mut self, session: u32, channel: u16) {
+        let Some(s) = self.sessions.get(session) else { return };
+        let keys: Vec<u32> = s.keys().collect();
+        for key in keys {
+            if let Some(socket) = self.sockets.get_mut(key) {
+                socket.subscribers.remove(channel);
+            }
+        }
+    }
+
+    /// Whether `keep_house` has anything to wait for.
+    pub(crate) fn needs_house_kept(&self) -> bool {
+        self.draining
+            || !self.stale_reservations.is_empty()
+            || self.sessions.iter().any(|(_, s)| !s.is_in_use() || s.has_reservations())
+    }
+
+    /// Ends sessions that nobody uses any more.
+    pub(crate) fn keep_house(&mut self) {
+        self.housekeeping_at = Instant(self.now.0 + HOUSEKEEPING);
+        self.reassembler.expire(crate::link::net_time(self.now));
+        for key in self.sessions.keys() {
+            let mut stale = self
+                .stale_reservations
+                .iter()
+                .position(|(k, _)| *k == key)
+                .map(|at| self.stale_reservations.swap_remove(at).1)
+                .unwrap_or_default();
+            let Some(s) = self.sessions.get_mut(key) else { continue };
+            s.drop_stale_reservations(&mut stale);
+            if !stale.is_empty() {
+                self.stale_reservations.push((key, stale));
+            }
+            if !s.is_in_use() {
+                self.wind_up(key);
+            }
+        }
+    }
+
+    /// A session without processes: its sockets are closed, and it ends when
+    /// all it had to say is said.
+    fn wind_up(&mut self, session: u32) {
+        let now = self.now;
+        let Some(s) = self.sessions.get_mut(session) else { return };
+        let ends = *s.ends_by.get_or_insert(Instant(now.0 + LAST_WORDS));
+        let keys: Vec<u32> = s.keys().collect();
+        for key in &keys {
+            let orphan = self.sockets.get(*key).is_none_or(|socket| socket.orphan);
+            if !orphan {
+                self.take_last_words(*key);
+                self.close(*key, Linger::Background);
+            } else if now >= ends {
+                self.abort(*key);
+            }
+        }
+        if keys.is_empty()
+            && let Some(s) = self.sessions.remove(session)
+        {
+            s.arena.header().closed.store(1, Ordering::Release);
+            self.past_meter.add(&s.meter);
+            self.past_meter.to_adapter.wakeups += s.engine_wakeups();
+            self.sleeper.unwatch(s.doorbell.as_fd());
+            self.stale_reservations.retain(|(key, _)| *key != session);
+        }
+    }
+
+    /// Whether there is nothing left to serve.
+    pub(crate) fn is_finished(&self) -> bool {
+        let quiet = self.sockets.iter().all(|(_, s)| match &s.kind {
+            Kind::Stream(c) => {
+                s.orphan && matches!(c.tcb.state(), State::FinWait2 | State::TimeWait | State::Closed)
+            }
+            _ => true,
+        });
+        let unused = self.sessions.len() == 0 && quiet;
+        (self.private && self.had_session && unused)
+            || (self.draining && (unused || self.now >= self.drain_by))
+    }
+
+    /// Tells all programs that the engine is gone.
+    pub(crate) fn say_goodbye(&mut self) {
+        for key in self.sessions.keys() {
+            if let Some(s) = self.sessions.get_mut(key) {
+                s.arena.header().closed.store(1, Ordering::SeqCst);
+                s.wake_everybody();
+            }
+        }
+    }
+
+    fn routes_for_programs(&self) -> Vec<longshore_hostif::Route> {
+        let cidr = self.link.address;
+        let own_len = if cidr.address.is_ipv4() { 32 } else { 128 };
+        let mut routes = vec![
+            longshore_hostif::Route { address: cidr.address, prefix_len: own_len, local: true },
+            longshore_hostif::Route { address: cidr.network(), prefix_len: cidr.prefix_len, local: false },
+        ];
+        if self.link.has_default_route() {
+            let any = std::net::Ipv4Addr::UNSPECIFIED.into();
+            routes.push(longshore_hostif::Route { address: any, prefix_len: 0, local: false });
+        }
+        routes
+    }
+}

@@ -1,0 +1,222 @@
+//! Answers to `longshore stat` and `longshore ss`, made when they are asked for.
+
+use crate::control::{
+    ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE, SessionStat, SsReply,
+    SsRow, StatReply, TcpStat, TrafficStat,
+};
+use crate::engine::Engine;
+use crate::session::Session;
+use crate::socket::{Kind, Socket};
+use longshore_hostif::{Loopback, Meter};
+use longshore_tcp::{Tcb, TcpInfo};
+use std::sync::atomic::Ordering;
+
+fn counts<const N: usize>(named: [(&str, u64); N]) -> Counts {
+    named.into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+}
+
+impl Engine {
+    pub(crate) fn answer_control(&mut self) {
+        let Some(mut control) = self.control.take() else { return };
+        control.serve(&mut |request| match request {
+            ControlRequest::Stat => ControlReply::Stat(Box::new(self.stat())),
+            ControlRequest::Ss { from } => ControlReply::Ss(self.ss(from)),
+        });
+        self.control = Some(control);
+    }
+
+    fn stat(&self) -> StatReply {
+        let port = self.link.port.counters();
+        let c = &self.counters;
+        let mut meter = self.past_meter;
+        let mut wakeups = 0;
+        for (_, s) in self.sessions.iter() {
+            meter.add(&s.meter);
+            wakeups += s.engine_wakeups();
+        }
+        meter.to_adapter.wakeups += wakeups;
+        let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
+        let overruns = self.sessions.iter().map(|(_, s)| s.bad_descriptors).sum();
+        drops.insert("bad_descriptors".to_owned(), overruns);
+        StatReply {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            abi: longshore_hostif::ABI_VERSION,
+            pid: std::process::id(),
+            uptime_ms: self.now.0 / 1000,
+            address: self.link.address.to_string(),
+            gateway: self.gateway.map(|g| g.to_string()),
+            loopback: if self.loopback == Loopback::Engine { "engine" } else { "kernel" }.to_owned(),
+            port: PortStat {
+                name: self.port_name.clone(),
+                mtu: self.link.capabilities.mtu as u32,
+                rx: TrafficStat {
+                    frames: port.rx_frames,
+                    bytes: port.rx_bytes,
+                    gso_frames: port.rx_gso_frames,
+                    calls: port.rx_calls,
+                },
+                tx: TrafficStat {
+                    frames: port.tx_frames,
+                    bytes: port.tx_bytes,
+                    gso_frames: port.tx_gso_frames,
+                    calls: port.tx_calls,
+                },
+                tx_full: port.tx_full,
+            },
+            drops,
+            crossings: CrossingsStat::from(&meter),
+            tcp: counts([
+                ("segments_in", c.segments_in),
+                ("data_segments_in", c.data_segments_in),
+                ("segments_out", c.segments_out),
+                ("retransmissions", c.retransmissions),
+                ("resets_out", c.resets_out),
+                ("fast_path", c.fast_path),
+                ("active_opens", c.active_opens),
+                ("passive_opens", c.passive_opens),
+                ("time_wait", self.demux.waiting_count() as u64),
+            ]),
+            net: counts([("datagrams_in", c.datagrams_in), ("datagrams_out", c.datagrams_out)]),
+            engine: counts([
+                ("turns", c.turns),
+                ("sleeps", c.sleeps),
+                ("cut_through_bytes", c.cut_through_bytes),
+                ("connection_cache_hits", self.demux.cache_hits),
+                ("connection_cache_misses", self.demux.cache_misses),
+                ("connection_bytes", size_of::<Socket>() as u64),
+                ("sockets", self.sockets.len() as u64),
+            ]),
+            sessions: self.sessions.iter().map(|(key, s)| s.stat(key)).collect(),
+        }
+    }
+
+    fn ss(&self, from: u32) -> SsReply {
+        let mut reply = SsReply::default();
+        for (key, socket) in self.sockets.iter().filter(|(key, _)| *key >= from) {
+            if reply.rows.len() as u32 == ROWS_AT_ONCE {
+                reply.next = Some(key);
+                return reply;
+            }
+            reply.rows.push(self.row(socket));
+        }
+        if from == 0 || reply.rows.len() < ROWS_AT_ONCE as usize {
+            let room = ROWS_AT_ONCE as usize - reply.rows.len();
+            reply.rows.extend(self.demux.all_waiting().take(room).map(|w| SsRow {
+                proto: "tcp".to_owned(),
+                state: "TIME-WAIT".to_owned(),
+                local: w.local.to_string(),
+                peer: w.remote.to_string(),
+                ..SsRow::default()
+            }));
+        }
+        reply
+    }
+
+    fn row(&self, socket: &Socket) -> SsRow {
+        let any = "*:*".to_owned();
+        let mut row = SsRow {
+            proto: "tcp".to_owned(),
+            local: socket.local.map_or(any.clone(), |a| a.to_string()),
+            peer: any,
+            session: socket.session,
+            crossings: CrossingsStat::from(&socket.meter),
+            ..SsRow::default()
+        };
+        if let Some(s) = self.sessions.get(socket.session)
+            && socket.has_block()
+        {
+            row.pids = s.holders(socket.id.index);
+        }
+        match &socket.kind {
+            Kind::Stream(c) => {
+                let info = c.tcb.info(self.now);
+                row.state = c.tcb.state().name().to_owned();
+                row.peer = c.remote.to_string();
+                row.recv_q = c.tcb.rcv_edge() - c.tcb.rcv_consumed();
+                row.send_q = c.tcb.snd_edge() - c.tcb.snd_acked();
+                row.tcp = Some(self.tcp_stat(&c.tcb, &info));
+            }
+            Kind::Listener(l) => {
+                row.state = "LISTEN".to_owned();
+                row.recv_q = u64::from(l.listener.waiting());
+                row.send_q = u64::from(l.listener.backlog());
+            }
+            Kind::Datagram(d) => {
+                row.proto = "udp".to_owned();
+                row.state = if d.peer.is_some() { "ESTAB" } else { "UNCONN" }.to_owned();
+                row.peer = d.peer.map_or(row.peer, |p| p.to_string());
+                row.recv_q = d.rcv_edge - d.rcv_consumed;
+                row.send_q = d.snd_edge - d.snd_done;
+            }
+            Kind::Idle(_) => row.state = "UNCONN".to_owned(),
+        }
+        row
+    }
+
+    fn tcp_stat(&self, tcb: &Tcb, info: &TcpInfo) -> TcpStat {
+        let millis = |us: u64| Some(us / 1000);
+        TcpStat {
+            congestion: info.congestion.to_owned(),
+            timestamps: info.timestamps,
+            sack: info.sack,
+            window_scale: info.window_scaling.then_some((info.snd_wscale, info.rcv_wscale)),
+            rto_us: info.rto_us,
+            rtt_us: info.rtt_us,
+            rttvar_us: info.rttvar_us,
+            mss: info.snd_mss,
+            pmtu: info.pmtu,
+            cwnd: u64::from(info.snd_cwnd),
+            ssthresh: (info.snd_ssthresh != u32::MAX).then_some(u64::from(info.snd_ssthresh)),
+            bytes_sent: info.bytes_sent,
+            bytes_retransmitted: info.bytes_retrans,
+            bytes_acked: info.bytes_acked,
+            bytes_received: info.bytes_received,
+            segs_out: u64::from(info.segs_out),
+            segs_in: u64::from(info.segs_in),
+            retransmissions: u64::from(info.total_retrans),
+            in_flight: info.unacked,
+            snd_wnd: u64::from(info.snd_wnd),
+            rcv_wnd: u64::from(info.rcv_wnd),
+            last_snd_ms: millis(info.last_data_sent_us),
+            last_rcv_ms: millis(info.last_data_recv_us),
+            timer: tcb.deadline().map(|d| ("on".to_owned(), d.since(self.now) / 1000)),
+        }
+    }
+}
+
+impl Session {
+    /// How often its programs have woken the engine.
+    pub(crate) fn engine_wakeups(&self) -> u64 {
+        (0..self.arena.geometry().channels)
+            .map(|c| self.arena.control(c).engine_wakeups.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// The processes that hold socket `index`.
+    fn holders(&self, index: u32) -> Vec<u32> {
+        let holds = |c: usize| self.arena.holds(c as u32, index);
+        self.processes
+            .iter()
+            .enumerate()
+            .filter_map(|(c, p)| p.as_ref().filter(|_| holds(c)).map(|p| p.pid))
+            .collect()
+    }
+
+    fn stat(&self, key: u32) -> SessionStat {
+        let geometry = self.arena.geometry();
+        let mut meter: Meter = self.meter;
+        meter.to_adapter.wakeups += self.engine_wakeups();
+        SessionStat {
+            id: key,
+            uid: self.uid,
+            processes: self.living() as u32,
+            sockets: self.sockets as u32,
+            sockets_max: geometry.sockets,
+            snd_chunks: 0,
+            snd_chunks_max: geometry.snd_chunks,
+            rcv_chunks: self.rcv_slab.in_use(),
+            rcv_chunks_max: geometry.rcv_chunks,
+            crossings: CrossingsStat::from(&meter),
+        }
+    }
+}

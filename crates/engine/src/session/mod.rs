@@ -1,0 +1,237 @@
+//! Sessions: one for each `longshore run`, with the memory it shares with its
+//! programs, its processes and its sockets.
+//!
+//! The engine owns the arena and frees it when the session ends. `door` opens
+//! sessions and lets processes in; `processes` watches them die; `post` puts
+//! completions and wakes who waits for them.
+
+pub(crate) mod door;
+mod post;
+mod processes;
+
+use crate::streams::RcvSlab;
+use longshore_hostif::attach::Token;
+use longshore_hostif::{AdapterChannel, Arena, ChannelState, Meter, SocketId};
+use longshore_ring::{Doorbell, NONE};
+use std::collections::HashMap;
+use longshore_tcp::Instant;
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// A process of a session.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) channel: AdapterChannel,
+    pub(crate) pid: u32,
+    /// Readable when the process is dead. `None` if the kernel would not say.
+    pub(crate) pidfd: Option<OwnedFd>,
+}
+
+/// Which channels get a socket's completions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Subscribers {
+    channels: [u16; Self::MOST],
+    count: u8,
+    /// It was set for an accepted connection before anybody asked: the first
+    /// that asks has it alone.
+    provisional: bool,
+}
+
+impl Subscribers {
+    /// More processes than these on one socket look at it when they are told
+    /// to: they get what `lost` brings.
+    const MOST: usize = 16;
+
+    pub(crate) fn one(channel: u16) -> Self {
+        let mut s = Self::default();
+        s.add(channel);
+        s
+    }
+
+    /// Those of a listener, for a connection that nobody has accepted yet.
+    pub(crate) fn provisional(of: &Self) -> Self {
+        Self { provisional: of.count > 1, ..*of }
+    }
+
+    /// Adds a channel; says whether there was room.
+    pub(crate) fn add(&mut self, channel: u16) -> bool {
+        if self.provisional {
+            *self = Self::default();
+        }
+        if self.iter().any(|c| c == channel) {
+            return true;
+        }
+        match self.channels.get_mut(usize::from(self.count)) {
+            Some(place) => {
+                *place = channel;
+                self.count += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, channel: u16) {
+        let place = self.iter().position(|c| c == channel);
+        if let Some(at) = place {
+            self.count -= 1;
+            self.channels.swap(at, usize::from(self.count));
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        self.channels[..usize::from(self.count)].iter().copied()
+    }
+
+    /// The only one, if there is only one.
+    pub(crate) fn single(&self) -> Option<u16> {
+        (self.count == 1).then(|| self.channels[0])
+    }
+}
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) token: Token,
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) rcv_slab: RcvSlab,
+    pub(crate) processes: Vec<Option<Process>>,
+    /// The engine's key of each of its sockets, by the block's index.
+    by_index: Vec<u32>,
+    /// Wakes the engine.
+    pub(crate) doorbell: Doorbell,
+    /// Eventfds of waiters, by waiter.
+    bells: HashMap<u32, Doorbell>,
+    /// Waiters that were to be rung before their eventfd came.
+    unrung: Vec<u32>,
+    /// Channels with staged completions.
+    staged: Vec<u16>,
+    /// Waiters to wake after the next publication.
+    to_wake: Vec<u32>,
+    /// Sockets whose waiters to wake after it.
+    touched: Vec<u32>,
+    /// The launcher's connection is open; which one.
+    pub(crate) launched: bool,
+    pub(crate) launcher: Option<RawFd>,
+    /// The user it belongs to.
+    pub(crate) uid: u32,
+    /// When what it has left to deliver is given up, once nobody uses it.
+    pub(crate) ends_by: Option<Instant>,
+    pub(crate) meter: Meter,
+    /// Descriptors that meant nothing or asked for what is not theirs.
+    pub(crate) bad_descriptors: u64,
+    /// Sockets that it has on the engine.
+    pub(crate) sockets: usize,
+}
+
+impl Session {
+    pub(crate) fn new(token: Token, arena: Arc<Arena>, doorbell: Doorbell) -> Self {
+        let g = *arena.geometry();
+        Self {
+            token,
+            rcv_slab: RcvSlab::new(g.rcv_chunks),
+            processes: (0..g.channels).map(|_| None).collect(),
+            by_index: vec![NONE; g.sockets as usize],
+            arena,
+            doorbell,
+            bells: HashMap::new(),
+            unrung: Vec::new(),
+            staged: Vec::new(),
+            to_wake: Vec::new(),
+            touched: Vec::new(),
+            launched: true,
+            launcher: None,
+            uid: 0,
+            ends_by: None,
+            meter: Meter::default(),
+            bad_descriptors: 0,
+            sockets: 0,
+        }
+    }
+
+    /// The engine's key of a socket, if the block is in use on the engine.
+    pub(crate) fn key(&self, index: u32) -> Option<u32> {
+        self.by_index.get(index as usize).copied().filter(|key| *key != NONE)
+    }
+
+    /// Enters a socket; `false` if its index is taken or does not exist.
+    pub(crate) fn enter(&mut self, id: SocketId, key: u32) -> bool {
+        match self.by_index.get_mut(id.index as usize) {
+            Some(place) if *place == NONE => {
+                *place = key;
+                self.sockets += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a socket.
+    pub(crate) fn leave(&mut self, id: SocketId) {
+        if let Some(place) = self.by_index.get_mut(id.index as usize)
+            && *place != NONE
+        {
+            *place = NONE;
+            self.sockets -= 1;
+        }
+    }
+
+    /// Keys of all its sockets.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_index.iter().copied().filter(|key| *key != NONE)
+    }
+
+    /// Processes that live.
+    pub(crate) fn living(&self) -> usize {
+        self.processes.iter().flatten().count()
+    }
+
+    /// Whether a channel is reserved for a child that is being made.
+    pub(crate) fn has_reservations(&self) -> bool {
+        (0..self.arena.geometry().channels)
+            .any(|c| self.arena.control(c).state() == ChannelState::Reserved)
+    }
+
+    /// Notes that those who wait for socket `index` are to be woken.
+    pub(crate) fn wake_for(&mut self, index: u32) {
+        self.touched.push(index);
+    }
+
+    /// Whether anybody may still use it: a launcher, a process, or a child that
+    /// is just being made.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.launched
+            || self.processes.iter().any(Option::is_some)
+            || (0..self.arena.geometry().channels).any(|c| {
+                matches!(
+                    self.arena.control(c).state(),
+                    ChannelState::Reserved | ChannelState::Claimed
+                )
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_asks_has_an_accepted_connection_alone() {
+        let mut listener = Subscribers::one(1);
+        listener.add(2);
+        let mut accepted = Subscribers::provisional(&listener);
+        assert_eq!(accepted.iter().collect::<Vec<_>>(), [1, 2]);
+        accepted.add(2);
+        assert_eq!(accepted.single(), Some(2));
+        accepted.add(5);
+        accepted.remove(2);
+        assert_eq!(accepted.single(), Some(5));
+    }
+
+    #[test]
+    fn a_single_listener_gets_its_connections_at_once() {
+        let mut accepted = Subscribers::provisional(&Subscribers::one(7));
+        accepted.add(9);
+        assert_eq!(accepted.iter().collect::<Vec<_>>(), [7, 9]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Putting completions into channels, publishing them in batches, and waking
+//! those that wait for them and sleep, and nobody else.
+
+use super::{Session, Subscribers};
+use longshore_hostif::{Completion, PutError};
+use longshore_ring::{Doorbell, Sleep, Waiter};
+use std::sync::atomic::Ordering;
+
+impl Session {
+    /// Stages a completion for one channel. One that does not fit is dropped;
+    /// if it moved edges, the process is told that it lost some.
+    pub(crate) fn put(&mut self, channel: u16, completion: &Completion) {
+        let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) else { return };
+        match process.channel.put(&self.arena, completion) {
+            Ok(()) => {
+                if !self.staged.contains(&channel) {
+                    self.staged.push(channel);
+                }
+            }
+            Err(PutError::Full) => {
+                self.arena.control(u32::from(channel)).lost.store(1, Ordering::Release);
+            }
+            // The process broke its own ring; it hears no more of us.
+            Err(PutError::Corrupt(_)) => self.bad_descriptors += 1,
+        }
+    }
+
+    /// Stages a completion for all who subscribed to socket `index`, and notes
+    /// whom to wake.
+    pub(crate) fn post(&mut self, index: u32, to: &Subscribers, completion: &Completion) {
+        for channel in to.iter() {
+            self.put(channel, completion);
+        }
+        self.touched.push(index);
+    }
+
+    /// Notes that `waiter` is to be woken after the next publication.
+    pub(crate) fn wake_later(&mut self, waiter: Option<u16>) {
+        self.to_wake.extend(waiter.map(u32::from));
+    }
+
+    /// Shows the processes what is staged and wakes those noted that sleep.
+    /// Who waits for a socket is read after the fence: a sleeper that listed
+    /// itself later than that finds the completions when it looks once more.
+    pub(crate) fn publish(&mut self) {
+        if self.staged.is_empty() && self.to_wake.is_empty() && self.touched.is_empty() {
+            return;
+        }
+        for channel in self.staged.drain(..) {
+            if let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) {
+                self.meter.to_host.batch(process.channel.publish(&self.arena));
+            }
+        }
+        Waiter::fence();
+        let mut everybody = false;
+        for index in self.touched.drain(..) {
+            let block = self.arena.block(index);
+            self.to_wake.extend(block.waiters());
+            everybody |= block.unlisted_waiters.load(Ordering::Relaxed) != 0;
+        }
+        let mut to_wake = std::mem::take(&mut self.to_wake);
+        for waiter in to_wake.drain(..) {
+            self.wake(waiter);
+        }
+        self.to_wake = to_wake;
+        if everybody {
+            self.wake_everybody();
+        }
+    }
+
+    fn wake(&mut self, waiter: u32) {
+        let Some(word) = self.arena.waiters().get(waiter as usize) else {
+            self.bad_descriptors += 1;
+            return;
+        };
+        let bell = self.bells.get(&waiter);
+        match word.take() {
+            None => return,
+            Some(Sleep::Eventfd) => match bell {
+                Some(bell) => bell.ring(),
+                None if self.unrung.len() < 4096 => self.unrung.push(waiter),
+                None => {}
+            },
+            Some(Sleep::Futex) => word.wake_futex(),
+        }
+        self.meter.to_host.wakeups += 1;
+    }
+
+    /// Wakes all that sleep: they look for themselves what happened.
+    pub(crate) fn wake_everybody(&mut self) {
+        for waiter in 0..self.arena.geometry().waiters {
+            self.wake(waiter);
+        }
+    }
+
+    /// Takes the eventfd of a waiter, and rings it if that is overdue.
+    pub(crate) fn add_bell(&mut self, waiter: u32, bell: Doorbell) {
+        if waiter >= self.arena.geometry().waiters {
+            self.bad_descriptors += 1;
+            return;
+        }
+        if let Some(at) = self.unrung.iter().position(|w| *w == waiter) {
+            self.unrung.swap_remove(at);
+            bell.ring();
+        }
+        self.bells.insert(waiter, bell);
+    }
+
+    /// Frees the waiters of a process that is gone.
+    pub(super) fn free_waiters_of(&mut self, pid: u32) {
+        for (i, waiter) in self.arena.waiters().iter().enumerate() {
+            if waiter.owner.load(Ordering::Relaxed) == pid {
+                self.bells.remove(&(i as u32));
+                waiter.cancel();
+                waiter.owner.store(0, Ordering::Release);
+            }
+        }
+    }
+}

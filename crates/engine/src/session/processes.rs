@@ -1,0 +1,120 @@
+//! Processes come and go: adopting children of `fork`, noticing deaths, giving
+//! channels back, and finding the sockets that nobody holds any more.
+
+use super::{Process, Session};
+use longshore_hostif::{AdapterChannel, ChannelState};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+fn watch(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+impl Session {
+    /// Gives a process that joins a channel with empty rings: the one it had,
+    /// if it is a new image of a known process, or a free one.
+    pub(crate) fn admit(&mut self, pid: u32) -> Option<u16> {
+        let known = self.processes.iter().position(|p| p.as_ref().is_some_and(|p| p.pid == pid));
+        let channel = match known {
+            Some(channel) => {
+                self.free_waiters_of(pid);
+                channel
+            }
+            None => self.reserve()?,
+        };
+        let control = self.arena.control(channel as u32);
+        control.reset();
+        control.lost.store(0, Ordering::Relaxed);
+        control.pid.store(pid, Ordering::Relaxed);
+        control.set_state(ChannelState::Open);
+        let pidfd = match known.and_then(|c| self.processes[c].take()) {
+            Some(old) => old.pidfd,
+            None => watch(pid),
+        };
+        let process = Process { channel: AdapterChannel::new(channel as u32), pid, pidfd };
+        self.processes[channel] = Some(process);
+        Some(channel as u16)
+    }
+
+    fn reserve(&self) -> Option<usize> {
+        (0..self.processes.len()).find(|c| {
+            let control = self.arena.control(*c as u32);
+            let free = self.processes[*c].is_none()
+                && control.change_state(ChannelState::Free, ChannelState::Reserved);
+            if free {
+                self.arena.held(*c as u32).iter().for_each(|w| w.store(0, Ordering::Relaxed));
+            }
+            free
+        })
+    }
+
+    /// Takes on the child of `fork` that claimed `channel`. `None` if the
+    /// channel is not claimed, or its process is gone already.
+    pub(crate) fn adopt(&mut self, channel: u16) -> Option<u32> {
+        let control = self.arena.control(u32::from(channel));
+        if self.processes[usize::from(channel)].is_some() || control.state() != ChannelState::Claimed {
+            return None;
+        }
+        let pid = control.pid.load(Ordering::Acquire);
+        control.set_state(ChannelState::Open);
+        let process =
+            Process { channel: AdapterChannel::new(u32::from(channel)), pid, pidfd: watch(pid) };
+        self.processes[usize::from(channel)] = Some(process);
+        Some(pid)
+    }
+
+    /// Whether a living process holds socket `index`.
+    pub(crate) fn is_held(&self, index: u32) -> bool {
+        (0..self.arena.geometry().channels).any(|c| {
+            self.arena.control(c).state() != ChannelState::Free && self.arena.holds(c, index)
+        })
+    }
+
+    /// The process of `channel` is gone. Frees what it had and returns the
+    /// engine's keys of the sockets that nobody holds now.
+    pub(crate) fn bury(&mut self, channel: u16) -> Vec<u32> {
+        let Some(process) = self.processes[usize::from(channel)].take() else { return Vec::new() };
+        self.free_waiters_of(process.pid);
+        let had: Vec<u32> = self
+            .arena
+            .held(u32::from(channel))
+            .iter()
+            .enumerate()
+            .flat_map(|(i, word)| {
+                let bits = word.swap(0, Ordering::AcqRel);
+                (0..64).filter(move |b| bits & 1 << b != 0).map(move |b| i as u32 * 64 + b)
+            })
+            .collect();
+        let control = self.arena.control(u32::from(channel));
+        control.pid.store(0, Ordering::Relaxed);
+        control.set_state(ChannelState::Free);
+        let orphans: Vec<u32> =
+            had.into_iter().filter(|i| !self.is_held(*i)).filter_map(|i| self.key(i)).collect();
+        if self.is_in_use() {
+            orphans
+        } else {
+            // The last one: whatever it had taken and not yet marked, too.
+            self.keys().collect()
+        }
+    }
+
+    /// Gives back channels that a parent reserved for a child that never came.
+    pub(crate) fn drop_stale_reservations(&mut self, stale: &mut Vec<u16>) {
+        let mut seen = Vec::new();
+        for channel in 0..self.processes.len() as u16 {
+            let control = self.arena.control(u32::from(channel));
+            if control.state() != ChannelState::Reserved {
+                continue;
+            }
+            if stale.contains(&channel) {
+                self.arena.held(u32::from(channel)).iter().for_each(|w| w.store(0, Ordering::Relaxed));
+                control.change_state(ChannelState::Reserved, ChannelState::Free);
+            } else {
+                seen.push(channel);
+            }
+        }
+        *stale = seen;
+    }
+}

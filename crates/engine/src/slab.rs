@@ -1,0 +1,74 @@
+//! A table of plain entries named by small numbers, which are given again
+//! after an entry is gone.
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    entries: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn insert(&mut self, entry: T) -> u32 {
+        match self.free.pop() {
+            Some(key) => {
+                self.entries[key as usize] = Some(entry);
+                key
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
+        let entry = self.entries.get_mut(key as usize)?.take();
+        if entry.is_some() {
+            self.free.push(key);
+        }
+        entry
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: u32) -> Option<&T> {
+        self.entries.get(key as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut T> {
+        self.entries.get_mut(key as usize)?.as_mut()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.entries.iter().enumerate().filter_map(|(i, e)| Some((i as u32, e.as_ref()?)))
+    }
+
+    pub(crate) fn keys(&self) -> Vec<u32> {
+        self.iter().map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_given_again() {
+        let mut slab = Slab::new();
+        let (a, b) = (slab.insert('a'), slab.insert('b'));
+        assert_eq!(slab.remove(a), Some('a'));
+        assert_eq!(slab.remove(a), None);
+        assert_eq!((slab.get(a), slab.get(b), slab.len()), (None, Some(&'b'), 1));
+        assert_eq!(slab.insert('c'), a);
+        assert_eq!(slab.keys(), [a, b]);
+    }
+}

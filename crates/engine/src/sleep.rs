@@ -1,0 +1,238 @@
+//! When the engine sleeps and what wakes it.
+//!
+//! After the last piece of work it looks for more for a while, then declares
+//! itself asleep in every session, looks once more, and blocks in `epoll`. A
+//! program that publishes requests rings the session's doorbell only if the
+//! engine has declared itself.
+
+use crate::control::ControlServer;
+use crate::engine::{Engine, EngineError};
+use crate::link::Link;
+use crate::session::door::Door;
+use longshore_ring::{Doorbell, Sleep};
+use longshore_tcp::Instant;
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Port,
+    Door,
+    Visitor(RawFd),
+    Doorbell(u32),
+    Process(u32, u16),
+    Control,
+    Stop,
+}
+
+impl Source {
+    fn encode(self) -> u64 {
+        let (kind, value): (u64, u64) = match self {
+            Self::Port => (0, 0),
+            Self::Door => (1, 0),
+            Self::Visitor(fd) => (2, fd as u32 as u64),
+            Self::Doorbell(session) => (3, u64::from(session)),
+            Self::Process(session, channel) => (4, u64::from(session) << 16 | u64::from(channel)),
+            Self::Control => (5, 0),
+            Self::Stop => (6, 0),
+        };
+        kind << 56 | value
+    }
+
+    fn decode(raw: u64) -> Self {
+        let value = raw & ((1 << 56) - 1);
+        match raw >> 56 {
+            0 => Self::Port,
+            1 => Self::Door,
+            2 => Self::Visitor(value as u32 as RawFd),
+            3 => Self::Doorbell(value as u32),
+            4 => Self::Process((value >> 16) as u32, value as u16),
+            5 => Self::Control,
+            _ => Self::Stop,
+        }
+    }
+}
+
+/// Tells a running engine to stop, from another thread or a signal handler's.
+#[derive(Debug, Clone)]
+pub struct Stopper(Arc<OwnedFd>);
+
+impl Stopper {
+    /// Asks the engine to drain and then to end.
+    pub fn stop(&self) {
+        let _ = rustix::io::write(self.0.as_fd(), &1u64.to_ne_bytes());
+    }
+}
+
+/// The event loop's descriptors and habits.
+pub(crate) struct Sleeper {
+    epoll: OwnedFd,
+    stop: Arc<OwnedFd>,
+    spin_us: u64,
+    /// Since when there has been nothing to do.
+    idle_since: Option<Instant>,
+    /// When descriptors other than the port's were last looked at.
+    looked_at: Instant,
+    events: Vec<epoll::Event>,
+}
+
+/// How often the loop looks at its other descriptors while it is busy, in
+/// microseconds.
+const LOOK_EVERY: u64 = 1_000;
+
+impl Sleeper {
+    pub(crate) fn new(link: &Link, door: &Door, control: Option<&ControlServer>, spin: Duration) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let sleeper = Self {
+            epoll,
+            stop,
+            spin_us: spin.as_micros() as u64,
+            idle_since: None,
+            looked_at: Instant(0),
+            events: Vec::with_capacity(64),
+        };
+        if let Some(fd) = link.port.fd() {
+            sleeper.watch(fd, Source::Port)?;
+        }
+        sleeper.watch(door.fd(), Source::Door)?;
+        sleeper.watch(sleeper.stop.as_fd(), Source::Stop)?;
+        if let Some(control) = control {
+            sleeper.watch(control.fd(), Source::Control)?;
+        }
+        Ok(sleeper)
+    }
+
+    /// Wakes the loop when `fd` is readable.
+    pub(crate) fn watch(&self, fd: BorrowedFd<'_>, source: Source) -> Result<(), Errno> {
+        let data = epoll::EventData::new_u64(source.encode());
+        epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)
+    }
+
+    /// No longer.
+    pub(crate) fn unwatch(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Source>) -> Result<(), Errno> {
+        let timeout = timeout.map(|t| rustix::event::Timespec {
+            tv_sec: t.as_secs() as i64,
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        self.events.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+        ready.extend(self.events.iter().map(|e| Source::decode(e.data.u64())));
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// A handle that stops this engine.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.sleeper.stop.clone())
+    }
+
+    /// Between two turns: looks at the other descriptors from time to time,
+    /// spins while there may be more to do, sleeps when there is not.
+    pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
+        if worked {
+            self.sleeper.idle_since = None;
+            if self.now.since(self.sleeper.looked_at) >= LOOK_EVERY {
+                self.look(Some(Duration::ZERO))?;
+            }
+            return Ok(());
+        }
+        let since = *self.sleeper.idle_since.get_or_insert(self.now);
+        if self.now.since(since) < self.sleeper.spin_us {
+            std::thread::yield_now();
+            return Ok(());
+        }
+        self.sleep()
+    }
+
+    fn sleep(&mut self) -> Result<(), EngineError> {
+        for (_, session) in self.sessions.iter() {
+            session.arena.header().engine.declare(Sleep::Eventfd);
+        }
+        let pending = self
+            .sessions
+            .iter()
+            .any(|(_, s)| s.arena.header().requests_pending.any.load(std::sync::atomic::Ordering::SeqCst) != 0);
+        let timeout = if pending { Some(Duration::ZERO) } else { self.next_deadline() };
+        self.counters.sleeps += 1;
+        let result = self.look(timeout);
+        for (_, session) in self.sessions.iter() {
+            session.arena.header().engine.cancel();
+        }
+        self.sleeper.idle_since = None;
+        result
+    }
+
+    /// How long there is nothing to do, by the clock.
+    fn next_deadline(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let housekeeping = Some(self.housekeeping_at).filter(|_| self.needs_house_kept());
+        [self.wheel.next(), self.link.neighbor_deadline(), housekeeping]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|t| Duration::from_micros(t.since(now)))
+    }
+
+    /// Waits for events for at most `timeout` and serves those that are not
+    /// packets or requests.
+    fn look(&mut self, timeout: Option<Duration>) -> Result<(), EngineError> {
+        let mut ready = Vec::new();
+        self.sleeper.wait(timeout, &mut ready)?;
+        self.now = self.clock.now();
+        self.sleeper.looked_at = self.now;
+        for source in ready {
+            match source {
+                Source::Port => {}
+                Source::Doorbell(session) => {
+                    if let Some(s) = self.sessions.get(session) {
+                        Doorbell::clear(&s.doorbell);
+                    }
+                }
+                Source::Door => self.answer_door(),
+                Source::Visitor(fd) => self.hear_visitor(fd),
+                Source::Process(session, channel) => self.process_died(session, channel),
+                Source::Control => self.answer_control(),
+                Source::Stop => {
+                    let _ = rustix::io::read(self.sleeper.stop.as_fd(), &mut [0u8; 8]);
+                    self.drain(Duration::from_secs(10));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_come_back() {
+        let all = [
+            Source::Port,
+            Source::Door,
+            Source::Visitor(7),
+            Source::Doorbell(3),
+            Source::Process(70_000, 255),
+            Source::Control,
+            Source::Stop,
+        ];
+        for s in all {
+            assert_eq!(Source::decode(s.encode()), s);
+        }
+    }
+}

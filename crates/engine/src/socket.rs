@@ -1,0 +1,263 @@
+//! What the engine knows of a socket: plain data, named by a key.
+
+use crate::demux::{Flow, Reuse};
+use crate::session::Subscribers;
+use crate::streams::RcvStream;
+use longshore_hostif::{BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind};
+use longshore_tcp::{Config, Congestion, Instant, Linger, Listener, Tcb};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    /// Its block; the index is [`longshore_ring::NONE`] while a connection that
+    /// came in has none yet.
+    pub(crate) id: SocketId,
+    pub(crate) session: u32,
+    pub(crate) subscribers: Subscribers,
+    pub(crate) options: Options,
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) kind: Kind,
+    pub(crate) meter: Meter,
+    /// It is on the list of those to be looked at at the end of this turn.
+    pub(crate) dirty: bool,
+    /// No process holds it any more.
+    pub(crate) orphan: bool,
+    /// When the wheel will name it; [`Instant::NEVER`] if it will not.
+    pub(crate) armed: Instant,
+}
+
+/// What it is.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Opened, and perhaps bound.
+    Idle(SocketKind),
+    /// A TCP connection.
+    Stream(Connection),
+    /// A TCP listener.
+    Listener(Listening),
+    /// A UDP socket.
+    Datagram(Datagram),
+}
+
+/// A TCP connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) tcb: Tcb,
+    pub(crate) flow: Flow,
+    pub(crate) remote: SocketAddr,
+    /// What the receive stream lies in.
+    pub(crate) rcv: RcvStream,
+    /// The listener that it came through, until it is accepted.
+    pub(crate) listener: Option<u32>,
+    /// What the host was told last.
+    pub(crate) told: Told,
+    /// When the host is to be told of acknowledgments that nobody waits for.
+    pub(crate) tell_by: Instant,
+    /// Its next hop does not answer.
+    pub(crate) unreachable: bool,
+    /// It lives on as a record in TIME-WAIT.
+    pub(crate) retired: bool,
+}
+
+/// What the host knows of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Told {
+    pub(crate) rcv_edge: u64,
+    pub(crate) snd_acked: u64,
+    pub(crate) flags: EdgeFlags,
+}
+
+impl Connection {
+    pub(crate) fn new(tcb: Tcb, local: SocketAddr, remote: SocketAddr, listener: Option<u32>) -> Self {
+        Self {
+            tcb,
+            flow: Flow::new(local, remote),
+            remote,
+            rcv: RcvStream::EMPTY,
+            listener,
+            told: Told::default(),
+            tell_by: Instant::NEVER,
+            unreachable: false,
+            retired: false,
+        }
+    }
+}
+
+/// A TCP listener.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) listener: Listener,
+    /// The stream of accept records.
+    pub(crate) rcv: RcvStream,
+    /// How far it reaches, and how far the host has read it.
+    pub(crate) rcv_edge: u64,
+    pub(crate) rcv_consumed: u64,
+    /// Connections behind the records not yet read, oldest first.
+    pub(crate) queue: VecDeque<u32>,
+    pub(crate) told: u64,
+}
+
+/// A UDP socket.
+#[derive(Debug, Default)]
+pub(crate) struct Datagram {
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) rcv: Option<RcvStream>,
+    pub(crate) rcv_edge: u64,
+    pub(crate) rcv_consumed: u64,
+    pub(crate) snd_edge: u64,
+    pub(crate) snd_done: u64,
+    pub(crate) told: Told,
+    /// Datagrams that found no room.
+    pub(crate) overruns: u64,
+    /// When the host is to be told that what it sent is gone.
+    pub(crate) tell_by: Option<Instant>,
+}
+
+/// A socket's options, as the host set them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) tcp: Config,
+    pub(crate) reuse: Reuse,
+    pub(crate) ipv6: bool,
+    pub(crate) v6_only: bool,
+    pub(crate) defer_accept_s: u32,
+    pub(crate) send_buffer: u32,
+    pub(crate) receive_buffer: u32,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+    pub(crate) broadcast: bool,
+    pub(crate) udp_gro: bool,
+}
+
+/// The hop limit of what we send (RFC 1122 section 3.2.1.7; Linux's default).
+pub(crate) const DEFAULT_TTL: u8 = 64;
+
+impl Options {
+    pub(crate) fn new(flags: OpenFlags) -> Self {
+        Self {
+            tcp: Config::default(),
+            reuse: Reuse {
+                address: flags.contains(OpenFlags::REUSE_ADDRESS),
+                port: flags.contains(OpenFlags::REUSE_PORT),
+            },
+            ipv6: flags.contains(OpenFlags::IPV6),
+            v6_only: flags.contains(OpenFlags::V6ONLY),
+            defer_accept_s: 0,
+            send_buffer: longshore_hostif::SEND_BUFFER,
+            receive_buffer: longshore_hostif::RECEIVE_BUFFER,
+            tos: 0,
+            ttl: DEFAULT_TTL,
+            broadcast: false,
+            udp_gro: false,
+        }
+    }
+
+    /// Sets one; the values are the host's claims, so they are brought into
+    /// range rather than believed.
+    pub(crate) fn set(&mut self, name: OptionName, value: u64) {
+        use OptionName as O;
+        let on = value != 0;
+        let number = u32::try_from(value).unwrap_or(u32::MAX);
+        let millis = |seconds: u32| seconds.min(32_767).saturating_mul(1000);
+        let small = |v: u32| v.min(127) as u8;
+        let most = longshore_hostif::STREAM_MAX as u32;
+        match name {
+            O::NoDelay => self.tcp.nodelay = on,
+            O::Cork => self.tcp.cork = on,
+            O::KeepAlive => self.tcp.keepalive.enabled = on,
+            O::KeepIdle => self.tcp.keepalive.idle_ms = millis(number.max(1)),
+            O::KeepInterval => self.tcp.keepalive.interval_ms = millis(number.max(1)),
+            O::KeepCount => self.tcp.keepalive.probes = small(number.max(1)),
+            O::UserTimeout => self.tcp.user_timeout_ms = number,
+            O::ReceiveBuffer => {
+                self.receive_buffer = number.clamp(2304, most);
+                self.tcp.rcvbuf = self.receive_buffer;
+                self.tcp.rcvbuf_max = self.receive_buffer;
+            }
+            O::SendBuffer => self.send_buffer = number.clamp(4608, most),
+            O::DeferAccept => self.defer_accept_s = number,
+            O::QuickAck => self.tcp.quickack = on,
+            O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
+            O::Congestion => {
+                let name = value.to_le_bytes();
+                let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+                if let Some(c) = core::str::from_utf8(&name[..len]).ok().and_then(Congestion::by_name) {
+                    self.tcp.congestion = c;
+                }
+            }
+            O::TypeOfService => self.tos = number as u8,
+            O::TimeToLive => self.ttl = number.clamp(1, 255) as u8,
+            O::ReuseAddress => self.reuse.address = on,
+            O::ReusePort => self.reuse.port = on,
+            O::V6Only => self.v6_only = on,
+            O::Broadcast => self.broadcast = on,
+            O::Linger2 => self.tcp.fin_wait_ms = millis(number),
+            O::SynCount => self.tcp.syn_retries = small(number.max(1)),
+            O::WindowClamp => self.tcp.window_clamp = number,
+            O::UdpGro => self.udp_gro = on,
+        }
+    }
+
+    /// Brings a connection's options up to date after [`Options::set`].
+    pub(crate) fn apply(&self, name: OptionName, tcb: &mut Tcb, now: Instant) {
+        use OptionName as O;
+        match name {
+            O::NoDelay => tcb.set_nodelay(self.tcp.nodelay),
+            O::Cork => tcb.set_cork(self.tcp.cork),
+            O::KeepAlive | O::KeepIdle | O::KeepInterval | O::KeepCount => {
+                tcb.set_keepalive(self.tcp.keepalive, now);
+            }
+            O::UserTimeout => tcb.set_user_timeout(self.tcp.user_timeout_ms),
+            O::ReceiveBuffer => tcb.set_rcvbuf(self.tcp.rcvbuf),
+            O::QuickAck => tcb.set_quickack(self.tcp.quickack),
+            O::Congestion => tcb.set_congestion(self.tcp.congestion),
+            O::Linger2 => tcb.set_fin_wait(self.tcp.fin_wait_ms),
+            O::SynCount => tcb.set_syn_retries(self.tcp.syn_retries),
+            O::WindowClamp => tcb.set_window_clamp(self.tcp.window_clamp),
+            O::MaxSegment => tcb.set_max_segment(self.tcp.mss),
+            _ => {}
+        }
+    }
+
+    /// What closing does, from SO_LINGER's seconds.
+    pub(crate) fn linger(seconds: Option<u32>) -> Linger {
+        if seconds == Some(0) { Linger::Reset } else { Linger::Background }
+    }
+
+    /// The flags of the block of a connection that inherits them.
+    pub(crate) fn block_flags(&self) -> BlockFlags {
+        let v6 = if self.ipv6 { BlockFlags::IPV6 } else { BlockFlags::empty() };
+        v6 | BlockFlags::BOUND
+    }
+}
+
+impl Socket {
+    pub(crate) fn new(id: SocketId, session: u32, channel: Option<u16>, options: Options, kind: Kind) -> Self {
+        Self {
+            id,
+            session,
+            subscribers: channel.map_or_else(Subscribers::default, Subscribers::one),
+            options,
+            local: None,
+            kind,
+            meter: Meter::default(),
+            dirty: false,
+            orphan: false,
+            armed: Instant::NEVER,
+        }
+    }
+
+    /// Whether it has a block in the arena.
+    pub(crate) fn has_block(&self) -> bool {
+        self.id.index != longshore_ring::NONE
+    }
+
+    /// Counts payload in one direction, for the socket and for its session.
+    pub(crate) fn count_payload(crossings: [&mut Crossings; 2], pieces: u64, bytes: u64) {
+        for c in crossings {
+            c.payload(pieces, bytes);
+        }
+    }
+}

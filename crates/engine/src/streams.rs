@@ -1,0 +1,300 @@
+//! The adapter's side of a socket's two streams: reading what the host wrote,
+//! placing what arrived.
+//!
+//! The send stream's directory is the host's; every entry read from it is
+//! checked. The receive stream's chunks are ours: a list in private memory
+//! ([`RcvSlab`]), mirrored to the directory that the host reads.
+
+use longshore_hostif::{Arena, CHUNK, DIRECTORY, STREAM_MAX};
+use longshore_ring::NONE;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Most pieces that a piece of send stream of 64 KiB lies in.
+pub(crate) const MAX_PIECES: usize = 3;
+
+/// The host's send stream does not hold what the host said it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BadStream;
+
+/// The receive slab has no chunk left, or the stream spans its directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoChunk;
+
+/// Where the bytes `range` of a stream lie: (offset in the chunk's place,
+/// length), chunk by chunk.
+fn spans(range: Range<u64>) -> impl Iterator<Item = (u64, usize, usize)> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        if at >= range.end {
+            return None;
+        }
+        let within = (at % CHUNK as u64) as usize;
+        let len = ((range.end - at) as usize).min(CHUNK - within);
+        let number = at / CHUNK as u64;
+        at += len as u64;
+        Some((number, within, len))
+    })
+}
+
+/// The pieces of send stream `range` of socket `index`, to be handed to the
+/// port. `pieces` says how many are filled.
+pub(crate) fn snd_pieces<'a>(
+    arena: &'a Arena,
+    index: u32,
+    range: Range<u64>,
+    out: &mut [IoSlice<'a>; MAX_PIECES],
+) -> Result<usize, BadStream> {
+    let directory = arena.snd_directory(index);
+    let mut count = 0;
+    for (number, within, len) in spans(range) {
+        let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+        let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
+        let slot = out.get_mut(count).ok_or(BadStream)?;
+        // SAFETY: the bytes go to the kernel or are copied or summed; nothing
+        // is decided by them.
+        *slot = IoSlice::new(unsafe { arena.memory().bytes(place, len) });
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Copies send stream `range` out (for datagrams' headers).
+pub(crate) fn snd_copy(arena: &Arena, index: u32, range: Range<u64>, to: &mut [u8]) -> Result<(), BadStream> {
+    let directory = arena.snd_directory(index);
+    let mut done = 0;
+    for (number, within, len) in spans(range) {
+        let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+        let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
+        arena.memory().read(place, to.get_mut(done..done + len).ok_or(BadStream)?);
+        done += len;
+    }
+    Ok(())
+}
+
+/// The chunks of a session's receive slab: which are free, and for each that
+/// is not, the next of its stream.
+#[derive(Debug)]
+pub(crate) struct RcvSlab {
+    links: Vec<u32>,
+    free: Vec<u32>,
+    never_used: u32,
+    limit: u32,
+}
+
+impl RcvSlab {
+    pub(crate) fn new(chunks: u32) -> Self {
+        Self { links: Vec::new(), free: Vec::new(), never_used: 0, limit: chunks }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let chunk = match self.free.pop() {
+            Some(chunk) => chunk,
+            None if self.never_used < self.limit => {
+                self.never_used += 1;
+                self.links.push(NONE);
+                self.never_used - 1
+            }
+            None => return None,
+        };
+        self.links[chunk as usize] = NONE;
+        Some(chunk)
+    }
+
+    /// Chunks that can still be taken.
+    pub(crate) fn available(&self) -> u32 {
+        self.limit - self.in_use()
+    }
+
+    /// Chunks in use.
+    pub(crate) fn in_use(&self) -> u32 {
+        self.never_used - self.free.len() as u32
+    }
+}
+
+/// A receive stream's chunks: the numbers `first..=last` of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RcvStream {
+    head: u32,
+    tail: u32,
+    first: u64,
+    last: u64,
+}
+
+impl RcvStream {
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, first: 0, last: 0 };
+
+    /// Whether it holds no chunk.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// The chunk that has number `number` of the stream, taken if need be.
+    fn chunk(&mut self, number: u64, slab: &mut RcvSlab, arena: &Arena, index: u32) -> Result<u32, NoChunk> {
+        if self.head == NONE {
+            let chunk = slab.take().ok_or(NoChunk)?;
+            *self = Self { head: chunk, tail: chunk, first: number, last: number };
+            arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
+            return Ok(chunk);
+        }
+        if number < self.first || number - self.first >= DIRECTORY as u64 - 1 {
+            return Err(NoChunk);
+        }
+        while self.last < number {
+            let chunk = slab.take().ok_or(NoChunk)?;
+            slab.links[self.tail as usize] = chunk;
+            self.tail = chunk;
+            self.last += 1;
+            arena.rcv_directory(index)[self.last as usize % DIRECTORY].store(chunk, Ordering::Release);
+        }
+        if number == self.last {
+            return Ok(self.tail);
+        }
+        let mut chunk = self.head;
+        for _ in self.first..number {
+            chunk = slab.links[chunk as usize];
+        }
+        Ok(chunk)
+    }
+
+    /// Makes sure that the chunk in which byte `base` lies is there, so that
+    /// what comes out of order later finds the stream begun.
+    fn begin(&mut self, base: u64, slab: &mut RcvSlab, arena: &Arena, index: u32) -> Result<(), NoChunk> {
+        if self.head == NONE { self.chunk(base / CHUNK as u64, slab, arena, index).map(|_| ()) } else { Ok(()) }
+    }
+
+    /// Copies `bytes` to offset `at` of the stream, all or nothing. `base` is
+    /// how far the host has consumed: the stream begins there if it is empty.
+    pub(crate) fn place(
+        &mut self,
+        base: u64,
+        at: u64,
+        bytes: &[u8],
+        slab: &mut RcvSlab,
+        arena: &Arena,
+        index: u32,
+    ) -> Result<u64, NoChunk> {
+        if at.saturating_sub(base) + bytes.len() as u64 > STREAM_MAX {
+            return Err(NoChunk);
+        }
+        self.begin(base, slab, arena, index)?;
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let end = at + bytes.len() as u64;
+        self.chunk((end - 1) / CHUNK as u64, slab, arena, index)?;
+        let (mut done, mut pieces) = (0, 0);
+        for (number, within, len) in spans(at..end) {
+            let chunk = self.chunk(number, slab, arena, index)?;
+            let place = arena.rcv_place(chunk, within, len).ok_or(NoChunk)?;
+            arena.memory().write(place, &bytes[done..done + len]);
+            done += len;
+            pieces += 1;
+        }
+        Ok(pieces)
+    }
+
+    /// Gives back the chunks that lie wholly before `consumed`, and the last
+    /// too if `all` of what it holds is consumed.
+    pub(crate) fn consume(&mut self, consumed: u64, all: bool, slab: &mut RcvSlab) {
+        let first_kept = consumed / CHUNK as u64;
+        while self.head != NONE && (self.first < first_kept || all) {
+            let chunk = self.head;
+            slab.free.push(chunk);
+            if chunk == self.tail {
+                *self = Self::EMPTY;
+            } else {
+                self.head = slab.links[chunk as usize];
+                self.first += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longshore_hostif::Geometry;
+    use proptest::prelude::*;
+
+    const SMALL: Geometry = Geometry { channels: 64, waiters: 8, sockets: 64, snd_chunks: 8, rcv_chunks: 8 };
+
+    fn read_back(arena: &Arena, index: u32, range: Range<u64>) -> Vec<u8> {
+        let mut out = vec![0; (range.end - range.start) as usize];
+        let mut done = 0;
+        for (number, within, len) in spans(range) {
+            let chunk = arena.rcv_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
+            let place = arena.rcv_place(chunk, within, len).unwrap();
+            arena.memory().read(place, &mut out[done..done + len]);
+            done += len;
+        }
+        out
+    }
+
+    #[test]
+    fn bytes_out_of_order_lie_where_they_belong() {
+        let arena = Arena::create(SMALL).unwrap();
+        let (mut slab, mut stream) = (RcvSlab::new(8), RcvStream::EMPTY);
+        let data: Vec<u8> = (0..150_000u32).map(|i| (i * 7 >> 3) as u8).collect();
+        stream.place(0, 100_000, &data[100_000..], &mut slab, &arena, 5).unwrap();
+        stream.place(0, 0, &data[..100_000], &mut slab, &arena, 5).unwrap();
+        assert_eq!(read_back(&arena, 5, 0..150_000), data);
+        stream.consume(140_000, false, &mut slab);
+        assert_eq!(slab.in_use(), 1);
+        stream.consume(150_000, true, &mut slab);
+        assert!(stream.is_empty() && slab.in_use() == 0);
+    }
+
+    #[test]
+    fn an_exhausted_slab_says_so() {
+        let arena = Arena::create(SMALL).unwrap();
+        let (mut slab, mut stream) = (RcvSlab::new(1), RcvStream::EMPTY);
+        assert!(stream.place(0, 0, &[1; CHUNK], &mut slab, &arena, 0).is_ok());
+        assert_eq!(stream.place(0, CHUNK as u64, &[1], &mut slab, &arena, 0), Err(NoChunk));
+        assert_eq!(stream.place(0, STREAM_MAX, &[1], &mut slab, &arena, 0), Err(NoChunk));
+    }
+
+    #[test]
+    fn a_forged_send_directory_is_refused() {
+        let arena = Arena::create(SMALL).unwrap();
+        arena.snd_directory(1)[0].store(8, Ordering::Relaxed);
+        let mut out = [IoSlice::new(&[]); MAX_PIECES];
+        assert_eq!(snd_pieces(&arena, 1, 0..10, &mut out), Err(BadStream));
+        arena.snd_directory(1)[0].store(7, Ordering::Relaxed);
+        assert_eq!(snd_pieces(&arena, 1, 0..10, &mut out), Ok(1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_pieces_gives_the_stream(
+            lens in proptest::collection::vec(1usize..30_000, 1..20),
+            start in 0u64..1_000_000,
+            order in any::<u64>(),
+        ) {
+            let geometry = Geometry { rcv_chunks: 64, ..SMALL };
+            let arena = Arena::create(geometry).unwrap();
+            let (mut slab, mut stream) = (RcvSlab::new(64), RcvStream::EMPTY);
+            let mut pieces = Vec::new();
+            let mut at = start;
+            for len in lens {
+                pieces.push(at..at + len as u64);
+                at += len as u64;
+            }
+            let mut state = order | 1;
+            for i in (1..pieces.len()).rev() {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                pieces.swap(i, (state >> 33) as usize % (i + 1));
+            }
+            for p in &pieces {
+                let bytes: Vec<u8> = p.clone().map(|o| (o % 251) as u8).collect();
+                stream.place(start, p.start, &bytes, &mut slab, &arena, 3).unwrap();
+            }
+            let expected: Vec<u8> = (start..at).map(|o| (o % 251) as u8).collect();
+            prop_assert_eq!(read_back(&arena, 3, start..at), expected);
+            stream.consume(at, true, &mut slab);
+            prop_assert_eq!(slab.in_use(), 0);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
+
+use crate::connection::RequestError;
+use crate::counters::EngineDrop;
+use crate::demux::{Flow, Found};
+use crate::engine::Engine;
+use crate::link::Way;
+use crate::socket::{Connection, Kind, Socket};
+use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, Address, SocketId, SocketState};
+use longshore_ring::NONE;
+use longshore_tcp::{
+    DropReason, Ecn, ListenVerdict, Segment, State, Tcb, TimeWaitVerdict, reset_for,
+};
+use longshore_wire::SeqNumber;
+use longshore_wire::ipv4::{self, Ipv4Header};
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use std::net::SocketAddr;
+
+/// Chunks that must be free before a connection is given data: what a whole
+/// receive buffer could need beyond what it has.
+const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
+
+impl Engine {
+    /// A TCP segment whose checksum is right.
+    pub(crate) fn tcp_in(&mut self, ip: &Ipv4Header, bytes: &[u8], gso: u16) {
+        let (header, header_len) = match TcpHeader::parse(bytes) {
+            Ok(parsed) => parsed,
+            Err(e) => return self.counters.drop_wire(e),
+        };
+        let payload = bytes.get(header_len..).unwrap_or_default();
+        let segment = Segment {
+            header: &header,
+            payload_len: payload.len() as u32,
+            gso_size: gso,
+            ecn: match ip.tos & 3 {
+                1 => Ecn::Capable1,
+                2 => Ecn::Capable0,
+                3 => Ecn::Congested,
+                _ => Ecn::NotCapable,
+            },
+        };
+        self.counters.segments_in += 1;
+        let local = SocketAddr::new(ip.destination.into(), header.dst_port);
+        let remote = SocketAddr::new(ip.source.into(), header.src_port);
+        let flow = Flow::new(local, remote);
+        match self.demux.find(&flow) {
+            Some(Found::Socket(key)) => self.segment_for(key, &segment, payload),
+            Some(Found::TimeWait) => self.segment_in_time_wait(&flow, local, remote, &segment),
+            None => self.segment_for_listener(local, remote, &segment, None),
+        }
+    }
+
+    fn segment_for(&mut self, key: u32, segment: &Segment<'_>, payload: &[u8]) {
+        let now = self.now;
+        if self.is_held_back(key, segment) {
+            return;
+        }
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Kind::Stream(c) = &mut socket.kind else { return };
+        let was_half_open = c.tcb.state() == State::SynReceived && c.listener.is_some();
+        if !payload.is_empty() && !was_half_open {
+            let Some(s) = self.sessions.get(socket.session) else { return };
+            if s.rcv_slab.available() < SPARE_CHUNKS {
+                return self.counters.drop(EngineDrop::ArenaFull);
+            }
+        }
+        let disposition = c.tcb.on_segment(segment, now);
+        self.counters.fast_path += u64::from(disposition.fast_path);
+        self.counters.data_segments_in += u64::from(!payload.is_empty());
+        if let Some(reason) = disposition.drop {
+            self.counters.drop_tcp(reason);
+        }
+        if was_half_open && c.tcb.state().is_synchronized() {
+            self.established(key);
+        }
+        if let Some(place) = disposition.place {
+            let (skip, len) = (place.skip as usize, place.len as usize);
+            if let Some(bytes) = payload.get(skip..skip + len) {
+                self.place(key, place.stream_offset, bytes);
+            }
+        }
+        self.touch(key);
+    }
+
+    fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Kind::Stream(c) = &mut socket.kind else { return };
+        let Some(s) = self.sessions.get_mut(socket.session) else { return };
+        if socket.id.index == NONE {
+            return;
+        }
+        let base = c.tcb.rcv_consumed();
+        match c.rcv.place(base, at, bytes, &mut s.rcv_slab, &s.arena, socket.id.index) {
+            Ok(pieces) => {
+                let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
+                Socket::count_payload(count, pieces, bytes.len() as u64);
+            }
+            // It was made sure that there is room; if there is none all the
+            // same, the stream has a hole that nothing can fill.
+            Err(_) => {
+                self.counters.drop(EngineDrop::ArenaFull);
+                self.abort(key);
+            }
+        }
+    }
+
+    /// Whether a segment for a half-open connection has to be dropped, because
+    /// the connection must not be established now.
+    fn is_held_back(&mut self, key: u32, segment: &Segment<'_>) -> bool {
+        let Some(socket) = self.sockets.get(key) else { return true };
+        let Kind::Stream(c) = &socket.kind else { return false };
+        let (Some(listener), State::SynReceived) = (c.listener, c.tcb.state()) else { return false };
+        let flags = segment.header.flags;
+        if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
+            return false;
+        }
+        let Some(l) = self.sockets.get(listener) else { return true };
+        let Kind::Listener(l) = &l.kind else { return true };
+        let bare = segment.payload_len == 0 && !flags.contains(TcpFlags::FIN);
+        let reason = if !l.listener.may_establish() {
+            Some(DropReason::AcceptQueueFull)
+        } else if l.listener.defers_accept() && bare {
+            Some(DropReason::DeferAccept)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.counters.drop_tcp(reason);
+            return true;
+        }
+        let full = self.sessions.get(socket.session).is_none_or(|s| s.rcv_slab.available() < SPARE_CHUNKS);
+        if full {
+            self.counters.drop(EngineDrop::ArenaFull);
+        }
+        full
+    }
+
+    /// A connection that came in is established: it gets a block, and its
+    /// listener's host a record of it.
+    fn established(&mut self, key: u32) {
+        if self.hand_over(key).is_err() {
+            self.counters.drop(EngineDrop::NoSocketLeft);
+            self.listener_lost(key);
+            self.abort(key);
+        }
+    }
+
+    fn hand_over(&mut self, key: u32) -> Result<(), RequestError> {
+        let missing = RequestError::NoSocket;
+        let socket = self.sockets.get(key).ok_or(missing)?;
+        let Kind::Stream(c) = &socket.kind else { return Err(missing) };
+        let (listener_key, local, remote) = (c.listener.ok_or(missing)?, socket.local.ok_or(missing)?, c.remote);
+        let (session_key, options) = (socket.session, socket.options);
+        let session = self.sessions.get_mut(session_key).ok_or(missing)?;
+        let arena = session.arena.clone();
+        let index = arena.header().free_sockets.pop(arena.socket_links()).ok().flatten().ok_or(missing)?;
+        // A program that gave back what is in use harms itself: the index is
+        // ours as long as our table says so.
+        let block = arena.get_block(index).ok_or(missing)?;
+        if session.key(index).is_some() {
+            session.bad_descriptors += 1;
+            return Err(missing);
+        }
+        let generation = block.begin(SocketState::Connected, options.block_flags());
+        let (v6, id) = (options.ipv6, SocketId { index, generation });
+        let (local, peer) = (Address::from(as_family(local, v6)), Address::from(as_family(remote, v6)));
+        block.set_local(local);
+        block.set_peer(peer);
+        session.enter(id, key);
+        let listener = self.sockets.get_mut(listener_key).ok_or(missing)?;
+        let subscribers = listener.subscribers;
+        let record = AcceptRecord { socket: id, local, peer, rcv_edge: 0, subscriber: subscribers.single() };
+        let Kind::Listener(l) = &mut listener.kind else { return Err(missing) };
+        let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
+        let placed = l.rcv.place(base, at, &record.encode(), &mut session.rcv_slab, &arena, listener_index);
+        let pieces = placed.map_err(|_| missing)?;
+        l.rcv_edge += ACCEPT_RECORD as u64;
+        l.queue.push_back(key);
+        l.listener.on_established();
+        let count = [&mut listener.meter.to_host, &mut session.meter.to_host];
+        Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
+        let socket = self.sockets.get_mut(key).ok_or(missing)?;
+        socket.id = id;
+        socket.subscribers = crate::session::Subscribers::provisional(&subscribers);
+        self.counters.passive_opens += 1;
+        self.touch(listener_key);
+        Ok(())
+    }
+
+    /// A half-open connection is gone: its listener counts one less.
+    pub(crate) fn listener_lost(&mut self, key: u32) {
+        let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else { return };
+        let Some(listener) = c.listener.take() else { return };
+        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
+            l.listener.on_half_open_gone();
+        }
+    }
+
+    fn segment_in_time_wait(&mut self, flow: &Flow, local: SocketAddr, remote: SocketAddr, segment: &Segment<'_>) {
+        let now = self.now;
+        let Some(waiting) = self.demux.waiting(flow) else { return };
+        match waiting.record.on_segment(segment, now) {
+            TimeWaitVerdict::Drop(reason) => self.counters.drop_tcp(reason),
+            TimeWaitVerdict::Ack(ack) => {
+                let header = ack.header(local.port(), remote.port());
+                self.send_bare(local, remote, &header);
+            }
+            TimeWaitVerdict::Close => self.demux.end_wait(flow),
+            TimeWaitVerdict::Reopen { iss_after } => {
+                self.demux.end_wait(flow);
+                self.segment_for_listener(local, remote, segment, Some(iss_after));
+            }
+        }
+    }
+
+    fn segment_for_listener(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment<'_>,
+        iss_after: Option<SeqNumber>,
+    ) {
+        let spread = self.demux.hash((local, remote));
+        let found = self.demux.tcp.find(local, true, spread);
+        let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?))) else {
+            self.counters.drop_tcp(DropReason::NoConnection);
+            if let Some(reset) = reset_for(segment) {
+                self.send_reset(local, remote, &reset);
+            }
+            return;
+        };
+        let Kind::Listener(l) = &mut socket.kind else { return };
+        match l.listener.on_segment(segment) {
+            ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
+            ListenVerdict::Reset(reset) => self.send_reset(local, remote, &reset),
+            ListenVerdict::Accept => {
+                l.listener.on_half_open();
+                let (options, session) = (socket.options, socket.session);
+                self.half_open(key, session, options, local, remote, segment, iss_after);
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of it is the SYN's")]
+    fn half_open(
+        &mut self,
+        listener: u32,
+        session: u32,
+        options: crate::socket::Options,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment<'_>,
+        iss_after: Option<SeqNumber>,
+    ) {
+        let now = self.now;
+        let mss = self.mss_to(remote);
+        let iss = match iss_after {
+            Some(after) => after.add(1),
+            None => self.initial_sequence(local, remote),
+        };
+        let tcb = Tcb::accept(&options.tcp, segment, mss, iss, self.timestamp_offset(local, remote), now);
+        let connection = Connection::new(tcb, local, remote, Some(listener));
+        let flow = connection.flow;
+        let id = SocketId { index: NONE, generation: 0 };
+        let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
+        socket.local = Some(local);
+        let key = self.sockets.insert(socket);
+        self.demux.insert(flow, key);
+        self.touch(key);
+    }
+
+    pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        self.counters.resets_out += 1;
+        self.send_bare(local, remote, header);
+    }
+
+    /// Sends a segment without payload that belongs to no block. If the next
+    /// hop is not known it is dropped: whoever asked will ask again.
+    pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(remote)) else { return };
+        let way = self.link.way_to(to, self.now, &mut self.counters);
+        if !matches!(way, Way::Station(_) | Way::Own) {
+            return self.counters.drop(EngineDrop::Unresolved);
+        }
+        let ip = self.link.tcp_packet(from, to, header.header_len(), 0, crate::socket::DEFAULT_TTL, 0);
+        if self.link.send_tcp(&ip, way, header, &[], None).is_err() {
+            self.counters.drop(EngineDrop::PortRefused);
+        }
+        self.counters.segments_out += 1;
+    }
+
+    /// RFC 6528: a clock of 4 us and a keyed hash of the four-tuple.
+    pub(crate) fn initial_sequence(&self, local: SocketAddr, remote: SocketAddr) -> SeqNumber {
+        let clock = (self.now.0 / 4) as u32;
+        SeqNumber(clock.wrapping_add(self.demux.hash(("iss", local, remote)) as u32))
+    }
+
+    /// RFC 7323 section 7.1: timestamps start elsewhere for each peer.
+    pub(crate) fn timestamp_offset(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
+        self.demux.hash(("timestamps", local.ip(), remote.ip())) as u32
+    }
+
+    /// Payload that fits a packet to `remote` beside headers without options.
+    pub(crate) fn mss_to(&mut self, remote: SocketAddr) -> u16 {
+        let headers = ipv4::HEADER_LEN + longshore_wire::tcp::HEADER_LEN;
+        let mtu = match crate::input::v4(remote) {
+            Some(to) => self.link.mtu_to(to, self.now),
+            None => 1280,
+        };
+        (mtu.saturating_sub(headers)).min(65_495) as u16
+    }
+}
+
+/// An address as a socket of its family shows it.
+pub(crate) fn as_family(address: SocketAddr, v6: bool) -> SocketAddr {
+    match address {
+        SocketAddr::V4(a) if v6 => SocketAddr::new(a.ip().to_ipv6_mapped().into(), a.port()),
+        other => other,
+    }
+}

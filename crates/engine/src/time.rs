@@ -1,0 +1,20 @@
+//! The loop's clock: one reading per turn, handed down to everything below.
+
+use longshore_tcp::Instant;
+
+/// Microseconds since the engine was made, from the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    start: std::time::Instant,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { start: std::time::Instant::now() }
+    }
+
+    /// Now. Never 0, so that 0 can mean "never" in tables.
+    pub(crate) fn now(&self) -> Instant {
+        Instant(self.start.elapsed().as_micros() as u64 + 1)
+    }
+}
