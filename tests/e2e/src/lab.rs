@@ -1,6 +1,6 @@
 //! The laboratory: a kernel peer, and hosts on the stack under test.
 
-use crate::{Cmd, Namespace, Stack, longshore};
+use crate::{Cmd, Engine, Namespace, Stack, longshore};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -211,7 +211,7 @@ impl Drop for Lab {
 }
 
 /// A place where programs run: the kernel peer, or a host under test.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Host<'l> {
     lab: &'l Lab,
     namespace: Arc<Namespace>,
@@ -238,6 +238,18 @@ impl Host<'_> {
         SocketAddr::new(self.ip(), port)
     }
 
+    /// The router it uses: the peer's address on its link.
+    #[must_use]
+    pub fn gateway(&self) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 77, self.number.unwrap_or(0), 1))
+    }
+
+    /// A shared engine with this host's address. Longshore only.
+    #[must_use]
+    pub fn engine(&self, more: &str) -> Engine<'_> {
+        Engine::start(self.lab, self.clone(), more)
+    }
+
     /// The namespace in which its programs run.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
@@ -255,15 +267,15 @@ impl Host<'_> {
     #[must_use]
     pub fn cmd(&self, program: impl AsRef<OsStr>) -> Cmd {
         let mut prefix = self.in_namespace();
-        if let (Stack::Longshore, Some(number)) = (self.lab.stack, self.number) {
+        if let (Stack::Longshore, Some(_)) = (self.lab.stack, self.number) {
             prefix.push(longshore().into_os_string());
             prefix.extend(
                 [
                     "run".to_owned(),
                     "--addr".to_owned(),
-                    format!("10.77.{number}.2/24"),
+                    format!("{}/24", self.ip()),
                     "--gateway".to_owned(),
-                    format!("10.77.{number}.1"),
+                    self.gateway().to_string(),
                 ]
                 .map(OsString::from),
             );

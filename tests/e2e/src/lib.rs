@@ -16,6 +16,7 @@
 //! gone with it, also when it fails or hangs.
 
 pub mod conformance;
+mod engine;
 mod lab;
 mod netns;
 pub mod payload;
@@ -24,6 +25,7 @@ mod product;
 mod scenario;
 pub mod servers;
 
+pub use engine::Engine;
 pub use lab::{Host, Lab};
 pub use netns::Namespace;
 pub use process::{Cmd, Finished, Proc};

@@ -1,0 +1,117 @@
+//! A shared engine: `longshore engine --config`, and programs on it.
+
+use crate::{Cmd, Finished, Host, Lab, Proc};
+use rustix::process::Signal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A running `longshore engine`.
+#[derive(Debug)]
+pub struct Engine<'l> {
+    host: Host<'l>,
+    socket: PathBuf,
+    process: Proc,
+}
+
+impl<'l> Engine<'l> {
+    /// Starts one with the host's address; `more` is added to its configuration.
+    pub(crate) fn start(lab: &Lab, host: Host<'l>, more: &str) -> Self {
+        let socket = lab.path(&format!("engine-{}.sock", host.ip()));
+        let config = lab.file(
+            &format!("engine-{}.toml", host.ip()),
+            format!(
+                "port = \"tap:engine\"\naddress = \"{}/24\"\ngateway = \"{}\"\nsocket = \"{}\"\n{more}\n",
+                host.ip(),
+                host.gateway(),
+                socket.display()
+            ),
+        );
+        let process = host
+            .longshore()
+            .args(["engine", "--config"])
+            .arg(config)
+            .spawn();
+        crate::eventually("the engine listens", Duration::from_secs(10), || {
+            socket.exists().then_some(())
+        });
+        Engine {
+            host,
+            socket,
+            process,
+        }
+    }
+
+    /// A program on it.
+    #[must_use]
+    pub fn cmd(&self, program: &str) -> Cmd {
+        self.host
+            .longshore()
+            .args(["run", "--engine"])
+            .arg(&self.socket)
+            .arg("--")
+            .arg(program)
+    }
+
+    /// Its pid.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.process.pid()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Kills it at once.
+    pub fn kill(self) {
+        self.process.signal(Signal::KILL);
+        let _ = self.process.wait();
+    }
+
+    /// Waits for its end.
+    #[must_use]
+    pub fn wait(self) -> Finished {
+        self.process.wait()
+    }
+
+    /// What `longshore stat --json` says about it.
+    ///
+    /// # Panics
+    /// If it says nothing.
+    #[must_use]
+    pub fn stat(&self) -> serde_json::Value {
+        let said = self
+            .host
+            .longshore()
+            .args(["stat", "--json", "--engine"])
+            .arg(&self.socket)
+            .check();
+        let all: serde_json::Value =
+            serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+        all[0].clone()
+    }
+
+    /// A number somewhere in [`Engine::stat`], by its key.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    #[must_use]
+    pub fn stat_u64(&self, key: &str) -> u64 {
+        let stat = self.stat();
+        find(&stat, key).unwrap_or_else(|| panic!("no {key} in {stat}"))
+    }
+}
+
+/// The first number (or length of a list) under this key, at any depth.
+fn find(value: &serde_json::Value, key: &str) -> Option<u64> {
+    match value {
+        serde_json::Value::Object(map) => match map.get(key) {
+            Some(serde_json::Value::Array(list)) => Some(list.len() as u64),
+            Some(found) if found.is_u64() => found.as_u64(),
+            _ => map.values().find_map(|inner| find(inner, key)),
+        },
+        serde_json::Value::Array(list) => list.iter().find_map(|inner| find(inner, key)),
+        _ => None,
+    }
+}

@@ -1,0 +1,108 @@
+//! Both ends on the stack under test: on two hosts, and on one.
+
+use longshore_e2e::servers::{Nginx, haproxy_config};
+use longshore_e2e::{payload, scenarios};
+use std::time::Duration;
+
+const KB: u64 = 1024;
+const MB: u64 = 1024 * KB;
+
+scenarios! {
+    /// Two hosts, the kernel only forwarding between them.
+    fn nginx_and_curl_on_two_hosts(lab) within 60 {
+        let (server, client) = (lab.host(0), lab.host(1));
+        let (_, small) = lab.payload("www/small", KB);
+        let (_, large) = lab.payload("www/large", 64 * MB);
+        let _nginx = server.cmd("nginx").arg("-c").arg(Nginx::default().config(lab)).spawn();
+        lab.peer().wait_for(server.at(80));
+        for (name, hash) in [("small", small), ("large", large)] {
+            client
+                .cmd("curl")
+                .args(["-sSf", "--max-time", "30", "-o"])
+                .arg(lab.path(name))
+                .arg(format!("http://{}/{name}", server.ip()))
+                .check();
+            assert_eq!(payload::sha256_of_file(&lab.path(name)).expect("a file"), hash);
+        }
+    }
+
+    /// Server and client under one launcher: to the host's own address.
+    fn nginx_and_curl_on_one_host(lab) within 60 {
+        let host = lab.host(0);
+        let (_, small) = lab.payload("www/small", KB);
+        let (_, large) = lab.payload("www/large", 64 * MB);
+        let nginx = Nginx::default();
+        let script = format!(
+            "nginx -c {config} & \
+             for i in $(seq 50); do curl -s -o /dev/null http://{ip}/small && break; sleep 0.1; done; \
+             curl -sSf --max-time 30 -o {small} http://{ip}/small; \
+             curl -sSf --max-time 30 -o {large} http://{ip}/large; \
+             kill -QUIT $(cat {pid}); wait",
+            config = nginx.config(lab).display(),
+            ip = host.ip(),
+            small = lab.path("small").display(),
+            large = lab.path("large").display(),
+            pid = nginx.pid_file(lab).display(),
+        );
+        host.sh(&script).check();
+        assert_eq!(payload::sha256_of_file(&lab.path("small")).expect("a file"), small);
+        assert_eq!(payload::sha256_of_file(&lab.path("large")).expect("a file"), large);
+    }
+
+    /// HAProxy before two nginx, all three and the client on one host.
+    fn haproxy_before_nginx_on_one_host(lab) within 60 {
+        let host = lab.host(0);
+        let (_, hash) = lab.payload("www/file", 3 * MB);
+        let first = Nginx { name: "first", listen: "8001", ..Nginx::default() };
+        let second = Nginx { name: "second", listen: "8002", ..Nginx::default() };
+        let proxy = haproxy_config(lab, 80, &[host.at(8001).to_string(), host.at(8002).to_string()]);
+        let script = format!(
+            "nginx -c {first} & nginx -c {second} & sleep 0.5; haproxy -db -f {proxy} & proxy=$!; \
+             for i in $(seq 50); do curl -sf -o /dev/null http://{ip}/file && break; sleep 0.1; done; \
+             for i in 1 2 3 4 5 6; do curl -sSf --max-time 30 http://{ip}/file | sha256sum; done; \
+             kill $proxy; kill -QUIT $(cat {first_pid}) $(cat {second_pid}); wait || true",
+            first = first.config(lab).display(),
+            second = second.config(lab).display(),
+            proxy = proxy.display(),
+            ip = host.ip(),
+            first_pid = first.pid_file(lab).display(),
+            second_pid = second.pid_file(lab).display(),
+        );
+        let said = host.sh(&script).check();
+        assert_eq!(said.matches(&hash).count(), 6, "{said}");
+    }
+
+    /// redis with its benchmark, on two hosts.
+    fn redis_on_two_hosts(lab) within 60 {
+        let (server, client) = (lab.host(0), lab.host(1));
+        let _redis = server
+            .cmd("redis-server")
+            .args(["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir"])
+            .arg(lab.directory("redis"))
+            .spawn();
+        lab.peer().wait_for(server.at(6379));
+        let said = client
+            .cmd("redis-benchmark")
+            .args(["-h", &server.ip().to_string(), "-n", "20000", "-c", "20", "-q", "-t", "set,get", "--csv"])
+            .check();
+        assert!(said.contains("\"SET\"") && said.contains("\"GET\""), "{said}");
+    }
+
+    /// iperf3 on two hosts, both ways.
+    fn iperf3_on_two_hosts(lab) within 60 {
+        let (server, client) = (lab.host(0), lab.host(1));
+        let _iperf = server.cmd("iperf3").arg("-s").spawn();
+        lab.peer().wait_for(server.at(5201));
+        std::thread::sleep(Duration::from_millis(200));
+        for extra in [&[][..], &["-R"], &["-P", "4"]] {
+            let report = client
+                .cmd("iperf3")
+                .args(["-c", &server.ip().to_string(), "-t", "1", "--json"])
+                .args(extra)
+                .check();
+            let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+            let bytes = report["end"]["sum_received"]["bytes"].as_u64().expect("a count");
+            assert!(bytes > MB, "{extra:?}: {report}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The command line: exit codes, errors that say what to do, ordinary users.
+
+use longshore_e2e::servers::PYTHON;
+use longshore_e2e::{Finished, Lab, Stack, payload, run};
+use std::time::Duration;
+
+fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+    run(Stack::Longshore, Duration::from_secs(60), body);
+}
+
+/// Longshore itself failed, with one message that has all these words.
+fn failed(end: &Finished, words: &[&str]) {
+    assert_eq!(end.status.code(), Some(125), "{end:?}");
+    for word in words {
+        assert!(end.stderr.contains(word), "no {word:?} in: {}", end.stderr);
+    }
+    assert!(!end.stderr.contains("panicked"), "{end:?}");
+}
+
+/// The program's exit status is that of `longshore run`, as with env or nohup.
+#[test]
+fn exit_status() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        for (script, status) in [
+            ("exit 0", 0),
+            ("exit 7", 7),
+            ("kill -9 $$", 137),
+            ("kill -TERM $$", 143),
+        ] {
+            let end = host.sh(script).run();
+            assert_eq!(end.status.code(), Some(status), "{script}: {end:?}");
+        }
+        assert_eq!(host.cmd("/no/such/program").run().status.code(), Some(127));
+        assert_eq!(host.cmd("/etc/hostname").run().status.code(), Some(126));
+    });
+}
+
+/// Standard input, output and error are the program's own.
+#[test]
+fn standard_streams_pass_through() {
+    scenario(|lab| {
+        let end = lab.host(0).sh("echo out; echo err >&2; cat").run();
+        assert_eq!(end.stdout, "out\n");
+        assert!(end.stderr.contains("err\n"), "{end:?}");
+    });
+}
+
+/// Signals reach the program.
+#[test]
+fn signals_are_passed_on() {
+    scenario(|lab| {
+        let program = lab
+            .host(0)
+            .sh("trap 'echo got it; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
+            .spawn();
+        longshore_e2e::eventually("it is ready", Duration::from_secs(10), || {
+            program.stdout().contains("ready").then_some(())
+        });
+        program.signal(rustix::process::Signal::HUP);
+        let end = program.wait();
+        assert_eq!(
+            (end.status.code(), end.stdout.as_str()),
+            (Some(5), "ready\ngot it\n")
+        );
+    });
+}
+
+/// What cannot work says what failed, on what, and what to do.
+#[test]
+fn errors_say_what_to_do() {
+    scenario(|lab| {
+        let peer = lab.peer();
+        let run = |args: &[&str]| peer.longshore().args(args).run();
+        for (args, word) in [
+            (
+                &["run", "--addr", "10.77.0.2", "--", "/bin/true"][..],
+                "10.77.0.2",
+            ),
+            (&["run", "--mtu", "99", "--", "/bin/true"], "1500"),
+            (&["run", "--port", "eth9", "--", "/bin/true"], "tap:"),
+            (&["run", "--nonsense", "--", "/bin/true"], "--nonsense"),
+            (&["run"], "PROGRAM"),
+            (&["frobnicate"], "frobnicate"),
+        ] {
+            let end = run(args);
+            assert!(!end.status.success(), "{end:?}");
+            assert!(end.stderr.contains(word), "no {word:?}: {end:?}");
+        }
+        // An address that another interface has.
+        peer.namespace().ip(&[
+            "link", "add", "dummy0", "type", "veth", "peer", "name", "dummy1",
+        ]);
+        peer.namespace()
+            .ip(&["address", "add", "10.77.5.1/24", "dev", "dummy0"]);
+        peer.namespace().ip(&["link", "set", "dummy0", "up"]);
+        let end = run(&["run", "--addr", "10.77.5.2/24", "--", "/bin/true"]);
+        failed(&end, &["10.77.5", "dummy0"]);
+        // A name that is no TAP.
+        let end = run(&[
+            "run",
+            "--port",
+            "tap:dummy0",
+            "--addr",
+            "10.77.0.2/24",
+            "--",
+            "/bin/true",
+        ]);
+        failed(&end, &["dummy0"]);
+        // An engine that is not there.
+        let end = run(&["run", "--engine", "/no/such/engine.sock", "--", "/bin/true"]);
+        failed(&end, &["/no/such/engine.sock"]);
+        // Configurations.
+        let bad = lab.file("bad.toml", "port = \"tap:x\"\naddres = \"10.77.0.2/24\"\n");
+        let end = run(&["engine", "--config", bad.to_str().expect("UTF-8")]);
+        failed(&end, &["bad.toml", "addres"]);
+        let end = run(&["engine", "--config", "/no/such.toml"]);
+        failed(&end, &["/no/such.toml"]);
+    });
+}
+
+/// Two private engines cannot have one address; the second says so.
+#[test]
+fn address_is_taken() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let first = host.sh("echo up; exec sleep 30").spawn();
+        longshore_e2e::eventually("the first is up", Duration::from_secs(10), || {
+            first.stdout().contains("up").then_some(())
+        });
+        let second = host.cmd("/bin/true").run();
+        failed(&second, &["10.77.0"]);
+    });
+}
+
+/// Help, version, and the example configuration, which must be a valid one.
+#[test]
+fn help_helps() {
+    scenario(|lab| {
+        let peer = lab.peer();
+        for args in [
+            &["--help"][..],
+            &["run", "--help"],
+            &["engine", "--help"],
+            &["stat", "--help"],
+            &["ss", "--help"],
+            &["--version"],
+        ] {
+            assert!(!peer.longshore().args(args).check().is_empty());
+        }
+        let example = peer
+            .longshore()
+            .args(["engine", "--example-config"])
+            .check();
+        assert!(example.contains("address ="), "{example}");
+    });
+}
+
+/// An ordinary user has a namespace made for it, and a port of the kernel leads
+/// to the program.
+#[test]
+fn ordinary_user_with_exposed_port() {
+    scenario(|lab| {
+        let peer = lab.peer();
+        let (_, hash) = lab.payload("www/file", 3 << 20);
+        let mut server = peer
+            .cmd("setpriv")
+            .args([
+                "--reuid",
+                "65534",
+                "--regid",
+                "65534",
+                "--clear-groups",
+                "--",
+            ])
+            .arg(longshore_e2e::longshore())
+            .args([
+                "run",
+                "--expose",
+                "8080:8000",
+                "--",
+                PYTHON,
+                "-m",
+                "http.server",
+                "8000",
+                "--directory",
+            ])
+            .arg(lab.path("www"))
+            .env("XDG_RUNTIME_DIR", "/nonexistent")
+            .spawn();
+        peer.wait_for("127.0.0.1:8080".parse().expect("an address"));
+        for _ in 0..3 {
+            peer.cmd("curl")
+                .args([
+                    "-sSf",
+                    "--max-time",
+                    "20",
+                    "http://127.0.0.1:8080/file",
+                    "-o",
+                ])
+                .arg(lab.path("got"))
+                .check();
+            assert_eq!(
+                payload::sha256_of_file(&lab.path("got")).expect("a file"),
+                hash
+            );
+        }
+        server.assert_running();
+    });
+}
+
+/// `stat` and `ss` show what runs, for people and for programs.
+#[test]
+fn stat_and_ss() {
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let server = host.cmd(PYTHON).args(["-m", "http.server", "8000"]).spawn();
+        peer.wait_for(host.at(8000));
+        peer.cmd("curl")
+            .args(["-sSf", "-o", "/dev/null"])
+            .arg(format!("http://{}/", host.at(8000)))
+            .check();
+        let stat = peer.longshore().arg("stat").check();
+        assert!(stat.contains("10.77.0.2"), "{stat}");
+        let json = peer.longshore().args(["stat", "--json"]).check();
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert!(!json.as_array().expect("an array").is_empty());
+        let ss = peer.longshore().arg("ss").check();
+        assert!(ss.contains(":8000"), "{ss}");
+        let json = peer.longshore().args(["ss", "--json"]).check();
+        assert!(json.contains("8000"), "{json}");
+        drop(server);
+    });
+}
+
+/// An MTU beyond Ethernet's, and the largest.
+#[test]
+fn large_packets() {
+    for mtu in ["9000", "65000"] {
+        scenario(move |lab| {
+            let host = lab.host(0).option("--mtu").option(mtu);
+            let peer = lab.peer();
+            let (_, hash) = lab.payload("www/file", 64 << 20);
+            let nginx = longshore_e2e::servers::Nginx::default();
+            let _server = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+            peer.wait_for(host.at(80));
+            peer.cmd("curl")
+                .args(["-sSf", "-o"])
+                .arg(lab.path("got"))
+                .arg(format!("http://{}/file", host.ip()))
+                .check();
+            assert_eq!(
+                payload::sha256_of_file(&lab.path("got")).expect("a file"),
+                hash
+            );
+        });
+    }
+}

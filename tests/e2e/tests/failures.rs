@@ -1,0 +1,321 @@
+//! When things go wrong: programs and engines that die, and what the survivors
+//! see. Longshore only; the kernel does not die alone.
+
+use longshore_e2e::servers::{Nginx, PYTHON};
+use longshore_e2e::{Engine, Host, Lab, Stack, eventually, payload, run, soak};
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+fn scenario(limit: u64, body: impl FnOnce(&Lab) + Send + 'static) {
+    run(Stack::Longshore, Duration::from_secs(limit), body);
+}
+
+fn connect(host: &Host<'_>, at: SocketAddr) -> TcpStream {
+    host.namespace().enter(|| {
+        let stream = TcpStream::connect_timeout(&at, Duration::from_secs(5)).expect("connect");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("timeout");
+        stream
+    })
+}
+
+/// The connection ends: by a reset, or by the end of the stream.
+fn ends(mut stream: TcpStream) {
+    let mut bytes = [0; 65536];
+    let start = Instant::now();
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return,
+            Err(e) => panic!("the connection neither ends nor goes on: {e}"),
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "it does not end");
+    }
+}
+
+/// Asks the echo server something.
+fn echoes(stream: &mut TcpStream) {
+    stream.write_all(b"still there?").expect("send");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"still there?");
+}
+
+/// What the engine holds for its programs, from `longshore stat --json`.
+fn held(engine: &Engine<'_>) -> (u64, u64) {
+    let sessions = engine.stat_u64("sessions");
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", engine.pid()))
+        .expect("the engine runs")
+        .count() as u64;
+    (sessions, descriptors)
+}
+
+/// A program is killed at any moment under load, again and again: its peers are
+/// told, its memory comes back, and its neighbour on the engine does not notice.
+#[test]
+fn killed_program() {
+    scenario(soak(120, 1800), |lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("");
+        let echo = lab.file("echo.py", ECHO);
+        let flood = lab.file("flood.py", FLOOD);
+        let mut neighbour = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
+        peer.wait_for(host.at(7));
+        let mut watched = connect(&peer, host.at(7));
+        let mut before = None;
+        for round in 0..soak(20, 1000) {
+            let victim = engine.cmd(PYTHON).arg(&flood).arg("8").spawn();
+            peer.wait_for(host.at(8));
+            let clients: Vec<TcpStream> = (0..4).map(|_| connect(&peer, host.at(8))).collect();
+            for client in &clients {
+                (&*client).write_all(&[b'x'; 30_000]).expect("send");
+            }
+            // At another moment each time.
+            std::thread::sleep(Duration::from_millis(round * 7 % 50));
+            let pid = rustix::process::Pid::from_raw(victim.program_pid("python3")).expect("a pid");
+            rustix::process::kill_process(pid, Signal::KILL).expect("it runs");
+            let end = victim.wait();
+            assert_eq!(end.status.code(), Some(128 + 9), "{end:?}");
+            clients.into_iter().for_each(ends);
+            echoes(&mut watched);
+            // The first round warms up what is kept.
+            if round == 2 {
+                before = Some(settled(&engine));
+            }
+        }
+        let after = settled(&engine);
+        assert_eq!(
+            Some(after),
+            before,
+            "sessions and descriptors of the engine, after and before"
+        );
+        neighbour.assert_running();
+        // The port is free again.
+        let _again = engine.cmd(PYTHON).arg(&echo).arg("8").spawn();
+        peer.wait_for(host.at(8));
+    });
+}
+
+/// The engine forgets a dead program within a moment: what it holds then.
+fn settled(engine: &Engine<'_>) -> (u64, u64) {
+    eventually(
+        "only the neighbour's session is left",
+        Duration::from_secs(5),
+        || {
+            let now = held(engine);
+            (now.0 == 1).then_some(now)
+        },
+    )
+}
+
+/// The engine is killed: every call that waits for it returns an error at once,
+/// and so does every call after.
+#[test]
+fn killed_engine() {
+    scenario(60, |lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("");
+        let script = lab.file("orphan.py", ORPHAN);
+        let program = engine.cmd(PYTHON).arg(script).arg("7").spawn();
+        peer.wait_for(host.at(7));
+        let _waiting: Vec<TcpStream> = (0..4).map(|_| connect(&peer, host.at(7))).collect();
+        eventually("all calls wait", Duration::from_secs(10), || {
+            program.stdout().contains("waiting").then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        engine.kill();
+        let end = program.wait();
+        assert!(end.took < Duration::from_secs(5), "{end:?}");
+        let said = end.check();
+        for call in ["recv", "accept", "epoll", "send", "after"] {
+            assert!(said.contains(&format!("{call}: ended")), "{call}: {said}");
+        }
+    });
+}
+
+/// A private engine is gone with its program, and the program with its engine.
+#[test]
+fn nothing_is_left_behind() {
+    scenario(60, |lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (_, hash) = lab.payload("www/file", 100_000);
+        for round in 0..3 {
+            let nginx = host
+                .cmd("nginx")
+                .arg("-c")
+                .arg(Nginx::default().config(lab))
+                .spawn();
+            peer.wait_for(host.at(80));
+            let url = format!("http://{}/file", host.ip());
+            peer.cmd("curl")
+                .args(["-sSf", "-o"])
+                .arg(lab.path("got"))
+                .arg(url)
+                .check();
+            assert_eq!(
+                payload::sha256_of_file(&lab.path("got")).expect("a file"),
+                hash
+            );
+            if round == 1 {
+                nginx.signal(Signal::KILL);
+            } else {
+                nginx.signal(Signal::TERM);
+            }
+            let _ = nginx.wait();
+            eventually(
+                "no process and no interface is left",
+                Duration::from_secs(10),
+                || {
+                    let links = std::process::Command::new("ip")
+                        .args(["-n", peer.namespace().name(), "-o", "link"])
+                        .output()
+                        .expect("ip is installed");
+                    let only_loopback = String::from_utf8_lossy(&links.stdout).lines().count() == 1;
+                    (only_loopback && peer.namespace().pids().is_empty()).then_some(())
+                },
+            );
+        }
+    });
+}
+
+/// SIGTERM drains a shared engine: programs on it finish, new ones are refused.
+#[test]
+fn engine_drains() {
+    scenario(60, |lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("");
+        let echo = lab.file("echo.py", ECHO);
+        let program = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
+        peer.wait_for(host.at(7));
+        let mut stream = connect(&peer, host.at(7));
+        echoes(&mut stream);
+        engine.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(300));
+        echoes(&mut stream);
+        let refused = engine.cmd("/bin/true").run();
+        assert_eq!(refused.status.code(), Some(125), "{refused:?}");
+        let _ = program.terminate();
+        let end = engine.wait();
+        assert!(end.status.success(), "{end:?}");
+    });
+}
+
+/// Garbage from the wire is counted, dropped, survived.
+#[test]
+fn garbage_on_the_wire() {
+    scenario(60, |lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let echo = lab.file("echo.py", ECHO);
+        let mut program = host.cmd(PYTHON).arg(&echo).arg("7").spawn();
+        peer.wait_for(host.at(7));
+        let mut stream = connect(&peer, host.at(7));
+        echoes(&mut stream);
+        let script = lab.file("garbage.py", GARBAGE);
+        let sent = peer.cmd(PYTHON).arg(script).check();
+        assert!(sent.contains("sent"), "{sent}");
+        echoes(&mut stream);
+        program.assert_running();
+    });
+}
+
+const ECHO: &str = r#"
+import socket, sys, threading
+def serve(s):
+    try:
+        while data := s.recv(65536):
+            s.sendall(data)
+    except OSError:
+        pass
+    s.close()
+listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"#;
+
+/// Sends without end to whoever connects, and reads half of what comes.
+const FLOOD: &str = r#"
+import socket, sys, threading
+def serve(s):
+    try:
+        s.recv(15000)
+        while True:
+            s.sendall(b"y" * 100000)
+    except OSError:
+        pass
+listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"#;
+
+/// A thread in each kind of waiting call; says how each ended.
+const ORPHAN: &str = r#"
+import os, select, socket, sys, threading
+listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+probe, _ = listener.accept()
+probe.close()
+conns = [listener.accept()[0] for _ in range(4)]
+def tell(name, call):
+    try:
+        result = call()
+    except OSError as e:
+        result = e
+    os.write(1, f"{name}: ended {result!r}\n".encode())
+def send():
+    while True:
+        conns[2].send(b"z" * 100000)
+epoll = select.epoll()
+epoll.register(conns[1], select.EPOLLIN)
+threads = [threading.Thread(target=tell, args=a) for a in [
+    ("recv", lambda: conns[0].recv(10)),
+    ("epoll", lambda: epoll.poll(30)),
+    ("send", send),
+    ("accept", listener.accept),
+]]
+for t in threads: t.start()
+os.write(1, b"waiting\n")
+for t in threads: t.join()
+tell("after", lambda: socket.create_connection(("10.77.0.1", 9), 5))
+"#;
+
+/// Frames of every kind of nonsense straight onto the engine's link.
+const GARBAGE: &str = r#"
+import os, random, socket, struct
+random.seed(5)
+name = [n for _, n in socket.if_nameindex() if n != "lo"][0]
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((name, 0))
+mac = open(f"/sys/class/net/{name}/address").read().strip()
+me = bytes.fromhex(mac.replace(":", ""))
+neighbours = os.popen("ip neigh show 10.77.0.2").read().split()
+engine = bytes.fromhex(neighbours[neighbours.index("lladdr") + 1].replace(":", ""))
+def checksum(b):
+    b += b"\0" * (len(b) % 2)
+    t = sum(struct.unpack(f"!{len(b)//2}H", b))
+    while t >> 16: t = (t & 0xffff) + (t >> 16)
+    return ~t & 0xffff
+def ip(protocol, payload, flags=0, length=None, header=5):
+    h = struct.pack("!BBHHHBBH4s4s", 0x40 | header, 0, length or 20 + len(payload),
+        random.randrange(65536), flags, 64, protocol, 0,
+        socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2"))
+    return h[:10] + struct.pack("!H", checksum(h)) + h[12:] + payload
+for i in range(20000):
+    kind = i % 8
+    junk = os.urandom(random.randrange(0, 200))
+    if kind == 0: body = junk; ether = random.choice([0x0800, 0x0806, 0x86dd, random.randrange(65536)])
+    elif kind == 1: body = ip(random.randrange(256), junk); ether = 0x0800
+    elif kind == 2: body = ip(6, junk); ether = 0x0800
+    elif kind == 3: body = ip(6, struct.pack("!HHIIBBHHH", random.randrange(65536), 7, random.getrandbits(32), random.getrandbits(32), random.randrange(256), random.randrange(256), 1000, 0, 0) + junk); ether = 0x0800
+    elif kind == 4: body = ip(17, junk); ether = 0x0800
+    elif kind == 5: body = ip(1, junk); ether = 0x0800
+    elif kind == 6: body = ip(random.choice([6, 17]), junk, flags=random.randrange(65536)); ether = 0x0800
+    else: body = ip(6, junk, length=random.randrange(65536), header=random.randrange(16)); ether = 0x0800
+    try:
+        s.send(engine + me + struct.pack("!H", ether) + body)
+    except OSError:
+        pass
+print("sent")
+"#;
