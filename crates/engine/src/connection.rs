@@ -63,6 +63,12 @@ impl Socket {
                 }
                 Edges { rcv_edge: c.tcb.rcv_edge(), snd_acked: c.tcb.snd_acked(), flags, errno }
             }
+            Kind::Pair(p) => Edges {
+                rcv_edge: p.rcv_edge,
+                snd_acked: p.snd_moved,
+                flags: p.flags(),
+                errno: p.dead.unwrap_or(0),
+            },
             Kind::Listener(l) => {
                 Edges { rcv_edge: l.rcv_edge, snd_acked: 0, flags: EdgeFlags::empty(), errno: 0 }
             }
@@ -82,6 +88,13 @@ impl Socket {
                 c.told.snd_acked = edges.snd_acked;
                 c.told.flags = edges.flags;
                 c.tell_by = Instant::NEVER;
+            }
+            Kind::Pair(p) => {
+                p.told = crate::socket::Told {
+                    rcv_edge: edges.rcv_edge,
+                    snd_acked: edges.snd_acked,
+                    flags: edges.flags,
+                };
             }
             Kind::Listener(l) => l.told = edges.rcv_edge,
             Kind::Datagram(d) => {
@@ -127,6 +140,10 @@ impl Engine {
         if self.demux.is_taken(&flow) {
             return Err(if bound.is_some() { RequestError::AddressInUse } else { RequestError::NoPortLeft });
         }
+        if self.cut_through && self.link.is_ours(to) {
+            self.open_pair(key, local, remote)?;
+            return Ok(as_family(local, options.ipv6));
+        }
         let (mss, iss) = (self.mss_to(remote), self.initial_sequence(local, remote));
         let offset = self.timestamp_offset(local, remote);
         let tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
@@ -165,6 +182,7 @@ impl Engine {
             socket.dirty = false;
             match &socket.kind {
                 Kind::Stream(_) => self.settle_connection(key),
+                Kind::Pair(_) => self.settle_pair(key),
                 Kind::Listener(_) => self.settle_listener(key),
                 Kind::Datagram(_) => self.settle_datagram(key),
                 Kind::Idle(_) => {}
@@ -375,6 +393,7 @@ impl Engine {
         let id = std::mem::replace(&mut socket.id, SocketId { index: NONE, generation: 0 });
         match &mut socket.kind {
             Kind::Stream(c) => c.rcv.consume(0, true, &mut s.rcv_slab),
+            Kind::Pair(p) => p.rcv.consume(0, true, &mut s.rcv_slab),
             Kind::Listener(l) => l.rcv.consume(0, true, &mut s.rcv_slab),
             Kind::Datagram(d) => {
                 if let Some(rcv) = &mut d.rcv {
@@ -414,6 +433,12 @@ impl Engine {
                 if c.listener.is_none()
                     && let Some(local) = socket.local
                 {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Pair(p) => {
+                self.demux.remove(&p.flow);
+                if let Some(local) = socket.local {
                     self.demux.tcp.release(local.port(), key);
                 }
             }

@@ -11,6 +11,7 @@
 //! | `input`, `tcp_input`, `datagram` | packets in |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
+//! | `pair` | connections between two of our own sockets |
 //! | `output`, `link` | packets out: headers, routes, neighbours |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
@@ -29,6 +30,7 @@ mod info;
 mod input;
 mod link;
 mod output;
+mod pair;
 mod report;
 mod requests;
 mod session;

@@ -136,6 +136,12 @@ impl Engine {
                 row.send_q = c.tcb.snd_edge() - c.tcb.snd_acked();
                 row.tcp = Some(self.tcp_stat(&c.tcb, &info));
             }
+            Kind::Pair(p) => {
+                row.state = if p.connecting { "SYN-SENT" } else { "ESTAB" }.to_owned();
+                row.peer = p.remote.to_string();
+                row.recv_q = p.rcv_edge - p.rcv_consumed;
+                row.send_q = p.snd_edge - p.snd_moved;
+            }
             Kind::Listener(l) => {
                 row.state = "LISTEN".to_owned();
                 row.recv_q = u64::from(l.listener.waiting());

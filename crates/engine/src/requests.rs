@@ -276,6 +276,7 @@ impl Engine {
                     rcv_edge: 0,
                     rcv_consumed: 0,
                     queue: std::collections::VecDeque::new(),
+                    line: Vec::new(),
                     told: 0,
                 });
                 Ok(())
@@ -300,7 +301,7 @@ impl Engine {
         match &socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => self.connect_datagram(key, peer),
-            Kind::Stream(_) => Err(RequestError::AlreadyConnected),
+            Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
             Kind::Listener(_) => Err(RequestError::Invalid),
         }
     }
@@ -335,11 +336,33 @@ impl Engine {
             }
             Kind::Listener(l) => {
                 let accepted = Self::records_read(l, rcv_consumed, session)?;
+                let line = if accepted.is_empty() { Vec::new() } else { std::mem::take(&mut l.line) };
                 for key in accepted {
-                    if let Some(c) = self.connection_mut(key) {
-                        c.listener = None;
+                    match self.sockets.get_mut(key).map(|s| &mut s.kind) {
+                        Some(Kind::Stream(c)) => c.listener = None,
+                        Some(Kind::Pair(p)) => p.listener = None,
+                        _ => {}
                     }
                 }
+                self.next_in_line(line);
+                Ok(())
+            }
+            Kind::Pair(p) => {
+                if rcv_consumed > p.rcv_edge || snd_edge.saturating_sub(p.snd_moved) > STREAM_MAX {
+                    return Err(RequestError::BadEdge);
+                }
+                if rcv_consumed > p.rcv_consumed {
+                    p.rcv_consumed = rcv_consumed;
+                    p.rcv.consume(rcv_consumed, rcv_consumed == p.rcv_edge, &mut session.rcv_slab);
+                }
+                if !p.shut {
+                    p.snd_edge = p.snd_edge.max(snd_edge);
+                }
+                p.shut |= flags.contains(EdgeFlags::SHUT_WR);
+                p.deaf |= flags.contains(EdgeFlags::SHUT_RD);
+                let other = p.other;
+                self.touch(key);
+                self.touch(other);
                 Ok(())
             }
             Kind::Datagram(d) => {
@@ -394,8 +417,12 @@ impl Engine {
         let now = self.now;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let session = self.sessions.get(socket.session).ok_or(RequestError::NoSocket)?;
-        let Kind::Stream(c) = &socket.kind else { return Err(RequestError::NotConnected) };
-        let bytes = crate::info::linux_tcp_info(&c.tcb.info(now));
+        let bytes = match &socket.kind {
+            Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
+            Kind::Pair(_) => crate::info::of_pair(),
+            Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
+            Kind::Datagram(_) => return Err(RequestError::Invalid),
+        };
         Ok(session.arena.control(u32::from(from.channel)).write_mailbox(&bytes))
     }
 
@@ -411,13 +438,16 @@ impl Engine {
                 c.tcb.close(now);
                 self.touch(key);
             }
+            Kind::Pair(_) => self.close_pair(key, linger == longshore_tcp::Linger::Reset),
             Kind::Listener(l) => {
                 let queue: Vec<u32> = l.queue.drain(..).collect();
+                let line = std::mem::take(&mut l.line);
                 let children = self.children_of(key);
                 for child in queue.into_iter().chain(children) {
                     self.abort(child);
                 }
                 self.forget(key);
+                self.next_in_line(line);
             }
             Kind::Datagram(_) => self.touch(key),
             Kind::Idle(_) => self.forget(key),
@@ -426,13 +456,14 @@ impl Engine {
 
     /// Resets a connection.
     pub(crate) fn abort(&mut self, key: u32) {
-        if let Some(socket) = self.sockets.get_mut(key)
-            && let Kind::Stream(c) = &mut socket.kind
-        {
-            socket.orphan = true;
-            c.tcb.abort();
-            self.touch(key);
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        socket.orphan = true;
+        match &mut socket.kind {
+            Kind::Stream(c) => c.tcb.abort(),
+            Kind::Pair(_) => self.close_pair(key, true),
+            _ => {}
         }
+        self.touch(key);
     }
 
     /// Half-open connections of a listener.

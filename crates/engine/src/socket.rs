@@ -1,6 +1,7 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
 use crate::demux::{Flow, Reuse};
+use crate::pair::Pair;
 use crate::session::Subscribers;
 use crate::streams::RcvStream;
 use longshore_hostif::{BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind};
@@ -35,6 +36,8 @@ pub(crate) enum Kind {
     Idle(SocketKind),
     /// A TCP connection.
     Stream(Connection),
+    /// One end of a connection between two of our own.
+    Pair(Pair),
     /// A TCP listener.
     Listener(Listening),
     /// A UDP socket.
@@ -96,6 +99,8 @@ pub(crate) struct Listening {
     pub(crate) rcv_consumed: u64,
     /// Connections behind the records not yet read, oldest first.
     pub(crate) queue: VecDeque<u32>,
+    /// Our own sockets that wait for room in the queue.
+    pub(crate) line: Vec<u32>,
     pub(crate) told: u64,
 }
 

@@ -145,11 +145,15 @@ impl Engine {
         }
     }
 
-    fn hand_over(&mut self, key: u32) -> Result<(), RequestError> {
+    pub(crate) fn hand_over(&mut self, key: u32) -> Result<(), RequestError> {
         let missing = RequestError::NoSocket;
         let socket = self.sockets.get(key).ok_or(missing)?;
-        let Kind::Stream(c) = &socket.kind else { return Err(missing) };
-        let (listener_key, local, remote) = (c.listener.ok_or(missing)?, socket.local.ok_or(missing)?, c.remote);
+        let (listener_key, remote) = match &socket.kind {
+            Kind::Stream(c) => (c.listener.ok_or(missing)?, c.remote),
+            Kind::Pair(p) => (p.listener.ok_or(missing)?, p.remote),
+            _ => return Err(missing),
+        };
+        let local = socket.local.ok_or(missing)?;
         let (session_key, options) = (socket.session, socket.options);
         let session = self.sessions.get_mut(session_key).ok_or(missing)?;
         let arena = session.arena.clone();

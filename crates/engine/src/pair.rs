@@ -1,0 +1,332 @@
+//! Cut-through: a connection both of whose ends are this engine's own sockets.
+//!
+//! No packet is built and no TCP runs: what one end's host writes is copied to
+//! where the other end's host reads it, as far as there is room. It owns
+//! [`Pair`], one end of such a connection. A flag of the engine turns it off, so
+//! that tests can send the same bytes through TCP.
+
+use crate::connection::RequestError;
+use crate::counters::EngineDrop;
+use crate::demux::Flow;
+use crate::engine::Engine;
+use crate::socket::{Kind, Options, Socket, Told};
+use crate::streams::{MAX_PIECES, RcvStream, snd_pieces};
+use longshore_hostif::{Completion, EdgeFlags, SocketId};
+use longshore_ring::NONE;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+/// Bytes moved in one piece, and pieces moved in one turn for one end.
+const PIECE: u64 = 64 * 1024;
+const PIECES_A_TURN: usize = 16;
+/// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there
+/// is no window to be kept small on this path.
+const LEAST_ROOM: u64 = 512 * 1024;
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// The other end's key; [`NONE`] once it is gone.
+    pub(crate) other: u32,
+    pub(crate) remote: SocketAddr,
+    pub(crate) flow: Flow,
+    pub(crate) rcv: RcvStream,
+    /// The listener in whose queue it waits.
+    pub(crate) listener: Option<u32>,
+    /// Not yet let in by the listener.
+    pub(crate) connecting: bool,
+    pub(crate) snd_edge: u64,
+    /// What of the send stream the other end has.
+    pub(crate) snd_moved: u64,
+    pub(crate) rcv_edge: u64,
+    pub(crate) rcv_consumed: u64,
+    /// This end has said that it sends no more.
+    pub(crate) shut: bool,
+    /// The other end has, and all it sent is here.
+    pub(crate) peer_fin: bool,
+    /// What arrives is discarded.
+    pub(crate) deaf: bool,
+    /// Why it is dead, an errno.
+    pub(crate) dead: Option<u16>,
+    pub(crate) told: Told,
+}
+
+impl Pair {
+    fn new(other: u32, local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            other,
+            remote,
+            flow: Flow::new(local, remote),
+            rcv: RcvStream::EMPTY,
+            listener: None,
+            connecting: false,
+            snd_edge: 0,
+            snd_moved: 0,
+            rcv_edge: 0,
+            rcv_consumed: 0,
+            shut: false,
+            peer_fin: false,
+            deaf: false,
+            dead: None,
+            told: Told::default(),
+        }
+    }
+
+    fn room(&self, options: &Options) -> u64 {
+        let most = u64::from(options.receive_buffer).max(LEAST_ROOM);
+        most.saturating_sub(self.rcv_edge - self.rcv_consumed)
+    }
+
+    /// The flags that its host should see.
+    pub(crate) fn flags(&self) -> EdgeFlags {
+        let mut flags = EdgeFlags::empty();
+        flags.set(EdgeFlags::CONNECTED, !self.connecting);
+        flags.set(EdgeFlags::PEER_FIN, self.peer_fin);
+        flags.set(EdgeFlags::DEAD, self.dead.is_some());
+        flags
+    }
+}
+
+impl Engine {
+    fn pair_mut(&mut self, key: u32) -> Option<&mut Pair> {
+        match &mut self.sockets.get_mut(key)?.kind {
+            Kind::Pair(p) => Some(p),
+            _ => None,
+        }
+    }
+
+    /// Connects `key` to one of our own listeners.
+    pub(crate) fn open_pair(&mut self, key: u32, local: SocketAddr, remote: SocketAddr) -> Result<(), RequestError> {
+        let spread = self.demux.hash((remote, local));
+        let listener = self.demux.tcp.find(remote, true, spread);
+        let mut pair = Pair::new(NONE, local, remote);
+        pair.connecting = true;
+        if listener.is_none() {
+            // As a reset would tell it: refused.
+            pair.dead = Some(111);
+        }
+        pair.listener = listener;
+        let flow = pair.flow;
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.kind = Kind::Pair(pair);
+        socket.local = Some(local);
+        if listener.is_some() {
+            self.demux.insert(flow, key);
+            self.counters.active_opens += 1;
+            self.enter_listener(key);
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Lets a connecting end through its listener, or puts it in the line of
+    /// those that wait for room in the accept queue.
+    fn enter_listener(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else { return };
+        let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.local) else { return };
+        let (Some(listener), server) = (p.listener, p.remote) else { return };
+        let Some(l) = self.sockets.get_mut(listener) else { return self.refuse(key) };
+        let (options, session) = (l.options, l.session);
+        let Kind::Listener(listening) = &mut l.kind else { return self.refuse(key) };
+        if !listening.listener.may_establish() {
+            listening.line.push(key);
+            return;
+        }
+        let mut pair = Pair::new(key, server, client);
+        pair.listener = Some(listener);
+        let flow = pair.flow;
+        let id = SocketId { index: NONE, generation: 0 };
+        let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
+        accepted.local = Some(server);
+        let other = self.sockets.insert(accepted);
+        self.demux.insert(flow, other);
+        if self.hand_over(other).is_err() {
+            self.counters.drop(EngineDrop::NoSocketLeft);
+            self.forget(other);
+            return self.refuse(key);
+        }
+        if let Some(p) = self.pair_mut(key) {
+            p.other = other;
+            p.connecting = false;
+            p.listener = None;
+        }
+        self.touch(other);
+        self.touch(key);
+    }
+
+    fn refuse(&mut self, key: u32) {
+        if let Some(p) = self.pair_mut(key) {
+            p.dead = Some(111);
+            p.listener = None;
+        }
+        self.touch(key);
+    }
+
+    /// A listener has room again, or is gone: those in line try once more.
+    pub(crate) fn next_in_line(&mut self, line: Vec<u32>) {
+        for key in line {
+            self.enter_listener(key);
+        }
+    }
+
+    /// Moves what can be moved and tells both hosts what is new.
+    pub(crate) fn settle_pair(&mut self, key: u32) {
+        let mut moved = 0;
+        while moved < PIECES_A_TURN && self.move_piece(key) {
+            moved += 1;
+        }
+        self.pass_on_end(key);
+        if moved == PIECES_A_TURN {
+            self.touch(key);
+        }
+        self.tell_pair(key);
+        self.end_pair(key);
+    }
+
+    /// Moves a piece of what `key` sends to its other end; says whether there
+    /// was one.
+    fn move_piece(&mut self, key: u32) -> bool {
+        let Some(socket) = self.sockets.get(key) else { return false };
+        let Kind::Pair(p) = &socket.kind else { return false };
+        let (other, at, edge, index, session) = (p.other, p.snd_moved, p.snd_edge, socket.id.index, socket.session);
+        if at >= edge || p.dead.is_some() || index == NONE {
+            return false;
+        }
+        let Some(receiver) = self.sockets.get(other) else { return false };
+        let Kind::Pair(q) = &receiver.kind else { return false };
+        let len = if q.deaf { edge - at } else { (edge - at).min(PIECE).min(q.room(&receiver.options)) };
+        if len == 0 {
+            return false;
+        }
+        if !q.deaf && !self.copy_across((session, index, at..at + len), other) {
+            return false;
+        }
+        if let Some(p) = self.pair_mut(key) {
+            p.snd_moved = at + len;
+        }
+        if let Some(q) = self.pair_mut(other) {
+            q.rcv_edge += len;
+            if q.deaf {
+                q.rcv_consumed = q.rcv_edge;
+            }
+        }
+        self.counters.cut_through_bytes += len;
+        self.touch(other);
+        true
+    }
+
+    fn copy_across(&mut self, from: (u32, u32, std::ops::Range<u64>), to: u32) -> bool {
+        let (session, index, range) = from;
+        let len = range.end - range.start;
+        let Some(arena) = self.sessions.get(session).map(|s| s.arena.clone()) else { return false };
+        let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
+        let Ok(count) = snd_pieces(&arena, index, range, &mut pieces) else {
+            self.counters.drop(EngineDrop::BadStream);
+            return false;
+        };
+        let Some(receiver) = self.sockets.get_mut(to) else { return false };
+        let Some(s) = self.sessions.get_mut(receiver.session) else { return false };
+        let Kind::Pair(q) = &mut receiver.kind else { return false };
+        let mut at = q.rcv_edge;
+        for piece in pieces.get(..count).unwrap_or_default() {
+            let placed = q.rcv.place(q.rcv_consumed, at, piece, &mut s.rcv_slab, &s.arena, receiver.id.index);
+            if placed.is_err() {
+                self.counters.drop(EngineDrop::ArenaFull);
+                return false;
+            }
+            at += piece.len() as u64;
+        }
+        let counts = [&mut receiver.meter.to_host, &mut s.meter.to_host];
+        Socket::count_payload(counts, count as u64, len);
+        if let (Some(s), Some(sender)) = (self.sessions.get_mut(session), sender_to(&mut self.sockets, to)) {
+            let counts = [&mut sender.meter.to_adapter, &mut s.meter.to_adapter];
+            Socket::count_payload(counts, count as u64, len);
+        }
+        true
+    }
+
+    /// The end of the stream, once all before it is there.
+    fn pass_on_end(&mut self, key: u32) {
+        let Some(p) = self.pair_mut(key) else { return };
+        let (ended, other) = (p.shut && p.snd_moved == p.snd_edge, p.other);
+        if ended
+            && let Some(q) = self.pair_mut(other)
+            && !q.peer_fin
+        {
+            q.peer_fin = true;
+            self.touch(other);
+        }
+    }
+
+    fn tell_pair(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        if !socket.has_block() || socket.orphan {
+            return;
+        }
+        let edges = socket.edges();
+        let quarter = u64::from(socket.options.send_buffer / 4);
+        let Kind::Pair(p) = &mut socket.kind else { return };
+        let news = edges.rcv_edge > p.told.rcv_edge || edges.flags != p.told.flags;
+        let drained = edges.snd_acked > p.told.snd_acked && edges.snd_acked == p.snd_edge && p.snd_edge - p.told.snd_acked >= quarter;
+        if !news && edges.snd_acked - p.told.snd_acked < quarter && !drained {
+            return;
+        }
+        let (id, to, session) = (socket.id, socket.subscribers, socket.session);
+        socket.note_told();
+        socket.meter.to_host.descriptors += 1;
+        if let Some(s) = self.sessions.get_mut(session) {
+            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+        }
+    }
+
+    /// An end that no process holds goes when all it sent has been read or can
+    /// never be.
+    fn end_pair(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else { return };
+        let Kind::Pair(p) = &socket.kind else { return };
+        if !socket.orphan {
+            return;
+        }
+        let other = p.other;
+        let other_reads = matches!(self.sockets.get(other).map(|s| &s.kind), Some(Kind::Pair(q)) if q.dead.is_none());
+        if p.snd_moved < p.snd_edge && p.dead.is_none() && other_reads {
+            return;
+        }
+        self.pass_on_end(key);
+        if let Some(q) = self.pair_mut(other) {
+            q.other = NONE;
+            // What the other end still has to send reaches nobody.
+            if q.snd_moved < q.snd_edge && q.dead.is_none() {
+                q.dead = Some(104);
+            }
+            self.touch(other);
+        }
+        self.forget(key);
+    }
+
+    /// The host has closed an end: with unread data, or without lingering, the
+    /// other end is reset, as TCP would have it.
+    pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
+        let Some(p) = self.pair_mut(key) else { return };
+        let unread = p.rcv_edge > p.rcv_consumed;
+        let other = p.other;
+        p.shut = true;
+        p.deaf = true;
+        if reset || unread {
+            p.snd_moved = p.snd_edge;
+            p.dead = Some(104);
+            if let Some(q) = self.pair_mut(other) {
+                q.dead = Some(104);
+            }
+        }
+        self.touch(other);
+        self.touch(key);
+    }
+}
+
+/// The end that sends to `to`.
+fn sender_to(sockets: &mut crate::slab::Slab<Socket>, to: u32) -> Option<&mut Socket> {
+    let Kind::Pair(q) = &sockets.get(to)?.kind else { return None };
+    let sender = q.other;
+    sockets.get_mut(sender)
+}
