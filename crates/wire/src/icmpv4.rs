@@ -40,7 +40,7 @@ pub enum Icmpv4 {
     },
     /// The packet could not be delivered.
     Unreachable {
-        /// Why, see [`unreachable`].
+        /// Why, see [`mod@unreachable`].
         code: u8,
         /// With [`unreachable::FRAGMENTATION_NEEDED`]: what would have fitted,
         /// 0 from routers older than RFC 1191.

@@ -53,6 +53,34 @@ impl Ipv4Header {
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, Range<usize>), WireError> {
         let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        let (header_len, total) = Self::lengths(b)?;
+        if total > bytes.len() {
+            return Err(WireError::Truncated);
+        }
+        if Partial::of(&bytes[..header_len]).finish() != 0 {
+            return Err(WireError::BadChecksum);
+        }
+        Ok((Self::read(b, total - header_len), header_len..total))
+    }
+
+    /// Reads the header of a packet that an ICMP error quotes; gives its length
+    /// with options. Of the payload only a beginning is there, and a router may
+    /// have changed the header after its checksum was made, so neither is checked.
+    ///
+    /// # Errors
+    /// [`WireError`] if the header itself is not there or contradicts itself.
+    pub fn parse_quoted(bytes: &[u8]) -> Result<(Self, usize), WireError> {
+        let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        let (header_len, total) = Self::lengths(b)?;
+        if header_len > bytes.len() {
+            return Err(WireError::Truncated);
+        }
+        Ok((Self::read(b, total - header_len), header_len))
+    }
+
+    /// The header's length and the packet's.
+    #[inline]
+    fn lengths(b: &[u8; HEADER_LEN]) -> Result<(usize, usize), WireError> {
         if b[0] >> 4 != 4 {
             return Err(WireError::BadVersion);
         }
@@ -61,16 +89,15 @@ impl Ipv4Header {
         if header_len < HEADER_LEN || total < header_len {
             return Err(WireError::BadLength);
         }
-        if total > bytes.len() {
-            return Err(WireError::Truncated);
-        }
-        if Partial::of(&bytes[..header_len]).finish() != 0 {
-            return Err(WireError::BadChecksum);
-        }
+        Ok((header_len, total))
+    }
+
+    #[inline]
+    fn read(b: &[u8; HEADER_LEN], payload_len: usize) -> Self {
         let fragment = get16(b, 6);
-        let header = Self {
+        Self {
             tos: b[1],
-            payload_len: (total - header_len) as u16,
+            payload_len: payload_len as u16,
             identification: get16(b, 4),
             dont_fragment: fragment & 0x4000 != 0,
             more_fragments: fragment & 0x2000 != 0,
@@ -79,8 +106,7 @@ impl Ipv4Header {
             protocol: b[9],
             source: Ipv4Addr::new(b[12], b[13], b[14], b[15]),
             destination: Ipv4Addr::new(b[16], b[17], b[18], b[19]),
-        };
-        Ok((header, header_len..total))
+        }
     }
 
     /// Whether it is a part of a datagram.

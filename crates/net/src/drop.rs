@@ -1,0 +1,157 @@
+//! Why this crate did not take a packet: each reason enumerated once.
+
+use longshore_wire::WireError;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Why a packet was dropped.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum DropReason { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl DropReason {
+            /// Every reason, in the order of `index`.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The name of its counter.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// Its place in a table of [`DropReason::COUNT`] counters.
+            #[must_use]
+            pub const fn index(self) -> usize { self as usize }
+        }
+    };
+}
+
+reasons! {
+    /// Fewer bytes than the IP header says.
+    IpTruncated = "ip_truncated",
+    /// The IP header's lengths contradict each other.
+    IpBadLength = "ip_bad_length",
+    /// Not the version that the frame's type promises.
+    IpBadVersion = "ip_bad_version",
+    /// The IP header's checksum is wrong.
+    IpBadChecksum = "ip_bad_checksum",
+    /// Another field of the IP header is illegal.
+    IpBadField = "ip_bad_field",
+    /// Malformed IP options.
+    IpBadOptions = "ip_bad_options",
+    /// Source-routed (RFC 7126 sections 4.3 and 4.4).
+    SourceRouted = "ip_source_routed",
+    /// Addressed to another host.
+    NotForUs = "ip_not_for_us",
+    /// The source cannot be one host (RFC 1122 section 3.2.1.3).
+    MartianSource = "ip_martian_source",
+    /// A loopback address outside a host (RFC 1122 section 3.2.1.3 g).
+    LoopbackOnWire = "ip_loopback_on_wire",
+    /// A fragment that is empty, or not a multiple of eight bytes though more follow.
+    FragmentBadLength = "fragment_bad_length",
+    /// A fragment reaches beyond the longest datagram, or beyond its datagram's end.
+    FragmentBeyondEnd = "fragment_beyond_end",
+    /// Two fragments overlap; their datagram is dropped whole.
+    FragmentOverlap = "fragment_overlap",
+    /// All of the fragment is there already.
+    FragmentDuplicate = "fragment_duplicate",
+    /// The datagram comes in more pieces than are kept.
+    FragmentTooMany = "fragment_too_many",
+    /// Some fragments know ECN, others met congestion (RFC 3168 section 5.3).
+    FragmentEcn = "fragment_ecn_mixed",
+    /// The datagram was not complete in time.
+    ReassemblyTimeout = "reassembly_timeout",
+    /// An incomplete datagram made room for a newer one.
+    ReassemblyEvicted = "reassembly_evicted",
+    /// A UDP header that contradicts its packet.
+    UdpBadLength = "udp_bad_length",
+    /// The UDP checksum is wrong, or missing where it may not be.
+    UdpBadChecksum = "udp_bad_checksum",
+}
+
+impl DropReason {
+    /// The reason for an IP header that cannot be read.
+    #[must_use]
+    pub const fn of_ip(error: WireError) -> Self {
+        match error {
+            WireError::Truncated => Self::IpTruncated,
+            WireError::BadLength => Self::IpBadLength,
+            WireError::BadVersion => Self::IpBadVersion,
+            WireError::BadChecksum => Self::IpBadChecksum,
+            WireError::BadField => Self::IpBadField,
+        }
+    }
+}
+
+impl core::fmt::Display for DropReason {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl core::error::Error for DropReason {}
+
+/// How often each reason has occurred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DropCounts([u64; DropReason::COUNT]);
+
+impl DropCounts {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self([0; DropReason::COUNT])
+    }
+
+    /// Counts one.
+    pub const fn count(&mut self, reason: DropReason) {
+        self.0[reason.index()] += 1;
+    }
+
+    /// How many there were for `reason`.
+    #[must_use]
+    pub const fn get(&self, reason: DropReason) -> u64 {
+        self.0[reason.index()]
+    }
+
+    /// The reasons that occurred, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL
+            .iter()
+            .map(|r| (*r, self.get(*r)))
+            .filter(|(_, n)| *n != 0)
+    }
+}
+
+impl Default for DropCounts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_their_own_name_and_counter() {
+        let mut counts = DropCounts::new();
+        for (i, reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), i);
+            let same_name = DropReason::ALL
+                .iter()
+                .filter(|r| r.name() == reason.name())
+                .count();
+            assert_eq!(same_name, 1, "{reason}");
+            (0..=i).for_each(|_| counts.count(*reason));
+        }
+        assert!(
+            counts
+                .iter()
+                .zip(1u64..)
+                .all(|((_, n), expected)| n == expected)
+        );
+        assert_eq!(counts.iter().count(), DropReason::COUNT);
+    }
+}

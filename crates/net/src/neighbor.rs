@@ -1,0 +1,327 @@
+//! Which hardware address a neighbour has: IPv4's cache, with the states of RFC
+//! 4861 section 7.3 in the spirit of RFC 1122 section 2.3.2.
+//!
+//! The engine looks up the next hop of each packet and sends the requests that it
+//! is told to. No packet waits here: [`Neighbors::learn`] and
+//! [`NeighborEvent::Failed`] say when those who wait should look again.
+//!
+//! ```text
+//!   lookup            answer               30 s              lookup
+//! (none) -> Incomplete -> Reachable --------------> Stale ---------> Delay
+//!               | 3 s         ^                       ^                | 5 s
+//!               v             | answer                | its own        v
+//!             Failed <------- Probe <---------------- request -------- Probe
+//! ```
+//!
+//! A neighbour in Stale, Delay or Probe is used meanwhile.
+
+use crate::Instant;
+use core::net::Ipv4Addr;
+use longshore_wire::MacAddr;
+
+/// Between two requests (RFC 1122 section 2.3.2.1: at most one a second).
+const RETRY_MS: u64 = 1_000;
+/// Requests before a neighbour is given up.
+const TRIES: u8 = 3;
+/// For how long an answer is believed (RFC 4861's REACHABLE_TIME).
+const REACHABLE_MS: u64 = 30_000;
+/// From the first use of an old answer to the request that checks it (RFC 4861's
+/// DELAY_FIRST_PROBE_TIME).
+const DELAY_MS: u64 = 5_000;
+/// For how long a neighbour that did not answer is not asked again.
+const FAILED_MS: u64 = 1_000;
+
+/// What is known of a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Asked for, no answer yet.
+    Incomplete,
+    /// It has answered lately.
+    Reachable,
+    /// It has answered some time ago, or has asked us.
+    Stale,
+    /// An old answer is in use and will be checked.
+    Delay,
+    /// An old answer is in use and being checked.
+    Probe,
+    /// It did not answer.
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    ip: Ipv4Addr,
+    mac: MacAddr,
+    state: State,
+    tries: u8,
+    /// When the state changes by itself; means nothing in Stale.
+    until: Instant,
+    /// Last looked up, 0 for never.
+    used: Instant,
+}
+
+/// What a lookup finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// Its hardware address.
+    Found(MacAddr),
+    /// It has been asked for.
+    Wait,
+    /// Ask for it now; it is remembered as asked for.
+    Ask,
+    /// It did not answer.
+    Failed,
+}
+
+/// What time has brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeighborEvent {
+    /// Ask for it now.
+    Ask(Ipv4Addr),
+    /// It did not answer; who waits for it must be told.
+    Failed(Ipv4Addr),
+}
+
+/// What the cache has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NeighborCounters {
+    /// Requests asked for.
+    pub asked: u64,
+    /// Neighbours found that were waited for.
+    pub resolved: u64,
+    /// Neighbours given up.
+    pub failed: u64,
+    /// Entries that made room for others.
+    pub evicted: u64,
+    /// Claims not made to us about neighbours that we do not know.
+    pub ignored: u64,
+}
+
+/// The cache.
+#[derive(Debug, Clone)]
+pub struct Neighbors {
+    /// Sorted by address.
+    entries: Vec<Entry>,
+    capacity: usize,
+    /// No later than the first `until` that brings an event.
+    next: Option<Instant>,
+    /// Where the last lookup ended.
+    last: usize,
+    counters: NeighborCounters,
+}
+
+impl Neighbors {
+    /// An empty cache of at most `capacity` neighbours, at least one.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            entries: Vec::new(),
+            capacity: capacity.max(1),
+            next: None,
+            last: 0,
+            counters: NeighborCounters::default(),
+        }
+    }
+
+    /// The hardware address of `ip`.
+    #[inline]
+    pub fn lookup(&mut self, ip: Ipv4Addr, now: Instant) -> Lookup {
+        if let Some(e) = self.entries.get_mut(self.last)
+            && e.ip == ip
+            && e.state == State::Reachable
+            && now < e.until
+        {
+            e.used = now;
+            return Lookup::Found(e.mac);
+        }
+        self.lookup_slowly(ip, now)
+    }
+
+    fn lookup_slowly(&mut self, ip: Ipv4Addr, now: Instant) -> Lookup {
+        let Ok(at) = self.find(ip) else {
+            self.insert(Entry {
+                ip,
+                mac: MacAddr::default(),
+                state: State::Incomplete,
+                tries: 1,
+                until: now.after_ms(RETRY_MS),
+                used: now,
+            });
+            self.arm(now.after_ms(RETRY_MS));
+            self.counters.asked += 1;
+            return Lookup::Ask;
+        };
+        self.last = at;
+        let e = &mut self.entries[at];
+        e.used = now;
+        if e.state == State::Reachable && now >= e.until {
+            e.state = State::Stale;
+        }
+        match e.state {
+            State::Reachable | State::Delay | State::Probe => Lookup::Found(e.mac),
+            State::Stale => {
+                e.state = State::Delay;
+                e.until = now.after_ms(DELAY_MS);
+                let (mac, until) = (e.mac, e.until);
+                self.arm(until);
+                Lookup::Found(mac)
+            }
+            State::Incomplete => Lookup::Wait,
+            State::Failed if now < e.until => Lookup::Failed,
+            State::Failed => {
+                e.state = State::Incomplete;
+                e.tries = 1;
+                e.until = now.after_ms(RETRY_MS);
+                let until = e.until;
+                self.arm(until);
+                self.counters.asked += 1;
+                Lookup::Ask
+            }
+        }
+    }
+
+    /// A neighbour has said that `ip` is at `mac`: in an answer or a request
+    /// `to_us`, or to everybody. A claim that was not made to us only changes what
+    /// is known already. Says whether somebody who waits can go on.
+    pub fn learn(&mut self, ip: Ipv4Addr, mac: MacAddr, to_us: bool, now: Instant) -> bool {
+        if !mac.is_unicast() || !crate::input::may_be_source(ip) {
+            self.counters.ignored += 1;
+            return false;
+        }
+        let Ok(at) = self.find(ip) else {
+            if to_us {
+                self.insert(Entry {
+                    ip,
+                    mac,
+                    state: State::Stale,
+                    tries: 0,
+                    until: now,
+                    used: Instant(0),
+                });
+            } else {
+                self.counters.ignored += 1;
+            }
+            return false;
+        };
+        let e = &mut self.entries[at];
+        let awaited = matches!(e.state, State::Incomplete | State::Failed);
+        let asked = awaited || e.state == State::Probe;
+        if to_us && asked {
+            e.state = State::Reachable;
+            e.until = now.after_ms(REACHABLE_MS);
+        } else if awaited || e.mac != mac {
+            e.state = State::Stale;
+        }
+        e.mac = mac;
+        self.counters.resolved += u64::from(awaited);
+        awaited
+    }
+
+    /// What was sent to `ip` has arrived, as the transport knows (RFC 4861 section
+    /// 7.3.1): its address need not be checked.
+    pub fn confirm(&mut self, ip: Ipv4Addr, now: Instant) {
+        if let Ok(at) = self.find(ip) {
+            let e = &mut self.entries[at];
+            if !matches!(e.state, State::Incomplete | State::Failed) {
+                e.state = State::Reachable;
+                e.until = now.after_ms(REACHABLE_MS);
+            }
+        }
+    }
+
+    /// Tells what is due.
+    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(NeighborEvent)) {
+        if self.next.is_none_or(|next| now < next) {
+            return;
+        }
+        let mut next = None::<Instant>;
+        for e in &mut self.entries {
+            let waits = matches!(e.state, State::Incomplete | State::Delay | State::Probe);
+            if !waits {
+                continue;
+            }
+            if now >= e.until {
+                match e.state {
+                    State::Delay => {
+                        e.state = State::Probe;
+                        e.tries = 1;
+                    }
+                    _ if e.tries < TRIES => e.tries += 1,
+                    _ => {
+                        e.state = State::Failed;
+                        e.until = now.after_ms(FAILED_MS);
+                        self.counters.failed += 1;
+                        tell(NeighborEvent::Failed(e.ip));
+                        continue;
+                    }
+                }
+                e.until = now.after_ms(RETRY_MS);
+                self.counters.asked += 1;
+                tell(NeighborEvent::Ask(e.ip));
+            }
+            next = Some(next.map_or(e.until, |n| n.min(e.until)));
+        }
+        self.next = next;
+    }
+
+    /// When [`poll`](Self::poll) should be called next; earlier than needed at
+    /// times, never later.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// How many neighbours are waited for.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let waited = self.entries.iter();
+        waited.filter(|e| e.state == State::Incomplete).count()
+    }
+
+    /// What is known, by address. A hardware address is given where there is one.
+    pub fn iter(&self) -> impl Iterator<Item = (Ipv4Addr, State, Option<MacAddr>)> + '_ {
+        self.entries.iter().map(|e| {
+            let none = matches!(e.state, State::Incomplete | State::Failed);
+            (e.ip, e.state, (!none).then_some(e.mac))
+        })
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub const fn counters(&self) -> &NeighborCounters {
+        &self.counters
+    }
+
+    fn find(&self, ip: Ipv4Addr) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&ip, |e| e.ip)
+    }
+
+    fn arm(&mut self, until: Instant) {
+        self.next = Some(self.next.map_or(until, |n| n.min(until)));
+    }
+
+    /// Inserts an entry for an address that has none, in the place of the least
+    /// useful one if the cache is full: one that did not answer, then the one not
+    /// used for longest, those that are waited for last.
+    fn insert(&mut self, entry: Entry) {
+        if self.entries.len() >= self.capacity {
+            let rank = |e: &Entry| match e.state {
+                State::Failed => 0,
+                State::Incomplete => 2,
+                _ => 1,
+            };
+            let victim = (0..self.entries.len())
+                .min_by_key(|i| (rank(&self.entries[*i]), self.entries[*i].used));
+            if let Some(victim) = victim {
+                self.entries.remove(victim);
+                self.counters.evicted += 1;
+            }
+        }
+        if let Err(at) = self.find(entry.ip) {
+            self.entries.insert(at, entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

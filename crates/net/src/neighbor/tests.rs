@@ -1,0 +1,206 @@
+//! The cache through its states, by the clock of the test.
+
+use super::*;
+use proptest::prelude::*;
+
+const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
+
+fn at(ms: u64) -> Instant {
+    Instant(1).after_ms(ms)
+}
+
+fn events(n: &mut Neighbors, now: Instant) -> Vec<NeighborEvent> {
+    let mut all = Vec::new();
+    n.poll(now, |e| all.push(e));
+    all
+}
+
+fn state(n: &Neighbors, ip: Ipv4Addr) -> Option<State> {
+    n.iter().find(|(i, ..)| *i == ip).map(|(_, state, _)| state)
+}
+
+/// A cache that knows `A` since time 0.
+fn knowing() -> Neighbors {
+    let mut n = Neighbors::new(4);
+    n.lookup(A, at(0));
+    assert!(n.learn(A, MAC, true, at(0)));
+    n
+}
+
+#[test]
+fn asked_once_found_when_answered() {
+    let mut n = Neighbors::new(4);
+    assert_eq!(n.lookup(A, at(0)), Lookup::Ask);
+    assert_eq!(n.lookup(A, at(1)), Lookup::Wait);
+    assert_eq!(n.pending(), 1);
+    assert!(n.learn(A, MAC, true, at(2)));
+    assert_eq!(n.lookup(A, at(3)), Lookup::Found(MAC));
+    assert!(!n.learn(A, MAC, true, at(4)), "nobody waits any more");
+    assert_eq!(n.pending(), 0);
+    assert_eq!(events(&mut n, at(10_000)), []);
+    assert_eq!(n.deadline(), None);
+    assert_eq!((n.counters().asked, n.counters().resolved), (1, 1));
+}
+
+#[test]
+fn three_requests_a_second_apart_then_failure() {
+    let mut n = Neighbors::new(4);
+    assert_eq!(n.lookup(A, at(0)), Lookup::Ask);
+    assert_eq!(n.deadline(), Some(at(1_000)));
+    assert_eq!(events(&mut n, at(999)), []);
+    assert_eq!(events(&mut n, at(1_000)), [NeighborEvent::Ask(A)]);
+    assert_eq!(events(&mut n, at(2_000)), [NeighborEvent::Ask(A)]);
+    assert_eq!(events(&mut n, at(3_000)), [NeighborEvent::Failed(A)]);
+    assert_eq!(n.deadline(), None);
+    assert_eq!(n.lookup(A, at(3_500)), Lookup::Failed);
+    assert_eq!(n.lookup(A, at(4_000)), Lookup::Ask, "a new attempt later");
+    assert_eq!(n.deadline(), Some(at(5_000)));
+    assert_eq!((n.counters().asked, n.counters().failed), (4, 1));
+}
+
+#[test]
+fn an_answer_after_the_failure_still_counts() {
+    let mut n = Neighbors::new(4);
+    n.lookup(A, at(0));
+    for s in 1..=3 {
+        events(&mut n, at(s * 1_000));
+    }
+    assert!(n.learn(A, MAC, true, at(3_100)));
+    assert_eq!(n.lookup(A, at(3_200)), Lookup::Found(MAC));
+}
+
+#[test]
+fn an_old_answer_is_used_while_it_is_checked() {
+    let mut n = knowing();
+    assert_eq!(n.lookup(A, at(29_999)), Lookup::Found(MAC));
+    assert_eq!(state(&n, A), Some(State::Reachable));
+    assert_eq!(n.lookup(A, at(40_000)), Lookup::Found(MAC));
+    assert_eq!(state(&n, A), Some(State::Delay));
+    assert_eq!(events(&mut n, at(45_000)), [NeighborEvent::Ask(A)]);
+    assert_eq!(n.lookup(A, at(45_001)), Lookup::Found(MAC));
+    assert!(!n.learn(A, MAC, true, at(45_002)));
+    assert_eq!(state(&n, A), Some(State::Reachable));
+    assert_eq!(n.lookup(A, at(75_001)), Lookup::Found(MAC));
+    assert_eq!(state(&n, A), Some(State::Reachable));
+}
+
+#[test]
+fn a_neighbour_that_is_gone_is_noticed() {
+    let mut n = knowing();
+    n.lookup(A, at(40_000));
+    for s in 45..48 {
+        assert_eq!(events(&mut n, at(s * 1_000)), [NeighborEvent::Ask(A)]);
+    }
+    assert_eq!(events(&mut n, at(48_000)), [NeighborEvent::Failed(A)]);
+    assert_eq!(n.lookup(A, at(48_001)), Lookup::Failed);
+}
+
+#[test]
+fn an_unused_neighbour_is_left_alone() {
+    let mut n = knowing();
+    assert_eq!(events(&mut n, at(1_000_000)), []);
+    assert_eq!(n.deadline(), None);
+}
+
+#[test]
+fn progress_above_saves_the_check() {
+    let mut n = knowing();
+    n.lookup(A, at(40_000));
+    n.confirm(A, at(41_000));
+    assert_eq!(events(&mut n, at(45_000)), []);
+    assert_eq!(n.lookup(A, at(70_000)), Lookup::Found(MAC));
+    assert_eq!(state(&n, A), Some(State::Reachable));
+    n.confirm(Ipv4Addr::new(10, 0, 0, 9), at(70_000));
+}
+
+#[test]
+fn who_asks_us_is_known_but_not_proven() {
+    let mut n = Neighbors::new(4);
+    assert!(!n.learn(A, MAC, true, at(0)));
+    assert_eq!(state(&n, A), Some(State::Stale));
+    assert_eq!(n.lookup(A, at(1)), Lookup::Found(MAC));
+    assert_eq!(state(&n, A), Some(State::Delay));
+}
+
+#[test]
+fn what_is_said_to_all_only_changes_what_is_known() {
+    let mut n = Neighbors::new(4);
+    assert!(!n.learn(A, MAC, false, at(0)));
+    assert_eq!((state(&n, A), n.counters().ignored), (None, 1));
+    let mut n = knowing();
+    assert!(!n.learn(A, OTHER, false, at(1)));
+    assert_eq!(n.lookup(A, at(2)), Lookup::Found(OTHER));
+    assert_eq!(state(&n, A), Some(State::Delay), "to be checked");
+    let mut n = Neighbors::new(4);
+    n.lookup(A, at(0));
+    assert!(n.learn(A, MAC, false, at(1)), "it was waited for");
+}
+
+#[test]
+fn nonsense_is_not_learnt() {
+    let mut n = Neighbors::new(4);
+    n.lookup(A, at(0));
+    assert!(!n.learn(A, MacAddr::BROADCAST, true, at(1)));
+    assert!(!n.learn(Ipv4Addr::UNSPECIFIED, MAC, true, at(1)));
+    assert!(!n.learn(Ipv4Addr::BROADCAST, MAC, true, at(1)));
+    assert_eq!(n.lookup(A, at(2)), Lookup::Wait);
+    assert_eq!(n.counters().ignored, 3);
+}
+
+#[test]
+fn strangers_do_not_push_out_who_is_used() {
+    let mut n = knowing();
+    n.lookup(A, at(1));
+    for i in 3..250 {
+        n.learn(Ipv4Addr::new(10, 0, 0, i), MAC, true, at(u64::from(i)));
+        assert!(n.iter().count() <= 4);
+    }
+    assert_eq!(n.lookup(A, at(1_000)), Lookup::Found(MAC));
+    assert_eq!(n.counters().evicted, 247 - 3);
+}
+
+proptest! {
+    /// Whatever happens: the size stays bounded, no deadline is missed, nobody is
+    /// asked for more than once a second, and nobody waits for more than three.
+    #[test]
+    fn promises_hold(steps in proptest::collection::vec((0u8..4, 1u8..8, any::<bool>(), 0u64..1_500), 1..200)) {
+        let mut n = Neighbors::new(5);
+        let mut now = at(0);
+        let mut asked = std::collections::HashMap::<Ipv4Addr, Instant>::new();
+        let mut ask = |ip: Ipv4Addr, now: Instant| {
+            let before = asked.insert(ip, now);
+            before.is_none_or(|b| now.since(b) >= 1_000_000)
+        };
+        for (what, who, to_us, wait) in steps {
+            now = now.after_ms(wait);
+            let ip = Ipv4Addr::new(10, 0, 0, who);
+            let before = n.counters().evicted;
+            match what {
+                0 | 1 => {
+                    if n.lookup(ip, now) == Lookup::Ask && before == 0 && n.counters().evicted == 0 {
+                        prop_assert!(ask(ip, now));
+                    }
+                }
+                2 => {
+                    n.learn(ip, MAC, to_us, now);
+                    prop_assert!(state(&n, ip) != Some(State::Incomplete));
+                }
+                _ => {
+                    let evicted = n.counters().evicted;
+                    let mut right = true;
+                    n.poll(now, |e| {
+                        if let NeighborEvent::Ask(ip) = e {
+                            right &= evicted != 0 || ask(ip, now);
+                        }
+                    });
+                    prop_assert!(right);
+                    prop_assert!(n.deadline().is_none_or(|d| d > now));
+                }
+            }
+            prop_assert!(n.iter().count() <= 5);
+            prop_assert!(n.pending() == 0 || n.deadline().is_some());
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What paths take: path MTU discovery's memory (RFC 1191, RFC 8201).
+//!
+//! Only destinations whose path takes less than the link are here. The engine has
+//! checked that an ICMP message is about something we sent before it tells; what it
+//! says is doubted here once more.
+
+use crate::Instant;
+use core::net::IpAddr;
+
+/// For how long a value holds (RFC 1191 section 6.3: about ten minutes).
+const LIFE_MS: u64 = 600_000;
+/// Destinations remembered at most.
+const CAPACITY: usize = 1024;
+/// Less than this is not believed in IPv4: 68 is legal (RFC 791), but a forged
+/// message must not make us send a flood of tiny packets. The value is Linux's.
+const LEAST_V4: u16 = 552;
+/// Every IPv6 link takes this much (RFC 8200 section 5).
+const LEAST_V6: u16 = 1280;
+/// MTUs that links have (RFC 1191 section 7.1), for routers that do not say.
+const PLATEAUS: [u16; 10] = [
+    65_535, 32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296,
+];
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    to: IpAddr,
+    mtu: u16,
+    expires: Instant,
+}
+
+/// The memory.
+#[derive(Debug, Clone, Default)]
+pub struct PathMtu {
+    /// Sorted by destination.
+    entries: Vec<Entry>,
+}
+
+impl PathMtu {
+    /// Nothing is known.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+        }
+    }
+
+    /// The largest packet that gets through to `to`, in bytes from the IP header
+    /// on; `None` if the link decides.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, to: IpAddr, now: Instant) -> Option<u16> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let entry = &self.entries[self.find(to).ok()?];
+        (now < entry.expires).then_some(entry.mtu)
+    }
+
+    /// A router says that a packet of `original_len` bytes to `to` was too long and
+    /// that `mtu` would have passed, or 0 if it does not say. Gives the new value if
+    /// that is less than what was known.
+    ///
+    /// A message that asks for no less than the packet had is not believed.
+    pub fn reduce(&mut self, to: IpAddr, mtu: u16, original_len: u16, now: Instant) -> Option<u16> {
+        let least = if to.is_ipv4() { LEAST_V4 } else { LEAST_V6 };
+        let mtu = if mtu == 0 {
+            plateau_below(original_len)
+        } else {
+            mtu
+        };
+        let mtu = mtu.max(least);
+        if mtu >= original_len || self.get(to, now).is_some_and(|known| known <= mtu) {
+            return None;
+        }
+        let entry = Entry {
+            to,
+            mtu,
+            expires: now.after_ms(LIFE_MS),
+        };
+        match self.find(to) {
+            Ok(at) => self.entries[at] = entry,
+            Err(_) => {
+                self.make_room(now);
+                let at = self.find(to).unwrap_or_else(|at| at);
+                self.entries.insert(at, entry);
+            }
+        }
+        Some(mtu)
+    }
+
+    /// How many destinations are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn find(&self, to: IpAddr) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&to, |e| e.to)
+    }
+
+    fn make_room(&mut self, now: Instant) {
+        if self.entries.len() < CAPACITY {
+            return;
+        }
+        self.entries.retain(|e| now < e.expires);
+        if self.entries.len() >= CAPACITY {
+            let oldest = (0..self.entries.len()).min_by_key(|i| self.entries[*i].expires);
+            if let Some(oldest) = oldest {
+                self.entries.remove(oldest);
+            }
+        }
+    }
+}
+
+/// The longest packet that a link may take which did not take one of `len` bytes.
+fn plateau_below(len: u16) -> u16 {
+    PLATEAUS.into_iter().find(|p| *p < len).unwrap_or(68)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+    use proptest::prelude::*;
+
+    const T: Instant = Instant(1_000);
+
+    fn ip(n: u32) -> IpAddr {
+        Ipv4Addr::from_bits(n).into()
+    }
+
+    #[test]
+    fn it_goes_down_and_is_forgotten() {
+        let mut p = PathMtu::new();
+        assert_eq!(p.get(ip(1), T), None);
+        assert_eq!(p.reduce(ip(1), 1400, 1500, T), Some(1400));
+        assert_eq!(p.reduce(ip(1), 1400, 1500, T), None, "known");
+        assert_eq!(p.reduce(ip(1), 1450, 1500, T), None, "never up");
+        assert_eq!(p.reduce(ip(1), 1300, 1400, T.after_ms(1_000)), Some(1300));
+        assert_eq!(p.get(ip(1), T.after_ms(600_000)), Some(1300));
+        assert_eq!(p.get(ip(2), T), None);
+        let later = T.after_ms(601_000);
+        assert_eq!(p.get(ip(1), later), None);
+        assert_eq!(p.reduce(ip(1), 1450, 1500, later), Some(1450));
+    }
+
+    #[test]
+    fn routers_that_do_not_say() {
+        let mut p = PathMtu::new();
+        assert_eq!(p.reduce(ip(1), 0, 1500, T), Some(1492));
+        assert_eq!(p.reduce(ip(1), 0, 1492, T), Some(1006));
+        assert_eq!(p.reduce(ip(1), 0, 1006, T), Some(552));
+        assert_eq!(p.reduce(ip(1), 0, 552, T), None);
+    }
+
+    #[test]
+    fn what_is_not_believed() {
+        let mut p = PathMtu::new();
+        assert_eq!(p.reduce(ip(1), 1500, 1500, T), None, "it would have passed");
+        assert_eq!(p.reduce(ip(1), 68, 500, T), None, "less than the least");
+        assert_eq!(p.reduce(ip(1), 68, 1500, T), Some(552));
+        let v6: IpAddr = "fd00::1".parse().unwrap();
+        assert_eq!(p.reduce(v6, 1000, 1500, T), Some(1280));
+    }
+
+    #[test]
+    fn it_stays_small() {
+        let mut p = PathMtu::new();
+        for n in 0..3_000u32 {
+            let now = T.after_ms(u64::from(n));
+            assert_eq!(p.reduce(ip(n), 1400, 1500, now), Some(1400));
+        }
+        assert_eq!(p.len(), CAPACITY);
+        assert_eq!(p.get(ip(2_999), T), Some(1400));
+        assert_eq!(p.get(ip(0), T), None);
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_legal_and_only_fall(reports in proptest::collection::vec((0u32..4, any::<u16>(), any::<u16>()), 1..50)) {
+            let mut p = PathMtu::new();
+            for (to, mtu, original) in reports {
+                let before = p.get(ip(to), T);
+                let after = p.reduce(ip(to), mtu, original, T);
+                if let Some(value) = after {
+                    prop_assert!(value >= LEAST_V4 && value < original);
+                    prop_assert!(before.is_none_or(|b| value < b));
+                }
+                prop_assert_eq!(p.get(ip(to), T), after.or(before));
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Where a packet goes next, and from which of our addresses.
+//!
+//! A table of a few entries, the longest prefix first: a connected network has no
+//! next hop but the destination itself, a gateway's entry has the gateway.
+
+use crate::Cidr;
+use core::net::IpAddr;
+
+/// An entry of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The destinations it is for.
+    pub to: Cidr,
+    /// The gateway; `None` where the destinations are on the link.
+    pub next_hop: Option<IpAddr>,
+    /// Our address towards them.
+    pub source: IpAddr,
+    /// The largest packet, if less than the link takes.
+    pub mtu: Option<u16>,
+}
+
+/// The way to one destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// The station on the link that gets the packet.
+    pub next_hop: IpAddr,
+    /// Our address towards the destination.
+    pub source: IpAddr,
+    /// The largest packet, if less than the link takes.
+    pub mtu: Option<u16>,
+}
+
+/// The table.
+#[derive(Debug, Clone, Default)]
+pub struct Routes {
+    /// Longest prefix first.
+    routes: Vec<Route>,
+}
+
+impl Routes {
+    /// An empty table.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { routes: Vec::new() }
+    }
+
+    /// Adds an entry, in the place of one for the same network.
+    pub fn add(&mut self, route: Route) {
+        self.remove(&route.to);
+        let at = self
+            .routes
+            .partition_point(|r| r.to.prefix_len >= route.to.prefix_len);
+        self.routes.insert(at, route);
+    }
+
+    /// Removes the entry for a network; says whether there was one.
+    pub fn remove(&mut self, to: &Cidr) -> bool {
+        let before = self.routes.len();
+        self.routes
+            .retain(|r| r.to.prefix_len != to.prefix_len || r.to.network() != to.network());
+        self.routes.len() != before
+    }
+
+    /// The way to `destination`.
+    #[must_use]
+    pub fn lookup(&self, destination: IpAddr) -> Option<Hop> {
+        let route = self.routes.iter().find(|r| r.to.contains(destination))?;
+        Some(Hop {
+            next_hop: route.next_hop.unwrap_or(destination),
+            source: route.source,
+            mtu: route.mtu,
+        })
+    }
+
+    /// All entries, longest prefix first.
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+    use proptest::prelude::*;
+
+    fn route(to: &str, next_hop: Option<&str>) -> Route {
+        let to: Cidr = to.parse().unwrap();
+        Route {
+            to,
+            next_hop: next_hop.map(|h| h.parse().unwrap()),
+            source: to.address,
+            mtu: None,
+        }
+    }
+
+    #[test]
+    fn connected_before_gateway() {
+        let mut routes = Routes::new();
+        routes.add(route("0.0.0.0/0", Some("10.0.0.1")));
+        routes.add(route("10.0.0.2/24", None));
+        routes.add(route("fd00::2/64", None));
+        let hop = |to: &str| {
+            routes
+                .lookup(to.parse().unwrap())
+                .map(|h| h.next_hop.to_string())
+        };
+        assert_eq!(hop("10.0.0.77").as_deref(), Some("10.0.0.77"));
+        assert_eq!(hop("8.8.8.8").as_deref(), Some("10.0.0.1"));
+        assert_eq!(hop("fd00::77").as_deref(), Some("fd00::77"));
+        assert_eq!(hop("fd01::77"), None);
+    }
+
+    #[test]
+    fn a_network_has_one_entry() {
+        let mut routes = Routes::new();
+        routes.add(route("10.0.0.2/24", None));
+        routes.add(route("10.0.0.9/24", Some("10.0.0.1")));
+        assert_eq!(routes.iter().count(), 1);
+        let hop = routes.lookup(IpAddr::from([10, 0, 0, 5])).unwrap();
+        assert_eq!(hop.source, IpAddr::from([10, 0, 0, 9]));
+        assert!(routes.remove(&"10.0.0.0/24".parse().unwrap()));
+        assert!(!routes.remove(&"10.0.0.0/24".parse().unwrap()));
+        assert_eq!(routes.lookup(IpAddr::from([10, 0, 0, 5])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_longest_prefix_wins(entries in proptest::collection::vec((0u32..64, 26u8..=32), 0..12), to in 0u32..64) {
+            let ip = |bits: u32| IpAddr::from(Ipv4Addr::from_bits(bits));
+            let mut routes = Routes::new();
+            for (i, (bits, prefix_len)) in entries.iter().enumerate() {
+                let to = Cidr { address: ip(*bits), prefix_len: *prefix_len };
+                routes.add(Route { to, next_hop: None, source: ip(i as u32), mtu: None });
+            }
+            let best = entries
+                .iter()
+                .enumerate()
+                .filter(|(_, (bits, len))| (bits ^ to).leading_zeros() >= u32::from(*len))
+                .max_by_key(|(i, (_, len))| (*len, *i));
+            prop_assert_eq!(routes.lookup(ip(to)).map(|h| h.source), best.map(|(i, _)| ip(i as u32)));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! An IPv4 header made once for a connection and patched for each packet.
+
+use core::net::Ipv4Addr;
+use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
+
+/// A header of which only length and identification change. Its sum over all that
+/// stays is kept, so a packet costs two additions and a fold (RFC 1624).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv4Template {
+    bytes: [u8; HEADER_LEN],
+    /// The sum of the fixed words.
+    sum: u32,
+}
+
+impl Ipv4Template {
+    /// A template for whole packets that look like `header`; its length,
+    /// identification and fragment fields but for "don't fragment" do not matter.
+    #[must_use]
+    pub fn new(header: &Ipv4Header) -> Self {
+        let fixed = Ipv4Header {
+            payload_len: 0,
+            identification: 0,
+            more_fragments: false,
+            fragment_offset: 0,
+            ..*header
+        };
+        let mut bytes = [0; HEADER_LEN];
+        fixed.emit(&mut bytes);
+        // Length and checksum come with each packet.
+        bytes[2..4].fill(0);
+        bytes[10..12].fill(0);
+        let sum = bytes
+            .chunks_exact(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+            .sum();
+        Self { bytes, sum }
+    }
+
+    /// Writes the header of a packet with `payload_len` bytes after it. Those must
+    /// be no more than 65,515.
+    #[inline]
+    pub fn write(&self, to: &mut [u8; HEADER_LEN], payload_len: u16, identification: u16) {
+        debug_assert!(payload_len <= u16::MAX - HEADER_LEN as u16);
+        let total = payload_len.wrapping_add(HEADER_LEN as u16);
+        let sum = self.sum + u32::from(total) + u32::from(identification);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        *to = self.bytes;
+        to[2..4].copy_from_slice(&total.to_be_bytes());
+        to[4..6].copy_from_slice(&identification.to_be_bytes());
+        to[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    }
+
+    /// Packets have this DSCP and ECN from now on.
+    pub fn set_tos(&mut self, tos: u8) {
+        self.sum = self.sum - u32::from(self.bytes[1]) + u32::from(tos);
+        self.bytes[1] = tos;
+    }
+
+    /// Where its packets go.
+    #[must_use]
+    pub const fn destination(&self) -> Ipv4Addr {
+        let b = &self.bytes;
+        Ipv4Addr::new(b[16], b[17], b[18], b[19])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_patched_header_is_the_built_one(
+            (tos, later_tos, ttl, protocol, dont_fragment) in any::<(u8, u8, u8, u8, bool)>(),
+            (s, d) in any::<([u8; 4], [u8; 4])>(),
+            packets in proptest::collection::vec((0u16..=65_515, any::<u16>()), 1..5),
+        ) {
+            let mut header = Ipv4Header {
+                tos,
+                payload_len: 77,
+                identification: 99,
+                dont_fragment,
+                more_fragments: false,
+                fragment_offset: 0,
+                ttl,
+                protocol,
+                source: s.into(),
+                destination: d.into(),
+            };
+            let mut template = Ipv4Template::new(&header);
+            prop_assert_eq!(template.destination(), header.destination);
+            for (payload_len, identification) in packets {
+                header.payload_len = payload_len;
+                header.identification = identification;
+                let (mut built, mut patched) = ([0; HEADER_LEN], [0; HEADER_LEN]);
+                header.emit(&mut built);
+                template.write(&mut patched, payload_len, identification);
+                prop_assert_eq!(built, patched);
+                header.tos = later_tos;
+                template.set_tos(later_tos);
+            }
+        }
+    }
+}
