@@ -31,10 +31,11 @@ impl Bus for PciX {
     }
 
     fn cycles_of_sums(&self, transfers: u64, bytes: u64) -> (u64, u64) {
-        // Each transfer but one may end in a data phase that carries one byte.
+        // At best one transfer ends in a data phase that is not full, at worst
+        // all of them do, with one byte in it.
         let setup = SETUP * transfers;
-        let most = bytes.saturating_sub(transfers) / WIDTH + transfers.min(bytes);
-        (setup + bytes.div_ceil(WIDTH), setup + most)
+        let worst = (bytes + (WIDTH - 1) * transfers) / WIDTH;
+        (setup + bytes.div_ceil(WIDTH), setup + worst)
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::{Lab, Stack};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs a scenario on `stack`; it fails if it is not done within `limit`.
 ///
@@ -40,21 +40,6 @@ pub fn run(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) + Send + '
         resume_unwind(panic);
     }
     assert!(in_time, "the scenario took longer than {limit:?}");
-}
-
-/// Waits until `condition` gives something.
-///
-/// # Panics
-/// If it does not within `limit`.
-pub fn eventually<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "{what}: not within {limit:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// `long` in a soak run (`make soak`), `short` otherwise.

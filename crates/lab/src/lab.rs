@@ -22,7 +22,12 @@ pub struct Lab {
 }
 
 impl Lab {
-    pub(crate) fn new(stack: Stack) -> Self {
+    /// A laboratory with the peer in it. Takes root.
+    ///
+    /// # Panics
+    /// If its namespace or its files cannot be made.
+    #[must_use]
+    pub fn new(stack: Stack) -> Self {
         let files = tempfile::Builder::new()
             .prefix("longshore-e2e-")
             .tempdir()
@@ -177,7 +182,7 @@ impl Lab {
     }
 
     /// Prints the end of everything that the scenario's programs wrote.
-    pub(crate) fn print_logs(&self) {
+    pub fn print_logs(&self) {
         let mut logs: Vec<PathBuf> = fs::read_dir(self.files.path().join("logs"))
             .into_iter()
             .flatten()

@@ -1,0 +1,34 @@
+//! The laboratory in which programs meet over TCP/IP: for the end-to-end tests
+//! and for the measurements. It owns network namespaces, the processes in them
+//! and their files, and nothing of the product: it starts the built `longshore`
+//! as a user would.
+//!
+//! A *scenario* is what real programs do to each other over the network. It takes
+//! the *stack under test* as an argument, and the [`Lab`] gives it the same
+//! picture on the kernel's stack and on Longshore:
+//!
+//! ```text
+//!      peer (kernel)  10.77.0.1 ------ 10.77.0.2  host 0 (stack under test)
+//!                     10.77.1.1 ------ 10.77.1.2  host 1 (stack under test)
+//! ```
+//!
+//! With [`Stack::Kernel`] each host is a network namespace on a veth pair; with
+//! [`Stack::Longshore`] it is a `longshore run` whose TAP ends in the peer's
+//! namespace. Namespaces, processes and files belong to one laboratory and are
+//! gone with it.
+
+mod engine;
+mod lab;
+mod netns;
+pub mod payload;
+mod process;
+mod product;
+pub mod servers;
+mod wait;
+
+pub use engine::Engine;
+pub use lab::{Host, Lab};
+pub use netns::Namespace;
+pub use process::{Cmd, Finished, Proc};
+pub use product::{Stack, longshore};
+pub use wait::eventually;
