@@ -22,7 +22,6 @@ pub(crate) enum RequestError {
     NoPortLeft,
     Unreachable,
     AlreadyConnected,
-    NotConnected,
     BadEdge,
     Family,
 }
@@ -38,7 +37,6 @@ impl RequestError {
             Self::AddressNotAvailable | Self::NoPortLeft => 99,
             Self::Unreachable => 101,
             Self::AlreadyConnected => 106,
-            Self::NotConnected => 107,
         }
     }
 }
@@ -59,9 +57,18 @@ impl Socket {
                 let mut errno = 0;
                 if let Some(error) = c.tcb.error() {
                     flags |= EdgeFlags::DEAD;
-                    errno = if c.unreachable && error == Error::Aborted { 113 } else { error.errno() };
+                    errno = if c.unreachable && error == Error::Aborted {
+                        113
+                    } else {
+                        error.errno()
+                    };
                 }
-                Edges { rcv_edge: c.tcb.rcv_edge(), snd_acked: c.tcb.snd_acked(), flags, errno }
+                Edges {
+                    rcv_edge: c.tcb.rcv_edge(),
+                    snd_acked: c.tcb.snd_acked(),
+                    flags,
+                    errno,
+                }
             }
             Kind::Pair(p) => Edges {
                 rcv_edge: p.rcv_edge,
@@ -69,13 +76,24 @@ impl Socket {
                 flags: p.flags(),
                 errno: p.dead.unwrap_or(0),
             },
-            Kind::Listener(l) => {
-                Edges { rcv_edge: l.rcv_edge, snd_acked: 0, flags: EdgeFlags::empty(), errno: 0 }
-            }
-            Kind::Datagram(d) => {
-                Edges { rcv_edge: d.rcv_edge, snd_acked: d.snd_done, flags: EdgeFlags::empty(), errno: 0 }
-            }
-            Kind::Idle(_) => Edges { rcv_edge: 0, snd_acked: 0, flags: EdgeFlags::empty(), errno: 0 },
+            Kind::Listener(l) => Edges {
+                rcv_edge: l.rcv_edge,
+                snd_acked: 0,
+                flags: EdgeFlags::empty(),
+                errno: 0,
+            },
+            Kind::Datagram(d) => Edges {
+                rcv_edge: d.rcv_edge,
+                snd_acked: d.snd_done,
+                flags: EdgeFlags::empty(),
+                errno: 0,
+            },
+            Kind::Idle(_) => Edges {
+                rcv_edge: 0,
+                snd_acked: 0,
+                flags: EdgeFlags::empty(),
+                errno: 0,
+            },
         }
     }
 
@@ -116,7 +134,11 @@ impl Engine {
     }
 
     /// The active open.
-    pub(crate) fn open_connection(&mut self, key: u32, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
+    pub(crate) fn open_connection(
+        &mut self,
+        key: u32,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
         let to = crate::input::v4(peer).ok_or(RequestError::Family)?;
@@ -124,7 +146,11 @@ impl Engine {
             return Err(RequestError::Unreachable);
         }
         // Connecting to the wildcard means to oneself, as in Linux.
-        let to = if to.is_unspecified() { self.own_v4() } else { to };
+        let to = if to.is_unspecified() {
+            self.own_v4()
+        } else {
+            to
+        };
         let remote = SocketAddr::new(to.into(), peer.port());
         let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
         let ip = match bound.and_then(crate::input::v4) {
@@ -138,7 +164,11 @@ impl Engine {
         let local = SocketAddr::new(ip.into(), port);
         let flow = Flow::new(local, remote);
         if self.demux.is_taken(&flow) {
-            return Err(if bound.is_some() { RequestError::AddressInUse } else { RequestError::NoPortLeft });
+            return Err(if bound.is_some() {
+                RequestError::AddressInUse
+            } else {
+                RequestError::NoPortLeft
+            });
         }
         if self.cut_through && self.link.is_ours(to) {
             self.open_pair(key, local, remote)?;
@@ -163,10 +193,16 @@ impl Engine {
         }
     }
 
-    fn pick_port(&mut self, key: u32, ip: std::net::Ipv4Addr, remote: SocketAddr) -> Result<u16, RequestError> {
+    fn pick_port(
+        &mut self,
+        key: u32,
+        ip: std::net::Ipv4Addr,
+        remote: SocketAddr,
+    ) -> Result<u16, RequestError> {
         let demux = &self.demux;
         let usable = |port| {
-            demux.tcp.is_free(port) && !demux.is_taken(&Flow::new(SocketAddr::new(ip.into(), port), remote))
+            demux.tcp.is_free(port)
+                && !demux.is_taken(&Flow::new(SocketAddr::new(ip.into(), port), remote))
         };
         let port = demux.tcp.pick((ip, remote, key, self.now.0), usable);
         port.ok_or(RequestError::NoPortLeft)
@@ -178,7 +214,9 @@ impl Engine {
         let mut dirty = std::mem::take(&mut self.dirty);
         let any = !dirty.is_empty();
         for key in dirty.drain(..) {
-            let Some(socket) = self.sockets.get_mut(key) else { continue };
+            let Some(socket) = self.sockets.get_mut(key) else {
+                continue;
+            };
             socket.dirty = false;
             match &socket.kind {
                 Kind::Stream(_) => self.settle_connection(key),
@@ -201,8 +239,12 @@ impl Engine {
             Sent::More => self.touch(key),
             Sent::Unresolved => self.unresolved.push(key),
         }
-        let Some(socket) = self.sockets.get_mut(key) else { return };
-        let Kind::Stream(c) = &mut socket.kind else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
         let events = c.tcb.take_events();
         if socket.has_block() && !socket.orphan {
             self.report(key, events);
@@ -223,10 +265,14 @@ impl Engine {
     /// ride on.
     fn report(&mut self, key: u32, events: Events) {
         let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         let mut edges = socket.edges();
         let quarter = u64::from(socket.options.send_buffer / 4);
-        let Kind::Stream(c) = &mut socket.kind else { return };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
         if events.contains(Events::SOFT_ERROR) && !edges.flags.contains(EdgeFlags::DEAD) {
             // Linux tells an established connection's soft errors only when it
             // times out; they stay in the block until then.
@@ -252,9 +298,13 @@ impl Engine {
     }
 
     fn settle_listener(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         let edges = socket.edges();
-        let Kind::Listener(l) = &mut socket.kind else { return };
+        let Kind::Listener(l) = &mut socket.kind else {
+            return;
+        };
         if edges.rcv_edge <= l.told {
             return;
         }
@@ -268,7 +318,9 @@ impl Engine {
 
     /// Sees to it that the wheel names the socket when it has a deadline.
     pub(crate) fn arm(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         let deadline = match &socket.kind {
             Kind::Stream(c) if c.retired => Some(c.tell_by),
             Kind::Stream(c) => Some(c.tcb.deadline().unwrap_or(Instant::NEVER).min(c.tell_by)),
@@ -285,7 +337,9 @@ impl Engine {
     /// The wheel has named a socket.
     pub(crate) fn socket_timer(&mut self, key: u32) {
         let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         if socket.armed > now {
             // An entry of an earlier deadline that was moved forward, or of an
             // earlier socket of this key.
@@ -304,7 +358,12 @@ impl Engine {
             _ => {}
         }
         if tell && socket.has_block() && !socket.orphan {
-            let (id, to, session, edges) = (socket.id, socket.subscribers, socket.session, socket.edges());
+            let (id, to, session, edges) = (
+                socket.id,
+                socket.subscribers,
+                socket.session,
+                socket.edges(),
+            );
             socket.note_told();
             if let Some(s) = self.sessions.get_mut(session) {
                 s.post(id.index, &to, &Completion::Edges { socket: id, edges });
@@ -315,9 +374,13 @@ impl Engine {
 
     /// A connection is in TIME-WAIT: a small record takes its place.
     fn retire(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         let Some(local) = socket.local else { return };
-        let Kind::Stream(c) = &mut socket.kind else { return };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
         if c.retired {
             return;
         }
@@ -325,14 +388,24 @@ impl Engine {
         c.retired = true;
         let expires = record.expires();
         self.demux.remove(&flow);
-        self.demux.wait(flow, Waiting { record, local, remote, expires });
+        self.demux.wait(
+            flow,
+            Waiting {
+                record,
+                local,
+                remote,
+                expires,
+            },
+        );
         self.wheel.enter(Timer::TimeWait(flow), expires);
         self.after_end(key);
     }
 
     pub(crate) fn time_wait_timer(&mut self, flow: Flow) {
         let now = self.now;
-        let Some(waiting) = self.demux.waiting(&flow) else { return };
+        let Some(waiting) = self.demux.waiting(&flow) else {
+            return;
+        };
         let expires = waiting.record.expires();
         waiting.expires = expires;
         if expires <= now {
@@ -345,8 +418,12 @@ impl Engine {
     /// A connection is over.
     fn disconnect(&mut self, key: u32) {
         self.listener_lost_if_half_open(key);
-        let Some(socket) = self.sockets.get_mut(key) else { return };
-        let Kind::Stream(c) = &mut socket.kind else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
         if !c.retired {
             c.retired = true;
             let flow = c.flow;
@@ -356,7 +433,9 @@ impl Engine {
     }
 
     fn listener_lost_if_half_open(&mut self, key: u32) {
-        if self.sockets.get(key).is_some_and(|s| !s.has_block() && matches!(&s.kind, Kind::Stream(c) if c.listener.is_some())) {
+        if self.sockets.get(key).is_some_and(|s| {
+            !s.has_block() && matches!(&s.kind, Kind::Stream(c) if c.listener.is_some())
+        }) {
             self.listener_lost(key);
         }
     }
@@ -364,7 +443,9 @@ impl Engine {
     /// Nothing more is sent or received: the socket goes, unless a process
     /// still holds it.
     fn after_end(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else { return };
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
         if socket.orphan || !socket.has_block() {
             self.forget(key);
         } else {
@@ -374,8 +455,12 @@ impl Engine {
 
     /// Gives an orphan's block back as soon as all it wrote has arrived.
     fn release_if_delivered(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else { return };
-        let Kind::Stream(c) = &socket.kind else { return };
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &socket.kind else {
+            return;
+        };
         let delivered = c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed;
         if delivered {
             self.release_block(key);
@@ -385,12 +470,22 @@ impl Engine {
     /// Gives the block of a socket that no process holds back to its session,
     /// with the chunks that its send stream still has.
     pub(crate) fn release_block(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         if !socket.has_block() {
             return;
         }
-        let Some(s) = self.sessions.get_mut(socket.session) else { return };
-        let id = std::mem::replace(&mut socket.id, SocketId { index: NONE, generation: 0 });
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let id = std::mem::replace(
+            &mut socket.id,
+            SocketId {
+                index: NONE,
+                generation: 0,
+            },
+        );
         match &mut socket.kind {
             Kind::Stream(c) => c.rcv.consume(0, true, &mut s.rcv_slab),
             Kind::Pair(p) => p.rcv.consume(0, true, &mut s.rcv_slab),
@@ -404,19 +499,31 @@ impl Engine {
         }
         s.leave(id);
         let block = s.arena.block(id.index);
-        let (from, to) = (block.snd.told.load(Ordering::Acquire), block.snd.edge.load(Ordering::Acquire));
+        let (from, to) = (
+            block.snd.told.load(Ordering::Acquire),
+            block.snd.edge.load(Ordering::Acquire),
+        );
         if to > from {
             let (first, last) = (from / CHUNK as u64, (to - 1) / CHUNK as u64);
             let directory = s.arena.snd_directory(id.index);
             // A directory has no more entries than this, whatever the host says.
             for number in (first..=last).take(DIRECTORY) {
                 let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
-                let pushed = s.arena.header().free_snd_chunks.push(s.arena.snd_links(), chunk);
+                let pushed = s
+                    .arena
+                    .header()
+                    .free_snd_chunks
+                    .push(s.arena.snd_links(), chunk);
                 s.bad_descriptors += u64::from(pushed.is_err());
             }
         }
         block.set_state(SocketState::Free);
-        if s.arena.header().free_sockets.push(s.arena.socket_links(), id.index).is_err() {
+        if s.arena
+            .header()
+            .free_sockets
+            .push(s.arena.socket_links(), id.index)
+            .is_err()
+        {
             s.bad_descriptors += 1;
         }
     }
@@ -424,7 +531,9 @@ impl Engine {
     /// Forgets a socket altogether.
     pub(crate) fn forget(&mut self, key: u32) {
         self.release_block(key);
-        let Some(socket) = self.sockets.remove(key) else { return };
+        let Some(socket) = self.sockets.remove(key) else {
+            return;
+        };
         match &socket.kind {
             Kind::Stream(c) => {
                 if !c.retired {
@@ -456,5 +565,8 @@ impl Engine {
     }
 
     /// Reuse for a socket that did not say.
-    pub(crate) const NO_REUSE: Reuse = Reuse { address: false, port: false };
+    pub(crate) const NO_REUSE: Reuse = Reuse {
+        address: false,
+        port: false,
+    };
 }

@@ -127,10 +127,20 @@ impl Counters {
             WireError::BadChecksum,
             WireError::BadField,
         ];
-        let engine = EngineDrop::ALL.iter().map(|r| (r.name(), self.engine[*r as usize]));
+        let engine = EngineDrop::ALL
+            .iter()
+            .map(|r| (r.name(), self.engine[*r as usize]));
         let wire = WIRE.iter().map(|r| (r.name(), self.wire[*r as usize]));
-        let tcp = longshore_tcp::DropReason::ALL.iter().map(|r| (r.name(), self.tcp[r.index()]));
-        let net = longshore_net::DropReason::ALL.iter().map(|r| (r.name(), self.net[r.index()]));
-        engine.chain(wire).chain(tcp).chain(net).filter(|(_, n)| *n != 0)
+        let tcp = longshore_tcp::DropReason::ALL
+            .iter()
+            .map(|r| (r.name(), self.tcp[r.index()]));
+        let net = longshore_net::DropReason::ALL
+            .iter()
+            .map(|r| (r.name(), self.net[r.index()]));
+        engine
+            .chain(wire)
+            .chain(tcp)
+            .chain(net)
+            .filter(|(_, n)| *n != 0)
     }
 }

@@ -40,7 +40,11 @@ impl Engine {
             },
             Err(e) => return self.counters.drop_wire(e),
         };
-        let end = if gso != 0 { bytes.len() } else { udp::HEADER_LEN + usize::from(header.payload_len) };
+        let end = if gso != 0 {
+            bytes.len()
+        } else {
+            udp::HEADER_LEN + usize::from(header.payload_len)
+        };
         let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
         let local = SocketAddr::new(ip.destination.into(), header.dst_port);
         let remote = SocketAddr::new(ip.source.into(), header.src_port);
@@ -73,20 +77,47 @@ impl Engine {
 
     /// Puts a datagram (or an error in place of one) into a socket's stream.
     fn deliver(&mut self, key: u32, remote: SocketAddr, payload: &[u8], segment: u16, errno: u16) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
-        let Some(s) = self.sessions.get_mut(socket.session) else { return };
-        let Kind::Datagram(d) = &mut socket.kind else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let Kind::Datagram(d) = &mut socket.kind else {
+            return;
+        };
         let span = datagram_span(payload.len() as u32);
-        if d.rcv_edge - d.rcv_consumed + span > u64::from(socket.options.receive_buffer.max(65_536 * 2)) {
+        if d.rcv_edge - d.rcv_consumed + span
+            > u64::from(socket.options.receive_buffer.max(65_536 * 2))
+        {
             d.overruns += 1;
             return self.counters.drop(EngineDrop::UdpBufferFull);
         }
         let peer = Address::from(as_family(remote, socket.options.ipv6));
-        let record = DatagramRecord { len: payload.len() as u32, segment, errno, peer };
+        let record = DatagramRecord {
+            len: payload.len() as u32,
+            segment,
+            errno,
+            peer,
+        };
         let rcv = d.rcv.get_or_insert(RcvStream::EMPTY);
         let (at, index) = (d.rcv_edge, socket.id.index);
-        let header = rcv.place(d.rcv_consumed, at, &record.encode(), &mut s.rcv_slab, &s.arena, index);
-        let body = rcv.place(d.rcv_consumed, at + DATAGRAM_HEADER as u64, payload, &mut s.rcv_slab, &s.arena, index);
+        let header = rcv.place(
+            d.rcv_consumed,
+            at,
+            &record.encode(),
+            &mut s.rcv_slab,
+            &s.arena,
+            index,
+        );
+        let body = rcv.place(
+            d.rcv_consumed,
+            at + DATAGRAM_HEADER as u64,
+            payload,
+            &mut s.rcv_slab,
+            &s.arena,
+            index,
+        );
         let (Ok(a), Ok(b)) = (header, body) else {
             d.overruns += 1;
             return self.counters.drop(EngineDrop::ArenaFull);
@@ -99,7 +130,9 @@ impl Engine {
 
     /// An ICMP error about a datagram: a connected socket gets it, as in Linux.
     pub(crate) fn datagram_error(&mut self, local: SocketAddr, remote: SocketAddr, errno: u16) {
-        let Some(key) = self.datagram_socket(local, remote, 0) else { return };
+        let Some(key) = self.datagram_socket(local, remote, 0) else {
+            return;
+        };
         let connected = matches!(self.sockets.get(key).map(|s| &s.kind), Some(Kind::Datagram(d)) if d.peer.is_some());
         if connected {
             self.deliver(key, remote, &[], 0, errno);
@@ -107,7 +140,11 @@ impl Engine {
     }
 
     /// `connect` on a UDP socket.
-    pub(crate) fn connect_datagram(&mut self, key: u32, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
+    pub(crate) fn connect_datagram(
+        &mut self,
+        key: u32,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
         let to = v4(peer).ok_or(RequestError::Family)?;
         let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
@@ -120,14 +157,24 @@ impl Engine {
             d.peer = Some(SocketAddr::new(to.into(), peer.port()));
         }
         let local = socket.local.ok_or(RequestError::Invalid)?;
-        let ip = if local.ip().is_unspecified() { source.into() } else { local.ip() };
+        let ip = if local.ip().is_unspecified() {
+            source.into()
+        } else {
+            local.ip()
+        };
         Ok(as_family(SocketAddr::new(ip, local.port()), v6))
     }
 
     fn bind_datagram(&mut self, key: u32, v6: bool) -> Result<(), RequestError> {
-        let any: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let any: IpAddr = if v6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
         let udp = &mut self.demux.udp;
-        let port = udp.pick((key, self.now.0), |p| udp.is_free(p)).ok_or(RequestError::NoPortLeft)?;
+        let port = udp
+            .pick((key, self.now.0), |p| udp.is_free(p))
+            .ok_or(RequestError::NoPortLeft)?;
         let local = SocketAddr::new(any, port);
         if !udp.bind(local, key, Self::NO_REUSE) {
             return Err(RequestError::AddressInUse);
@@ -147,7 +194,8 @@ impl Engine {
                 None => {
                     // The stream makes no sense: nothing of it is sent any more.
                     self.counters.drop(EngineDrop::BadStream);
-                    if let Some(Kind::Datagram(d)) = self.sockets.get_mut(key).map(|s| &mut s.kind) {
+                    if let Some(Kind::Datagram(d)) = self.sockets.get_mut(key).map(|s| &mut s.kind)
+                    {
                         d.snd_done = d.snd_edge;
                     }
                     break;
@@ -155,10 +203,14 @@ impl Engine {
             }
         }
         let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         let edges = socket.edges();
         let (orphan, quarter) = (socket.orphan, u64::from(socket.options.send_buffer / 4));
-        let Kind::Datagram(d) = &mut socket.kind else { return };
+        let Kind::Datagram(d) = &mut socket.kind else {
+            return;
+        };
         let more = d.snd_done < d.snd_edge;
         if orphan && !more {
             return self.forget(key);
@@ -185,7 +237,9 @@ impl Engine {
     fn send_next(&mut self, key: u32) -> Option<bool> {
         let now = self.now;
         let socket = self.sockets.get(key)?;
-        let Kind::Datagram(d) = &socket.kind else { return Some(false) };
+        let Kind::Datagram(d) = &socket.kind else {
+            return Some(false);
+        };
         let (at, edge, peer) = (d.snd_done, d.snd_edge, d.peer);
         if edge <= at {
             return Some(false);
@@ -204,7 +258,13 @@ impl Engine {
         }
         let start = at + DATAGRAM_HEADER as u64;
         let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
-        let count = snd_pieces(&arena, index, start..start + u64::from(record.len), &mut pieces).ok()?;
+        let count = snd_pieces(
+            &arena,
+            index,
+            start..start + u64::from(record.len),
+            &mut pieces,
+        )
+        .ok()?;
         let payload = pieces.get(..count)?;
         let remote = record.peer.get().or(peer);
         if local.is_none() {
@@ -218,10 +278,20 @@ impl Engine {
                     self.unresolved.push(key);
                     return Some(false);
                 }
-                let from = v4(local).filter(|ip| !ip.is_unspecified()).or_else(|| self.link.source_for(to));
+                let from = v4(local)
+                    .filter(|ip| !ip.is_unspecified())
+                    .or_else(|| self.link.source_for(to));
                 from.map(|from| {
                     let ports = (local.port(), port);
-                    self.send_datagram(way, from, to, ports, payload, record.segment, (options.ttl, options.tos))
+                    self.send_datagram(
+                        way,
+                        from,
+                        to,
+                        ports,
+                        payload,
+                        record.segment,
+                        (options.ttl, options.tos),
+                    )
                 })
             }
             None => None,
@@ -256,7 +326,12 @@ impl Engine {
             return self.counters.drop(EngineDrop::Unresolved);
         }
         let len: usize = payload.iter().map(|p| p.len()).sum();
-        let header = UdpHeader { src_port: ports.0, dst_port: ports.1, payload_len: len as u16, checksum: 0 };
+        let header = UdpHeader {
+            src_port: ports.0,
+            dst_port: ports.1,
+            payload_len: len as u16,
+            checksum: 0,
+        };
         let mtu = self.link.mtu_to(to, self.now);
         let segment = usize::from(segment);
         let cut = segment != 0 && segment < len;
@@ -291,13 +366,23 @@ impl Engine {
             payload,
             gso: cut.then_some((GsoKind::Udp, segment as u16)),
         };
-        if self.link.send_ipv4(&ip, way, &mut buffer, &transport).is_err() {
+        if self
+            .link
+            .send_ipv4(&ip, way, &mut buffer, &transport)
+            .is_err()
+        {
             self.counters.drop(EngineDrop::PortRefused);
         }
     }
 
     /// A datagram longer than the MTU: summed here and sent in fragments.
-    fn send_fragmented(&mut self, from: Ipv4Addr, to: Ipv4Addr, header: &UdpHeader, payload: &[IoSlice<'_>]) {
+    fn send_fragmented(
+        &mut self,
+        from: Ipv4Addr,
+        to: Ipv4Addr,
+        header: &UdpHeader,
+        payload: &[IoSlice<'_>],
+    ) {
         let mut message = vec![0; udp::HEADER_LEN];
         header.emit(&mut message);
         message.extend(payload.concat_bytes());

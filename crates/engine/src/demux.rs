@@ -96,7 +96,10 @@ impl Ports {
         let allowed = |b: &Bound| {
             (b.reuse_port && reuse.port) || (b.reuse_address && reuse.address && !b.listening)
         };
-        if users.iter().any(|b| b.key != key && overlaps(b) && !allowed(b)) {
+        if users
+            .iter()
+            .any(|b| b.key != key && overlaps(b) && !allowed(b))
+        {
             return false;
         }
         users.retain(|b| b.key != key);
@@ -113,18 +116,27 @@ impl Ports {
     /// Marks `key` as listening; `false` if another listens there already and
     /// they may not share the port.
     pub(crate) fn listen(&mut self, address: SocketAddr, key: u32) -> bool {
-        let Some(users) = self.bound.get_mut(&address.port()) else { return false };
-        let Some(me) = users.iter().find(|b| b.key == key).copied() else { return false };
+        let Some(users) = self.bound.get_mut(&address.port()) else {
+            return false;
+        };
+        let Some(me) = users.iter().find(|b| b.key == key).copied() else {
+            return false;
+        };
         let clashes = |b: &Bound| {
             b.key != key
                 && b.listening
                 && !(b.reuse_port && me.reuse_port)
-                && (b.address == me.address || b.address.is_unspecified() || me.address.is_unspecified())
+                && (b.address == me.address
+                    || b.address.is_unspecified()
+                    || me.address.is_unspecified())
         };
         if users.iter().any(clashes) {
             return false;
         }
-        users.iter_mut().filter(|b| b.key == key).for_each(|b| b.listening = true);
+        users
+            .iter_mut()
+            .filter(|b| b.key == key)
+            .for_each(|b| b.listening = true);
         true
     }
 
@@ -145,11 +157,17 @@ impl Ports {
 
     /// A free port for `seed` (RFC 6056 section 3.3.3: a keyed hash of what the
     /// connection is, and onwards from there).
-    pub(crate) fn pick(&self, seed: impl std::hash::Hash, usable: impl Fn(u16) -> bool) -> Option<u16> {
+    pub(crate) fn pick(
+        &self,
+        seed: impl std::hash::Hash,
+        usable: impl Fn(u16) -> bool,
+    ) -> Option<u16> {
         let count = EPHEMERAL.end - EPHEMERAL.start;
         let start = (self.secret.hash_one(seed) % u64::from(count)) as u16;
         (0..count)
-            .map(|i| EPHEMERAL.start + ((u32::from(start) + u32::from(i)) % u32::from(count)) as u16)
+            .map(|i| {
+                EPHEMERAL.start + ((u32::from(start) + u32::from(i)) % u32::from(count)) as u16
+            })
             .find(|port| usable(*port))
     }
 
@@ -160,7 +178,11 @@ impl Ports {
         let best = |matches: &dyn Fn(&Bound) -> bool| {
             let fit = |b: &&Bound| b.listening == listening && matches(b);
             let count = users.iter().filter(fit).count() as u64;
-            let chosen = if count > 1 { (spread % count) as usize } else { 0 };
+            let chosen = if count > 1 {
+                (spread % count) as usize
+            } else {
+                0
+            };
             users.iter().filter(fit).nth(chosen).map(|b| b.key)
         };
         best(&|b| b.address == local.ip()).or_else(|| {
@@ -268,9 +290,18 @@ mod tests {
         s.parse().unwrap()
     }
 
-    const BOTH: Reuse = Reuse { address: true, port: true };
-    const ADDRESS: Reuse = Reuse { address: true, port: false };
-    const NONE: Reuse = Reuse { address: false, port: false };
+    const BOTH: Reuse = Reuse {
+        address: true,
+        port: true,
+    };
+    const ADDRESS: Reuse = Reuse {
+        address: true,
+        port: false,
+    };
+    const NONE: Reuse = Reuse {
+        address: false,
+        port: false,
+    };
 
     #[test]
     fn the_most_specific_listener_is_found() {
@@ -292,9 +323,13 @@ mod tests {
         assert!(ports.bind(addr("10.0.0.2:80"), 1, NONE));
         assert!(!ports.bind(addr("0.0.0.0:80"), 2, ADDRESS));
         assert!(ports.bind(addr("10.0.0.3:80"), 3, NONE));
-        assert!(ports.bind(addr("10.0.0.2:81"), 4, BOTH) && ports.bind(addr("10.0.0.2:81"), 5, BOTH));
+        assert!(
+            ports.bind(addr("10.0.0.2:81"), 4, BOTH) && ports.bind(addr("10.0.0.2:81"), 5, BOTH)
+        );
         assert!(ports.listen(addr("10.0.0.2:81"), 4) && ports.listen(addr("10.0.0.2:81"), 5));
-        let spread: Vec<_> = (0..4).map(|s| ports.find(addr("10.0.0.2:81"), true, s).unwrap()).collect();
+        let spread: Vec<_> = (0..4)
+            .map(|s| ports.find(addr("10.0.0.2:81"), true, s).unwrap())
+            .collect();
         assert_eq!(spread, [4, 5, 4, 5]);
     }
 

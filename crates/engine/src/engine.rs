@@ -11,8 +11,8 @@ use crate::demux::{Demux, Flow};
 use crate::link::Link;
 use crate::session::Session;
 use crate::session::door::{Door, DoorError};
-use crate::sleep::Sleeper;
 use crate::slab::Slab;
+use crate::sleep::Sleeper;
 use crate::socket::Socket;
 use crate::time::Clock;
 use crate::timers::Wheel;
@@ -53,6 +53,8 @@ pub struct Config {
     pub users: Vec<u32>,
     /// How long to look for work before sleeping.
     pub spin: Duration,
+    /// How long connections may go on after the engine was told to stop.
+    pub grace: Duration,
 }
 
 /// Why an engine cannot be made or go on.
@@ -109,6 +111,7 @@ pub struct Engine {
     pub(crate) had_session: bool,
     /// Set when no new sessions are let in.
     pub(crate) draining: bool,
+    pub(crate) grace: Duration,
     pub(crate) drain_by: Instant,
     pub(crate) stale_reservations: Vec<(u32, Vec<u16>)>,
     pub(crate) housekeeping_at: Instant,
@@ -141,7 +144,11 @@ impl Engine {
         let door = Door::open(&config.socket)?;
         let loopback = config.loopback == Loopback::Engine;
         let link = Link::new(config.port, config.address, config.gateway, loopback);
-        let control = config.control.as_deref().map(ControlServer::open).transpose()?;
+        let control = config
+            .control
+            .as_deref()
+            .map(ControlServer::open)
+            .transpose()?;
         let sleeper = Sleeper::new(&link, &door, control.as_ref(), config.spin)?;
         Ok(Self {
             clock,
@@ -165,6 +172,7 @@ impl Engine {
             private: config.private,
             had_session: false,
             draining: false,
+            grace: config.grace,
             drain_by: Instant::NEVER,
             stale_reservations: Vec::new(),
             housekeeping_at: now,

@@ -6,8 +6,8 @@ use crate::session::Session;
 use crate::session::door::Knock;
 use crate::sleep::Source;
 use crate::socket::Kind;
-use longshore_hostif::attach::{Message, Refusal, Token};
 use longshore_hostif::Arena;
+use longshore_hostif::attach::{Message, Refusal, Token};
 use longshore_ring::Doorbell;
 use longshore_tcp::{Instant, Linger, State};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -76,7 +76,9 @@ impl Engine {
     }
 
     fn may_use(&self, visitor: RawFd) -> bool {
-        let Some((_, uid)) = self.door.credentials(visitor) else { return false };
+        let Some((_, uid)) = self.door.credentials(visitor) else {
+            return false;
+        };
         self.users.is_empty() || uid == 0 || self.users.contains(&uid)
     }
 
@@ -92,13 +94,19 @@ impl Engine {
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
             .map_err(|_| Refusal::NoResources)?;
-        arena.header().routes.publish(&self.routes_for_programs(), self.loopback);
+        arena
+            .header()
+            .routes
+            .publish(&self.routes_for_programs(), self.loopback);
         let mut session = Session::new(Token(token), Arc::new(arena), doorbell);
         session.launcher = Some(visitor);
         session.uid = self.door.credentials(visitor).map_or(0, |(_, uid)| uid);
         let key = self.sessions.insert(session);
         if let Some(s) = self.sessions.get(key)
-            && self.sleeper.watch(s.doorbell.as_fd(), Source::Doorbell(key)).is_err()
+            && self
+                .sleeper
+                .watch(s.doorbell.as_fd(), Source::Doorbell(key))
+                .is_err()
         {
             self.sessions.remove(key);
             return Err(Refusal::NoResources);
@@ -112,14 +120,22 @@ impl Engine {
             return Err(Refusal::NotAllowed);
         }
         let (pid, _) = self.door.credentials(visitor).ok_or(Refusal::NoResources)?;
-        let key = self.sessions.iter().find(|(_, s)| s.token == token).map(|(key, _)| key);
+        let key = self
+            .sessions
+            .iter()
+            .find(|(_, s)| s.token == token)
+            .map(|(key, _)| key);
         let key = key.ok_or(Refusal::UnknownSession)?;
         let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
         let known = session.processes.iter().flatten().any(|p| p.pid == pid);
         let channel = session.admit(pid).ok_or(Refusal::NoChannel)?;
         let welcome = Message::Welcome(u32::from(channel), *session.arena.geometry());
         self.door.belongs_to(visitor, key);
-        self.door.answer(visitor, &welcome, &[session.arena.as_fd(), session.doorbell.as_fd()]);
+        self.door.answer(
+            visitor,
+            &welcome,
+            &[session.arena.as_fd(), session.doorbell.as_fd()],
+        );
         if !known {
             self.watch_process(key, channel);
         }
@@ -128,12 +144,17 @@ impl Engine {
 
     /// Sees to it that the death of a process is noticed.
     pub(crate) fn watch_process(&mut self, session: u32, channel: u16) {
-        let Some(s) = self.sessions.get(session) else { return };
-        let Some(Some(process)) = s.processes.get(usize::from(channel)) else { return };
-        let watched = process
-            .pidfd
-            .as_ref()
-            .is_some_and(|fd| self.sleeper.watch(fd.as_fd(), Source::Process(session, channel)).is_ok());
+        let Some(s) = self.sessions.get(session) else {
+            return;
+        };
+        let Some(Some(process)) = s.processes.get(usize::from(channel)) else {
+            return;
+        };
+        let watched = process.pidfd.as_ref().is_some_and(|fd| {
+            self.sleeper
+                .watch(fd.as_fd(), Source::Process(session, channel))
+                .is_ok()
+        });
         if !watched {
             self.process_died(session, channel);
         }
@@ -143,11 +164,14 @@ impl Engine {
         // What it published before it died still counts.
         if let Some(s) = self.sessions.get(session) {
             let pending = &s.arena.header().requests_pending;
-            pending.channels[usize::from(channel) / 64].fetch_or(1 << (channel % 64), Ordering::AcqRel);
+            pending.channels[usize::from(channel) / 64]
+                .fetch_or(1 << (channel % 64), Ordering::AcqRel);
             pending.any.store(1, Ordering::Release);
         }
         self.take_requests();
-        let Some(s) = self.sessions.get_mut(session) else { return };
+        let Some(s) = self.sessions.get_mut(session) else {
+            return;
+        };
         if let Some(Some(process)) = s.processes.get(usize::from(channel))
             && let Some(fd) = &process.pidfd
         {
@@ -164,18 +188,27 @@ impl Engine {
     /// What a dead process had written or read and not yet told us of is taken
     /// from the socket's block, checked like any request.
     fn take_last_words(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else { return };
-        let Some(s) = self.sessions.get(socket.session) else { return };
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let Some(s) = self.sessions.get(socket.session) else {
+            return;
+        };
         if !socket.has_block() {
             return;
         }
         let block = s.arena.block(socket.id.index);
-        let (snd, rcv) = (block.snd.edge.load(Ordering::Acquire), block.rcv.done.load(Ordering::Acquire));
+        let (snd, rcv) = (
+            block.snd.edge.load(Ordering::Acquire),
+            block.rcv.done.load(Ordering::Acquire),
+        );
         let _ = self.host_edges(key, snd, rcv, longshore_hostif::EdgeFlags::PUSH);
     }
 
     fn unsubscribe_all(&mut self, session: u32, channel: u16) {
-        let Some(s) = self.sessions.get(session) else { return };
+        let Some(s) = self.sessions.get(session) else {
+            return;
+        };
         let keys: Vec<u32> = s.keys().collect();
         for key in keys {
             if let Some(socket) = self.sockets.get_mut(key) {
@@ -188,7 +221,10 @@ impl Engine {
     pub(crate) fn needs_house_kept(&self) -> bool {
         self.draining
             || !self.stale_reservations.is_empty()
-            || self.sessions.iter().any(|(_, s)| !s.is_in_use() || s.has_reservations())
+            || self
+                .sessions
+                .iter()
+                .any(|(_, s)| !s.is_in_use() || s.has_reservations())
     }
 
     /// Ends sessions that nobody uses any more.
@@ -202,7 +238,9 @@ impl Engine {
                 .position(|(k, _)| *k == key)
                 .map(|at| self.stale_reservations.swap_remove(at).1)
                 .unwrap_or_default();
-            let Some(s) = self.sessions.get_mut(key) else { continue };
+            let Some(s) = self.sessions.get_mut(key) else {
+                continue;
+            };
             s.drop_stale_reservations(&mut stale);
             if !stale.is_empty() {
                 self.stale_reservations.push((key, stale));
@@ -217,7 +255,9 @@ impl Engine {
     /// all it had to say is said.
     fn wind_up(&mut self, session: u32) {
         let now = self.now;
-        let Some(s) = self.sessions.get_mut(session) else { return };
+        let Some(s) = self.sessions.get_mut(session) else {
+            return;
+        };
         let ends = *s.ends_by.get_or_insert(Instant(now.0 + LAST_WORDS));
         let keys: Vec<u32> = s.keys().collect();
         for key in &keys {
@@ -244,7 +284,11 @@ impl Engine {
     pub(crate) fn is_finished(&self) -> bool {
         let quiet = self.sockets.iter().all(|(_, s)| match &s.kind {
             Kind::Stream(c) => {
-                s.orphan && matches!(c.tcb.state(), State::FinWait2 | State::TimeWait | State::Closed)
+                s.orphan
+                    && matches!(
+                        c.tcb.state(),
+                        State::FinWait2 | State::TimeWait | State::Closed
+                    )
             }
             _ => true,
         });
@@ -267,12 +311,24 @@ impl Engine {
         let cidr = self.link.address;
         let own_len = if cidr.address.is_ipv4() { 32 } else { 128 };
         let mut routes = vec![
-            longshore_hostif::Route { address: cidr.address, prefix_len: own_len, local: true },
-            longshore_hostif::Route { address: cidr.network(), prefix_len: cidr.prefix_len, local: false },
+            longshore_hostif::Route {
+                address: cidr.address,
+                prefix_len: own_len,
+                local: true,
+            },
+            longshore_hostif::Route {
+                address: cidr.network(),
+                prefix_len: cidr.prefix_len,
+                local: false,
+            },
         ];
         if self.link.has_default_route() {
             let any = std::net::Ipv4Addr::UNSPECIFIED.into();
-            routes.push(longshore_hostif::Route { address: any, prefix_len: 0, local: false });
+            routes.push(longshore_hostif::Route {
+                address: any,
+                prefix_len: 0,
+                local: false,
+            });
         }
         routes
     }

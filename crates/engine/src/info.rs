@@ -24,5 +24,9 @@ pub(crate) fn of_pair() -> Vec<u8> {
 
 /// A socket that has no connection.
 pub(crate) fn without_connection(kind: &Kind) -> Vec<u8> {
-    only_state(if matches!(kind, Kind::Listener(_)) { LISTEN } else { State::Closed as u8 })
+    only_state(if matches!(kind, Kind::Listener(_)) {
+        LISTEN
+    } else {
+        State::Closed as u8
+    })
 }

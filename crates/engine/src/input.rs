@@ -49,7 +49,13 @@ impl Engine {
     }
 
     /// An IPv4 packet. `gso` is the size of the segments it was merged of, or 0.
-    pub(crate) fn packet_in(&mut self, packet: &[u8], checksum: RxChecksum, gso: u16, broadcast: bool) {
+    pub(crate) fn packet_in(
+        &mut self,
+        packet: &[u8],
+        checksum: RxChecksum,
+        gso: u16,
+        broadcast: bool,
+    ) {
         let link = &self.link;
         let (header, range) = match longshore_net::input::classify(packet, |ip| link.is_ours(ip)) {
             Ok(found) => found,
@@ -59,7 +65,13 @@ impl Engine {
         if header.is_fragment() {
             match self.reassembler.add(&header, payload, net_time(self.now)) {
                 Ok(Some(whole)) => {
-                    self.transport_in(&whole.header, &whole.payload, RxChecksum::Unknown, 0, broadcast);
+                    self.transport_in(
+                        &whole.header,
+                        &whole.payload,
+                        RxChecksum::Unknown,
+                        0,
+                        broadcast,
+                    );
                 }
                 Ok(None) => {}
                 Err(reason) => self.counters.drop_net(reason),
@@ -69,14 +81,26 @@ impl Engine {
         self.transport_in(&header, payload, checksum, gso, broadcast);
     }
 
-    fn transport_in(&mut self, ip: &Ipv4Header, payload: &[u8], checksum: RxChecksum, gso: u16, broadcast: bool) {
+    fn transport_in(
+        &mut self,
+        ip: &Ipv4Header,
+        payload: &[u8],
+        checksum: RxChecksum,
+        gso: u16,
+        broadcast: bool,
+    ) {
         match ip.protocol {
             protocol::TCP | protocol::UDP => {
                 let believed = checksum != RxChecksum::Unknown;
                 let no_sum = ip.protocol == protocol::UDP && payload.get(6..8) == Some(&[0, 0]);
                 if !believed
                     && !no_sum
-                    && !verify_transport(ip.source.into(), ip.destination.into(), ip.protocol, payload)
+                    && !verify_transport(
+                        ip.source.into(),
+                        ip.destination.into(),
+                        ip.protocol,
+                        payload,
+                    )
                 {
                     return self.counters.drop(EngineDrop::BadTransportChecksum);
                 }
@@ -101,8 +125,14 @@ impl Engine {
         };
         let data = message.get(icmpv4::HEADER_LEN..).unwrap_or_default();
         match icmp {
-            Icmpv4::EchoRequest { identifier, sequence } if !broadcast => {
-                let reply = Icmpv4::EchoReply { identifier, sequence };
+            Icmpv4::EchoRequest {
+                identifier,
+                sequence,
+            } if !broadcast => {
+                let reply = Icmpv4::EchoReply {
+                    identifier,
+                    sequence,
+                };
                 self.send_icmp(ip, &reply, data);
             }
             _ if icmp.is_error() => {
@@ -147,7 +177,13 @@ impl Engine {
 
     /// RFC 1191: the path takes less than we sent. Believed only for a
     /// connection that has the quoted segment in flight.
-    fn path_mtu_reported(&mut self, error: &IcmpError, mtu: u16, local: SocketAddr, remote: SocketAddr) {
+    fn path_mtu_reported(
+        &mut self,
+        error: &IcmpError,
+        mtu: u16,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) {
         let key = match error.protocol {
             protocol::TCP => match self.connection_of(local, remote) {
                 Some(key) => Some(key),
@@ -156,7 +192,12 @@ impl Engine {
             _ => None,
         };
         let now = self.now;
-        let reduced = self.link.pmtu.reduce(error.destination.into(), mtu, error.original_len, net_time(now));
+        let reduced = self.link.pmtu.reduce(
+            error.destination.into(),
+            mtu,
+            error.original_len,
+            net_time(now),
+        );
         if let (Some(mtu), Some(key)) = (reduced, key)
             && let Some(c) = self.connection_mut(key)
         {
@@ -168,7 +209,13 @@ impl Engine {
 
     /// Answers a packet that could not be delivered (RFC 1122 section 3.2.2.1),
     /// within the limit that keeps us from being used as an amplifier.
-    pub(crate) fn send_unreachable(&mut self, ip: &Ipv4Header, payload: &[u8], code: u8, broadcast: bool) {
+    pub(crate) fn send_unreachable(
+        &mut self,
+        ip: &Ipv4Header,
+        payload: &[u8],
+        code: u8,
+        broadcast: bool,
+    ) {
         if !may_answer_error(ip, broadcast, false) || !self.icmp_limit.allow(net_time(self.now)) {
             return;
         }
@@ -178,7 +225,14 @@ impl Engine {
         if let Some(place) = original.get_mut(ipv4::HEADER_LEN..) {
             place.copy_from_slice(quoted);
         }
-        self.send_icmp(ip, &Icmpv4::Unreachable { code, next_hop_mtu: 0 }, &original);
+        self.send_icmp(
+            ip,
+            &Icmpv4::Unreachable {
+                code,
+                next_hop_mtu: 0,
+            },
+            &original,
+        );
     }
 
     /// Sends an ICMP message back to where `ip` came from.
@@ -209,7 +263,9 @@ impl Engine {
         let mtu = self.link.mtu_to(to, self.now);
         let identification = self.link.next_identification();
         for part in longshore_net::fragment::fragments(message.len(), mtu) {
-            let Some(bytes) = message.get(part.offset..part.offset + part.len) else { return };
+            let Some(bytes) = message.get(part.offset..part.offset + part.len) else {
+                return;
+            };
             let header = Ipv4Header {
                 tos: 0,
                 payload_len: bytes.len() as u16,
@@ -254,7 +310,12 @@ impl crate::link::Link {
         payload: &[u8],
     ) -> Result<(), longshore_ports::PortError> {
         let mut buffer = [0u8; HEADER_ROOM];
-        self.send_ipv4(ip, way, &mut buffer, &Transport::finished(&[IoSlice::new(payload)]))
+        self.send_ipv4(
+            ip,
+            way,
+            &mut buffer,
+            &Transport::finished(&[IoSlice::new(payload)]),
+        )
     }
 }
 

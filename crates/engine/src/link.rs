@@ -10,7 +10,9 @@ use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
 use longshore_net::pmtu::PathMtu;
 use longshore_net::route::{Route, Routes};
 use longshore_net::{Cidr, Instant as NetInstant};
-use longshore_ports::{Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso};
+use longshore_ports::{
+    Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
+};
 use longshore_tcp::Instant;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::Partial;
@@ -78,7 +80,12 @@ pub(crate) fn net_time(now: Instant) -> NetInstant {
 }
 
 impl Link {
-    pub(crate) fn new(port: Box<dyn Port>, address: Cidr, gateway: Option<Ipv4Addr>, loopback: bool) -> Self {
+    pub(crate) fn new(
+        port: Box<dyn Port>,
+        address: Cidr,
+        gateway: Option<Ipv4Addr>,
+        loopback: bool,
+    ) -> Self {
         let capabilities = *port.capabilities();
         let mac = match capabilities.link {
             LinkKind::Ethernet { mac } => MacAddr(mac),
@@ -86,11 +93,27 @@ impl Link {
         };
         let mut routes = Routes::new();
         let source = address.address;
-        let network = Cidr { address: address.network(), prefix_len: address.prefix_len };
-        routes.add(Route { to: network, next_hop: None, source, mtu: None });
+        let network = Cidr {
+            address: address.network(),
+            prefix_len: address.prefix_len,
+        };
+        routes.add(Route {
+            to: network,
+            next_hop: None,
+            source,
+            mtu: None,
+        });
         if let Some(gateway) = gateway {
-            let everything = Cidr { address: Ipv4Addr::UNSPECIFIED.into(), prefix_len: 0 };
-            routes.add(Route { to: everything, next_hop: Some(gateway.into()), source, mtu: None });
+            let everything = Cidr {
+                address: Ipv4Addr::UNSPECIFIED.into(),
+                prefix_len: 0,
+            };
+            routes.add(Route {
+                to: everything,
+                next_hop: Some(gateway.into()),
+                source,
+                mtu: None,
+            });
         }
         Self {
             port,
@@ -131,7 +154,10 @@ impl Link {
     /// The largest packet that gets through to `to`.
     pub(crate) fn mtu_to(&mut self, to: Ipv4Addr, now: Instant) -> usize {
         let link = self.capabilities.mtu.min(65_535);
-        let path = self.pmtu.get(to.into(), net_time(now)).map_or(link, usize::from);
+        let path = self
+            .pmtu
+            .get(to.into(), net_time(now))
+            .map_or(link, usize::from);
         path.min(link)
     }
 
@@ -143,8 +169,12 @@ impl Link {
         if self.capabilities.link == LinkKind::Ip {
             return Way::Station(MacAddr::default());
         }
-        let Some(hop) = self.routes.lookup(to.into()) else { return Way::NoRoute };
-        let IpAddr::V4(next_hop) = hop.next_hop else { return Way::NoRoute };
+        let Some(hop) = self.routes.lookup(to.into()) else {
+            return Way::NoRoute;
+        };
+        let IpAddr::V4(next_hop) = hop.next_hop else {
+            return Way::NoRoute;
+        };
         if next_hop.is_broadcast() || self.address.broadcast() == Some(next_hop) {
             return Way::Station(MacAddr::BROADCAST);
         }
@@ -160,14 +190,20 @@ impl Link {
     }
 
     fn ask(&mut self, ip: Ipv4Addr, counters: &mut Counters) {
-        let IpAddr::V4(ours) = self.address.address else { return };
+        let IpAddr::V4(ours) = self.address.address else {
+            return;
+        };
         let packet = arp::request(self.mac, ours, ip);
         self.send_arp(&packet, MacAddr::BROADCAST, counters);
     }
 
     fn send_arp(&mut self, packet: &ArpPacket, to: MacAddr, counters: &mut Counters) {
         let mut frame = [0; ethernet::HEADER_LEN + arp_wire::PACKET_LEN];
-        let header = EthernetHeader { destination: to, source: self.mac, ether_type: EtherType::Arp };
+        let header = EthernetHeader {
+            destination: to,
+            source: self.mac,
+            ether_type: EtherType::Arp,
+        };
         let at = header.emit(&mut frame);
         packet.emit(&mut frame[at..]);
         if self.port.send(&TxFrame::whole(&frame)).is_err() {
@@ -176,12 +212,19 @@ impl Link {
     }
 
     /// Takes an ARP packet; says whether somebody we asked for has answered.
-    pub(crate) fn take_arp(&mut self, packet: &ArpPacket, now: Instant, counters: &mut Counters) -> bool {
+    pub(crate) fn take_arp(
+        &mut self,
+        packet: &ArpPacket,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> bool {
         let for_us = self.is_ours(packet.target_ip);
         let resolved = packet.sender_mac.is_unicast()
             && !packet.sender_ip.is_unspecified()
             && !self.is_ours(packet.sender_ip)
-            && self.neighbors.learn(packet.sender_ip, packet.sender_mac, for_us, net_time(now));
+            && self
+                .neighbors
+                .learn(packet.sender_ip, packet.sender_mac, for_us, net_time(now));
         let address = self.address.address;
         if let Some(answer) = arp::answer(packet, self.mac, |ip| IpAddr::V4(ip) == address) {
             self.send_arp(&answer, packet.sender_mac, counters);
@@ -240,11 +283,19 @@ impl Link {
             let mut sum = pseudo.plus(Partial::of(&buffer[start..end]));
             let mut at = transport.header_len;
             for piece in transport.payload {
-                sum = if at % 2 == 0 { sum.plus(Partial::of(piece)) } else { sum.plus_at_odd(Partial::of(piece)) };
+                sum = if at % 2 == 0 {
+                    sum.plus(Partial::of(piece))
+                } else {
+                    sum.plus_at_odd(Partial::of(piece))
+                };
                 at += piece.len();
             }
             // RFC 768: a UDP checksum that comes out as zero is sent as all ones.
-            if sum.finish() == 0 && transport.protocol == ipv4::protocol::UDP { 0xffff } else { sum.finish() }
+            if sum.finish() == 0 && transport.protocol == ipv4::protocol::UDP {
+                0xffff
+            } else {
+                sum.finish()
+            }
         };
         if summed {
             let field = start + transport.checksum_at;
@@ -252,22 +303,36 @@ impl Link {
         }
         if own {
             let mut packet = buffer[ethernet::HEADER_LEN..end].to_vec();
-            transport.payload.iter().for_each(|p| packet.extend_from_slice(p));
+            transport
+                .payload
+                .iter()
+                .for_each(|p| packet.extend_from_slice(p));
             self.own.push_back(packet);
             return Ok(());
         }
         let link_len = self.capabilities.link_header_len();
         let skip = ethernet::HEADER_LEN - link_len;
         if let (Way::Station(mac), true) = (way, link_len != 0) {
-            let header = EthernetHeader { destination: mac, source: self.mac, ether_type: EtherType::Ipv4 };
+            let header = EthernetHeader {
+                destination: mac,
+                source: self.mac,
+                ether_type: EtherType::Ipv4,
+            };
             header.emit(&mut buffer[..ethernet::HEADER_LEN]);
         }
         let checksum_offset = transport.checksum_at as u16;
         self.port.send(&TxFrame {
             headers: &buffer[skip..end],
             payload: transport.payload,
-            checksum: offload.then_some(TxChecksum { start: (start - skip) as u16, offset: checksum_offset }),
-            gso: transport.gso.map(|(kind, size)| TxGso { kind, size, header_len: (end - skip) as u16 }),
+            checksum: offload.then_some(TxChecksum {
+                start: (start - skip) as u16,
+                offset: checksum_offset,
+            }),
+            gso: transport.gso.map(|(kind, size)| TxGso {
+                kind,
+                size,
+                header_len: (end - skip) as u16,
+            }),
         })
     }
 }

@@ -29,7 +29,13 @@ pub(crate) enum Sent {
 impl<'a> Transport<'a> {
     /// A payload that needs nothing before it and no checksum.
     pub(crate) fn finished(payload: &'a [IoSlice<'a>]) -> Self {
-        Self { protocol: 0, header_len: 0, checksum_at: NO_CHECKSUM, payload, gso: None }
+        Self {
+            protocol: 0,
+            header_len: 0,
+            checksum_at: NO_CHECKSUM,
+            payload,
+            gso: None,
+        }
     }
 }
 
@@ -98,10 +104,16 @@ impl Engine {
     /// Sends what a connection has to send.
     pub(crate) fn transmit(&mut self, key: u32) -> Sent {
         let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else { return Sent::All };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return Sent::All;
+        };
         let (options, session_key, id) = (socket.options, socket.session, socket.id);
-        let Kind::Stream(c) = &mut socket.kind else { return Sent::All };
-        let Some(local) = socket.local else { return Sent::All };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return Sent::All;
+        };
+        let Some(local) = socket.local else {
+            return Sent::All;
+        };
         let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(c.remote)) else {
             return Sent::All;
         };
@@ -121,17 +133,29 @@ impl Engine {
                 return Sent::All;
             }
         };
-        let longest = self.link.longest_payload(way == Way::Own).max(usize::from(c.tcb.mss()));
+        let longest = self
+            .link
+            .longest_payload(way == Way::Own)
+            .max(usize::from(c.tcb.mss()));
         for _ in 0..SEGMENTS_A_TURN {
-            let Some(segment) = c.tcb.poll_transmit(now, longest) else { return Sent::All };
+            let Some(segment) = c.tcb.poll_transmit(now, longest) else {
+                return Sent::All;
+            };
             let len = segment.payload_len();
             let header = segment.header(local.port(), c.remote.port());
             let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
             let count = if len == 0 {
                 0
             } else {
-                let Some(session) = self.sessions.get(session_key) else { return Sent::All };
-                match snd_pieces(&session.arena, id.index, segment.payload.clone(), &mut pieces) {
+                let Some(session) = self.sessions.get(session_key) else {
+                    return Sent::All;
+                };
+                match snd_pieces(
+                    &session.arena,
+                    id.index,
+                    segment.payload.clone(),
+                    &mut pieces,
+                ) {
                     Ok(count) => count,
                     Err(_) => {
                         self.counters.drop(EngineDrop::BadStream);
@@ -140,9 +164,17 @@ impl Engine {
                     }
                 }
             };
-            let ip = self.link.tcp_packet(from, to, header.header_len(), len, options.ttl, options.tos);
+            let ip =
+                self.link
+                    .tcp_packet(from, to, header.header_len(), len, options.ttl, options.tos);
             let gso = (len > usize::from(segment.mss)).then_some(segment.mss);
-            let sent = self.link.send_tcp(&ip, way, &header, pieces.get(..count).unwrap_or_default(), gso);
+            let sent = self.link.send_tcp(
+                &ip,
+                way,
+                &header,
+                pieces.get(..count).unwrap_or_default(),
+                gso,
+            );
             if sent.is_err() {
                 self.counters.drop(EngineDrop::PortRefused);
             }

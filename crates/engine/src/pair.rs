@@ -96,7 +96,12 @@ impl Engine {
     }
 
     /// Connects `key` to one of our own listeners.
-    pub(crate) fn open_pair(&mut self, key: u32, local: SocketAddr, remote: SocketAddr) -> Result<(), RequestError> {
+    pub(crate) fn open_pair(
+        &mut self,
+        key: u32,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<(), RequestError> {
         let spread = self.demux.hash((remote, local));
         let listener = self.demux.tcp.find(remote, true, spread);
         let mut pair = Pair::new(NONE, local, remote);
@@ -122,12 +127,22 @@ impl Engine {
     /// Lets a connecting end through its listener, or puts it in the line of
     /// those that wait for room in the accept queue.
     fn enter_listener(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else { return };
-        let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.local) else { return };
-        let (Some(listener), server) = (p.listener, p.remote) else { return };
-        let Some(l) = self.sockets.get_mut(listener) else { return self.refuse(key) };
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.local) else {
+            return;
+        };
+        let (Some(listener), server) = (p.listener, p.remote) else {
+            return;
+        };
+        let Some(l) = self.sockets.get_mut(listener) else {
+            return self.refuse(key);
+        };
         let (options, session) = (l.options, l.session);
-        let Kind::Listener(listening) = &mut l.kind else { return self.refuse(key) };
+        let Kind::Listener(listening) = &mut l.kind else {
+            return self.refuse(key);
+        };
         if !listening.listener.may_establish() {
             listening.line.push(key);
             return;
@@ -135,7 +150,10 @@ impl Engine {
         let mut pair = Pair::new(key, server, client);
         pair.listener = Some(listener);
         let flow = pair.flow;
-        let id = SocketId { index: NONE, generation: 0 };
+        let id = SocketId {
+            index: NONE,
+            generation: 0,
+        };
         let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
         accepted.local = Some(server);
         let other = self.sockets.insert(accepted);
@@ -186,15 +204,33 @@ impl Engine {
     /// Moves a piece of what `key` sends to its other end; says whether there
     /// was one.
     fn move_piece(&mut self, key: u32) -> bool {
-        let Some(socket) = self.sockets.get(key) else { return false };
-        let Kind::Pair(p) = &socket.kind else { return false };
-        let (other, at, edge, index, session) = (p.other, p.snd_moved, p.snd_edge, socket.id.index, socket.session);
+        let Some(socket) = self.sockets.get(key) else {
+            return false;
+        };
+        let Kind::Pair(p) = &socket.kind else {
+            return false;
+        };
+        let (other, at, edge, index, session) = (
+            p.other,
+            p.snd_moved,
+            p.snd_edge,
+            socket.id.index,
+            socket.session,
+        );
         if at >= edge || p.dead.is_some() || index == NONE {
             return false;
         }
-        let Some(receiver) = self.sockets.get(other) else { return false };
-        let Kind::Pair(q) = &receiver.kind else { return false };
-        let len = if q.deaf { edge - at } else { (edge - at).min(PIECE).min(q.room(&receiver.options)) };
+        let Some(receiver) = self.sockets.get(other) else {
+            return false;
+        };
+        let Kind::Pair(q) = &receiver.kind else {
+            return false;
+        };
+        let len = if q.deaf {
+            edge - at
+        } else {
+            (edge - at).min(PIECE).min(q.room(&receiver.options))
+        };
         if len == 0 {
             return false;
         }
@@ -218,18 +254,33 @@ impl Engine {
     fn copy_across(&mut self, from: (u32, u32, std::ops::Range<u64>), to: u32) -> bool {
         let (session, index, range) = from;
         let len = range.end - range.start;
-        let Some(arena) = self.sessions.get(session).map(|s| s.arena.clone()) else { return false };
+        let Some(arena) = self.sessions.get(session).map(|s| s.arena.clone()) else {
+            return false;
+        };
         let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
         let Ok(count) = snd_pieces(&arena, index, range, &mut pieces) else {
             self.counters.drop(EngineDrop::BadStream);
             return false;
         };
-        let Some(receiver) = self.sockets.get_mut(to) else { return false };
-        let Some(s) = self.sessions.get_mut(receiver.session) else { return false };
-        let Kind::Pair(q) = &mut receiver.kind else { return false };
+        let Some(receiver) = self.sockets.get_mut(to) else {
+            return false;
+        };
+        let Some(s) = self.sessions.get_mut(receiver.session) else {
+            return false;
+        };
+        let Kind::Pair(q) = &mut receiver.kind else {
+            return false;
+        };
         let mut at = q.rcv_edge;
         for piece in pieces.get(..count).unwrap_or_default() {
-            let placed = q.rcv.place(q.rcv_consumed, at, piece, &mut s.rcv_slab, &s.arena, receiver.id.index);
+            let placed = q.rcv.place(
+                q.rcv_consumed,
+                at,
+                piece,
+                &mut s.rcv_slab,
+                &s.arena,
+                receiver.id.index,
+            );
             if placed.is_err() {
                 self.counters.drop(EngineDrop::ArenaFull);
                 return false;
@@ -238,7 +289,10 @@ impl Engine {
         }
         let counts = [&mut receiver.meter.to_host, &mut s.meter.to_host];
         Socket::count_payload(counts, count as u64, len);
-        if let (Some(s), Some(sender)) = (self.sessions.get_mut(session), sender_to(&mut self.sockets, to)) {
+        if let (Some(s), Some(sender)) = (
+            self.sessions.get_mut(session),
+            sender_to(&mut self.sockets, to),
+        ) {
             let counts = [&mut sender.meter.to_adapter, &mut s.meter.to_adapter];
             Socket::count_payload(counts, count as u64, len);
         }
@@ -259,15 +313,21 @@ impl Engine {
     }
 
     fn tell_pair(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         if !socket.has_block() || socket.orphan {
             return;
         }
         let edges = socket.edges();
         let quarter = u64::from(socket.options.send_buffer / 4);
-        let Kind::Pair(p) = &mut socket.kind else { return };
+        let Kind::Pair(p) = &mut socket.kind else {
+            return;
+        };
         let news = edges.rcv_edge > p.told.rcv_edge || edges.flags != p.told.flags;
-        let drained = edges.snd_acked > p.told.snd_acked && edges.snd_acked == p.snd_edge && p.snd_edge - p.told.snd_acked >= quarter;
+        let drained = edges.snd_acked > p.told.snd_acked
+            && edges.snd_acked == p.snd_edge
+            && p.snd_edge - p.told.snd_acked >= quarter;
         if !news && edges.snd_acked - p.told.snd_acked < quarter && !drained {
             return;
         }
@@ -282,7 +342,9 @@ impl Engine {
     /// An end that no process holds goes when all it sent has been read or can
     /// never be.
     fn end_pair(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else { return };
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
         let Kind::Pair(p) = &socket.kind else { return };
         if !socket.orphan {
             return;
@@ -326,7 +388,9 @@ impl Engine {
 
 /// The end that sends to `to`.
 fn sender_to(sockets: &mut crate::slab::Slab<Socket>, to: u32) -> Option<&mut Socket> {
-    let Kind::Pair(q) = &sockets.get(to)?.kind else { return None };
+    let Kind::Pair(q) = &sockets.get(to)?.kind else {
+        return None;
+    };
     let sender = q.other;
     sockets.get_mut(sender)
 }

@@ -1,8 +1,8 @@
 //! Answers to `longshore stat` and `longshore ss`, made when they are asked for.
 
 use crate::control::{
-    ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE, SessionStat, SsReply,
-    SsRow, StatReply, TcpStat, TrafficStat,
+    ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE, SessionStat,
+    SsReply, SsRow, StatReply, TcpStat, TrafficStat,
 };
 use crate::engine::Engine;
 use crate::session::Session;
@@ -12,12 +12,17 @@ use longshore_tcp::{Tcb, TcpInfo};
 use std::sync::atomic::Ordering;
 
 fn counts<const N: usize>(named: [(&str, u64); N]) -> Counts {
-    named.into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+    named
+        .into_iter()
+        .map(|(name, n)| (name.to_owned(), n))
+        .collect()
 }
 
 impl Engine {
     pub(crate) fn answer_control(&mut self) {
-        let Some(mut control) = self.control.take() else { return };
+        let Some(mut control) = self.control.take() else {
+            return;
+        };
         control.serve(&mut |request| match request {
             ControlRequest::Stat => ControlReply::Stat(Box::new(self.stat())),
             ControlRequest::Ss { from } => ControlReply::Ss(self.ss(from)),
@@ -45,7 +50,12 @@ impl Engine {
             uptime_ms: self.now.0 / 1000,
             address: self.link.address.to_string(),
             gateway: self.gateway.map(|g| g.to_string()),
-            loopback: if self.loopback == Loopback::Engine { "engine" } else { "kernel" }.to_owned(),
+            loopback: if self.loopback == Loopback::Engine {
+                "engine"
+            } else {
+                "kernel"
+            }
+            .to_owned(),
             port: PortStat {
                 name: self.port_name.clone(),
                 mtu: self.link.capabilities.mtu as u32,
@@ -76,7 +86,10 @@ impl Engine {
                 ("passive_opens", c.passive_opens),
                 ("time_wait", self.demux.waiting_count() as u64),
             ]),
-            net: counts([("datagrams_in", c.datagrams_in), ("datagrams_out", c.datagrams_out)]),
+            net: counts([
+                ("datagrams_in", c.datagrams_in),
+                ("datagrams_out", c.datagrams_out),
+            ]),
             engine: counts([
                 ("turns", c.turns),
                 ("sleeps", c.sleeps),
@@ -101,13 +114,15 @@ impl Engine {
         }
         if from == 0 || reply.rows.len() < ROWS_AT_ONCE as usize {
             let room = ROWS_AT_ONCE as usize - reply.rows.len();
-            reply.rows.extend(self.demux.all_waiting().take(room).map(|w| SsRow {
-                proto: "tcp".to_owned(),
-                state: "TIME-WAIT".to_owned(),
-                local: w.local.to_string(),
-                peer: w.remote.to_string(),
-                ..SsRow::default()
-            }));
+            reply
+                .rows
+                .extend(self.demux.all_waiting().take(room).map(|w| SsRow {
+                    proto: "tcp".to_owned(),
+                    state: "TIME-WAIT".to_owned(),
+                    local: w.local.to_string(),
+                    peer: w.remote.to_string(),
+                    ..SsRow::default()
+                }));
         }
         reply
     }
@@ -165,7 +180,9 @@ impl Engine {
             congestion: info.congestion.to_owned(),
             timestamps: info.timestamps,
             sack: info.sack,
-            window_scale: info.window_scaling.then_some((info.snd_wscale, info.rcv_wscale)),
+            window_scale: info
+                .window_scaling
+                .then_some((info.snd_wscale, info.rcv_wscale)),
             rto_us: info.rto_us,
             rtt_us: info.rtt_us,
             rttvar_us: info.rttvar_us,
@@ -185,7 +202,9 @@ impl Engine {
             rcv_wnd: u64::from(info.rcv_wnd),
             last_snd_ms: millis(info.last_data_sent_us),
             last_rcv_ms: millis(info.last_data_recv_us),
-            timer: tcb.deadline().map(|d| ("on".to_owned(), d.since(self.now) / 1000)),
+            timer: tcb
+                .deadline()
+                .map(|d| ("on".to_owned(), d.since(self.now) / 1000)),
         }
     }
 }

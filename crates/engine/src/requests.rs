@@ -33,15 +33,19 @@ impl Engine {
     pub(crate) fn take_requests(&mut self) -> bool {
         let mut any = false;
         for session in self.sessions.keys() {
-            let Some(s) = self.sessions.get(session) else { continue };
+            let Some(s) = self.sessions.get(session) else {
+                continue;
+            };
             let pending = &s.arena.header().requests_pending;
             if pending.any.load(Ordering::Relaxed) == 0 {
                 continue;
             }
             pending.any.store(0, Ordering::SeqCst);
             let words = s.processes.len() / 64;
-            let bits: Vec<u64> =
-                pending.channels[..words].iter().map(|w| w.swap(0, Ordering::AcqRel)).collect();
+            let bits: Vec<u64> = pending.channels[..words]
+                .iter()
+                .map(|w| w.swap(0, Ordering::AcqRel))
+                .collect();
             for (i, mut word) in bits.into_iter().enumerate() {
                 while word != 0 {
                     let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
@@ -64,7 +68,9 @@ impl Engine {
         }
         let mut taken = 0;
         while let Some(s) = self.sessions.get_mut(from.session) {
-            let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel)) else { break };
+            let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel)) else {
+                break;
+            };
             // An answer must find room: otherwise the rest waits until the
             // process has taken what it has.
             let room = process.channel.room(&s.arena).unwrap_or(0);
@@ -131,25 +137,54 @@ impl Engine {
         };
         match *request {
             Request::Open { .. } => Ok(()),
-            Request::Bind { tag, waiter, local, .. } => {
+            Request::Bind {
+                tag, waiter, local, ..
+            } => {
                 let answer = self.bind(key, local);
-                self.done(from, id, tag, waiter, answer.map(|local| (0, Address::from(local))));
+                self.done(
+                    from,
+                    id,
+                    tag,
+                    waiter,
+                    answer.map(|local| (0, Address::from(local))),
+                );
                 Ok(())
             }
-            Request::Listen { tag, waiter, backlog, .. } => {
+            Request::Listen {
+                tag,
+                waiter,
+                backlog,
+                ..
+            } => {
                 let answer = self.listen(key, backlog);
                 self.done(from, id, tag, waiter, answer.map(|()| (0, Address::NONE)));
                 Ok(())
             }
-            Request::Connect { tag, waiter, peer, .. } => {
+            Request::Connect {
+                tag, waiter, peer, ..
+            } => {
                 let answer = self.connect(key, peer);
-                self.done(from, id, tag, waiter, answer.map(|local| (0, Address::from(local))));
+                self.done(
+                    from,
+                    id,
+                    tag,
+                    waiter,
+                    answer.map(|local| (0, Address::from(local))),
+                );
                 Ok(())
             }
-            Request::Edges { snd_edge, rcv_consumed, flags, .. } => {
-                self.host_edges(key, snd_edge, rcv_consumed, flags)
-            }
-            Request::Close { snd_edge, rcv_consumed, linger, .. } => {
+            Request::Edges {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ..
+            } => self.host_edges(key, snd_edge, rcv_consumed, flags),
+            Request::Close {
+                snd_edge,
+                rcv_consumed,
+                linger,
+                ..
+            } => {
                 // What was written and read last comes with the close.
                 let moved = self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
                 self.close(key, Options::linger(linger));
@@ -166,9 +201,20 @@ impl Engine {
                 }
                 Ok(())
             }
-            Request::Query { tag, waiter, query: Query::TcpInfo, .. } => {
+            Request::Query {
+                tag,
+                waiter,
+                query: Query::TcpInfo,
+                ..
+            } => {
                 let answer = self.tcp_info(from, key);
-                self.done(from, id, tag, waiter, answer.map(|len| (len as u64, Address::NONE)));
+                self.done(
+                    from,
+                    id,
+                    tag,
+                    waiter,
+                    answer.map(|len| (len as u64, Address::NONE)),
+                );
                 Ok(())
             }
             Request::Subscribe { .. } => {
@@ -185,10 +231,30 @@ impl Engine {
     }
 
     fn answer_missing(&mut self, from: From, request: &Request) {
-        if let Request::Bind { socket, tag, waiter, .. }
-        | Request::Listen { socket, tag, waiter, .. }
-        | Request::Connect { socket, tag, waiter, .. }
-        | Request::Query { socket, tag, waiter, .. } = *request
+        if let Request::Bind {
+            socket,
+            tag,
+            waiter,
+            ..
+        }
+        | Request::Listen {
+            socket,
+            tag,
+            waiter,
+            ..
+        }
+        | Request::Connect {
+            socket,
+            tag,
+            waiter,
+            ..
+        }
+        | Request::Query {
+            socket,
+            tag,
+            waiter,
+            ..
+        } = *request
         {
             self.done(from, socket, tag, waiter, Err(RequestError::NoSocket));
         }
@@ -208,18 +274,41 @@ impl Engine {
             Err(e) => (e.errno(), 0, Address::NONE),
         };
         if let Some(s) = self.sessions.get_mut(from.session) {
-            s.put(from.channel, &Completion::Done { socket, tag, errno, value, address });
+            s.put(
+                from.channel,
+                &Completion::Done {
+                    socket,
+                    tag,
+                    errno,
+                    value,
+                    address,
+                },
+            );
             s.wake_later(waiter);
         }
     }
 
-    fn open(&mut self, from: From, id: SocketId, kind: SocketKind, flags: OpenFlags) -> Result<(), RequestError> {
-        let s = self.sessions.get_mut(from.session).ok_or(RequestError::NoSocket)?;
+    fn open(
+        &mut self,
+        from: From,
+        id: SocketId,
+        kind: SocketKind,
+        flags: OpenFlags,
+    ) -> Result<(), RequestError> {
+        let s = self
+            .sessions
+            .get_mut(from.session)
+            .ok_or(RequestError::NoSocket)?;
         if s.arena.get_block(id.index).is_none() || s.key(id.index).is_some() {
             return Err(RequestError::NoSocket);
         }
-        let socket =
-            Socket::new(id, from.session, Some(from.channel), Options::new(flags), Kind::Idle(kind));
+        let socket = Socket::new(
+            id,
+            from.session,
+            Some(from.channel),
+            Options::new(flags),
+            Kind::Idle(kind),
+        );
         let key = self.sockets.insert(socket);
         s.enter(id, key);
         Ok(())
@@ -229,7 +318,9 @@ impl Engine {
     fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
         let mut local = local.get().ok_or(RequestError::Invalid)?;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let Kind::Idle(kind) = socket.kind else { return Err(RequestError::Invalid) };
+        let Kind::Idle(kind) = socket.kind else {
+            return Err(RequestError::Invalid);
+        };
         if socket.local.is_some() {
             return Err(RequestError::Invalid);
         }
@@ -260,7 +351,11 @@ impl Engine {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let v6 = socket.options.ipv6;
         if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
-            let any: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+            let any: IpAddr = if v6 {
+                Ipv6Addr::UNSPECIFIED.into()
+            } else {
+                Ipv4Addr::UNSPECIFIED.into()
+            };
             self.bind(key, Address::from(SocketAddr::new(any, 0)))?;
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
@@ -300,7 +395,9 @@ impl Engine {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         match &socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
-            Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => self.connect_datagram(key, peer),
+            Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
+                self.connect_datagram(key, peer)
+            }
             Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
             Kind::Listener(_) => Err(RequestError::Invalid),
         }
@@ -308,13 +405,24 @@ impl Engine {
 
     /// Edges from the host. Old ones are no fault: two processes may overtake
     /// each other.
-    pub(crate) fn host_edges(&mut self, key: u32, snd_edge: u64, rcv_consumed: u64, flags: EdgeFlags) -> Result<(), RequestError> {
+    pub(crate) fn host_edges(
+        &mut self,
+        key: u32,
+        snd_edge: u64,
+        rcv_consumed: u64,
+        flags: EdgeFlags,
+    ) -> Result<(), RequestError> {
         let now = self.now;
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        let session = self.sessions.get_mut(socket.session).ok_or(RequestError::NoSocket)?;
+        let session = self
+            .sessions
+            .get_mut(socket.session)
+            .ok_or(RequestError::NoSocket)?;
         match &mut socket.kind {
             Kind::Stream(c) => {
-                if rcv_consumed > c.tcb.rcv_edge() || snd_edge.saturating_sub(c.tcb.snd_acked()) > STREAM_MAX {
+                if rcv_consumed > c.tcb.rcv_edge()
+                    || snd_edge.saturating_sub(c.tcb.snd_acked()) > STREAM_MAX
+                {
                     return Err(RequestError::BadEdge);
                 }
                 if rcv_consumed > c.tcb.rcv_consumed() {
@@ -323,7 +431,8 @@ impl Engine {
                     c.rcv.consume(rcv_consumed, all, &mut session.rcv_slab);
                 }
                 if snd_edge > c.tcb.snd_edge() && !c.tcb.send_shut() {
-                    c.tcb.set_snd_edge(snd_edge, !flags.contains(EdgeFlags::MORE));
+                    c.tcb
+                        .set_snd_edge(snd_edge, !flags.contains(EdgeFlags::MORE));
                 }
                 if flags.contains(EdgeFlags::SHUT_WR) {
                     c.tcb.shutdown_send();
@@ -336,7 +445,11 @@ impl Engine {
             }
             Kind::Listener(l) => {
                 let accepted = Self::records_read(l, rcv_consumed, session)?;
-                let line = if accepted.is_empty() { Vec::new() } else { std::mem::take(&mut l.line) };
+                let line = if accepted.is_empty() {
+                    Vec::new()
+                } else {
+                    std::mem::take(&mut l.line)
+                };
                 for key in accepted {
                     match self.sockets.get_mut(key).map(|s| &mut s.kind) {
                         Some(Kind::Stream(c)) => c.listener = None,
@@ -353,7 +466,11 @@ impl Engine {
                 }
                 if rcv_consumed > p.rcv_consumed {
                     p.rcv_consumed = rcv_consumed;
-                    p.rcv.consume(rcv_consumed, rcv_consumed == p.rcv_edge, &mut session.rcv_slab);
+                    p.rcv.consume(
+                        rcv_consumed,
+                        rcv_consumed == p.rcv_edge,
+                        &mut session.rcv_slab,
+                    );
                 }
                 if !p.shut {
                     p.snd_edge = p.snd_edge.max(snd_edge);
@@ -384,7 +501,11 @@ impl Engine {
         }
     }
 
-    fn records_read(l: &mut Listening, consumed: u64, session: &mut Session) -> Result<Vec<u32>, RequestError> {
+    fn records_read(
+        l: &mut Listening,
+        consumed: u64,
+        session: &mut Session,
+    ) -> Result<Vec<u32>, RequestError> {
         const RECORD: u64 = longshore_hostif::ACCEPT_RECORD as u64;
         if consumed > l.rcv_edge || !consumed.is_multiple_of(RECORD) {
             return Err(RequestError::BadEdge);
@@ -396,18 +517,30 @@ impl Engine {
         let accepted: Vec<u32> = l.queue.drain(..read.min(l.queue.len())).collect();
         accepted.iter().for_each(|_| l.listener.on_accepted());
         l.rcv_consumed = consumed;
-        l.rcv.consume(consumed, consumed == l.rcv_edge, &mut session.rcv_slab);
+        l.rcv
+            .consume(consumed, consumed == l.rcv_edge, &mut session.rcv_slab);
         Ok(accepted)
     }
 
     fn subscribe(&mut self, from: From, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
-        let Some(session) = self.sessions.get_mut(socket.session) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
         if !socket.subscribers.add(from.channel) {
             // Too many to be told each time: it looks when it is told to.
-            session.arena.control(u32::from(from.channel)).lost.store(1, Ordering::Release);
+            session
+                .arena
+                .control(u32::from(from.channel))
+                .lost
+                .store(1, Ordering::Release);
         }
-        let completion = Completion::Edges { socket: socket.id, edges: socket.edges() };
+        let completion = Completion::Edges {
+            socket: socket.id,
+            edges: socket.edges(),
+        };
         session.put(from.channel, &completion);
         session.wake_for(socket.id.index);
         socket.note_told();
@@ -416,21 +549,29 @@ impl Engine {
     fn tcp_info(&mut self, from: From, key: u32) -> Result<usize, RequestError> {
         let now = self.now;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let session = self.sessions.get(socket.session).ok_or(RequestError::NoSocket)?;
+        let session = self
+            .sessions
+            .get(socket.session)
+            .ok_or(RequestError::NoSocket)?;
         let bytes = match &socket.kind {
             Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
             Kind::Pair(_) => crate::info::of_pair(),
             Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
             Kind::Datagram(_) => return Err(RequestError::Invalid),
         };
-        Ok(session.arena.control(u32::from(from.channel)).write_mailbox(&bytes))
+        Ok(session
+            .arena
+            .control(u32::from(from.channel))
+            .write_mailbox(&bytes))
     }
 
     /// No process holds the socket any more: what was written is still
     /// delivered, unless it lingers for no time at all.
     pub(crate) fn close(&mut self, key: u32, linger: longshore_tcp::Linger) {
         let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         socket.orphan = true;
         match &mut socket.kind {
             Kind::Stream(c) => {
@@ -456,7 +597,9 @@ impl Engine {
 
     /// Resets a connection.
     pub(crate) fn abort(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
         socket.orphan = true;
         match &mut socket.kind {
             Kind::Stream(c) => c.tcb.abort(),
@@ -468,7 +611,12 @@ impl Engine {
 
     /// Half-open connections of a listener.
     fn children_of(&self, listener: u32) -> Vec<u32> {
-        let is_child = |s: &Socket| matches!(&s.kind, Kind::Stream(c) if c.listener == Some(listener));
-        self.sockets.iter().filter(|(_, s)| is_child(s)).map(|(key, _)| key).collect()
+        let is_child =
+            |s: &Socket| matches!(&s.kind, Kind::Stream(c) if c.listener == Some(listener));
+        self.sockets
+            .iter()
+            .filter(|(_, s)| is_child(s))
+            .map(|(key, _)| key)
+            .collect()
     }
 }

@@ -10,7 +10,10 @@ pub(crate) struct Slab<T> {
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     pub(crate) fn insert(&mut self, entry: T) -> u32 {
@@ -49,7 +52,10 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.entries.iter().enumerate().filter_map(|(i, e)| Some((i as u32, e.as_ref()?)))
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(i, e)| Some((i as u32, e.as_ref()?)))
     }
 
     pub(crate) fn keys(&self) -> Vec<u32> {
@@ -67,7 +73,10 @@ mod tests {
         let (a, b) = (slab.insert('a'), slab.insert('b'));
         assert_eq!(slab.remove(a), Some('a'));
         assert_eq!(slab.remove(a), None);
-        assert_eq!((slab.get(a), slab.get(b), slab.len()), (None, Some(&'b'), 1));
+        assert_eq!(
+            (slab.get(a), slab.get(b), slab.len()),
+            (None, Some(&'b'), 1)
+        );
         assert_eq!(slab.insert('c'), a);
         assert_eq!(slab.keys(), [a, b]);
     }

@@ -77,7 +77,6 @@ pub(crate) struct Sleeper {
     idle_since: Option<Instant>,
     /// When descriptors other than the port's were last looked at.
     looked_at: Instant,
-    events: Vec<epoll::Event>,
 }
 
 /// How often the loop looks at its other descriptors while it is busy, in
@@ -85,7 +84,12 @@ pub(crate) struct Sleeper {
 const LOOK_EVERY: u64 = 1_000;
 
 impl Sleeper {
-    pub(crate) fn new(link: &Link, door: &Door, control: Option<&ControlServer>, spin: Duration) -> Result<Self, Errno> {
+    pub(crate) fn new(
+        link: &Link,
+        door: &Door,
+        control: Option<&ControlServer>,
+        spin: Duration,
+    ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let sleeper = Self {
@@ -94,7 +98,6 @@ impl Sleeper {
             spin_us: spin.as_micros() as u64,
             idle_since: None,
             looked_at: Instant(0),
-            events: Vec::with_capacity(64),
         };
         if let Some(fd) = link.port.fd() {
             sleeper.watch(fd, Source::Port)?;
@@ -118,18 +121,17 @@ impl Sleeper {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Source>) -> Result<(), Errno> {
+    fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<Source>) -> Result<(), Errno> {
         let timeout = timeout.map(|t| rustix::event::Timespec {
             tv_sec: t.as_secs() as i64,
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        self.events.clear();
-        let room = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 64];
+        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((found, _)) => ready.extend(found.iter().map(|e| Source::decode(e.data.u64()))),
+            Err(Errno::INTR) => {}
             Err(e) => return Err(e),
         }
-        ready.extend(self.events.iter().map(|e| Source::decode(e.data.u64())));
         Ok(())
     }
 }
@@ -143,11 +145,11 @@ impl Engine {
     /// Between two turns: looks at the other descriptors from time to time,
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
+        if self.now.since(self.sleeper.looked_at) >= LOOK_EVERY {
+            self.look(Some(Duration::ZERO))?;
+        }
         if worked {
             self.sleeper.idle_since = None;
-            if self.now.since(self.sleeper.looked_at) >= LOOK_EVERY {
-                self.look(Some(Duration::ZERO))?;
-            }
             return Ok(());
         }
         let since = *self.sleeper.idle_since.get_or_insert(self.now);
@@ -162,11 +164,19 @@ impl Engine {
         for (_, session) in self.sessions.iter() {
             session.arena.header().engine.declare(Sleep::Eventfd);
         }
-        let pending = self
-            .sessions
-            .iter()
-            .any(|(_, s)| s.arena.header().requests_pending.any.load(std::sync::atomic::Ordering::SeqCst) != 0);
-        let timeout = if pending { Some(Duration::ZERO) } else { self.next_deadline() };
+        let pending = self.sessions.iter().any(|(_, s)| {
+            s.arena
+                .header()
+                .requests_pending
+                .any
+                .load(std::sync::atomic::Ordering::SeqCst)
+                != 0
+        });
+        let timeout = if pending {
+            Some(Duration::ZERO)
+        } else {
+            self.next_deadline()
+        };
         self.counters.sleeps += 1;
         let result = self.look(timeout);
         for (_, session) in self.sessions.iter() {
@@ -180,11 +190,15 @@ impl Engine {
     fn next_deadline(&self) -> Option<Duration> {
         let now = self.clock.now();
         let housekeeping = Some(self.housekeeping_at).filter(|_| self.needs_house_kept());
-        [self.wheel.next(), self.link.neighbor_deadline(), housekeeping]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|t| Duration::from_micros(t.since(now)))
+        [
+            self.wheel.next(),
+            self.link.neighbor_deadline(),
+            housekeeping,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .map(|t| Duration::from_micros(t.since(now)))
     }
 
     /// Waits for events for at most `timeout` and serves those that are not
@@ -208,7 +222,7 @@ impl Engine {
                 Source::Control => self.answer_control(),
                 Source::Stop => {
                     let _ = rustix::io::read(self.sleeper.stop.as_fd(), &mut [0u8; 8]);
-                    self.drain(Duration::from_secs(10));
+                    self.drain(self.grace);
                 }
             }
         }

@@ -4,7 +4,9 @@ use crate::demux::{Flow, Reuse};
 use crate::pair::Pair;
 use crate::session::Subscribers;
 use crate::streams::RcvStream;
-use longshore_hostif::{BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind};
+use longshore_hostif::{
+    BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind,
+};
 use longshore_tcp::{Config, Congestion, Instant, Linger, Listener, Tcb};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -73,7 +75,12 @@ pub(crate) struct Told {
 }
 
 impl Connection {
-    pub(crate) fn new(tcb: Tcb, local: SocketAddr, remote: SocketAddr, listener: Option<u32>) -> Self {
+    pub(crate) fn new(
+        tcb: Tcb,
+        local: SocketAddr,
+        remote: SocketAddr,
+        listener: Option<u32>,
+    ) -> Self {
         Self {
             tcb,
             flow: Flow::new(local, remote),
@@ -188,7 +195,10 @@ impl Options {
             O::Congestion => {
                 let name = value.to_le_bytes();
                 let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-                if let Some(c) = core::str::from_utf8(&name[..len]).ok().and_then(Congestion::by_name) {
+                if let Some(c) = core::str::from_utf8(&name[..len])
+                    .ok()
+                    .and_then(Congestion::by_name)
+                {
                     self.tcp.congestion = c;
                 }
             }
@@ -228,18 +238,32 @@ impl Options {
 
     /// What closing does, from SO_LINGER's seconds.
     pub(crate) fn linger(seconds: Option<u32>) -> Linger {
-        if seconds == Some(0) { Linger::Reset } else { Linger::Background }
+        if seconds == Some(0) {
+            Linger::Reset
+        } else {
+            Linger::Background
+        }
     }
 
     /// The flags of the block of a connection that inherits them.
     pub(crate) fn block_flags(&self) -> BlockFlags {
-        let v6 = if self.ipv6 { BlockFlags::IPV6 } else { BlockFlags::empty() };
+        let v6 = if self.ipv6 {
+            BlockFlags::IPV6
+        } else {
+            BlockFlags::empty()
+        };
         v6 | BlockFlags::BOUND
     }
 }
 
 impl Socket {
-    pub(crate) fn new(id: SocketId, session: u32, channel: Option<u16>, options: Options, kind: Kind) -> Self {
+    pub(crate) fn new(
+        id: SocketId,
+        session: u32,
+        channel: Option<u16>,
+        options: Options,
+        kind: Kind,
+    ) -> Self {
         Self {
             id,
             session,

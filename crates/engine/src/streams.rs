@@ -61,13 +61,20 @@ pub(crate) fn snd_pieces<'a>(
 }
 
 /// Copies send stream `range` out (for datagrams' headers).
-pub(crate) fn snd_copy(arena: &Arena, index: u32, range: Range<u64>, to: &mut [u8]) -> Result<(), BadStream> {
+pub(crate) fn snd_copy(
+    arena: &Arena,
+    index: u32,
+    range: Range<u64>,
+    to: &mut [u8],
+) -> Result<(), BadStream> {
     let directory = arena.snd_directory(index);
     let mut done = 0;
     for (number, within, len) in spans(range) {
         let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
         let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
-        arena.memory().read(place, to.get_mut(done..done + len).ok_or(BadStream)?);
+        arena
+            .memory()
+            .read(place, to.get_mut(done..done + len).ok_or(BadStream)?);
         done += len;
     }
     Ok(())
@@ -85,7 +92,12 @@ pub(crate) struct RcvSlab {
 
 impl RcvSlab {
     pub(crate) fn new(chunks: u32) -> Self {
-        Self { links: Vec::new(), free: Vec::new(), never_used: 0, limit: chunks }
+        Self {
+            links: Vec::new(),
+            free: Vec::new(),
+            never_used: 0,
+            limit: chunks,
+        }
     }
 
     fn take(&mut self) -> Option<u32> {
@@ -123,7 +135,12 @@ pub(crate) struct RcvStream {
 }
 
 impl RcvStream {
-    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, first: 0, last: 0 };
+    pub(crate) const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+        first: 0,
+        last: 0,
+    };
 
     /// Whether it holds no chunk.
     #[cfg(test)]
@@ -132,10 +149,21 @@ impl RcvStream {
     }
 
     /// The chunk that has number `number` of the stream, taken if need be.
-    fn chunk(&mut self, number: u64, slab: &mut RcvSlab, arena: &Arena, index: u32) -> Result<u32, NoChunk> {
+    fn chunk(
+        &mut self,
+        number: u64,
+        slab: &mut RcvSlab,
+        arena: &Arena,
+        index: u32,
+    ) -> Result<u32, NoChunk> {
         if self.head == NONE {
             let chunk = slab.take().ok_or(NoChunk)?;
-            *self = Self { head: chunk, tail: chunk, first: number, last: number };
+            *self = Self {
+                head: chunk,
+                tail: chunk,
+                first: number,
+                last: number,
+            };
             arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
             return Ok(chunk);
         }
@@ -147,7 +175,8 @@ impl RcvStream {
             slab.links[self.tail as usize] = chunk;
             self.tail = chunk;
             self.last += 1;
-            arena.rcv_directory(index)[self.last as usize % DIRECTORY].store(chunk, Ordering::Release);
+            arena.rcv_directory(index)[self.last as usize % DIRECTORY]
+                .store(chunk, Ordering::Release);
         }
         if number == self.last {
             return Ok(self.tail);
@@ -161,8 +190,19 @@ impl RcvStream {
 
     /// Makes sure that the chunk in which byte `base` lies is there, so that
     /// what comes out of order later finds the stream begun.
-    fn begin(&mut self, base: u64, slab: &mut RcvSlab, arena: &Arena, index: u32) -> Result<(), NoChunk> {
-        if self.head == NONE { self.chunk(base / CHUNK as u64, slab, arena, index).map(|_| ()) } else { Ok(()) }
+    fn begin(
+        &mut self,
+        base: u64,
+        slab: &mut RcvSlab,
+        arena: &Arena,
+        index: u32,
+    ) -> Result<(), NoChunk> {
+        if self.head == NONE {
+            self.chunk(base / CHUNK as u64, slab, arena, index)
+                .map(|_| ())
+        } else {
+            Ok(())
+        }
     }
 
     /// Copies `bytes` to offset `at` of the stream, all or nothing. `base` is
@@ -219,13 +259,20 @@ mod tests {
     use longshore_hostif::Geometry;
     use proptest::prelude::*;
 
-    const SMALL: Geometry = Geometry { channels: 64, waiters: 8, sockets: 64, snd_chunks: 8, rcv_chunks: 8 };
+    const SMALL: Geometry = Geometry {
+        channels: 64,
+        waiters: 8,
+        sockets: 64,
+        snd_chunks: 8,
+        rcv_chunks: 8,
+    };
 
     fn read_back(arena: &Arena, index: u32, range: Range<u64>) -> Vec<u8> {
         let mut out = vec![0; (range.end - range.start) as usize];
         let mut done = 0;
         for (number, within, len) in spans(range) {
-            let chunk = arena.rcv_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
+            let chunk =
+                arena.rcv_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
             let place = arena.rcv_place(chunk, within, len).unwrap();
             arena.memory().read(place, &mut out[done..done + len]);
             done += len;
@@ -238,8 +285,12 @@ mod tests {
         let arena = Arena::create(SMALL).unwrap();
         let (mut slab, mut stream) = (RcvSlab::new(8), RcvStream::EMPTY);
         let data: Vec<u8> = (0..150_000u32).map(|i| (i * 7 >> 3) as u8).collect();
-        stream.place(0, 100_000, &data[100_000..], &mut slab, &arena, 5).unwrap();
-        stream.place(0, 0, &data[..100_000], &mut slab, &arena, 5).unwrap();
+        stream
+            .place(0, 100_000, &data[100_000..], &mut slab, &arena, 5)
+            .unwrap();
+        stream
+            .place(0, 0, &data[..100_000], &mut slab, &arena, 5)
+            .unwrap();
         assert_eq!(read_back(&arena, 5, 0..150_000), data);
         stream.consume(140_000, false, &mut slab);
         assert_eq!(slab.in_use(), 1);
@@ -251,9 +302,19 @@ mod tests {
     fn an_exhausted_slab_says_so() {
         let arena = Arena::create(SMALL).unwrap();
         let (mut slab, mut stream) = (RcvSlab::new(1), RcvStream::EMPTY);
-        assert!(stream.place(0, 0, &[1; CHUNK], &mut slab, &arena, 0).is_ok());
-        assert_eq!(stream.place(0, CHUNK as u64, &[1], &mut slab, &arena, 0), Err(NoChunk));
-        assert_eq!(stream.place(0, STREAM_MAX, &[1], &mut slab, &arena, 0), Err(NoChunk));
+        assert!(
+            stream
+                .place(0, 0, &[1; CHUNK], &mut slab, &arena, 0)
+                .is_ok()
+        );
+        assert_eq!(
+            stream.place(0, CHUNK as u64, &[1], &mut slab, &arena, 0),
+            Err(NoChunk)
+        );
+        assert_eq!(
+            stream.place(0, STREAM_MAX, &[1], &mut slab, &arena, 0),
+            Err(NoChunk)
+        );
     }
 
     #[test]

@@ -55,11 +55,17 @@ impl Engine {
         if self.is_held_back(key, segment) {
             return;
         }
-        let Some(socket) = self.sockets.get_mut(key) else { return };
-        let Kind::Stream(c) = &mut socket.kind else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
         let was_half_open = c.tcb.state() == State::SynReceived && c.listener.is_some();
         if !payload.is_empty() && !was_half_open {
-            let Some(s) = self.sessions.get(socket.session) else { return };
+            let Some(s) = self.sessions.get(socket.session) else {
+                return;
+            };
             if s.rcv_slab.available() < SPARE_CHUNKS {
                 return self.counters.drop(EngineDrop::ArenaFull);
             }
@@ -83,14 +89,23 @@ impl Engine {
     }
 
     fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
-        let Some(socket) = self.sockets.get_mut(key) else { return };
-        let Kind::Stream(c) = &mut socket.kind else { return };
-        let Some(s) = self.sessions.get_mut(socket.session) else { return };
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
         if socket.id.index == NONE {
             return;
         }
         let base = c.tcb.rcv_consumed();
-        match c.rcv.place(base, at, bytes, &mut s.rcv_slab, &s.arena, socket.id.index) {
+        match c
+            .rcv
+            .place(base, at, bytes, &mut s.rcv_slab, &s.arena, socket.id.index)
+        {
             Ok(pieces) => {
                 let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
                 Socket::count_payload(count, pieces, bytes.len() as u64);
@@ -107,15 +122,25 @@ impl Engine {
     /// Whether a segment for a half-open connection has to be dropped, because
     /// the connection must not be established now.
     fn is_held_back(&mut self, key: u32, segment: &Segment<'_>) -> bool {
-        let Some(socket) = self.sockets.get(key) else { return true };
-        let Kind::Stream(c) = &socket.kind else { return false };
-        let (Some(listener), State::SynReceived) = (c.listener, c.tcb.state()) else { return false };
+        let Some(socket) = self.sockets.get(key) else {
+            return true;
+        };
+        let Kind::Stream(c) = &socket.kind else {
+            return false;
+        };
+        let (Some(listener), State::SynReceived) = (c.listener, c.tcb.state()) else {
+            return false;
+        };
         let flags = segment.header.flags;
         if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
             return false;
         }
-        let Some(l) = self.sockets.get(listener) else { return true };
-        let Kind::Listener(l) = &l.kind else { return true };
+        let Some(l) = self.sockets.get(listener) else {
+            return true;
+        };
+        let Kind::Listener(l) = &l.kind else {
+            return true;
+        };
         let bare = segment.payload_len == 0 && !flags.contains(TcpFlags::FIN);
         let reason = if !l.listener.may_establish() {
             Some(DropReason::AcceptQueueFull)
@@ -128,7 +153,10 @@ impl Engine {
             self.counters.drop_tcp(reason);
             return true;
         }
-        let full = self.sessions.get(socket.session).is_none_or(|s| s.rcv_slab.available() < SPARE_CHUNKS);
+        let full = self
+            .sessions
+            .get(socket.session)
+            .is_none_or(|s| s.rcv_slab.available() < SPARE_CHUNKS);
         if full {
             self.counters.drop(EngineDrop::ArenaFull);
         }
@@ -157,7 +185,13 @@ impl Engine {
         let (session_key, options) = (socket.session, socket.options);
         let session = self.sessions.get_mut(session_key).ok_or(missing)?;
         let arena = session.arena.clone();
-        let index = arena.header().free_sockets.pop(arena.socket_links()).ok().flatten().ok_or(missing)?;
+        let index = arena
+            .header()
+            .free_sockets
+            .pop(arena.socket_links())
+            .ok()
+            .flatten()
+            .ok_or(missing)?;
         // A program that gave back what is in use harms itself: the index is
         // ours as long as our table says so.
         let block = arena.get_block(index).ok_or(missing)?;
@@ -167,16 +201,34 @@ impl Engine {
         }
         let generation = block.begin(SocketState::Connected, options.block_flags());
         let (v6, id) = (options.ipv6, SocketId { index, generation });
-        let (local, peer) = (Address::from(as_family(local, v6)), Address::from(as_family(remote, v6)));
+        let (local, peer) = (
+            Address::from(as_family(local, v6)),
+            Address::from(as_family(remote, v6)),
+        );
         block.set_local(local);
         block.set_peer(peer);
         session.enter(id, key);
         let listener = self.sockets.get_mut(listener_key).ok_or(missing)?;
         let subscribers = listener.subscribers;
-        let record = AcceptRecord { socket: id, local, peer, rcv_edge: 0, subscriber: subscribers.single() };
-        let Kind::Listener(l) = &mut listener.kind else { return Err(missing) };
+        let record = AcceptRecord {
+            socket: id,
+            local,
+            peer,
+            rcv_edge: 0,
+            subscriber: subscribers.single(),
+        };
+        let Kind::Listener(l) = &mut listener.kind else {
+            return Err(missing);
+        };
         let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
-        let placed = l.rcv.place(base, at, &record.encode(), &mut session.rcv_slab, &arena, listener_index);
+        let placed = l.rcv.place(
+            base,
+            at,
+            &record.encode(),
+            &mut session.rcv_slab,
+            &arena,
+            listener_index,
+        );
         let pieces = placed.map_err(|_| missing)?;
         l.rcv_edge += ACCEPT_RECORD as u64;
         l.queue.push_back(key);
@@ -193,16 +245,28 @@ impl Engine {
 
     /// A half-open connection is gone: its listener counts one less.
     pub(crate) fn listener_lost(&mut self, key: u32) {
-        let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else { return };
-        let Some(listener) = c.listener.take() else { return };
+        let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
+            return;
+        };
+        let Some(listener) = c.listener.take() else {
+            return;
+        };
         if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
             l.listener.on_half_open_gone();
         }
     }
 
-    fn segment_in_time_wait(&mut self, flow: &Flow, local: SocketAddr, remote: SocketAddr, segment: &Segment<'_>) {
+    fn segment_in_time_wait(
+        &mut self,
+        flow: &Flow,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment<'_>,
+    ) {
         let now = self.now;
-        let Some(waiting) = self.demux.waiting(flow) else { return };
+        let Some(waiting) = self.demux.waiting(flow) else {
+            return;
+        };
         match waiting.record.on_segment(segment, now) {
             TimeWaitVerdict::Drop(reason) => self.counters.drop_tcp(reason),
             TimeWaitVerdict::Ack(ack) => {
@@ -226,14 +290,17 @@ impl Engine {
     ) {
         let spread = self.demux.hash((local, remote));
         let found = self.demux.tcp.find(local, true, spread);
-        let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?))) else {
+        let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?)))
+        else {
             self.counters.drop_tcp(DropReason::NoConnection);
             if let Some(reset) = reset_for(segment) {
                 self.send_reset(local, remote, &reset);
             }
             return;
         };
-        let Kind::Listener(l) = &mut socket.kind else { return };
+        let Kind::Listener(l) = &mut socket.kind else {
+            return;
+        };
         match l.listener.on_segment(segment) {
             ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
             ListenVerdict::Reset(reset) => self.send_reset(local, remote, &reset),
@@ -262,10 +329,20 @@ impl Engine {
             Some(after) => after.add(1),
             None => self.initial_sequence(local, remote),
         };
-        let tcb = Tcb::accept(&options.tcp, segment, mss, iss, self.timestamp_offset(local, remote), now);
+        let tcb = Tcb::accept(
+            &options.tcp,
+            segment,
+            mss,
+            iss,
+            self.timestamp_offset(local, remote),
+            now,
+        );
         let connection = Connection::new(tcb, local, remote, Some(listener));
         let flow = connection.flow;
-        let id = SocketId { index: NONE, generation: 0 };
+        let id = SocketId {
+            index: NONE,
+            generation: 0,
+        };
         let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
         socket.local = Some(local);
         let key = self.sockets.insert(socket);
@@ -281,12 +358,21 @@ impl Engine {
     /// Sends a segment without payload that belongs to no block. If the next
     /// hop is not known it is dropped: whoever asked will ask again.
     pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
-        let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(remote)) else { return };
+        let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(remote)) else {
+            return;
+        };
         let way = self.link.way_to(to, self.now, &mut self.counters);
         if !matches!(way, Way::Station(_) | Way::Own) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
-        let ip = self.link.tcp_packet(from, to, header.header_len(), 0, crate::socket::DEFAULT_TTL, 0);
+        let ip = self.link.tcp_packet(
+            from,
+            to,
+            header.header_len(),
+            0,
+            crate::socket::DEFAULT_TTL,
+            0,
+        );
         if self.link.send_tcp(&ip, way, header, &[], None).is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }

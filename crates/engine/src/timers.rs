@@ -26,7 +26,11 @@ pub(crate) struct Wheel<T> {
 impl<T: Copy> Wheel<T> {
     /// An empty wheel that starts at `now`.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { slots: (0..SLOTS).map(|_| Vec::new()).collect(), tick: now.0 / TICK, count: 0 }
+        Self {
+            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
+            tick: now.0 / TICK,
+            count: 0,
+        }
     }
 
     /// Enters `name`, to come up at `deadline` or, if that is further away than

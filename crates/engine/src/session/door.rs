@@ -7,8 +7,8 @@
 use longshore_hostif::attach::{AttachError, Message, Refusal, receive, send};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, listen, socket_with,
-    sockopt::socket_peercred,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, listen,
+    socket_with, sockopt::socket_peercred,
 };
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -65,13 +65,19 @@ pub(crate) struct Door {
 impl Door {
     /// Opens the door at `path`. A socket that nobody answers at is replaced.
     pub(crate) fn open(path: &Path) -> Result<Self, DoorError> {
-        let fail = |source| DoorError::Listen { path: path.to_owned(), source };
+        let fail = |source| DoorError::Listen {
+            path: path.to_owned(),
+            source,
+        };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(fail)?;
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(fail)?;
         let address = SocketAddrUnix::new(path).map_err(fail)?;
         match bind(&listener, &address) {
             Err(Errno::ADDRINUSE) if longshore_hostif::attach::dial(path).is_ok() => {
-                return Err(DoorError::InUse { path: path.to_owned() });
+                return Err(DoorError::InUse {
+                    path: path.to_owned(),
+                });
             }
             Err(Errno::ADDRINUSE) => {
                 rustix::fs::unlink(path).map_err(fail)?;
@@ -80,7 +86,11 @@ impl Door {
             other => other.map_err(fail)?,
         }
         listen(&listener, 128).map_err(fail)?;
-        Ok(Self { listener, path: path.to_owned(), visitors: HashMap::new() })
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            visitors: HashMap::new(),
+        })
     }
 
     /// The listening socket, to sleep on.
@@ -98,7 +108,14 @@ impl Door {
             return None;
         }
         let raw = fd.as_raw_fd();
-        self.visitors.insert(raw, Visitor { fd, credentials, session: None });
+        self.visitors.insert(
+            raw,
+            Visitor {
+                fd,
+                credentials,
+                session: None,
+            },
+        );
         Some(raw)
     }
 

@@ -13,8 +13,8 @@ use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{AdapterChannel, Arena, ChannelState, Meter, SocketId};
 use longshore_ring::{Doorbell, NONE};
-use std::collections::HashMap;
 use longshore_tcp::Instant;
+use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -50,7 +50,10 @@ impl Subscribers {
 
     /// Those of a listener, for a connection that nobody has accepted yet.
     pub(crate) fn provisional(of: &Self) -> Self {
-        Self { provisional: of.count > 1, ..*of }
+        Self {
+            provisional: of.count > 1,
+            ..*of
+        }
     }
 
     /// Adds a channel; says whether there was room.
@@ -151,7 +154,10 @@ impl Session {
 
     /// The engine's key of a socket, if the block is in use on the engine.
     pub(crate) fn key(&self, index: u32) -> Option<u32> {
-        self.by_index.get(index as usize).copied().filter(|key| *key != NONE)
+        self.by_index
+            .get(index as usize)
+            .copied()
+            .filter(|key| *key != NONE)
     }
 
     /// Enters a socket; `false` if its index is taken or does not exist.

@@ -10,7 +10,9 @@ impl Session {
     /// Stages a completion for one channel. One that does not fit is dropped;
     /// if it moved edges, the process is told that it lost some.
     pub(crate) fn put(&mut self, channel: u16, completion: &Completion) {
-        let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) else { return };
+        let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) else {
+            return;
+        };
         match process.channel.put(&self.arena, completion) {
             Ok(()) => {
                 if !self.staged.contains(&channel) {
@@ -18,7 +20,10 @@ impl Session {
                 }
             }
             Err(PutError::Full) => {
-                self.arena.control(u32::from(channel)).lost.store(1, Ordering::Release);
+                self.arena
+                    .control(u32::from(channel))
+                    .lost
+                    .store(1, Ordering::Release);
             }
             // The process broke its own ring; it hears no more of us.
             Err(PutError::Corrupt(_)) => self.bad_descriptors += 1,
@@ -48,7 +53,9 @@ impl Session {
         }
         for channel in self.staged.drain(..) {
             if let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) {
-                self.meter.to_host.batch(process.channel.publish(&self.arena));
+                self.meter
+                    .to_host
+                    .batch(process.channel.publish(&self.arena));
             }
         }
         Waiter::fence();

@@ -16,7 +16,10 @@ impl Session {
     /// Gives a process that joins a channel with empty rings: the one it had,
     /// if it is a new image of a known process, or a free one.
     pub(crate) fn admit(&mut self, pid: u32) -> Option<u16> {
-        let known = self.processes.iter().position(|p| p.as_ref().is_some_and(|p| p.pid == pid));
+        let known = self
+            .processes
+            .iter()
+            .position(|p| p.as_ref().is_some_and(|p| p.pid == pid));
         let channel = match known {
             Some(channel) => {
                 self.free_waiters_of(pid);
@@ -33,7 +36,11 @@ impl Session {
             Some(old) => old.pidfd,
             None => watch(pid),
         };
-        let process = Process { channel: AdapterChannel::new(channel as u32), pid, pidfd };
+        let process = Process {
+            channel: AdapterChannel::new(channel as u32),
+            pid,
+            pidfd,
+        };
         self.processes[channel] = Some(process);
         Some(channel as u16)
     }
@@ -44,7 +51,10 @@ impl Session {
             let free = self.processes[*c].is_none()
                 && control.change_state(ChannelState::Free, ChannelState::Reserved);
             if free {
-                self.arena.held(*c as u32).iter().for_each(|w| w.store(0, Ordering::Relaxed));
+                self.arena
+                    .held(*c as u32)
+                    .iter()
+                    .for_each(|w| w.store(0, Ordering::Relaxed));
             }
             free
         })
@@ -54,13 +64,18 @@ impl Session {
     /// channel is not claimed, or its process is gone already.
     pub(crate) fn adopt(&mut self, channel: u16) -> Option<u32> {
         let control = self.arena.control(u32::from(channel));
-        if self.processes[usize::from(channel)].is_some() || control.state() != ChannelState::Claimed {
+        if self.processes[usize::from(channel)].is_some()
+            || control.state() != ChannelState::Claimed
+        {
             return None;
         }
         let pid = control.pid.load(Ordering::Acquire);
         control.set_state(ChannelState::Open);
-        let process =
-            Process { channel: AdapterChannel::new(u32::from(channel)), pid, pidfd: watch(pid) };
+        let process = Process {
+            channel: AdapterChannel::new(u32::from(channel)),
+            pid,
+            pidfd: watch(pid),
+        };
         self.processes[usize::from(channel)] = Some(process);
         Some(pid)
     }
@@ -75,7 +90,9 @@ impl Session {
     /// The process of `channel` is gone. Frees what it had and returns the
     /// engine's keys of the sockets that nobody holds now.
     pub(crate) fn bury(&mut self, channel: u16) -> Vec<u32> {
-        let Some(process) = self.processes[usize::from(channel)].take() else { return Vec::new() };
+        let Some(process) = self.processes[usize::from(channel)].take() else {
+            return Vec::new();
+        };
         self.free_waiters_of(process.pid);
         let had: Vec<u32> = self
             .arena
@@ -84,14 +101,19 @@ impl Session {
             .enumerate()
             .flat_map(|(i, word)| {
                 let bits = word.swap(0, Ordering::AcqRel);
-                (0..64).filter(move |b| bits & 1 << b != 0).map(move |b| i as u32 * 64 + b)
+                (0..64)
+                    .filter(move |b| bits & 1 << b != 0)
+                    .map(move |b| i as u32 * 64 + b)
             })
             .collect();
         let control = self.arena.control(u32::from(channel));
         control.pid.store(0, Ordering::Relaxed);
         control.set_state(ChannelState::Free);
-        let orphans: Vec<u32> =
-            had.into_iter().filter(|i| !self.is_held(*i)).filter_map(|i| self.key(i)).collect();
+        let orphans: Vec<u32> = had
+            .into_iter()
+            .filter(|i| !self.is_held(*i))
+            .filter_map(|i| self.key(i))
+            .collect();
         if self.is_in_use() {
             orphans
         } else {
@@ -109,7 +131,10 @@ impl Session {
                 continue;
             }
             if stale.contains(&channel) {
-                self.arena.held(u32::from(channel)).iter().for_each(|w| w.store(0, Ordering::Relaxed));
+                self.arena
+                    .held(u32::from(channel))
+                    .iter()
+                    .for_each(|w| w.store(0, Ordering::Relaxed));
                 control.change_state(ChannelState::Reserved, ChannelState::Free);
             } else {
                 seen.push(channel);

@@ -1,0 +1,310 @@
+//! A host by hand: the program's half of the interface, as small as it gets, to
+//! drive an engine without the socket library.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use longshore_hostif::attach::{Joined, Token, join, new_session};
+use longshore_hostif::{
+    ACCEPT_RECORD, AcceptRecord, Address, Arena, BlockFlags, CHUNK, Completion, DIRECTORY,
+    EdgeFlags, Edges, HostChannel, OpenFlags, Request, SocketId, SocketKind, SocketState,
+};
+use longshore_ring::Doorbell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A program with one process.
+pub struct Host {
+    pub arena: Arc<Arena>,
+    pub channel: HostChannel,
+    pub doorbell: Doorbell,
+    pub connection: OwnedFd,
+    pub launcher: Option<OwnedFd>,
+    pub token: Token,
+    done: HashMap<u32, (u16, u64, Address)>,
+    edges: HashMap<u32, Edges>,
+    sent: HashMap<u32, u64>,
+    read: HashMap<u32, u64>,
+    tag: u32,
+}
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Host {
+    pub fn new(path: &Path) -> Self {
+        let (launcher, token) = new_session(path).unwrap();
+        let mut host = Self::join(path, token);
+        host.launcher = Some(launcher);
+        host
+    }
+
+    pub fn join(path: &Path, token: Token) -> Self {
+        let Joined {
+            connection,
+            channel,
+            geometry,
+            arena,
+            doorbell,
+        } = join(path, token).unwrap();
+        let arena = Arc::new(Arena::open(arena, geometry).unwrap());
+        Self {
+            channel: HostChannel::new(arena.clone(), channel),
+            arena,
+            doorbell: Doorbell::from_fd(doorbell),
+            connection,
+            launcher: None,
+            token,
+            done: HashMap::new(),
+            edges: HashMap::new(),
+            sent: HashMap::new(),
+            read: HashMap::new(),
+            tag: 0,
+        }
+    }
+
+    pub fn put(&mut self, request: Request) {
+        self.channel.put(&request).unwrap();
+        self.channel.publish(&self.doorbell, true);
+    }
+
+    pub fn drain(&mut self) {
+        while let Some(completion) = self.channel.get().unwrap() {
+            match completion.expect("the engine makes sense") {
+                Completion::Done {
+                    tag,
+                    errno,
+                    value,
+                    address,
+                    ..
+                } => {
+                    self.done.insert(tag, (errno, value, address));
+                }
+                Completion::Edges { socket, edges } => {
+                    self.edges.insert(socket.index, edges);
+                }
+            }
+        }
+        self.channel.release();
+    }
+
+    pub fn wait<T>(&mut self, what: &str, mut ready: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            self.drain();
+            if let Some(found) = ready(self) {
+                return found;
+            }
+            assert!(start.elapsed() < PATIENCE, "waited too long for {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn answer(&mut self, tag: u32) -> (u16, u64, Address) {
+        self.wait("an answer", |h| h.done.remove(&tag))
+    }
+
+    pub fn open(&mut self, kind: SocketKind) -> SocketId {
+        let index = self
+            .arena
+            .header()
+            .free_sockets
+            .pop(self.arena.socket_links())
+            .unwrap()
+            .unwrap();
+        let generation = self
+            .arena
+            .block(index)
+            .begin(SocketState::Open, BlockFlags::empty());
+        let socket = SocketId { index, generation };
+        self.arena.set_held(self.channel.index(), index, true);
+        self.put(Request::Open {
+            socket,
+            kind,
+            flags: OpenFlags::REUSE_ADDRESS,
+        });
+        socket
+    }
+
+    pub fn bind(&mut self, socket: SocketId, local: SocketAddr) -> Result<SocketAddr, u16> {
+        self.tag += 1;
+        self.put(Request::Bind {
+            socket,
+            tag: self.tag,
+            waiter: None,
+            local: local.into(),
+        });
+        match self.answer(self.tag) {
+            (0, _, address) => Ok(address.get().unwrap()),
+            (errno, ..) => Err(errno),
+        }
+    }
+
+    pub fn listen(&mut self, socket: SocketId) -> u16 {
+        self.tag += 1;
+        self.put(Request::Listen {
+            socket,
+            tag: self.tag,
+            waiter: None,
+            backlog: 128,
+        });
+        self.answer(self.tag).0
+    }
+
+    /// Connects and waits for the outcome: 0 or an errno.
+    pub fn connect(&mut self, socket: SocketId, peer: SocketAddr) -> u16 {
+        self.tag += 1;
+        self.put(Request::Connect {
+            socket,
+            tag: self.tag,
+            waiter: None,
+            peer: peer.into(),
+        });
+        let (errno, ..) = self.answer(self.tag);
+        if errno != 0 {
+            return errno;
+        }
+        self.wait("a connection", |h| {
+            let edges = h.edges.get(&socket.index)?;
+            if edges.flags.contains(EdgeFlags::DEAD) {
+                return Some(edges.errno);
+            }
+            edges.flags.contains(EdgeFlags::CONNECTED).then_some(0)
+        })
+    }
+
+    pub fn edges(&self, socket: SocketId) -> Option<Edges> {
+        self.edges.get(&socket.index).copied()
+    }
+
+    pub fn accept(&mut self, listener: SocketId) -> AcceptRecord {
+        let at = self.read.get(&listener.index).copied().unwrap_or(0);
+        let end = at + ACCEPT_RECORD as u64;
+        self.wait("a connection to accept", |h| {
+            (h.edges.get(&listener.index)?.rcv_edge >= end).then_some(())
+        });
+        let mut bytes = [0; ACCEPT_RECORD];
+        self.copy_out(listener, at, &mut bytes);
+        self.consume(listener, end);
+        let record = AcceptRecord::decode(&bytes);
+        self.arena
+            .set_held(self.channel.index(), record.socket.index, true);
+        if record.subscriber != Some(self.channel.index() as u16) {
+            self.put(Request::Subscribe {
+                socket: record.socket,
+            });
+        }
+        record
+    }
+
+    fn copy_out(&self, socket: SocketId, at: u64, to: &mut [u8]) {
+        for (i, byte) in to.iter_mut().enumerate() {
+            let o = at + i as u64;
+            let number = o / CHUNK as u64;
+            let chunk = self.arena.rcv_directory(socket.index)[number as usize % DIRECTORY]
+                .load(Ordering::Acquire);
+            let place = self
+                .arena
+                .rcv_place(chunk, (o % CHUNK as u64) as usize, 1)
+                .unwrap();
+            self.arena.memory().read(place, std::slice::from_mut(byte));
+        }
+    }
+
+    pub fn consume(&mut self, socket: SocketId, edge: u64) {
+        self.read.insert(socket.index, edge);
+        let snd_edge = self.sent.get(&socket.index).copied().unwrap_or(0);
+        self.put(Request::Edges {
+            socket,
+            snd_edge,
+            rcv_consumed: edge,
+            flags: EdgeFlags::empty(),
+        });
+    }
+
+    /// Writes to the send stream, taking chunks as they are needed.
+    pub fn send(&mut self, socket: SocketId, bytes: &[u8], flags: EdgeFlags) {
+        let mut at = self.sent.get(&socket.index).copied().unwrap_or(0);
+        let directory = self.arena.snd_directory(socket.index);
+        for part in bytes.chunks(1) {
+            let number = at / CHUNK as u64;
+            if at % CHUNK as u64 == 0 {
+                let chunk = self
+                    .arena
+                    .header()
+                    .free_snd_chunks
+                    .pop(self.arena.snd_links())
+                    .unwrap()
+                    .unwrap();
+                directory[number as usize % DIRECTORY].store(chunk, Ordering::Release);
+            }
+            let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+            let place = self
+                .arena
+                .snd_place(chunk, (at % CHUNK as u64) as usize, 1)
+                .unwrap();
+            self.arena.memory().write(place, part);
+            at += 1;
+        }
+        self.sent.insert(socket.index, at);
+        self.arena
+            .block(socket.index)
+            .snd
+            .edge
+            .store(at, Ordering::Release);
+        let rcv_consumed = self.read.get(&socket.index).copied().unwrap_or(0);
+        self.put(Request::Edges {
+            socket,
+            snd_edge: at,
+            rcv_consumed,
+            flags: flags | EdgeFlags::PUSH,
+        });
+    }
+
+    /// Reads exactly `len` bytes.
+    pub fn receive(&mut self, socket: SocketId, len: usize) -> Vec<u8> {
+        let at = self.read.get(&socket.index).copied().unwrap_or(0);
+        let mut out = vec![0; len];
+        let mut done = 0;
+        while done < len {
+            let from = at + done as u64;
+            let edge = self.wait("data", |h| {
+                h.edges
+                    .get(&socket.index)
+                    .map(|e| e.rcv_edge)
+                    .filter(|e| *e > from)
+            });
+            let now = ((edge - from) as usize).min(len - done);
+            self.copy_out(socket, from, &mut out[done..done + now]);
+            done += now;
+            self.consume(socket, from + now as u64);
+        }
+        out
+    }
+
+    pub fn wait_flag(&mut self, socket: SocketId, flag: EdgeFlags) -> Edges {
+        self.wait("a flag", |h| {
+            h.edges
+                .get(&socket.index)
+                .copied()
+                .filter(|e| e.flags.contains(flag))
+        })
+    }
+
+    pub fn close(&mut self, socket: SocketId) {
+        self.arena
+            .set_held(self.channel.index(), socket.index, false);
+        let snd_edge = self.sent.remove(&socket.index).unwrap_or(0);
+        let rcv_consumed = self.read.remove(&socket.index).unwrap_or(0);
+        self.edges.remove(&socket.index);
+        self.put(Request::Close {
+            socket,
+            snd_edge,
+            rcv_consumed,
+            linger: None,
+        });
+    }
+}

@@ -1,0 +1,245 @@
+//! Two engines on a memory wire, each with a program: connections, bytes both
+//! ways, ends, refusals, deaths.
+
+mod common;
+
+use common::Host;
+use longshore_engine::{Config, Engine, Stopper};
+use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketKind};
+use longshore_ports::Port;
+use longshore_ports::memory::{MemoryConfig, pair};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+struct Running {
+    path: PathBuf,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 64,
+    sockets: 1024,
+    snd_chunks: 1024,
+    rcv_chunks: 2048,
+};
+
+fn start(
+    dir: &Path,
+    address: &str,
+    port: Box<dyn Port>,
+    loopback: Loopback,
+    cut_through: bool,
+) -> Running {
+    let path = dir.join(format!("{}.sock", address.replace(['/', '.'], "-")));
+    let mut engine = Engine::new(Config {
+        port,
+        port_name: "memory".to_owned(),
+        address: address.parse().unwrap(),
+        gateway: None,
+        loopback,
+        cut_through,
+        socket: path.clone(),
+        control: None,
+        geometry: GEOMETRY,
+        private: false,
+        users: Vec::new(),
+        spin: Duration::from_secs(3600),
+        grace: Duration::ZERO,
+    })
+    .unwrap();
+    let stopper = engine.stopper();
+    let thread = std::thread::spawn(move || engine.run().unwrap());
+    Running {
+        path,
+        stopper,
+        thread: Some(thread),
+    }
+}
+
+fn two(dir: &Path) -> (Running, Running) {
+    let (a, b) = pair(&MemoryConfig::default());
+    (
+        start(dir, "10.0.0.1/24", Box::new(a), Loopback::Kernel, true),
+        start(dir, "10.0.0.2/24", Box::new(b), Loopback::Kernel, true),
+    )
+}
+
+fn bytes(len: usize, seed: u32) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 24) as u8)
+        .collect()
+}
+
+#[test]
+fn bytes_go_both_ways_and_the_ends_are_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = server.open(SocketKind::Stream);
+    server
+        .bind(listener, "0.0.0.0:80".parse().unwrap())
+        .unwrap();
+    assert_eq!(server.listen(listener), 0);
+    let socket = client.open(SocketKind::Stream);
+    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+    let accepted = server.accept(listener);
+    assert_eq!(accepted.local.get(), Some("10.0.0.1:80".parse().unwrap()));
+    let request = bytes(300_000, 1);
+    client.send(socket, &request, EdgeFlags::SHUT_WR);
+    assert_eq!(server.receive(accepted.socket, request.len()), request);
+    server.wait_flag(accepted.socket, EdgeFlags::PEER_FIN);
+    let response = bytes(700_000, 2);
+    server.send(accepted.socket, &response, EdgeFlags::empty());
+    assert_eq!(client.receive(socket, response.len()), response);
+    server.close(accepted.socket);
+    client.wait_flag(socket, EdgeFlags::PEER_FIN);
+    client.close(socket);
+    server.wait("the block to come back", |h| {
+        h.arena
+            .block(accepted.socket.index)
+            .is(accepted.socket)
+            .then_some(())
+            .xor(Some(()))
+    });
+}
+
+#[test]
+fn a_port_without_a_listener_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_a, b) = two(dir.path());
+    let mut client = Host::new(&b.path);
+    let socket = client.open(SocketKind::Stream);
+    assert_eq!(client.connect(socket, "10.0.0.1:81".parse().unwrap()), 111);
+}
+
+#[test]
+fn an_address_in_use_is_refused_and_free_again_after_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, _b) = two(dir.path());
+    let mut host = Host::new(&a.path);
+    let first = host.open(SocketKind::Stream);
+    host.bind(first, "10.0.0.1:80".parse().unwrap()).unwrap();
+    assert_eq!(host.listen(first), 0);
+    let second = host.open(SocketKind::Stream);
+    assert_eq!(host.bind(second, "0.0.0.0:80".parse().unwrap()), Err(98));
+    assert_eq!(host.bind(second, "10.9.9.9:80".parse().unwrap()), Err(99));
+    host.close(first);
+    host.bind(second, "0.0.0.0:80".parse().unwrap()).unwrap();
+}
+
+#[test]
+fn a_connection_to_oneself_passes_with_and_without_packets() {
+    for cut_through in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, _b) = pair(&MemoryConfig::default());
+        let engine = start(
+            dir.path(),
+            "10.0.0.1/24",
+            Box::new(a),
+            Loopback::Engine,
+            cut_through,
+        );
+        let (mut server, mut client) = (Host::new(&engine.path), Host::new(&engine.path));
+        let listener = server.open(SocketKind::Stream);
+        server
+            .bind(listener, "127.0.0.1:7000".parse().unwrap())
+            .unwrap();
+        assert_eq!(server.listen(listener), 0);
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "127.0.0.1:7000".parse().unwrap()), 0);
+        let accepted = server.accept(listener);
+        let data = bytes(400_000, 3);
+        client.send(socket, &data, EdgeFlags::empty());
+        assert_eq!(
+            server.receive(accepted.socket, data.len()),
+            data,
+            "cut through: {cut_through}"
+        );
+        server.send(accepted.socket, &data, EdgeFlags::SHUT_WR);
+        assert_eq!(client.receive(socket, data.len()), data);
+        client.wait_flag(socket, EdgeFlags::PEER_FIN);
+        client.close(socket);
+        server.wait_flag(accepted.socket, EdgeFlags::PEER_FIN);
+        server.close(accepted.socket);
+        let refused = client.open(SocketKind::Stream);
+        assert_eq!(
+            client.connect(refused, "127.0.0.1:7001".parse().unwrap()),
+            111
+        );
+    }
+}
+
+#[test]
+fn garbage_requests_are_counted_and_harm_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let mut bad = Host::new(&a.path);
+    let socket = bad.open(SocketKind::Stream);
+    for i in 0..3000u64 {
+        use longshore_hostif::{Address, Request, SocketId};
+        let id = SocketId {
+            index: i as u32 % 1200,
+            generation: (i % 3) as u32,
+        };
+        let request = match i % 5 {
+            0 => Request::Edges {
+                socket,
+                snd_edge: u64::MAX - i,
+                rcv_consumed: i << 40,
+                flags: EdgeFlags::from_bits_retain(i as u8),
+            },
+            1 => Request::Close {
+                socket: id,
+                snd_edge: i,
+                rcv_consumed: u64::MAX,
+                linger: Some(i as u32),
+            },
+            2 => Request::Connect {
+                socket: id,
+                tag: 0,
+                waiter: Some(i as u16),
+                peer: Address([i, i * 7, !i]),
+            },
+            3 => Request::Open {
+                socket: id,
+                kind: SocketKind::Datagram,
+                flags: longshore_hostif::OpenFlags::empty(),
+            },
+            _ => Request::Listen {
+                socket: id,
+                tag: 1,
+                waiter: Some(65_000),
+                backlog: u32::MAX,
+            },
+        };
+        while bad.channel.put(&request).is_err() {
+            bad.drain();
+            std::thread::yield_now();
+        }
+        bad.channel.publish(&bad.doorbell, true);
+        bad.drain();
+    }
+    let listener = server.open(SocketKind::Stream);
+    server
+        .bind(listener, "10.0.0.1:80".parse().unwrap())
+        .unwrap();
+    assert_eq!(server.listen(listener), 0);
+    let socket = client.open(SocketKind::Stream);
+    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+    client.send(socket, b"still here", EdgeFlags::empty());
+    let accepted = server.accept(listener);
+    assert_eq!(server.receive(accepted.socket, 10), b"still here");
+}
