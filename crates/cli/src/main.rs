@@ -1,2 +1,81 @@
-//! The program `longshore`.
-fn main() {}
+//! The program `longshore`: `run` a program on an engine, serve many with one
+//! `engine`, and see what engines do with `stat` and `ss`.
+//!
+//! It owns what surrounds an engine: processes, namespaces, devices, signals,
+//! exit codes, and what a user reads. Each command has a file; `errors` has all
+//! that can go wrong for a user.
+
+mod address;
+mod args;
+mod awake;
+mod config;
+mod control;
+mod engine_cmd;
+mod errors;
+mod expose;
+mod namespace;
+mod network;
+mod preload;
+mod private;
+mod program;
+mod run;
+mod runtime_dir;
+mod signals;
+mod ss;
+mod stat;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use errors::{Error, OWN_FAILURE, report, system};
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    let done = match &arguments.command {
+        Command::Run(run) => run::run(run),
+        Command::Engine(engine) => engine_cmd::run(engine).map(|()| 0),
+        Command::Stat(show) => stat::run(show).map(|()| 0),
+        Command::Ss(show) => ss::run(show).map(|()| 0),
+        Command::PrivateEngine => private::main().map(|()| 0),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            report(&error);
+            match arguments.command {
+                // Its exit codes are the program's, so ours are out of the way.
+                Command::Run(_) | Command::PrivateEngine => ExitCode::from(error.code()),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Prints what the argument parser has to say: help, or what is wrong.
+fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if is_run => ExitCode::from(OWN_FAILURE),
+        _ => ExitCode::from(2),
+    }
+}
+
+/// Prints to stdout; a reader that has gone away, as `head` does, is no error.
+fn print(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| system("print")(std::io::Error::from(error)))?;
+    print(&format!("{text}\n")).map_err(system("print"))
+}
