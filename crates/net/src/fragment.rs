@@ -4,12 +4,16 @@
 //! Pieces are kept as they came, sorted, and never overlap, so a datagram is
 //! complete when their lengths add up to its own. One that overlaps others ends its
 //! datagram (RFC 5722; IPv4 has no use for overlaps either, and they have served
-//! attacks only). Memory is bounded for a datagram and over all; the oldest makes
-//! room.
+//! attacks only). Memory is bounded for a datagram, for a source and over all; the
+//! oldest makes room, of the same source if that has its share.
 
 use crate::{DropCounts, DropReason, Instant};
 use core::net::IpAddr;
 use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
+
+mod output;
+
+pub use output::{Part, fragments};
 
 /// How long a datagram may take to come together (RFC 1122 section 3.3.2 leaves 60
 /// to 120 s; Linux has 30 s, and so have we, since identifications come round
@@ -30,6 +34,10 @@ pub struct Limits {
     pub bytes: usize,
     /// Pieces of one datagram.
     pub pieces: usize,
+    /// Incomplete datagrams of one source.
+    pub source_datagrams: usize,
+    /// Bytes of one source, counted like `bytes`.
+    pub source_bytes: usize,
 }
 
 impl Default for Limits {
@@ -38,6 +46,8 @@ impl Default for Limits {
             datagrams: 256,
             bytes: 4 << 20,
             pieces: 256,
+            source_datagrams: 64,
+            source_bytes: 1 << 20,
         }
     }
 }
@@ -204,15 +214,17 @@ impl<H: Copy> Reassembler<H> {
         Ok(None)
     }
 
-    /// Forgets datagrams that took too long.
-    pub fn expire(&mut self, now: Instant) {
-        self.expire_with(now, |_, _| {});
+    /// Forgets datagrams that took too long; says how many. Each is in
+    /// [`drops`](Self::drops).
+    pub fn expire(&mut self, now: Instant) -> usize {
+        self.expire_with(now, |_, _| {})
     }
 
-    /// Forgets datagrams that took too long. `tell` is given the header and the
+    /// Forgets datagrams that took too long; says how many. `tell` is given the header and the
     /// payload of the first fragment of each, if that has arrived: its sender is
     /// owed an ICMP time exceeded (RFC 1122 section 3.3.2).
-    pub fn expire_with(&mut self, now: Instant, mut tell: impl FnMut(&H, &[u8])) {
+    pub fn expire_with(&mut self, now: Instant, mut tell: impl FnMut(&H, &[u8])) -> usize {
+        let before = self.datagrams.len();
         while self.datagrams.first().is_some_and(|d| d.expires <= now) {
             let old = self.remove(0);
             self.drops.count(DropReason::ReassemblyTimeout);
@@ -220,6 +232,7 @@ impl<H: Copy> Reassembler<H> {
                 tell(header, &first.bytes);
             }
         }
+        before - self.datagrams.len()
     }
 
     /// When the next datagram will have taken too long.
@@ -248,7 +261,12 @@ impl<H: Copy> Reassembler<H> {
     }
 
     fn begin(&mut self, key: Key, now: Instant) -> usize {
-        if self.datagrams.len() >= self.limits.datagrams.max(1) {
+        let same = |d: &&Datagram<H>| d.key.source == key.source;
+        let of_source = self.datagrams.iter().filter(same).count();
+        if of_source >= self.limits.source_datagrams.max(1) {
+            let oldest = self.datagrams.iter().position(|d| same(&d));
+            self.evict(oldest.unwrap_or(0));
+        } else if self.datagrams.len() >= self.limits.datagrams.max(1) {
             self.evict(0);
         }
         self.datagrams.push(Datagram {
@@ -264,11 +282,26 @@ impl<H: Copy> Reassembler<H> {
     }
 
     fn make_room(&mut self, keep: Key) {
+        while self.bytes_of(keep.source) > self.limits.source_bytes {
+            let mut own =
+                (0..self.datagrams.len()).filter(|i| self.datagrams[*i].key.source == keep.source);
+            // The newest goes if it alone is too much.
+            let oldest = own.clone().find(|i| self.datagrams[*i].key != keep);
+            match oldest.or_else(|| own.next()) {
+                Some(at) => self.evict(at),
+                None => return,
+            }
+        }
         while self.bytes > self.limits.bytes {
             let oldest = self.datagrams.iter().position(|d| d.key != keep);
             // The newest alone is too much.
             self.evict(oldest.unwrap_or(0));
         }
+    }
+
+    fn bytes_of(&self, source: IpAddr) -> usize {
+        let own = self.datagrams.iter().filter(|d| d.key.source == source);
+        own.map(Datagram::cost).sum()
     }
 
     fn evict(&mut self, at: usize) {
@@ -278,12 +311,17 @@ impl<H: Copy> Reassembler<H> {
 
     fn remove(&mut self, at: usize) -> Datagram<H> {
         let old = self.datagrams.remove(at);
-        self.bytes -= old.received as usize + old.pieces.len() * PIECE_COST;
+        self.bytes -= old.cost();
         old
     }
 }
 
 impl<H: Copy> Datagram<H> {
+    /// What it adds to the bytes that are bounded.
+    fn cost(&self) -> usize {
+        self.received as usize + self.pieces.len() * PIECE_COST
+    }
+
     fn take(
         &mut self,
         header: &H,
@@ -350,50 +388,6 @@ impl<H: Copy> Datagram<H> {
         }
         Ok((Whole { header, payload }, ecn))
     }
-}
-
-/// A part of a message that goes into one packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    /// Where it begins in the message; a multiple of 8.
-    pub offset: usize,
-    /// Its length in bytes.
-    pub len: usize,
-    /// More parts follow.
-    pub more: bool,
-}
-
-/// How a message of `len` bytes goes into IPv4 packets of at most `mtu` bytes,
-/// headers without options included: in one if it fits, else in parts that are
-/// multiples of eight bytes but for the last. An `mtu` too small for that counts as
-/// the least that IPv4 allows, 68 (RFC 791 section 3.2).
-pub fn fragments(len: usize, mtu: usize) -> impl Iterator<Item = Part> {
-    let room = mtu.max(68) - HEADER_LEN;
-    let step = room & !7;
-    let mut offset = 0;
-    let mut done = false;
-    core::iter::from_fn(move || {
-        if done {
-            return None;
-        }
-        let left = len - offset;
-        let part = if left <= room {
-            Part {
-                offset,
-                len: left,
-                more: false,
-            }
-        } else {
-            Part {
-                offset,
-                len: step,
-                more: true,
-            }
-        };
-        done = !part.more;
-        offset += part.len;
-        Some(part)
-    })
 }
 
 #[cfg(test)]

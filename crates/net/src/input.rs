@@ -27,6 +27,11 @@ pub fn classify(
     if !may_be_source(header.source) {
         return Err(DropReason::MartianSource);
     }
+    // Only we may speak from or to a loopback address, if we have it at all.
+    if (header.source.is_loopback() || header.destination.is_loopback()) && !is_ours(header.source)
+    {
+        return Err(DropReason::LoopbackOnWire);
+    }
     if payload.start != HEADER_LEN {
         check_options(packet.get(HEADER_LEN..payload.start).unwrap_or_default())?;
     }
@@ -150,6 +155,19 @@ mod tests {
             assert_eq!(from(source), Some(DropReason::MartianSource), "{source:?}");
         }
         assert_eq!(from([127, 0, 0, 1]), Some(DropReason::LoopbackOnWire));
+    }
+
+    #[test]
+    fn loopback_is_for_ourselves_even_without_a_wire() {
+        let to_loopback = packet([10, 0, 0, 2], [127, 0, 0, 1], &[]);
+        assert_eq!(
+            classify(&to_loopback, ours),
+            Err(DropReason::LoopbackOnWire)
+        );
+        // Where loopback is not ours, nothing comes from it.
+        let from_loopback = packet([127, 0, 0, 1], [10, 0, 0, 1], &[]);
+        let verdict = classify(&from_loopback, |ip| ip == US);
+        assert_eq!(verdict, Err(DropReason::LoopbackOnWire));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! [`NeighborEvent::Failed`] say when those who wait should look again.
 //!
 //! ```text
-//!   lookup            answer               30 s              lookup
+//!   lookup            answer               60 s              lookup
 //! (none) -> Incomplete -> Reachable --------------> Stale ---------> Delay
 //!               | 3 s         ^                       ^                | 5 s
 //!               v             | answer                | its own        v
@@ -23,13 +23,14 @@ use longshore_wire::MacAddr;
 const RETRY_MS: u64 = 1_000;
 /// Requests before a neighbour is given up.
 const TRIES: u8 = 3;
-/// For how long an answer is believed (RFC 4861's REACHABLE_TIME).
-const REACHABLE_MS: u64 = 30_000;
+/// For how long an answer is believed (RFC 1122 section 2.3.2.1: of the order of a
+/// minute).
+const REACHABLE_MS: u64 = 60_000;
 /// From the first use of an old answer to the request that checks it (RFC 4861's
 /// DELAY_FIRST_PROBE_TIME).
 const DELAY_MS: u64 = 5_000;
 /// For how long a neighbour that did not answer is not asked again.
-const FAILED_MS: u64 = 1_000;
+const FAILED_MS: u64 = 3_000;
 
 /// What is known of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! 1122 section 4.1.3.4, RFC 8200 section 8.1).
 
 use crate::DropReason;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 use longshore_wire::checksum::{Partial, verify_transport};
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp::{HEADER_LEN, UdpHeader};
@@ -37,12 +37,39 @@ pub fn read(
     Ok((header, whole.get(HEADER_LEN..).unwrap_or_default()))
 }
 
+/// Whether an IPv4 datagram, whose header has been read from it, is intact. What
+/// stands behind its length is left out; a checksum of zero says that there is none.
+#[must_use]
+pub fn verify(
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    header: &UdpHeader,
+    datagram: &[u8],
+) -> bool {
+    let end = HEADER_LEN + usize::from(header.payload_len);
+    datagram.get(..end).is_some_and(|whole| {
+        header.checksum == 0
+            || verify_transport(source.into(), destination.into(), protocol::UDP, whole)
+    })
+}
+
+/// The checksum field of an IPv4 datagram in parts that follow one another: the
+/// header, its checksum zero, and the payload. Together 65,535 bytes at most.
+#[must_use]
+pub fn checksum(source: Ipv4Addr, destination: Ipv4Addr, parts: &[&[u8]]) -> u16 {
+    let (len, sum) = parts.iter().fold((0, Partial::ZERO), |(len, sum), part| {
+        (len + part.len(), sum.followed_by(len, Partial::of(part)))
+    });
+    let pseudo = Partial::of_pseudo_v4(source, destination, protocol::UDP, len as u32);
+    field(pseudo.plus(sum))
+}
+
 /// The checksum field of a datagram whose bytes, with a zero in that field, and
 /// whose pseudo-header add up to `sum`: a checksum that comes out as zero is sent
 /// as all ones, since zero means none.
 #[inline]
 #[must_use]
-pub const fn checksum(sum: Partial) -> u16 {
+pub const fn field(sum: Partial) -> u16 {
     match sum.finish() {
         0 => 0xffff,
         sum => sum,
@@ -69,7 +96,7 @@ pub fn finish(source: IpAddr, destination: IpAddr, ports: (u16, u16), datagram: 
         checksum: 0,
     };
     header.emit(datagram);
-    let sum = checksum(pseudo.plus(Partial::of(datagram)));
+    let sum = field(pseudo.plus(Partial::of(datagram)));
     if let Some(field) = datagram.get_mut(CHECKSUM_AT..CHECKSUM_AT + 2) {
         field.copy_from_slice(&sum.to_be_bytes());
     }
@@ -121,6 +148,33 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = read(address(false, 1), address(false, 2), &bytes, false);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_summed_as_the_whole(
+            s: [u8; 4], d: [u8; 4],
+            payload in proptest::collection::vec(any::<u8>(), 0..300),
+            cuts: (u16, u16), bit: u16,
+        ) {
+            let mut datagram = vec![0; HEADER_LEN];
+            datagram.extend(&payload);
+            prop_assert!(finish(s.into(), d.into(), (1, 2), &mut datagram));
+            let header = UdpHeader::parse(&datagram).unwrap();
+            let (s, d) = (Ipv4Addr::from(s), Ipv4Addr::from(d));
+            prop_assert!(verify(s, d, &header, &datagram));
+            prop_assert!(!verify(s, d, &header, &datagram[..datagram.len() - 1]));
+            let mut zeroed = datagram[..HEADER_LEN].to_vec();
+            zeroed[CHECKSUM_AT..].fill(0);
+            let (a, rest) = payload.split_at(usize::from(cuts.0) % (payload.len() + 1));
+            let (b, c) = rest.split_at(usize::from(cuts.1) % (rest.len() + 1));
+            prop_assert_eq!(checksum(s, d, &[&zeroed, a, b, c]), header.checksum);
+            let bit = usize::from(bit) % (datagram.len() * 8);
+            datagram[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(!verify(s, d, &header, &datagram));
+            let none = UdpHeader { checksum: 0, ..header };
+            prop_assert!(verify(s, d, &none, &datagram));
         }
     }
 

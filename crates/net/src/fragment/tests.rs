@@ -100,7 +100,7 @@ proptest! {
     /// the limits hold, whatever comes.
     #[test]
     fn lies_are_refused(steps in proptest::collection::vec((0u16..3, 0usize..12, 1usize..40, any::<bool>()), 1..60)) {
-        let limits = Limits { datagrams: 2, bytes: 600, pieces: 5 };
+        let limits = Limits { datagrams: 2, bytes: 600, pieces: 5, ..Limits::default() };
         let mut r = Reassembler::new(limits);
         let mut marks = vec![vec![false; 200]; 3];
         for (id, offset, len, more) in steps {
@@ -203,12 +203,13 @@ fn time_runs_out() {
     assert_eq!(give(&mut r, 1, 0, true, &[7; 8], T0), Ok(None));
     assert_eq!(give(&mut r, 2, 8, true, &[8; 8], T0.after_ms(10)), Ok(None));
     assert_eq!(r.deadline(), Some(T0.after_ms(TIMEOUT_MS)));
-    r.expire(T0.after_ms(TIMEOUT_MS - 1));
+    assert_eq!(r.expire(T0.after_ms(TIMEOUT_MS - 1)), 0);
     assert_eq!(r.len(), 2);
     let mut told = Vec::new();
-    r.expire_with(T0.after_ms(TIMEOUT_MS + 10), |h, first| {
+    let gone = r.expire_with(T0.after_ms(TIMEOUT_MS + 10), |h, first| {
         told.push((h.identification, first.to_vec()));
     });
+    assert_eq!(gone, 2);
     assert_eq!(told, [(1, vec![7; 8])], "only whose beginning is there");
     assert_eq!(r.drops().get(DropReason::ReassemblyTimeout), 2);
     assert!(r.is_empty() && r.deadline().is_none());
@@ -220,6 +221,7 @@ fn the_oldest_makes_room() {
         datagrams: 3,
         bytes: 10_000,
         pieces: 2,
+        ..Limits::default()
     };
     let mut r = Reassembler::new(limits);
     for id in 0..5 {
@@ -282,4 +284,60 @@ fn ipv6_uses_the_same() {
         .unwrap()
         .0;
     assert_eq!((whole.header, whole.payload), (1, vec![9; 16]));
+}
+
+/// A fragment of datagram `id` from host `host`, no other following at once.
+fn from(r: &mut Reassembler, host: u8, id: u16, len: usize) -> Result<(), DropReason> {
+    let h = Ipv4Header {
+        source: Ipv4Addr::new(10, 0, 0, host),
+        more_fragments: true,
+        ..header(id)
+    };
+    r.add(&h, &vec![0; len], T0)
+        .map(|whole| assert!(whole.is_none()))
+}
+
+fn kept(r: &Reassembler) -> Vec<(IpAddr, u32)> {
+    let keys = r.datagrams.iter().map(|d| d.key);
+    keys.map(|k| (k.source, k.identification)).collect()
+}
+
+#[test]
+fn one_source_cannot_push_out_another_by_number() {
+    let limits = Limits {
+        datagrams: 8,
+        source_datagrams: 3,
+        ..Limits::default()
+    };
+    let mut r = Reassembler::new(limits);
+    from(&mut r, 7, 1, 8).unwrap();
+    for id in 0..50 {
+        from(&mut r, 9, id, 8).unwrap();
+    }
+    let (other, greedy) = (IpAddr::from([10, 0, 0, 7]), IpAddr::from([10, 0, 0, 9]));
+    assert_eq!(
+        kept(&r),
+        [(other, 1), (greedy, 47), (greedy, 48), (greedy, 49)]
+    );
+    assert_eq!(r.drops().get(DropReason::ReassemblyEvicted), 47);
+}
+
+#[test]
+fn one_source_cannot_push_out_another_by_bytes() {
+    let limits = Limits {
+        source_bytes: 2_000,
+        bytes: 4_000,
+        ..Limits::default()
+    };
+    let mut r = Reassembler::new(limits);
+    from(&mut r, 7, 1, 800).unwrap();
+    for id in 0..50 {
+        from(&mut r, 9, id, 800).unwrap();
+    }
+    let (other, greedy) = (IpAddr::from([10, 0, 0, 7]), IpAddr::from([10, 0, 0, 9]));
+    assert_eq!(kept(&r), [(other, 1), (greedy, 48), (greedy, 49)]);
+    // More than the share in one datagram: all of the source's go, no others.
+    from(&mut r, 9, 99, 2_400).unwrap();
+    assert_eq!(kept(&r), [(other, 1)]);
+    assert_eq!(r.bytes, 800 + PIECE_COST);
 }

@@ -54,9 +54,9 @@ fn three_requests_a_second_apart_then_failure() {
     assert_eq!(events(&mut n, at(2_000)), [NeighborEvent::Ask(A)]);
     assert_eq!(events(&mut n, at(3_000)), [NeighborEvent::Failed(A)]);
     assert_eq!(n.deadline(), None);
-    assert_eq!(n.lookup(A, at(3_500)), Lookup::Failed);
-    assert_eq!(n.lookup(A, at(4_000)), Lookup::Ask, "a new attempt later");
-    assert_eq!(n.deadline(), Some(at(5_000)));
+    assert_eq!(n.lookup(A, at(5_999)), Lookup::Failed);
+    assert_eq!(n.lookup(A, at(6_000)), Lookup::Ask, "a new attempt later");
+    assert_eq!(n.deadline(), Some(at(7_000)));
     assert_eq!((n.counters().asked, n.counters().failed), (4, 1));
 }
 
@@ -74,27 +74,27 @@ fn an_answer_after_the_failure_still_counts() {
 #[test]
 fn an_old_answer_is_used_while_it_is_checked() {
     let mut n = knowing();
-    assert_eq!(n.lookup(A, at(29_999)), Lookup::Found(MAC));
+    assert_eq!(n.lookup(A, at(59_999)), Lookup::Found(MAC));
     assert_eq!(state(&n, A), Some(State::Reachable));
-    assert_eq!(n.lookup(A, at(40_000)), Lookup::Found(MAC));
+    assert_eq!(n.lookup(A, at(70_000)), Lookup::Found(MAC));
     assert_eq!(state(&n, A), Some(State::Delay));
-    assert_eq!(events(&mut n, at(45_000)), [NeighborEvent::Ask(A)]);
-    assert_eq!(n.lookup(A, at(45_001)), Lookup::Found(MAC));
-    assert!(!n.learn(A, MAC, true, at(45_002)));
-    assert_eq!(state(&n, A), Some(State::Reachable));
+    assert_eq!(events(&mut n, at(75_000)), [NeighborEvent::Ask(A)]);
     assert_eq!(n.lookup(A, at(75_001)), Lookup::Found(MAC));
+    assert!(!n.learn(A, MAC, true, at(75_002)));
+    assert_eq!(state(&n, A), Some(State::Reachable));
+    assert_eq!(n.lookup(A, at(135_001)), Lookup::Found(MAC));
     assert_eq!(state(&n, A), Some(State::Reachable));
 }
 
 #[test]
 fn a_neighbour_that_is_gone_is_noticed() {
     let mut n = knowing();
-    n.lookup(A, at(40_000));
-    for s in 45..48 {
+    n.lookup(A, at(70_000));
+    for s in 75..78 {
         assert_eq!(events(&mut n, at(s * 1_000)), [NeighborEvent::Ask(A)]);
     }
-    assert_eq!(events(&mut n, at(48_000)), [NeighborEvent::Failed(A)]);
-    assert_eq!(n.lookup(A, at(48_001)), Lookup::Failed);
+    assert_eq!(events(&mut n, at(78_000)), [NeighborEvent::Failed(A)]);
+    assert_eq!(n.lookup(A, at(78_001)), Lookup::Failed);
 }
 
 #[test]
@@ -107,12 +107,12 @@ fn an_unused_neighbour_is_left_alone() {
 #[test]
 fn progress_above_saves_the_check() {
     let mut n = knowing();
-    n.lookup(A, at(40_000));
-    n.confirm(A, at(41_000));
-    assert_eq!(events(&mut n, at(45_000)), []);
-    assert_eq!(n.lookup(A, at(70_000)), Lookup::Found(MAC));
+    n.lookup(A, at(70_000));
+    n.confirm(A, at(71_000));
+    assert_eq!(events(&mut n, at(75_000)), []);
+    assert_eq!(n.lookup(A, at(130_000)), Lookup::Found(MAC));
     assert_eq!(state(&n, A), Some(State::Reachable));
-    n.confirm(Ipv4Addr::new(10, 0, 0, 9), at(70_000));
+    n.confirm(Ipv4Addr::new(10, 0, 0, 9), at(130_000));
 }
 
 #[test]
