@@ -18,6 +18,8 @@ pub struct Lab {
     peer: Arc<Namespace>,
     /// With the kernel under test, a namespace for each host.
     hosts: Mutex<BTreeMap<u8, Arc<Namespace>>>,
+    /// Whether CUBIC is pinned on both sides, whatever the machine's default is.
+    cubic: bool,
     files: TempDir,
 }
 
@@ -28,6 +30,21 @@ impl Lab {
     /// If its namespace or its files cannot be made.
     #[must_use]
     pub fn new(stack: Stack) -> Self {
+        Self::make(stack, false)
+    }
+
+    /// A laboratory for measurements: kernel ends use CUBIC, so that figures do
+    /// not depend on the machine's default, and Longshore attaches to TAPs that
+    /// are there before it, so that their routes can say so.
+    ///
+    /// # Panics
+    /// Like [`Lab::new`].
+    #[must_use]
+    pub fn for_measurement(stack: Stack) -> Self {
+        Self::make(stack, true)
+    }
+
+    fn make(stack: Stack, cubic: bool) -> Self {
         let files = tempfile::Builder::new()
             .prefix("longshore-e2e-")
             .tempdir()
@@ -39,6 +56,7 @@ impl Lab {
             stack,
             peer: Arc::new(Namespace::new()),
             hosts: Mutex::new(BTreeMap::new()),
+            cubic,
             files,
         }
     }
@@ -100,6 +118,7 @@ impl Lab {
             namespace: Arc::clone(&self.peer),
             number: None,
             options: Vec::new(),
+            cpu: None,
         }
     }
 
@@ -107,63 +126,72 @@ impl Lab {
     /// it has an engine of its own, so only one at a time can have its address.
     #[must_use]
     pub fn host(&self, number: u8) -> Host<'_> {
-        let namespace = match self.stack {
-            Stack::Longshore => Arc::clone(&self.peer),
-            Stack::Kernel => Arc::clone(
-                self.hosts
-                    .lock()
-                    .expect("no panic while it is held")
-                    .entry(number)
-                    .or_insert_with(|| Arc::new(self.veth(number))),
-            ),
-        };
+        let namespace = Arc::clone(
+            self.hosts
+                .lock()
+                .expect("no panic while it is held")
+                .entry(number)
+                .or_insert_with(|| match self.stack {
+                    Stack::Kernel => Arc::new(self.veth(number)),
+                    Stack::Longshore => {
+                        if self.cubic {
+                            self.tap(number);
+                        }
+                        Arc::clone(&self.peer)
+                    }
+                }),
+        );
         Host {
             lab: self,
             namespace,
             number: Some(number),
             options: Vec::new(),
+            cpu: None,
         }
     }
 
+    /// A host on the kernel's stack: a namespace at the end of a veth pair.
     fn veth(&self, number: u8) -> Namespace {
         let host = Namespace::new();
-        let (near, far) = (format!("host{number}"), "eth0");
-        self.peer.ip(&[
-            "link",
-            "add",
-            &near,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            far,
-            "netns",
-            host.name(),
-        ]);
-        self.peer.ip(&[
-            "address",
-            "add",
-            &format!("10.77.{number}.1/24"),
-            "dev",
-            &near,
-        ]);
-        self.peer.ip(&["link", "set", &near, "up"]);
-        host.ip(&[
-            "address",
-            "add",
-            &format!("10.77.{number}.2/24"),
-            "dev",
-            far,
-        ]);
-        host.ip(&["link", "set", far, "up"]);
-        host.ip(&[
-            "route",
-            "add",
-            "default",
-            "via",
-            &format!("10.77.{number}.1"),
-        ]);
+        self.peer.ip(&format!(
+            "link add host{number} type veth peer name eth0 netns {}",
+            host.name()
+        ));
+        for (namespace, device, last) in [
+            (&*self.peer, &*format!("host{number}"), 1),
+            (&host, "eth0", 2),
+        ] {
+            self.set_up(namespace, device, number, last);
+        }
+        host.ip(&format!(
+            "route add default via 10.77.{number}.1 {}",
+            self.metrics()
+        ));
         host
+    }
+
+    /// A TAP for an engine, made before it.
+    fn tap(&self, number: u8) {
+        let device = format!("host{number}");
+        self.peer.ip(&format!("tuntap add dev {device} mode tap"));
+        self.set_up(&self.peer, &device, number, 1);
+    }
+
+    fn set_up(&self, namespace: &Namespace, device: &str, number: u8, last: u8) {
+        namespace.ip(&format!(
+            "address add 10.77.{number}.{last}/24 dev {device}"
+        ));
+        namespace.ip(&format!("link set {device} up"));
+        namespace.ip(&format!(
+            "route replace 10.77.{number}.0/24 dev {device} proto kernel scope link \
+             src 10.77.{number}.{last} {}",
+            self.metrics()
+        ));
+    }
+
+    /// What all routes say about connections that use them.
+    fn metrics(&self) -> &'static str {
+        if self.cubic { "congctl lock cubic" } else { "" }
     }
 
     fn namespaces(&self) -> Vec<Arc<Namespace>> {
@@ -224,6 +252,8 @@ pub struct Host<'l> {
     number: Option<u8>,
     /// Further options for `longshore run`.
     options: Vec<OsString>,
+    /// The processor to which its programs (and engines) are bound.
+    cpu: Option<usize>,
 }
 
 impl Host<'_> {
@@ -268,22 +298,24 @@ impl Host<'_> {
         self
     }
 
+    /// Binds its programs, and their engines, to one processor.
+    #[must_use]
+    pub fn on_cpu(mut self, cpu: Option<usize>) -> Self {
+        self.cpu = cpu;
+        self
+    }
+
     /// A program on this host.
     #[must_use]
     pub fn cmd(&self, program: impl AsRef<OsStr>) -> Cmd {
         let mut prefix = self.in_namespace();
-        if let (Stack::Longshore, Some(_)) = (self.lab.stack, self.number) {
+        if let (Stack::Longshore, Some(number)) = (self.lab.stack, self.number) {
             prefix.push(longshore().into_os_string());
-            prefix.extend(
-                [
-                    "run".to_owned(),
-                    "--addr".to_owned(),
-                    format!("{}/24", self.ip()),
-                    "--gateway".to_owned(),
-                    self.gateway().to_string(),
-                ]
-                .map(OsString::from),
-            );
+            let mut options = format!("run --addr {}/24 --gateway {}", self.ip(), self.gateway());
+            if self.lab.cubic {
+                options.push_str(&format!(" --port tap:host{number}"));
+            }
+            prefix.extend(options.split_whitespace().map(OsString::from));
             prefix.extend(self.options.iter().cloned());
             prefix.push("--".into());
         }
@@ -302,17 +334,32 @@ impl Host<'_> {
     }
 
     fn in_namespace(&self) -> Vec<OsString> {
-        [
-            "ip",
-            "netns",
-            "exec",
-            self.namespace.name(),
-            "setpriv",
-            "--pdeathsig",
-            "KILL",
-        ]
-        .map(OsString::from)
-        .to_vec()
+        let mut words = format!(
+            "ip netns exec {} setpriv --pdeathsig KILL",
+            self.namespace.name()
+        );
+        if let Some(cpu) = self.cpu {
+            words.push_str(&format!(" taskset -c {cpu}"));
+        }
+        words.split_whitespace().map(OsString::from).collect()
+    }
+
+    /// What `longshore stat --json` says about the engines in this namespace.
+    ///
+    /// # Panics
+    /// If that is no JSON.
+    #[must_use]
+    pub fn stat(&self) -> Vec<serde_json::Value> {
+        let said = self.longshore().args(["stat", "--json"]).check();
+        let all: Vec<serde_json::Value> =
+            serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let ours = self.namespace.pids();
+        all.into_iter()
+            .filter(|engine| {
+                let pid = engine["pid"].as_i64();
+                ours.iter().any(|our| Some(i64::from(*our)) == pid)
+            })
+            .collect()
     }
 
     /// A shell script on this host: all its programs share one engine.

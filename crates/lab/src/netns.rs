@@ -29,9 +29,9 @@ impl Namespace {
         SWEEP.call_once(sweep);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
-        ip(&["netns", "add", &name]);
+        ip(&format!("netns add {name}"));
         let namespace = Namespace { name };
-        namespace.ip(&["link", "set", "lo", "up"]);
+        namespace.ip("link set lo up");
         namespace.enter(|| {
             for (setting, value) in [
                 ("ipv4/ip_forward", "1"),
@@ -52,14 +52,12 @@ impl Namespace {
         &self.name
     }
 
-    /// Runs `ip` in it.
+    /// Runs `ip` in it, with these words.
     ///
     /// # Panics
     /// If `ip` fails.
-    pub fn ip(&self, args: &[&str]) {
-        let mut all = vec!["-n", &self.name];
-        all.extend(args);
-        ip(&all);
+    pub fn ip(&self, words: &str) {
+        ip(&format!("-n {} {words}", self.name));
     }
 
     /// Runs `work` on a thread of its own inside the namespace: sockets made
@@ -108,15 +106,14 @@ impl Drop for Namespace {
     }
 }
 
-fn ip(args: &[&str]) {
+fn ip(words: &str) {
     let output = Command::new("ip")
-        .args(args)
+        .args(words.split_whitespace())
         .output()
         .expect("ip is installed");
     assert!(
         output.status.success(),
-        "ip {} failed: {} (the end-to-end tests need root)",
-        args.join(" "),
+        "ip {words} failed: {} (namespaces need root)",
         String::from_utf8_lossy(&output.stderr).trim()
     );
 }

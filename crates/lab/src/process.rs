@@ -194,14 +194,12 @@ impl Proc {
     pub fn program_pid(&self, name: &str) -> i32 {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
-            let mut family = vec![self.pid()];
-            let mut next = 0;
-            while next < family.len() {
-                if comm(family[next]).is_some_and(|c| c == name) {
-                    return family[next];
-                }
-                family.extend(children(family[next]));
-                next += 1;
+            let family = self.family();
+            if let Some(pid) = family
+                .iter()
+                .find(|pid| comm(**pid).is_some_and(|c| c == name))
+            {
+                return *pid;
             }
             assert!(
                 Instant::now() < deadline,
@@ -210,6 +208,18 @@ impl Proc {
             );
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// It, its children, and theirs.
+    #[must_use]
+    pub fn family(&self) -> Vec<i32> {
+        let mut family = vec![self.pid()];
+        let mut next = 0;
+        while next < family.len() {
+            family.extend(children(family[next]));
+            next += 1;
+        }
+        family
     }
 
     /// Sends it a signal.

@@ -88,12 +88,10 @@ fn errors_say_what_to_do() {
             assert!(end.stderr.contains(word), "no {word:?}: {end:?}");
         }
         // An address that another interface has.
-        peer.namespace().ip(&[
-            "link", "add", "dummy0", "type", "veth", "peer", "name", "dummy1",
-        ]);
         peer.namespace()
-            .ip(&["address", "add", "10.77.5.1/24", "dev", "dummy0"]);
-        peer.namespace().ip(&["link", "set", "dummy0", "up"]);
+            .ip("link add dummy0 type veth peer name dummy1");
+        peer.namespace().ip("address add 10.77.5.1/24 dev dummy0");
+        peer.namespace().ip("link set dummy0 up");
         let end = run(&["run", "--addr", "10.77.5.2/24", "--", "/bin/true"]);
         failed(&end, &["10.77.5", "dummy0"]);
         // A name that is no TAP.
