@@ -235,7 +235,7 @@ impl Engine {
         self.rx = rx;
         while let Some(packet) = self.link.own.pop_front() {
             count += 1;
-            self.packet_in(&packet, longshore_ports::RxChecksum::Valid, 0, false);
+            self.own_packet_in(&packet);
         }
         result.map(|()| count != 0)
     }

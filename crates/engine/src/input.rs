@@ -48,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// An IPv4 packet. `gso` is the size of the segments it was merged of, or 0.
-    pub(crate) fn packet_in(
+    /// An IPv4 packet from the port. `gso` is the size of the segments it was merged of, or 0.
+    fn packet_in(
         &mut self,
         packet: &[u8],
         checksum: RxChecksum,
@@ -57,7 +57,8 @@ impl Engine {
         broadcast: bool,
     ) {
         let link = &self.link;
-        let (header, range) = match longshore_net::input::classify(packet, |ip| link.is_ours(ip)) {
+        let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
+        let (header, range) = match found {
             Ok(found) => found,
             Err(reason) => return self.counters.drop_net(reason),
         };
@@ -79,6 +80,18 @@ impl Engine {
             return;
         }
         self.transport_in(&header, payload, checksum, gso, broadcast);
+    }
+
+    /// A packet that we sent to ourselves.
+    pub(crate) fn own_packet_in(&mut self, packet: &[u8]) {
+        let link = &self.link;
+        match longshore_net::input::classify(packet, |ip| link.is_ours(ip)) {
+            Ok((header, range)) => {
+                let payload = packet.get(range).unwrap_or_default();
+                self.transport_in(&header, payload, RxChecksum::Valid, 0, false);
+            }
+            Err(reason) => self.counters.drop_net(reason),
+        }
     }
 
     fn transport_in(

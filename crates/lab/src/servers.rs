@@ -3,7 +3,7 @@
 
 use crate::Lab;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Debian's Python: another one may stand before it in the PATH.
 pub const PYTHON: &str = "/usr/bin/python3";
@@ -19,6 +19,12 @@ pub struct Nginx<'a> {
     pub workers: u32,
     /// Where it listens.
     pub listen: &'a str,
+    /// The directory that it serves; the lab's `www`, if it is not set.
+    pub root: Option<&'a Path>,
+    /// `worker_connections`.
+    pub connections: u32,
+    /// Further lines before everything else.
+    pub top: &'a str,
     /// Further lines for its `server` block.
     pub server: &'a str,
 }
@@ -30,13 +36,16 @@ impl Default for Nginx<'_> {
             daemon: false,
             workers: 1,
             listen: "80",
+            root: None,
+            connections: 1024,
+            top: "",
             server: "",
         }
     }
 }
 
 impl Nginx<'_> {
-    /// Writes the configuration, gives its path. It serves the directory `www`.
+    /// Writes the configuration, gives its path.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -44,15 +53,22 @@ impl Nginx<'_> {
     pub fn config(&self, lab: &Lab) -> PathBuf {
         let state = lab.directory(&format!("{}-state", self.name));
         let state = state.display();
-        let root = lab.directory("www");
+        let root = self
+            .root
+            .map_or_else(|| lab.directory("www"), Path::to_path_buf);
         let mut text = format!(
-            "user www-data;\nworker_processes {};\ndaemon {};\npid {};\nerror_log {} info;\n",
+            "user www-data;\n{}\nworker_processes {};\ndaemon {};\npid {};\nerror_log {} info;\n",
+            self.top,
             self.workers,
             if self.daemon { "on" } else { "off" },
             self.pid_file(lab).display(),
             lab.path(&format!("logs/{}-error.log", self.name)).display(),
         );
-        text.push_str("events { worker_connections 1024; }\nhttp {\n  access_log off;\n");
+        let _ = writeln!(
+            text,
+            "events {{ worker_connections {}; }}\nhttp {{\n  access_log off;",
+            self.connections
+        );
         for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
             let _ = writeln!(text, "  {kind}_temp_path {state}/{kind};");
         }

@@ -1,1 +1,31 @@
-//! Workloads, counters and tables: Longshore and the kernel, measured side by side.
+//! Measurements: Longshore and the kernel, side by side in one run.
+//!
+//! What it owns: the scenarios that are measured ([`scenarios`]), the small
+//! programs that they need ([`programs`]), what crossed while they ran
+//! ([`Crossings`]), and how it all is shown ([`report`]). The programs
+//! `longshore-bench` and `longshore-demo` are made of it.
+//!
+//! A figure is a median of runs that took turns on the two stacks, since the
+//! machine may be shared and its speed may change from minute to minute.
+
+mod crossings;
+mod environment;
+pub mod programs;
+pub mod report;
+pub mod scenarios;
+
+pub use crossings::Crossings;
+pub use environment::{Awake, Environment};
+
+/// Makes an end by panic look like a program's error: the message, no trace.
+pub fn plain_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic
+            .payload()
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.payload().downcast_ref::<&str>().copied())
+            .unwrap_or("it panicked");
+        eprintln!("error: {message}");
+    }));
+}

@@ -10,7 +10,7 @@ mod sys;
 mod vnet;
 
 pub use config::{
-    InterfaceAddress, KERNEL_MAX_MTU, MAX_MTU, MIN_MTU, Origin, TapConfig, TapError,
+    InterfaceAddress, KERNEL_MAX_MTU, MAX_MTU, MIN_MTU, Origin, TapConfig, TapError, bring_up,
     interface_addresses, overlaps,
 };
 pub use name::{BadName, TapName};

@@ -1,1 +1,23 @@
-//! The POSIX shim for unmodified programs: libc's socket calls on the host library.
+//! The POSIX shim for unmodified programs: libc's socket calls on the host
+//! library.
+//!
+//! It is loaded before libc (`LD_PRELOAD`) and takes over the calls that may
+//! concern a socket of the engine, one file for each family in [`calls`]. Each
+//! asks the table of descriptors (`fds`) whether the descriptor is one of
+//! ours; if not, libc's own function does the work. Whether a socket becomes
+//! the engine's is settled when it is bound, connected or sent from (`decide`);
+//! until then, and for its number and flags ever after, a kernel socket stands
+//! behind the descriptor.
+//!
+//! Without `LONGSHORE_ENGINE` and `LONGSHORE_SESSION` in the environment it
+//! does nothing.
+
+mod address;
+pub mod calls;
+mod decide;
+mod fds;
+mod log;
+mod real;
+mod signals;
+mod state;
+mod vectors;

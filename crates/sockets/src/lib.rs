@@ -1,1 +1,37 @@
-//! The host library: streams, listeners, datagrams and readiness over the host/adapter interface.
+//! The host library: streams, listeners, datagrams and readiness over the
+//! host/adapter interface.
+//!
+//! What it owns: a process's place in a session ([`Host`]), its sockets
+//! ([`Socket`]: all calls on one, none of which blocks, and
+//! [`Socket::wait`], which does), sets of sockets to wait for ([`ReadySet`]) and
+//! what happens to all of them at a fork. [`Stream`], [`Listener`] and
+//! [`Datagram`] put them together for programs written for Longshore; the POSIX
+//! shim `preload` uses the parts.
+
+mod connect;
+mod datagram;
+mod errors;
+mod fork;
+mod gate;
+mod holds;
+mod host;
+mod listener;
+mod native;
+mod options;
+mod readiness;
+mod socket;
+mod stream;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod wait;
+
+pub use datagram::{MOST_PAYLOAD, Received};
+pub use errors::SocketError;
+pub use fork::Forking;
+pub use holds::Socket;
+pub use host::{Hooks, Host, JoinError};
+pub use native::{Datagram, Listener, Stream};
+pub use readiness::{EDGE, ONE_SHOT, Ready, ReadySet, Report};
+pub use socket::Half;
+pub use stream::{Peeked, Reserved, host_bits};
+pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, Patience, SPIN_VARIABLE};

@@ -32,6 +32,14 @@
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
 
+// The peer played by tests speaks of this crate by its name, here and in `tests/`.
+#[cfg(test)]
+extern crate self as longshore_tcp;
+#[cfg(test)]
+#[path = "../tests/support/script.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod script;
+
 mod assembler;
 mod config;
 mod congestion;

@@ -161,7 +161,8 @@ impl Tcb {
     /// first unacknowledged byte. RFC 5681 section 3.2 without SACK.
     fn detect_loss(&mut self) -> bool {
         let una = self.snd_una;
-        if self.in_flight() == 0 {
+        let nothing_odd = self.scoreboard.is_empty() && self.recovery.dup_acks < DUP_THRESH;
+        if self.in_flight() == 0 || nothing_odd {
             return false;
         }
         let mut edge = self.scoreboard.lost_edge(una, u32::from(self.snd_mss));
@@ -301,6 +302,7 @@ impl Tcb {
         if self.retries > 1 || self.scoreboard.is_reneged(self.snd_una) {
             self.scoreboard.clear();
         }
+        self.predict = u32::MAX;
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let r = &mut self.recovery;
         r.phase = Phase::Loss;
@@ -338,6 +340,7 @@ impl Tcb {
 
     /// The path's MTU has shrunk: what is in flight was cut too large.
     pub(crate) fn repeat_for_smaller_mss(&mut self) {
+        self.predict = u32::MAX;
         if !self.recovery.is_open() {
             // The repair under way starts over with the smaller size.
             self.recovery.high_rxt = self.snd_una;

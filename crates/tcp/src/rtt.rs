@@ -111,3 +111,6 @@ impl RttEstimator {
         (self.min_rtt != u32::MAX).then_some(self.min_rtt)
     }
 }
+
+#[cfg(test)]
+mod tests;

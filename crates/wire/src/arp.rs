@@ -100,5 +100,25 @@ mod tests {
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = ArpPacket::parse(&bytes);
         }
+
+        /// Another hardware, protocol, length or operation is refused; every other
+        /// change gives another packet.
+        #[test]
+        fn a_changed_packet_is_another(at in 0usize..PACKET_LEN, bit in 0u8..8, cut in 0usize..=PACKET_LEN) {
+            let p = ArpPacket {
+                operation: Operation::Request,
+                sender_mac: MacAddr([2; 6]), sender_ip: [10; 4].into(),
+                target_mac: MacAddr([4; 6]), target_ip: [20; 4].into(),
+            };
+            let mut bytes = [0; PACKET_LEN];
+            p.emit(&mut bytes);
+            let whole = cut == PACKET_LEN;
+            prop_assert_eq!(ArpPacket::parse(&bytes[..cut]), if whole { Ok(p) } else { Err(WireError::Truncated) });
+            bytes[at] ^= 1 << bit;
+            match ArpPacket::parse(&bytes) {
+                Ok(other) => prop_assert!(at >= 8 && other != p),
+                Err(e) => prop_assert!(at < 8 && e == WireError::BadField),
+            }
+        }
     }
 }

@@ -109,6 +109,18 @@ impl Ipv4Header {
         }
     }
 
+    /// The two ECN bits (RFC 3168 section 5).
+    #[must_use]
+    pub const fn ecn(&self) -> u8 {
+        self.tos & 3
+    }
+
+    /// The code point of differentiated services (RFC 2474).
+    #[must_use]
+    pub const fn dscp(&self) -> u8 {
+        self.tos >> 2
+    }
+
     /// Whether it is a part of a datagram.
     #[must_use]
     pub const fn is_fragment(&self) -> bool {
@@ -142,6 +154,21 @@ impl Ipv4Header {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn options_are_skipped() {
+        let mut bytes = [0; 30];
+        bytes[..20].copy_from_slice(&[
+            0x46, 0xb9, 0, 30, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ]);
+        bytes[20..24].copy_from_slice(&[148, 4, 0, 0]);
+        let sum = Partial::of(&bytes[..24]).finish();
+        put16(&mut bytes, 10, sum);
+        let (header, payload) = Ipv4Header::parse(&bytes).unwrap();
+        assert_eq!((payload, header.payload_len), (24..30, 6));
+        assert_eq!((header.dscp(), header.ecn()), (46, 1));
+        assert!(header.dont_fragment && !header.is_fragment());
+    }
 
     fn header() -> impl Strategy<Value = Ipv4Header> {
         (
@@ -193,6 +220,34 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = Ipv4Header::parse(&bytes);
+            let _ = Ipv4Header::parse_quoted(&bytes);
+        }
+
+        /// Changed and cut packets whose checksum is right again.
+        #[test]
+        fn changed_packets_are_survived(h in header(), at in 0usize..20, value: u8, cut in 0usize..80) {
+            let mut bytes = vec![0; 60.max(HEADER_LEN + usize::from(h.payload_len))];
+            h.emit(&mut bytes);
+            bytes[at] = value;
+            bytes[10..12].fill(0);
+            let len = usize::from(bytes[0] & 15) * 4;
+            let sum = Partial::of(&bytes[..len]).finish();
+            put16(&mut bytes, 10, sum);
+            let bytes = &bytes[..cut.min(bytes.len())];
+            if let Ok((parsed, payload)) = Ipv4Header::parse(bytes) {
+                prop_assert!(payload.end <= bytes.len() && payload.start >= HEADER_LEN);
+                prop_assert_eq!(payload.len(), usize::from(parsed.payload_len));
+                prop_assert_eq!(Ipv4Header::parse_quoted(bytes), Ok((parsed, payload.start)));
+            }
+        }
+
+        /// Of what an error quotes, only the header must be there.
+        #[test]
+        fn a_quoted_header_comes_back(h in header(), more in 0usize..20, checksum: u16) {
+            let mut bytes = vec![0; HEADER_LEN + more];
+            h.emit(&mut bytes);
+            put16(&mut bytes, 10, checksum);
+            prop_assert_eq!(Ipv4Header::parse_quoted(&bytes), Ok((h, HEADER_LEN)));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Packet formats and checksums: bytes in, meaning out, and back.
 //!
-//! What it owns: the layout of Ethernet, ARP, IPv4, ICMP, UDP and TCP headers
-//! with TCP's options, sequence numbers, and the Internet
-//! checksum in its plain, partial and combined forms. No I/O and no state.
+//! What it owns: the layout of Ethernet, ARP, IPv4, IPv6, ICMP, ICMPv6, UDP and TCP
+//! headers with TCP's options, sequence numbers, and the Internet checksum in its
+//! plain, partial and combined forms. No I/O and no state.
 //! Everything above (`tcp`, `net`, `ports`, `engine`) speaks of packets in these
 //! types.
 //!
@@ -14,7 +14,9 @@ pub mod arp;
 pub mod checksum;
 pub mod ethernet;
 pub mod icmpv4;
+pub mod icmpv6;
 pub mod ipv4;
+pub mod ipv6;
 mod seq;
 pub mod tcp;
 pub mod udp;

@@ -56,6 +56,20 @@ impl SeqNumber {
     pub const fn ge(self, other: Self) -> bool {
         self.sub(other) >= 0
     }
+
+    /// The later of the two.
+    #[inline]
+    #[must_use]
+    pub const fn max(self, other: Self) -> Self {
+        if self.ge(other) { self } else { other }
+    }
+
+    /// The earlier of the two.
+    #[inline]
+    #[must_use]
+    pub const fn min(self, other: Self) -> Self {
+        if self.le(other) { self } else { other }
+    }
 }
 
 impl fmt::Debug for SeqNumber {
@@ -82,6 +96,7 @@ mod tests {
             prop_assert!(x.lt(y) && y.gt(x) && x.le(y) && y.ge(x) && !y.le(x));
             prop_assert_eq!(y.sub(x), d as i32);
             prop_assert_eq!(y.back(d), x);
+            prop_assert_eq!((x.max(y), y.max(x), x.min(y), y.min(x)), (y, y, x, x));
         }
     }
 

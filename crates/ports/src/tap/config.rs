@@ -338,6 +338,20 @@ fn set_up(
     Ok(mtu)
 }
 
+/// Brings an interface up that was down, as `lo` is in a new namespace.
+///
+/// # Errors
+/// [`TapError`].
+pub fn bring_up(name: &TapName) -> Result<(), TapError> {
+    let control = control_socket()?;
+    let flags = sys::flags(control.as_fd(), name).map_err(|errno| match errno {
+        Errno::NODEV => TapError::NoSuchInterface { name: *name },
+        errno => os(format!("read the state of {name}"))(errno),
+    })?;
+    sys::set_flags(control.as_fd(), name, flags | libc::IFF_UP)
+        .map_err(os(format!("bring {name} up")))
+}
+
 fn set_address(
     control: std::os::fd::BorrowedFd<'_>,
     name: &TapName,

@@ -16,8 +16,6 @@ pub(crate) struct Cubic {
     w_est: u32,
     /// Where W_est began to grow with Reno's own slope: cwnd_prior.
     cwnd_prior: u32,
-    /// The window at the start of this epoch.
-    cwnd_epoch: u32,
     /// Bytes counted for W_est and not yet turned into growth.
     est_credit: u32,
     /// Bytes of growth that are due, times the window, not yet whole.
@@ -41,7 +39,6 @@ impl Cubic {
             w_max: 0,
             w_est: 0,
             cwnd_prior: 0,
-            cwnd_epoch: 0,
             est_credit: 0,
             credit: 0,
             k_ms: 0,
@@ -49,11 +46,15 @@ impl Cubic {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn w_max(&self) -> u32 {
+        self.w_max
+    }
+
     /// Begins an epoch of congestion avoidance (section 4.2: after a loss, after a
     /// timeout, or out of slow start).
     fn begin(&mut self, w: &Window, now: Instant) {
         self.epoch = now;
-        self.cwnd_epoch = w.cwnd;
         self.w_est = w.cwnd;
         self.est_credit = 0;
         self.credit = 0;

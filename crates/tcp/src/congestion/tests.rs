@@ -1,1 +1,194 @@
-//! Tests.
+//! The algorithms held against their RFCs' formulas.
+
+use super::*;
+use proptest::prelude::*;
+
+const MSS: u32 = 1000;
+
+fn controller(which: Congestion) -> Controller {
+    Controller::new(which, MSS as u16, 10)
+}
+
+#[test]
+fn slow_start_doubles_each_round_trip() {
+    for which in [Congestion::NewReno, Congestion::Cubic] {
+        let mut c = controller(which);
+        assert_eq!(c.cwnd(), 10 * MSS);
+        for round in 1..6 {
+            c.on_ack(c.cwnd(), 1000, Instant(round));
+            assert_eq!(c.cwnd(), 10 * MSS << round, "{which:?}");
+        }
+    }
+}
+
+#[test]
+fn slow_start_ends_at_the_threshold() {
+    for which in [Congestion::NewReno, Congestion::Cubic] {
+        let mut c = controller(which);
+        c.set_cwnd(40 * MSS);
+        c.on_loss(40 * MSS);
+        let threshold = c.ssthresh();
+        c.set_cwnd(threshold / 2 + 500);
+        c.on_ack(c.cwnd(), 1000, Instant(1));
+        assert!(c.cwnd() >= threshold && c.cwnd() <= threshold + 2 * MSS, "{which:?} {}", c.cwnd());
+    }
+}
+
+#[test]
+fn newreno_adds_a_segment_each_round_trip() {
+    let mut c = controller(Congestion::NewReno);
+    c.on_loss(20 * MSS);
+    assert_eq!(c.ssthresh(), 10 * MSS);
+    c.set_cwnd(10 * MSS);
+    for round in 0..20 {
+        assert_eq!(c.cwnd(), (10 + round) * MSS);
+        // In pieces, as acknowledgments come.
+        for _ in 0..10 + round {
+            c.on_ack(MSS, 1000, Instant(0));
+        }
+    }
+}
+
+#[test]
+fn thresholds_after_loss() {
+    let mut c = controller(Congestion::NewReno);
+    c.on_loss(100 * MSS);
+    assert_eq!(c.ssthresh(), 50 * MSS);
+    c.on_loss(0);
+    assert_eq!(c.ssthresh(), 2 * MSS);
+    let mut c = controller(Congestion::Cubic);
+    c.set_cwnd(100 * MSS);
+    c.on_loss(100 * MSS);
+    assert_eq!(c.ssthresh(), 70 * MSS);
+}
+
+#[test]
+fn a_timeout_lowers_the_threshold_once() {
+    let mut c = controller(Congestion::NewReno);
+    c.set_cwnd(40 * MSS);
+    c.on_timeout(40 * MSS, true);
+    assert_eq!((c.cwnd(), c.ssthresh()), (MSS, 20 * MSS));
+    c.on_timeout(MSS, false);
+    assert_eq!((c.cwnd(), c.ssthresh()), (MSS, 20 * MSS));
+}
+
+#[test]
+fn names() {
+    for which in [Congestion::NewReno, Congestion::Cubic] {
+        assert_eq!(Congestion::by_name(which.name()), Some(which));
+    }
+    assert_eq!(Congestion::by_name("vegas"), None);
+    let mut c = controller(Congestion::NewReno);
+    c.choose(Congestion::Cubic);
+    assert_eq!(c.which(), Congestion::Cubic);
+    assert_eq!(c.cwnd(), 10 * MSS);
+}
+
+/// RFC 9438 in floating point: the window after `rounds` round trips of congestion
+/// avoidance from a loss at `w_max` segments.
+fn formula(w_max: f64, seconds: f64) -> f64 {
+    let c = 0.4;
+    let cwnd_epoch = 0.7 * w_max;
+    let k = ((w_max - cwnd_epoch) / c).cbrt();
+    let w_cubic = c * (seconds - k).powi(3) + w_max;
+    w_cubic.max(cwnd_epoch)
+}
+
+fn grow_cubic(w_max: u32, rtt_ms: u64, rounds: u64) -> Controller {
+    let mut c = controller(Congestion::Cubic);
+    c.set_cwnd(w_max * MSS);
+    c.on_loss(w_max * MSS);
+    c.set_cwnd(c.ssthresh());
+    for round in 0..rounds {
+        let now = Instant(1 + round * rtt_ms * 1000);
+        let pieces = 10;
+        let window = c.cwnd();
+        for _ in 0..pieces {
+            c.on_ack(window / pieces, rtt_ms * 1000, now);
+        }
+    }
+    c
+}
+
+#[test]
+fn cubic_follows_the_cubic_function() {
+    for w_max in [200, 1000, 5000] {
+        for rtt_ms in [50, 100, 200] {
+            for rounds in [5, 20, 60, 150] {
+                let c = grow_cubic(w_max, rtt_ms, rounds);
+                let seconds = (rounds * rtt_ms) as f64 / 1000.0;
+                let expected = formula(f64::from(w_max), seconds);
+                let got = f64::from(c.cwnd()) / f64::from(MSS);
+                // Reno-friendly growth may be ahead where the function is flat.
+                let reno = 0.7 * f64::from(w_max) + 1.1 * rounds as f64;
+                assert!(
+                    got > 0.93 * expected && got < 1.07 * expected.max(reno) + 2.0,
+                    "w_max {w_max} rtt {rtt_ms} rounds {rounds}: {got} for {expected}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn cubic_is_no_slower_than_reno_on_short_paths() {
+    // RFC 9438 section 4.3: W_est grows by 9/17 of a segment for each round trip.
+    let c = grow_cubic(50, 1, 100);
+    let got = f64::from(c.cwnd()) / f64::from(MSS);
+    let reno = 0.7 * 50.0 + 100.0 * 9.0 / 17.0;
+    assert!(got >= 0.9 * reno, "{got} for {reno}");
+}
+
+#[test]
+fn cubic_converges_fast() {
+    let mut c = controller(Congestion::Cubic);
+    c.set_cwnd(1000 * MSS);
+    c.on_loss(1000 * MSS);
+    c.set_cwnd(c.ssthresh());
+    // A second loss below the last plateau: W_max is remembered lower (section 4.7).
+    c.on_loss(700 * MSS);
+    let Chosen::Cubic(cubic) = c.chosen else { panic!() };
+    assert_eq!(cubic.w_max(), 595 * MSS);
+}
+
+#[test]
+fn idle_time_forgets_the_epoch() {
+    let mut c = grow_cubic(1000, 100, 20);
+    let before = c.cwnd();
+    c.on_idle(10 * MSS);
+    assert_eq!(c.cwnd(), 10 * MSS);
+    c.set_cwnd(before);
+    // A day later: no jump as if the time had been used.
+    c.on_ack(before, 100_000, Instant(86_400_000_000));
+    assert!(c.cwnd() < before + before / 10);
+}
+
+proptest! {
+    #[test]
+    fn windows_stay_within_bounds(
+        which in prop_oneof![Just(Congestion::NewReno), Just(Congestion::Cubic)],
+        ops in proptest::collection::vec((0u8..5, any::<u32>(), 0u64..10_000_000), 0..200),
+    ) {
+        let mut c = controller(which);
+        let mut now = 0;
+        for (op, n, micros) in ops {
+            now += micros;
+            let now = Instant(now);
+            let before = c.cwnd();
+            match op {
+                0 => c.on_loss(n),
+                1 => c.on_timeout(n, n.is_multiple_of(2)),
+                2 => c.on_idle(n),
+                3 => c.set_mss((n % 9000).max(48) as u16),
+                _ => {
+                    let acked = n % (2 * c.cwnd());
+                    c.on_ack(acked, u64::from(n), now);
+                    prop_assert!(c.cwnd() >= before);
+                    prop_assert!(c.cwnd() <= before.saturating_add(acked).saturating_add(before));
+                }
+            }
+            prop_assert!(c.cwnd() >= c.window.mss && c.cwnd() <= MAX_CWND);
+            prop_assert!(c.ssthresh() >= 2 * 48);
+        }
+    }
+}

@@ -1,1 +1,36 @@
-//! Tests.
+//! What an MTU change does to a connection; the errors are in `tests/states`.
+
+use crate::script::{ACK, Script};
+
+#[test]
+fn a_larger_path_is_used_from_then_on() {
+    let mut s = Script::established();
+    s.tcb.set_path_mss(400);
+    assert_eq!(s.tcb.mss(), 400);
+    s.tcb.set_path_mss(9_000);
+    // The peer's MSS still bounds it.
+    assert_eq!(s.tcb.mss(), 1_000);
+    s.max_payload = 65_000;
+    s.writes(3_000);
+    assert_eq!(s.sent_one().mss, 1_000);
+}
+
+#[test]
+fn an_absurd_mtu_is_not_believed() {
+    let mut s = Script::established();
+    s.tcb.set_path_mss(0);
+    assert_eq!(s.tcb.mss(), super::MIN_MSS);
+    s.writes(100);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 100, 0);
+    assert_eq!(s.tcb.snd_acked(), 100);
+}
+
+#[test]
+fn the_users_bound_counts_too() {
+    let mut s = Script::established();
+    s.tcb.set_max_segment(600);
+    assert_eq!(s.tcb.mss(), 600);
+    s.tcb.set_max_segment(0);
+    assert_eq!(s.tcb.mss(), 1_000);
+}

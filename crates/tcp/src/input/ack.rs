@@ -211,7 +211,9 @@ impl Tcb {
             && self.scoreboard.is_empty()
             && self.recovery.is_open()
             && self.recovery.dup_acks == 0
-            && self.rcv_fin == NO_POS;
+            && self.rcv_fin == NO_POS
+            // Not so after a SYN, whose window is not scaled.
+            && self.snd_wnd == u32::from(self.snd_wnd_field) << self.snd_wscale;
         self.predict = if plain {
             u32::from(TcpFlags::ACK.0) << 16 | u32::from(self.snd_wnd_field)
         } else {

@@ -59,8 +59,10 @@ impl Tcb {
         self.last_rcv_ack = now;
         self.keepalive_probes = 0;
         let ack = self.snd_una + acked as i64;
-        self.snd_wl1 = self.rcv_nxt;
-        self.snd_wl2 = ack;
+        if acked > 0 || self.snd_wl1 <= self.rcv_nxt {
+            self.snd_wl1 = self.snd_wl1.max(self.rcv_nxt);
+            self.snd_wl2 = ack;
+        }
         if acked > 0 {
             self.fast_ack(acked, segment, now);
         } else if self.in_flight() == 0 {

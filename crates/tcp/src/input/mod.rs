@@ -159,4 +159,4 @@ impl Tcb {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,1 +1,289 @@
-//! Tests.
+//! Header prediction does what the slow path does; and the options' part of input:
+//! PAWS, SACK, timestamps, the estimate of the peer's segments.
+
+use crate::script::{ACK, FIN, PSH, SYN, Script, plain};
+use crate::segment::Segment;
+use crate::{Config, DropReason, Instant, Tcb};
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use proptest::prelude::*;
+
+/// Options of a peer that has all of them.
+pub(crate) fn full_options() -> TcpOptions {
+    TcpOptions {
+        mss: Some(1000),
+        window_scale: Some(3),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { val: 1_000, echo: 0 }),
+        ..TcpOptions::default()
+    }
+}
+
+fn full() -> Script {
+    Script::established_with(&Config::default(), full_options())
+}
+
+/// Everything of a block but the count of fast-path hits, a line for each field.
+fn state_of(tcb: &Tcb) -> Vec<String> {
+    let mut tcb = tcb.clone();
+    tcb.counters.fast_hits = 0;
+    format!("{tcb:#?}").lines().map(str::to_owned).collect()
+}
+
+fn difference(a: &Tcb, b: &Tcb) -> Vec<(String, String)> {
+    let (a, b) = (state_of(a), state_of(b));
+    a.into_iter().zip(b).filter(|(a, b)| a != b).collect()
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Segment { flags: TcpFlags, seq: i64, ack: u64, len: u32, window: u16, ts: i32, sack: bool },
+    Write(u64),
+    Read(u64),
+    Poll,
+    Pass(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let flags = prop_oneof![
+        20 => Just(ACK),
+        10 => Just(ACK | PSH),
+        1 => Just(ACK | FIN),
+        1 => Just(SYN),
+        1 => Just(TcpFlags::RST),
+        1 => Just(ACK | TcpFlags::URG),
+    ];
+    let len = prop_oneof![Just(0), Just(1000), Just(20_000), 0u32..1500];
+    let seq = prop_oneof![12 => Just(0i64), 1 => Just(1000), 1 => -2000i64..3000];
+    let window = prop_oneof![10 => Just(30_000), 1 => Just(0), 1 => any::<u16>()];
+    let ts = prop_oneof![10 => 0i32..3, 1 => -5i32..0];
+    let segment = (flags, seq, 0u64..4_000, len, window, ts, proptest::bool::weighted(0.05))
+        .prop_map(|(flags, seq, ack, len, window, ts, sack)| Op::Segment {
+            flags, seq, ack, len, window, ts, sack,
+        });
+    let op = prop_oneof![
+        10 => segment,
+        3 => (1u64..10_000).prop_map(Op::Write),
+        3 => (1u64..30_000).prop_map(Op::Read),
+        4 => Just(Op::Poll),
+        3 => (0u64..50_000).prop_map(Op::Pass),
+    ];
+    proptest::collection::vec(op, 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn prediction_changes_nothing(ops in ops(), with_options: bool) {
+        let mut s = if with_options { full() } else { Script::established() };
+        let mut clock = 1_000u32;
+        for op in ops {
+            match op {
+                Op::Segment { flags, seq, ack, len, window, ts, sack } => {
+                    clock = clock.wrapping_add_signed(ts);
+                    let t = &s.tcb;
+                    let acked = t.snd_una + (ack as i64).min(t.snd_nxt - t.snd_una);
+                    s.window = window;
+                    if with_options {
+                        s.timestamps = Some(Timestamps { val: clock, echo: 5 });
+                    }
+                    let mut options = TcpOptions::default();
+                    if sack {
+                        options.sack.push(t.snd_seq(acked + 100), t.snd_seq(acked + 600));
+                    }
+                    let mut header = s.header(flags, t.rcv_nxt + seq, acked, options);
+                    if ts < -4 {
+                        header.options.timestamps = None;
+                    }
+                    let segment = Segment::new(&header, len);
+                    let mut slow = s.tcb.clone();
+                    let d = s.tcb.on_segment(&segment, s.now);
+                    slow.counters.segs_in += 1;
+                    let mut e = slow.slow_path(&segment, s.now);
+                    e.fast_path = d.fast_path;
+                    prop_assert_eq!(d, e);
+                    prop_assert_eq!(difference(&s.tcb, &slow), []);
+                }
+                Op::Write(n) => s.tcb.set_snd_edge(s.tcb.snd_edge() + n, true),
+                Op::Read(n) => {
+                    let edge = s.tcb.rcv_consumed() + n;
+                    s.tcb.set_rcv_consumed(edge, s.now);
+                }
+                Op::Poll => {
+                    s.sent();
+                    s.events();
+                }
+                Op::Pass(us) => {
+                    s.now = s.now.after_us(us);
+                    s.tcb.on_timer(s.now);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bulk_both_ways_is_predicted() {
+    let mut s = full();
+    s.max_payload = 10_000;
+    let mut fast = 0;
+    for i in 0..100 {
+        s.now = s.now.after_ms(1);
+        s.timestamps = Some(Timestamps { val: 1_001 + i as u32, echo: 0 });
+        fast += u32::from(s.arrives(ACK, i * 1000, 0, 1000).fast_path);
+        s.sent();
+        s.tcb.set_rcv_consumed((i as u64 + 1) * 1000, s.now);
+    }
+    assert_eq!(fast, 100 - 1, "all but the first, whose window is the first scaled one");
+    for i in 0..100i64 {
+        s.writes(i as u64 * 1000 + 1000);
+        s.sent();
+        s.now = s.now.after_ms(1);
+        fast += u32::from(s.arrives(ACK, 100_000, i * 1000 + 1000, 0).fast_path);
+    }
+    assert_eq!(fast, 199);
+    assert_eq!(s.tcb.info(s.now).fast_path_hits, 199);
+}
+
+#[test]
+fn an_old_timestamp_is_acknowledged_and_dropped() {
+    let mut s = full();
+    s.timestamps = Some(Timestamps { val: 2_000, echo: 0 });
+    let _ = s.arrives(ACK, 0, 0, 100);
+    s.sent();
+    s.timestamps = Some(Timestamps { val: 1_999, echo: 0 });
+    let d = s.arrives(ACK, 100, 0, 100);
+    assert_eq!((d.place, d.drop), (None, Some(DropReason::Paws)));
+    s.acks(100);
+    // RFC 7323 section 5.5: after 24 days, it is believed.
+    s.now = s.now.after_us(25 * 24 * 3600 * 1_000_000);
+    let d = s.arrives(ACK, 100, 0, 100);
+    assert!(d.place.is_some());
+}
+
+#[test]
+fn timestamps_are_echoed_by_the_last_ack_sent_rule() {
+    let mut s = full();
+    s.tcb.set_quickack(false);
+    let echo = |s: &mut Script| s.sent_one().options.timestamps.unwrap().echo;
+    // Two segments, one acknowledgment: the earlier timestamp is echoed, so that the
+    // delay counts in the peer's round trip.
+    s.timestamps = Some(Timestamps { val: 2_000, echo: 0 });
+    let _ = s.arrives(ACK, 0, 0, 1000);
+    s.timestamps = Some(Timestamps { val: 2_010, echo: 0 });
+    let _ = s.arrives(ACK, 1000, 0, 1000);
+    assert_eq!(echo(&mut s), 2_000);
+    // Out of order: the last in order is echoed.
+    s.timestamps = Some(Timestamps { val: 2_020, echo: 0 });
+    let _ = s.arrives(ACK, 3000, 0, 1000);
+    assert_eq!(echo(&mut s), 2_000);
+    s.timestamps = Some(Timestamps { val: 2_030, echo: 0 });
+    let _ = s.arrives(ACK, 2000, 0, 1000);
+    assert_eq!(echo(&mut s), 2_030);
+}
+
+#[test]
+fn a_repetition_refreshes_the_echo() {
+    let mut s = full();
+    s.timestamps = Some(Timestamps { val: 2_000, echo: 0 });
+    let _ = s.arrives(ACK, 0, 0, 1000);
+    s.sent();
+    s.timestamps = Some(Timestamps { val: 90_000, echo: 0 });
+    let d = s.arrives(ACK, 0, 0, 1000);
+    assert_eq!(d.drop, Some(DropReason::Duplicate));
+    assert_eq!(s.sent_one().options.timestamps.unwrap().echo, 90_000);
+}
+
+#[test]
+fn windows_are_scaled_but_not_in_syns() {
+    let mut s = full();
+    assert_eq!(s.tcb.snd_wnd, 30_000);
+    s.window = 1_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(s.tcb.snd_wnd, 8_000);
+}
+
+#[test]
+fn nonsense_in_sack_blocks_is_passed_over() {
+    let mut s = full();
+    s.max_payload = 10_000;
+    s.writes(8_000);
+    s.sent();
+    let mut sack = SackBlocks::default();
+    let at = |pos| s.tcb.snd_seq(pos);
+    sack.push(at(3_000), at(2_000));
+    sack.push(at(7_000), at(9_000));
+    sack.push(at(-500), at(0));
+    sack.push(SeqNumber(5), SeqNumber(5));
+    let options = TcpOptions { sack, ..TcpOptions::default() };
+    let _ = s.arrives_with(ACK, 0, 0, 0, options);
+    assert!(s.tcb.scoreboard.is_empty());
+    s.silent();
+}
+
+#[test]
+fn the_estimate_of_the_peers_segments_knows_merged_ones() {
+    let mut s = Script::established();
+    assert_eq!(s.tcb.rcv_mss, 536);
+    let header = s.header(ACK, 0, 0, TcpOptions::default());
+    let merged = Segment { gso_size: 700, ..Segment::new(&header, 7_000) };
+    let _ = s.tcb.on_segment(&merged, s.now);
+    assert_eq!(s.tcb.rcv_mss, 700);
+    let _ = s.arrives(ACK, 7_000, 0, 9_000);
+    assert_eq!(s.tcb.rcv_mss, 1_000);
+}
+
+proptest! {
+    /// Any header, any length, in any state: no panic, no absurd state, and what is
+    /// to be placed lies within the payload and the window.
+    #[test]
+    fn any_segments_are_survived(
+        segments in proptest::collection::vec(
+            (any::<u16>(), -40_000i64..40_000, -40_000i64..40_000, any::<u16>(), 0u32..65_536,
+             any::<Option<(u32, u32)>>(), proptest::collection::vec((any::<u32>(), 0u32..100_000), 0..4)),
+            1..60,
+        ),
+        start in 0usize..10,
+    ) {
+        let mut s = Script::in_state(crate::State::ALL[start]);
+        s.writes(5_000);
+        for (flags, seq, ack, window, len, ts, sack) in segments {
+            let mut options = TcpOptions {
+                timestamps: ts.map(|(val, echo)| Timestamps { val, echo }),
+                ..TcpOptions::default()
+            };
+            for (left, n) in sack {
+                options.sack.push(SeqNumber(left), SeqNumber(left.wrapping_add(n)));
+            }
+            s.window = window;
+            // Mostly not the flags that end it.
+            let flags = TcpFlags(flags & 0x1ff & if seq & 7 == 0 { 0x1ff } else { 0x1f9 } | 16);
+            let header: TcpHeader = s.header(flags, seq, ack, options);
+            let before = s.tcb.rcv_edge();
+            let d = s.tcb.on_segment(&Segment::new(&header, len), s.now);
+            if let Some(place) = d.place {
+                prop_assert!(place.len > 0 && place.skip + place.len <= len);
+                prop_assert!(place.stream_offset >= before);
+                prop_assert!(place.stream_offset + u64::from(place.len) <= s.tcb.rcv_limit());
+            }
+            s.sent();
+            prop_assert!(s.tcb.snd_acked() <= s.tcb.snd_sent());
+            prop_assert!(s.tcb.snd_sent() <= s.tcb.snd_edge());
+            s.tcb.set_rcv_consumed(s.tcb.rcv_edge(), s.now);
+            s.now = Instant(s.now.0 + u64::from(len) * 7);
+            s.tcb.on_timer(s.now);
+        }
+    }
+}
+
+#[test]
+fn a_fin_that_was_sacked_over_is_taken_once() {
+    let mut s = Script::established_with(&plain(), TcpOptions::default());
+    let _ = s.arrives(FIN | ACK, 100, 0, 10);
+    let _ = s.arrives(FIN | ACK, 100, 0, 10);
+    let _ = s.arrives(ACK, 0, 0, 100);
+    assert!(s.tcb.peer_closed());
+    assert_eq!(s.tcb.rcv_edge(), 110);
+    let _ = s.arrives(FIN | ACK, 100, 0, 10);
+    assert_eq!(s.tcb.state(), crate::State::CloseWait);
+}

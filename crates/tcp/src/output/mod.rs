@@ -94,12 +94,7 @@ impl Tcb {
         if len % i64::from(self.snd_mss) != 0 {
             self.snd_sml = end;
         }
-        self.recovery.high_rxt = if self.recovery.is_open() {
-            self.snd_una
-        } else {
-            self.recovery.high_rxt
-        };
-        self.recovery_sent(len);
+        self.count_sent(len as u32);
         self.note_data_sent(now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
@@ -122,12 +117,6 @@ impl Tcb {
         let mut transmit = self.emit_data(start, end, now);
         transmit.retransmission = true;
         transmit
-    }
-
-    fn recovery_sent(&mut self, len: i64) {
-        if !self.recovery.is_open() {
-            self.count_sent(len as u32);
-        }
     }
 
     fn note_data_sent(&mut self, now: Instant) {

@@ -1,1 +1,135 @@
-//! Tests.
+//! Options of outgoing segments, SACK blocks and their order, flags.
+
+use crate::script::{ACK, FIN, PSH, Script};
+use crate::{Config, Transmit};
+use longshore_wire::tcp::{TcpOptions, Timestamps};
+
+fn with_sack(timestamps: bool) -> Script {
+    let options = TcpOptions {
+        mss: Some(1000),
+        sack_permitted: true,
+        timestamps: timestamps.then_some(Timestamps { val: 500, echo: 0 }),
+        ..TcpOptions::default()
+    };
+    Script::established_with(&Config::default(), options)
+}
+
+fn blocks(s: &Script, t: &Transmit) -> Vec<(i64, i64)> {
+    let pos = |seq| s.tcb.rcv_pos(seq);
+    t.options.sack.iter().map(|(l, r)| (pos(l), pos(r))).collect()
+}
+
+#[test]
+fn sack_blocks_report_the_latest_first() {
+    let mut s = with_sack(false);
+    let mut seen = Vec::new();
+    for at in [1_000, 3_000, 5_000, 7_000, 9_000] {
+        let _ = s.arrives(ACK, at, 0, 1_000);
+        let t = s.sent_one();
+        seen = blocks(&s, &t);
+        assert_eq!(seen[0], (at, at + 1_000));
+    }
+    assert_eq!(seen[..3], [(9_000, 10_000), (7_000, 8_000), (5_000, 6_000)]);
+    assert_eq!(seen.len(), 4);
+    // An older range grows: it goes first.
+    let _ = s.arrives(ACK, 4_000, 0, 1_000);
+    let t = s.sent_one();
+    let seen = blocks(&s, &t);
+    assert_eq!(seen[..2], [(3_000, 6_000), (9_000, 10_000)]);
+}
+
+#[test]
+fn with_timestamps_three_blocks_fit() {
+    let mut s = with_sack(true);
+    for at in [1_000, 3_000, 5_000, 7_000] {
+        let _ = s.arrives(ACK, at, 0, 1_000);
+    }
+    let t = s.sent_one();
+    assert_eq!(blocks(&s, &t).len(), 3);
+    assert!(t.options.emitted_len() <= 40);
+    // Payload makes room for them.
+    s.writes(5_000);
+    let _ = s.arrives(ACK, 9_000, 0, 1_000);
+    let t = s.sent().remove(0);
+    assert_eq!(usize::from(t.mss) + t.options.emitted_len(), 1_000);
+    assert_eq!(t.payload_len(), usize::from(t.mss));
+}
+
+#[test]
+fn a_filled_hole_ends_the_report() {
+    let mut s = with_sack(false);
+    let _ = s.arrives(ACK, 1_000, 0, 1_000);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 0, 1_000);
+    assert!(s.sent_one().options.sack.is_empty());
+}
+
+#[test]
+fn duplicates_are_reported_once() {
+    // RFC 2883 section 4.1: below the cumulative acknowledgment.
+    let mut s = with_sack(false);
+    let _ = s.arrives(ACK, 0, 0, 1_000);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 0, 1_000);
+    let t = s.sent_one();
+    assert_eq!(blocks(&s, &t), [(0, 1_000)]);
+    let _ = s.arrives(ACK, 1_000, 0, 10);
+    assert!(s.sent_one().options.sack.is_empty());
+}
+
+#[test]
+fn duplicates_within_a_report_come_first() {
+    // RFC 2883 section 4.1, second example: a duplicate above a hole.
+    let mut s = with_sack(false);
+    let _ = s.arrives(ACK, 1_000, 0, 2_000);
+    s.sent();
+    let _ = s.arrives(ACK, 2_000, 0, 1_000);
+    let t = s.sent_one();
+    assert_eq!(blocks(&s, &t), [(2_000, 3_000), (1_000, 3_000)]);
+}
+
+#[test]
+fn partial_duplicates_are_reported_as_far_as_they_are() {
+    let mut s = with_sack(false);
+    let _ = s.arrives(ACK, 0, 0, 1_000);
+    s.sent();
+    let _ = s.arrives(ACK, 500, 0, 1_000);
+    let t = s.sent_one();
+    assert_eq!(blocks(&s, &t), [(500, 1_000)]);
+    assert_eq!(s.ack_of(&t), 1_500);
+}
+
+#[test]
+fn the_fin_rides_on_the_last_data() {
+    let mut s = Script::established();
+    s.max_payload = 65_000;
+    s.writes(2_500);
+    s.tcb.shutdown_send();
+    let t = s.sent_one();
+    assert_eq!(t.flags, ACK | PSH | FIN);
+    assert_eq!((t.payload, t.mss), (0..2_500, 1_000));
+}
+
+#[test]
+fn a_fin_waits_for_its_place_in_the_window() {
+    let mut s = Script::established();
+    s.window = 1_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    s.writes(1_000);
+    s.tcb.shutdown_send();
+    assert_eq!(s.sent_one().flags, ACK | PSH);
+    s.window = 1_000;
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    assert_eq!(s.sent_one().flags, ACK | FIN);
+}
+
+#[test]
+fn a_header_is_made_of_it() {
+    let mut s = with_sack(true);
+    s.writes(5);
+    let t = s.sent_one();
+    let h = t.header(80, 4000);
+    assert_eq!((h.src_port, h.dst_port, h.seq, h.ack), (80, 4000, t.seq, t.ack));
+    assert_eq!((h.flags, h.window, h.options), (t.flags, t.window, t.options));
+    assert_eq!(t.payload_len(), 5);
+}

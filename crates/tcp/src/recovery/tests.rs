@@ -1,1 +1,231 @@
-//! Tests.
+//! Loss found and repaired, segment by segment.
+
+use super::*;
+use crate::script::{ACK, Script};
+use crate::{Config, Congestion};
+use longshore_wire::tcp::TcpOptions;
+
+/// A connection with SACK or without, NewReno, that has sent 20 segments of 1000.
+fn flight(sack: bool) -> Script {
+    let cfg = Config {
+        timestamps: false,
+        window_scaling: false,
+        sack,
+        congestion: Congestion::NewReno,
+        initial_window: 20,
+        ..Config::default()
+    };
+    let options = TcpOptions { sack_permitted: sack, ..TcpOptions::default() };
+    let mut s = Script::established_with(&cfg, options);
+    s.window = 60_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    s.writes(60_000);
+    assert_eq!(s.sent().len(), 20);
+    s.now = s.now.after_ms(10);
+    s
+}
+
+fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
+    let mut options = TcpOptions::default();
+    for &(start, end) in blocks {
+        options.sack.push(s.tcb.snd_seq(start), s.tcb.snd_seq(end));
+    }
+    let _ = s.arrives_with(ACK, 0, ack, 0, options);
+}
+
+fn repeated(s: &mut Script) -> Vec<u64> {
+    let sent = s.sent();
+    sent.iter().filter(|t| t.retransmission).map(|t| t.payload.start).collect()
+}
+
+#[test]
+fn three_duplicates_repeat_the_first_segment() {
+    let mut s = flight(false);
+    for _ in 0..2 {
+        let _ = s.arrives(ACK, 0, 0, 0);
+        // Limited transmit (RFC 3042): one new segment each.
+        let sent = s.sent();
+        assert_eq!(sent.len(), 1);
+        assert!(!sent[0].retransmission);
+    }
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(repeated(&mut s), [0]);
+    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    // Half of the 22 segments in flight.
+    assert_eq!(s.tcb.congestion.ssthresh(), 11_000);
+    // The rest of the duplicates, then the acknowledgment of everything.
+    for _ in 0..18 {
+        let _ = s.arrives(ACK, 0, 0, 0);
+        assert!(repeated(&mut s).is_empty());
+    }
+    let end = s.tcb.recovery.recover;
+    let _ = s.arrives(ACK, 0, end, 0);
+    assert!(s.tcb.recovery.is_open());
+    assert_eq!(s.tcb.cwnd(), 11_000);
+}
+
+#[test]
+fn a_partial_acknowledgment_repeats_the_next_hole() {
+    let mut s = flight(false);
+    for _ in 0..3 {
+        let _ = s.arrives(ACK, 0, 0, 0);
+    }
+    assert_eq!(repeated(&mut s), [0]);
+    // RFC 6582: segment 5 is lost as well.
+    let _ = s.arrives(ACK, 0, 5_000, 0);
+    assert_eq!(repeated(&mut s), [5_000]);
+    let _ = s.arrives(ACK, 0, 9_000, 0);
+    assert_eq!(repeated(&mut s), [9_000]);
+    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+}
+
+#[test]
+fn window_updates_and_data_are_no_duplicates() {
+    let mut s = flight(false);
+    for i in 0..10 {
+        s.window = 50_000 + i;
+        let _ = s.arrives(ACK, 0, 0, 0);
+        let _ = s.arrives(ACK, i64::from(i) * 10, 0, 10);
+    }
+    assert!(repeated(&mut s).is_empty());
+    assert!(s.tcb.recovery.is_open());
+}
+
+#[test]
+fn sack_repeats_every_hole() {
+    let mut s = flight(true);
+    // Segments 0, 4 and 8 are lost.
+    sacks(&mut s, 0, &[(9_000, 20_000), (5_000, 8_000), (1_000, 4_000)]);
+    let holes = repeated(&mut s);
+    assert_eq!(holes[0], 0);
+    sacks(&mut s, 4_000, &[(9_000, 21_000), (5_000, 8_000)]);
+    sacks(&mut s, 4_000, &[(9_000, 22_000), (5_000, 8_000)]);
+    let all: Vec<u64> = holes.into_iter().chain(repeated(&mut s)).collect();
+    assert_eq!(all, [0, 4_000, 8_000]);
+}
+
+#[test]
+fn reordering_of_two_segments_repeats_nothing() {
+    let mut s = flight(true);
+    sacks(&mut s, 0, &[(1_000, 3_000)]);
+    assert!(repeated(&mut s).is_empty());
+    sacks(&mut s, 3_000, &[]);
+    assert!(repeated(&mut s).is_empty());
+    assert!(s.tcb.recovery.is_open());
+    assert_eq!(s.tcb.congestion.ssthresh(), u32::MAX);
+}
+
+#[test]
+fn the_window_comes_down_proportionally() {
+    // RFC 6937: about one segment goes out for two that arrive.
+    let mut s = flight(true);
+    let mut sent = 0;
+    for i in 2..20 {
+        sacks(&mut s, 0, &[(1_000, i * 1_000)]);
+        sent += s.sent().len();
+    }
+    sacks(&mut s, 0, &[(1_000, 20_000)]);
+    sent += s.sent().len();
+    assert!((9..=13).contains(&sent), "{sent}");
+    assert!(s.tcb.pipe() <= 12_000, "{}", s.tcb.pipe());
+}
+
+#[test]
+fn a_lost_repetition_is_found() {
+    let mut s = flight(true);
+    sacks(&mut s, 0, &[(1_000, 10_000)]);
+    assert_eq!(repeated(&mut s), [0]);
+    sacks(&mut s, 0, &[(1_000, 20_000)]);
+    assert!(repeated(&mut s).is_empty());
+    // What was sent after the repetition arrives, the repetition does not.
+    sacks(&mut s, 0, &[(1_000, 21_000)]);
+    sacks(&mut s, 0, &[(1_000, 24_000)]);
+    assert_eq!(repeated(&mut s), [0]);
+}
+
+#[test]
+fn a_timeout_repeats_from_the_start() {
+    for sack in [false, true] {
+        let mut s = flight(sack);
+        if sack {
+            sacks(&mut s, 0, &[(3_000, 5_000)]);
+            s.sent();
+        }
+        s.until_timer();
+        assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+        assert_eq!(s.tcb.cwnd(), 1_000);
+        assert_eq!(repeated(&mut s), [0]);
+        // Slow start: two for one, and what is reported is left out.
+        sacks(&mut s, 1_000, if sack { &[(3_000, 5_000)] } else { &[] });
+        assert_eq!(repeated(&mut s), [1_000, 2_000]);
+        sacks(&mut s, if sack { 5_000 } else { 3_000 }, &[]);
+        let next = repeated(&mut s);
+        assert_eq!(next[0], if sack { 5_000 } else { 3_000 });
+        let end = s.tcb.recovery.recover;
+        sacks(&mut s, end, &[]);
+        assert!(s.tcb.recovery.is_open(), "{sack} {end} {:?}", s.tcb);
+    }
+}
+
+#[test]
+fn reneging_is_survived() {
+    let mut s = flight(true);
+    sacks(&mut s, 0, &[(1_000, 20_000)]);
+    s.sent();
+    // The peer has thrown away what it reported: it acknowledges the first and stops.
+    sacks(&mut s, 1_000, &[]);
+    s.sent();
+    let mut ack = 1_000;
+    for _ in 0..200 {
+        if ack == 60_000 {
+            break;
+        }
+        s.until_timer();
+        for t in s.sent() {
+            if t.payload.start as i64 == ack {
+                ack = t.payload.end as i64;
+            }
+        }
+        sacks(&mut s, ack, &[]);
+        for t in s.sent() {
+            if t.payload.start as i64 == ack {
+                ack = t.payload.end as i64;
+            }
+        }
+    }
+    assert_eq!(ack, 60_000);
+}
+
+#[test]
+fn a_lost_tail_is_rescued_within_the_recovery() {
+    // Without more data than the flight, segments 0, 18 and 19 are lost: nothing
+    // above 18 is ever reported.
+    let mut s = Script::established_with(
+        &Config { timestamps: false, window_scaling: false, initial_window: 20, ..Config::default() },
+        TcpOptions { sack_permitted: true, ..TcpOptions::default() },
+    );
+    s.writes(20_000);
+    s.sent();
+    let mut all = Vec::new();
+    for i in 2..=18 {
+        sacks(&mut s, 0, &[(1_000, i * 1_000)]);
+        all.extend(repeated(&mut s));
+    }
+    sacks(&mut s, 18_000, &[]);
+    all.extend(repeated(&mut s));
+    assert!(all.contains(&0) && all.contains(&19_000), "{all:?}");
+    assert_eq!(s.tcb.info(s.now).total_rto, 0);
+}
+
+#[test]
+fn hostile_reports_do_not_grow_the_window() {
+    // Optimistic and divided acknowledgments: bytes are counted, not segments.
+    let mut s = flight(true);
+    let before = s.tcb.cwnd();
+    for i in 1..=1_000 {
+        let _ = s.arrives(ACK, 0, i, 0);
+    }
+    assert!(s.tcb.cwnd() <= before + 1_000);
+    let d = s.arrives(ACK, 0, 1 << 20, 0);
+    assert_eq!(d.drop, Some(crate::DropReason::AckUnsent));
+}

@@ -1,1 +1,132 @@
-//! Tests.
+//! The receive window: scale, silly window avoidance, auto-tuning.
+
+use super::*;
+use crate::script::{ACK, Script};
+use crate::Config;
+use proptest::prelude::*;
+
+#[test]
+fn the_scale_is_just_large_enough() {
+    for (max, scale) in [
+        (0, 0),
+        (65_535, 0),
+        (65_536, 1),
+        (6 << 20, 7),
+        (16 << 20, 9),
+        (u32::MAX, 14),
+    ] {
+        assert_eq!(scale_for(max), scale, "{max}");
+    }
+}
+
+#[test]
+fn small_openings_are_not_told() {
+    let mut s = Script::established();
+    let _ = s.arrives(ACK, 0, 0, 20_000);
+    assert_eq!(s.sent_one().window, 0);
+    s.tcb.set_rcv_consumed(999, s.now);
+    let _ = s.arrives(ACK, 19_999, 0, 1);
+    assert_eq!(s.sent_one().window, 0);
+    s.tcb.set_rcv_consumed(1_000, s.now);
+    let _ = s.arrives(ACK, 19_999, 0, 1);
+    assert_eq!(s.sent_one().window, 1_000);
+}
+
+#[test]
+fn a_clamp_bounds_the_window() {
+    let mut s = Script::established();
+    s.tcb.set_window_clamp(5_000);
+    let _ = s.arrives(ACK, 0, 0, 17_000);
+    // What was offered stays, but no more is.
+    assert_eq!(s.sent_one().window, 3_000);
+    s.tcb.set_rcv_consumed(17_000, s.now);
+    assert_eq!(s.tcb.free_space(), 5_000);
+}
+
+#[test]
+fn a_smaller_buffer_takes_back_nothing() {
+    let mut s = Script::established();
+    s.tcb.set_rcvbuf(2_000);
+    let _ = s.arrives(ACK, 0, 0, 10_000);
+    assert_eq!(s.sent_one().window, 10_000);
+}
+
+#[test]
+fn the_buffer_follows_a_fast_reader() {
+    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
+    b.sample_rtt(100_000);
+    let mut read = 0;
+    let mut sizes = Vec::new();
+    // A peer in slow start, 100 ms away, never held back.
+    for round in 0..14u64 {
+        let bytes = (14_480i64 << round).min(i64::from(b.size()));
+        for _ in 0..10 {
+            read += bytes / 10;
+            b.on_consumed(read, 1448, Instant((round + 1) * 110_000));
+        }
+        sizes.push(b.size());
+    }
+    assert_eq!(*sizes.last().unwrap(), 6 << 20, "{sizes:?}");
+    assert!(sizes.windows(2).all(|w| w[0] <= w[1]));
+}
+
+#[test]
+fn a_slow_reader_is_given_no_more() {
+    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
+    b.sample_rtt(1_000);
+    for i in 1..1_000u64 {
+        assert!(!b.on_consumed(i as i64 * 1_000, 1448, Instant(i * 10_000)));
+    }
+    assert_eq!(b.size(), 128 * 1024);
+}
+
+#[test]
+fn a_fixed_buffer_stays() {
+    let mut b = ReceiveBuffer::new(10_000, 10_000, Instant(0));
+    assert!(b.is_fixed());
+    b.sample_rtt(1_000);
+    assert!(!b.on_consumed(1 << 30, 1448, Instant(1_000_000)));
+    assert_eq!(b.size(), 10_000);
+}
+
+#[test]
+fn without_timestamps_a_windows_worth_is_a_round_trip() {
+    let mut b = ReceiveBuffer::new(10_000, 1 << 20, Instant(0));
+    b.sample_window(1_000, 10_000, Instant(5_000));
+    b.sample_window(6_000, 10_000, Instant(20_000));
+    assert_eq!(b.rtt_us(), 0);
+    b.sample_window(11_000, 10_000, Instant(30_000));
+    assert_eq!(b.rtt_us(), 25_000);
+}
+
+proptest! {
+    /// The right edge is never taken back by more than the scale's rounding, and never
+    /// offered beyond the buffer.
+    #[test]
+    fn the_edge_only_moves_forward(
+        steps in proptest::collection::vec((0u32..3_000, 0u64..6_000), 1..100),
+        scaled: bool,
+        size in 1u32..100_000,
+    ) {
+        let cfg = Config {
+            rcvbuf: size,
+            rcvbuf_max: if scaled { 6 << 20 } else { size },
+            ..Config::default()
+        };
+        let mut s = Script::established_with(&cfg, crate::input::tests::full_options());
+        s.tcb.set_rcvbuf(size);
+        let mut edge = 0;
+        for (len, read) in steps {
+            let len = len.min(s.tcb.offered());
+            let at = s.tcb.rcv_nxt;
+            let _ = s.arrives(ACK, at, 0, len);
+            s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + read, s.now);
+            let field = s.tcb.offer_window();
+            let new = s.tcb.rcv_nxt + (i64::from(field) << s.tcb.rcv_wscale);
+            prop_assert!(new > edge - (1 << s.tcb.rcv_wscale), "{} {}", new, edge);
+            prop_assert!(new <= s.tcb.rcv_consumed + i64::from(size));
+            edge = edge.max(new);
+            s.sent();
+        }
+    }
+}

@@ -10,48 +10,48 @@ use longshore_wire::tcp::TcpFlags;
 use std::cell::Cell;
 
 /// The byte at `offset` of the stream `salt`.
-pub fn byte(salt: u64, offset: u64) -> u8 {
+pub(crate) fn byte(salt: u64, offset: u64) -> u8 {
     let x = (offset ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (x >> 56) as u8
 }
 
 /// What the program does.
 #[derive(Debug, Clone, Copy)]
-pub struct Program {
+pub(crate) struct Program {
     /// Bytes to write in all.
-    pub total: u64,
+    pub(crate) total: u64,
     /// Bytes of one write at most.
-    pub write: u64,
+    pub(crate) write: u64,
     /// Unacknowledged and unsent bytes at most.
-    pub sndbuf: u64,
+    pub(crate) sndbuf: u64,
     /// Bytes of one read at most.
-    pub read: u64,
+    pub(crate) read: u64,
     /// Time between two actions.
-    pub pause_us: u64,
+    pub(crate) pause_us: u64,
     /// How much one segment handed out may carry.
-    pub max_payload: usize,
+    pub(crate) max_payload: usize,
     /// Merged segments travel whole.
-    pub merged: bool,
+    pub(crate) merged: bool,
 }
 
-pub struct Endpoint {
-    pub name: &'static str,
-    pub tcb: Tcb,
-    pub program: Program,
-    pub salt: u64,
-    pub peer_salt: u64,
-    pub received: Vec<u8>,
-    pub checked: u64,
-    pub written: u64,
-    pub acts_at: Instant,
-    pub rng: Rng,
-    pub events: Events,
+pub(crate) struct Endpoint {
+    pub(crate) name: &'static str,
+    pub(crate) tcb: Tcb,
+    pub(crate) program: Program,
+    pub(crate) salt: u64,
+    pub(crate) peer_salt: u64,
+    pub(crate) received: Vec<u8>,
+    pub(crate) checked: u64,
+    pub(crate) written: u64,
+    pub(crate) acts_at: Instant,
+    pub(crate) rng: Rng,
+    pub(crate) events: Events,
     /// Highest edge (ack + window) that has reached us, as distance from the ISS.
     peer_edge: Option<u64>,
     peer_scale: u8,
     closed: bool,
-    pub sent_packets: u64,
-    pub retransmissions: u64,
+    pub(crate) sent_packets: u64,
+    pub(crate) retransmissions: u64,
     last_timer: (Instant, u32),
     /// The sequence number of offset 0, from our SYN.
     base: Cell<u32>,
@@ -60,7 +60,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub fn new(
+    pub(crate) fn new(
         name: &'static str,
         tcb: Tcb,
         program: Program,
@@ -91,7 +91,7 @@ impl Endpoint {
     }
 
     /// A packet has come.
-    pub fn receive(&mut self, packet: &Packet, now: Instant) -> Disposition {
+    pub(crate) fn receive(&mut self, packet: &Packet, now: Instant) -> Disposition {
         self.learn_window(packet);
         let segment = Segment {
             gso_size: packet.gso_size,
@@ -218,7 +218,7 @@ impl Endpoint {
     }
 
     /// The program writes and reads, if it is time.
-    pub fn act(&mut self, now: Instant) {
+    pub(crate) fn act(&mut self, now: Instant) {
         if now < self.acts_at {
             return;
         }
@@ -248,7 +248,7 @@ impl Endpoint {
     }
 
     /// When the program acts next, if it has anything to do.
-    pub fn acts_next(&self) -> Option<Instant> {
+    pub(crate) fn acts_next(&self) -> Option<Instant> {
         let p = self.program;
         let writes = self.written < p.total
             && self.written - self.tcb.snd_acked() < p.sndbuf
@@ -260,7 +260,7 @@ impl Endpoint {
         (writes || reads || closes || shuts).then_some(self.acts_at)
     }
 
-    pub fn timer(&mut self, now: Instant) {
+    pub(crate) fn timer(&mut self, now: Instant) {
         if let Some(deadline) = self.tcb.deadline()
             && deadline <= now
         {
@@ -280,7 +280,7 @@ impl Endpoint {
     }
 
     /// Sends all there is.
-    pub fn flush(&mut self, wire: &mut Wire, now: Instant) {
+    pub(crate) fn flush(&mut self, wire: &mut Wire, now: Instant) {
         let mut count = 0;
         while let Some(t) = self.tcb.poll_transmit(now, self.program.max_payload) {
             count += 1;
@@ -364,14 +364,14 @@ impl Endpoint {
     }
 
     /// The connection is over here, as far as it can be.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self.tcb.state(), State::Closed | State::TimeWait)
     }
 }
 
 impl Endpoint {
     /// The SYN that made us.
-    pub fn hear_syn(&mut self, packet: &Packet) {
+    pub(crate) fn hear_syn(&mut self, packet: &Packet) {
         self.learn_window(packet);
     }
 }

@@ -136,3 +136,63 @@ fn any_path_a() {
 fn any_path_b() {
     seeds(1_000_000, 250);
 }
+
+/// A bulk transfer of `total` bytes over a path of `rate` bytes per millisecond,
+/// half of `rtt_us` each way, with a queue of one bandwidth-delay product.
+fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -> Outcome {
+    let cfg = Config { congestion, ..Config::default() };
+    let writer = Program {
+        total,
+        write: 1 << 20,
+        sndbuf: 16 << 20,
+        read: 1 << 20,
+        pause_us: 50,
+        max_payload: 65_000,
+        merged: false,
+    };
+    let faults = Faults {
+        loss,
+        delay_us: rtt_us / 2,
+        rate,
+        queue: (rate * rtt_us / 1000).max(100_000),
+        ..Faults::NONE
+    };
+    run(Scenario {
+        seed: 7,
+        client: (cfg, writer, 1460),
+        server: (cfg, Program { total: 0, ..writer }, 1460),
+        there: faults,
+        back: Faults { loss: 0, ..faults },
+        iss: (1, 2),
+    })
+}
+
+/// Not a test of speed, but a table to look at: virtual goodput by loss and round
+/// trip, `cargo test -p longshore-tcp --release --test sim goodput -- --ignored
+/// --nocapture`.
+#[test]
+#[ignore = "prints a table"]
+fn goodput() {
+    println!("Mb/s      rtt ms  loss %  cc       goodput Mb/s  timeouts  repeated");
+    for (rate, total) in [(12_500, 20_000_000), (125_000, 60_000_000)] {
+        for rtt_us in [1_000, 20_000, 100_000] {
+            for loss in [0, 1, 10, 30] {
+                for congestion in [Congestion::NewReno, Congestion::Cubic] {
+                    let outcome = bulk(total, rate, rtt_us, loss, congestion);
+                    let seconds = (outcome.elapsed.0 - 5_000_000) as f64 / 1e6;
+                    let info = outcome.client.tcb.info(outcome.elapsed);
+                    println!(
+                        "{:<9} {:<7} {:<7} {:<8} {:<13.1} {:<9} {}",
+                        rate * 8 / 1000,
+                        rtt_us / 1000,
+                        f64::from(loss) / 10.0,
+                        congestion.name(),
+                        total as f64 * 8.0 / seconds / 1e6,
+                        info.total_rto,
+                        info.total_retrans,
+                    );
+                }
+            }
+        }
+    }
+}

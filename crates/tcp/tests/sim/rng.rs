@@ -1,13 +1,13 @@
 //! A small generator (splitmix64), so that a seed says everything.
 
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,16 +16,16 @@ impl Rng {
     }
 
     /// A number in `low..=high`.
-    pub fn range(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
     /// True this often, in parts of a thousand.
-    pub fn permille(&mut self, p: u32) -> bool {
+    pub(crate) fn permille(&mut self, p: u32) -> bool {
         self.next() % 1000 < u64::from(p)
     }
 
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.range(0, from.len() as u64 - 1) as usize]
     }
 }

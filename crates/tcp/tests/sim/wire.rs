@@ -8,30 +8,30 @@ use std::collections::BinaryHeap;
 
 /// A packet (or a merged one) on its way.
 #[derive(Debug, Clone)]
-pub struct Packet {
-    pub header: TcpHeader,
-    pub payload: Vec<u8>,
-    pub gso_size: u16,
+pub(crate) struct Packet {
+    pub(crate) header: TcpHeader,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) gso_size: u16,
 }
 
 /// What a direction of the path does. Shares are in parts of a thousand.
 #[derive(Debug, Clone, Copy)]
-pub struct Faults {
-    pub loss: u32,
-    pub duplicate: u32,
-    pub reorder: u32,
-    pub delay_us: u64,
-    pub jitter_us: u64,
+pub(crate) struct Faults {
+    pub(crate) loss: u32,
+    pub(crate) duplicate: u32,
+    pub(crate) reorder: u32,
+    pub(crate) delay_us: u64,
+    pub(crate) jitter_us: u64,
     /// Bytes per millisecond, 0 for no limit.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// Bytes that may wait for the rate.
-    pub queue: u64,
+    pub(crate) queue: u64,
     /// Nothing passes from the first to the second moment.
-    pub blackout: (u64, u64),
+    pub(crate) blackout: (u64, u64),
 }
 
 impl Faults {
-    pub const NONE: Faults = Faults {
+    pub(crate) const NONE: Faults = Faults {
         loss: 0,
         duplicate: 0,
         reorder: 0,
@@ -44,17 +44,17 @@ impl Faults {
 }
 
 /// One direction.
-pub struct Wire {
-    pub faults: Faults,
+pub(crate) struct Wire {
+    pub(crate) faults: Faults,
     rng: Rng,
     arrivals: BinaryHeap<Reverse<(u64, u64)>>,
     packets: Vec<Option<Packet>>,
     busy_until: u64,
-    pub lost: u64,
+    pub(crate) lost: u64,
 }
 
 impl Wire {
-    pub fn new(faults: Faults, seed: u64) -> Wire {
+    pub(crate) fn new(faults: Faults, seed: u64) -> Wire {
         Wire {
             faults,
             rng: Rng::new(seed),
@@ -65,7 +65,7 @@ impl Wire {
         }
     }
 
-    pub fn send(&mut self, packet: Packet, now: Instant) {
+    pub(crate) fn send(&mut self, packet: Packet, now: Instant) {
         let f = self.faults;
         let blackout = (f.blackout.0..f.blackout.1).contains(&now.0);
         if blackout || self.rng.permille(f.loss) {
@@ -97,11 +97,11 @@ impl Wire {
         }
     }
 
-    pub fn next_arrival(&self) -> Option<Instant> {
+    pub(crate) fn next_arrival(&self) -> Option<Instant> {
         self.arrivals.peek().map(|Reverse((at, _))| Instant(*at))
     }
 
-    pub fn receive(&mut self, now: Instant) -> Option<Packet> {
+    pub(crate) fn receive(&mut self, now: Instant) -> Option<Packet> {
         let Reverse((at, index)) = *self.arrivals.peek()?;
         if at > now.0 {
             return None;

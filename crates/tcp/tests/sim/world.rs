@@ -8,21 +8,21 @@ use longshore_wire::tcp::TcpFlags;
 
 /// Everything that makes a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Scenario {
-    pub seed: u64,
-    pub client: (Config, Program, u16),
-    pub server: (Config, Program, u16),
-    pub there: Faults,
-    pub back: Faults,
-    pub iss: (u32, u32),
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) client: (Config, Program, u16),
+    pub(crate) server: (Config, Program, u16),
+    pub(crate) there: Faults,
+    pub(crate) back: Faults,
+    pub(crate) iss: (u32, u32),
 }
 
 /// What came of it.
 #[derive(Debug)]
-pub struct Outcome {
-    pub elapsed: Instant,
-    pub client: Endpoint,
-    pub server: Endpoint,
+pub(crate) struct Outcome {
+    pub(crate) elapsed: Instant,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -46,18 +46,18 @@ impl std::fmt::Debug for Endpoint {
 /// Progress must be made within this much virtual time.
 const PATIENCE_US: u64 = 1_500_000_000;
 
-pub struct World {
-    pub now: Instant,
-    pub client: Endpoint,
-    pub server: Option<Endpoint>,
-    pub there: Wire,
-    pub back: Wire,
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Option<Endpoint>,
+    pub(crate) there: Wire,
+    pub(crate) back: Wire,
     scenario: Scenario,
     progress: (u64, Instant),
 }
 
 impl World {
-    pub fn new(s: Scenario) -> World {
+    pub(crate) fn new(s: Scenario) -> World {
         let now = Instant(5_000_000);
         let (cfg, program, mss) = s.client;
         let tcb = Tcb::connect(&cfg, mss, SeqNumber(s.iss.0), s.seed as u32, now);
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// Runs to the end, or panics.
-    pub fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self) -> Outcome {
         self.client.flush(&mut self.there, self.now);
         while !self.is_done() {
             self.step();
@@ -99,7 +99,7 @@ impl World {
         self.client.is_done() && self.server.as_ref().is_some_and(Endpoint::is_done)
     }
 
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let next = [
             self.there.next_arrival(),
             self.back.next_arrival(),

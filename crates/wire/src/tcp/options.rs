@@ -15,6 +15,9 @@ const TIMESTAMPS: u8 = 8;
 const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
 
+/// Bytes that a header has for options.
+const MAX_LEN: usize = super::MAX_HEADER_LEN - super::HEADER_LEN;
+
 /// NOP, NOP, timestamps of 10 bytes: the only options of most segments.
 const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
 
@@ -120,6 +123,14 @@ impl FastOpenCookie {
     }
 }
 
+/// What of the options goes into a header.
+struct Layout {
+    len: usize,
+    /// How many SACK blocks.
+    blocks: usize,
+    user_timeout: Option<u16>,
+}
+
 /// The options of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpOptions {
@@ -205,10 +216,17 @@ impl TcpOptions {
         }
     }
 
-    /// Bytes that the options take in a header, padding included.
+    /// Bytes that the options take in a header, padding included; 40 at most. Where
+    /// they are more than fit, the last ranges and then the user timeout are left
+    /// out.
     #[inline]
     #[must_use]
     pub fn emitted_len(&self) -> usize {
+        self.layout().len
+    }
+
+    #[inline]
+    fn layout(&self) -> Layout {
         let mut len = 0;
         if self.mss.is_some() {
             len += 4;
@@ -221,16 +239,23 @@ impl TcpOptions {
         if self.window_scale.is_some() {
             len += 4;
         }
-        if !self.sack.is_empty() {
-            len += 4 + 8 * self.sack.len();
-        }
         if let Some(cookie) = &self.fast_open {
             len += (2 + cookie.as_bytes().len()).next_multiple_of(4);
         }
-        if self.user_timeout.is_some() {
+        let mut blocks = 0;
+        if !self.sack.is_empty() && len + 12 <= MAX_LEN {
+            blocks = self.sack.len().min((MAX_LEN - 4 - len) / 8);
+            len += 4 + 8 * blocks;
+        }
+        let user_timeout = self.user_timeout.filter(|_| len + 4 <= MAX_LEN);
+        if user_timeout.is_some() {
             len += 4;
         }
-        len
+        Layout {
+            len,
+            blocks,
+            user_timeout,
+        }
     }
 
     /// Writes the options in Linux's order, each padded to four bytes; the
@@ -239,6 +264,7 @@ impl TcpOptions {
     /// shorter.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
+        let layout = self.layout();
         let mut at = 0;
         let mut word = |bytes: &mut [u8], value: u32| {
             put32(bytes, at, value);
@@ -265,9 +291,9 @@ impl TcpOptions {
                 u32::from(NOP) << 24 | u32::from(WINDOW_SCALE) << 16 | 3 << 8 | u32::from(shift),
             );
         }
-        if !self.sack.is_empty() {
-            word(bytes, 0x0101_0500 | (2 + 8 * self.sack.len() as u32));
-            for (left, right) in self.sack.iter() {
+        if layout.blocks != 0 {
+            word(bytes, 0x0101_0500 | (2 + 8 * layout.blocks as u32));
+            for (left, right) in self.sack.iter().take(layout.blocks) {
                 word(bytes, left.0);
                 word(bytes, right.0);
             }
@@ -283,7 +309,7 @@ impl TcpOptions {
             bytes[at + 2..at + len].copy_from_slice(cookie);
             at += len;
         }
-        if let Some(timeout) = self.user_timeout {
+        if let Some(timeout) = layout.user_timeout {
             bytes[at] = USER_TIMEOUT;
             bytes[at + 1] = 4;
             put16(bytes, at + 2, timeout);

@@ -80,6 +80,53 @@ proptest! {
         let _ = TcpHeader::parse(&bytes);
     }
 
+    /// Whatever is set at once, what is sent fits and is what was meant.
+    #[test]
+    fn options_never_outgrow_the_header(
+        a in options(),
+        b in options(),
+        cookie in proptest::collection::vec(any::<u8>(), 16),
+        blocks in 0usize..=4,
+    ) {
+        let mut all = TcpOptions {
+            sack: SackBlocks::EMPTY,
+            mss: a.mss.or(b.mss),
+            window_scale: a.window_scale.or(b.window_scale),
+            sack_permitted: a.sack_permitted,
+            timestamps: a.timestamps.or(b.timestamps),
+            fast_open: FastOpenCookie::new(&cookie).filter(|_| b.sack_permitted),
+            user_timeout: a.user_timeout.or(b.user_timeout),
+        };
+        for i in 0..blocks as u32 {
+            all.sack.push(SeqNumber(i), SeqNumber(i + 1));
+        }
+        let len = all.emitted_len();
+        prop_assert!(len <= 40 && len.is_multiple_of(4));
+        let mut bytes = vec![0; len];
+        all.emit(&mut bytes);
+        let mut parsed = TcpOptions::parse(&bytes);
+        prop_assert!(all.sack.as_slice().starts_with(parsed.sack.as_slice()));
+        if parsed.sack.len() < blocks {
+            prop_assert!(len > 40 - 8 || parsed.sack.is_empty() && len > 40 - 12);
+        }
+        prop_assert!(parsed.user_timeout == all.user_timeout || len > 40 - 4);
+        parsed.sack = all.sack;
+        parsed.user_timeout = all.user_timeout;
+        prop_assert_eq!(parsed, all);
+    }
+
+    #[test]
+    fn changed_headers_are_survived(h in header(), changes in proptest::collection::vec((0usize..60, any::<u8>()), 1..4), cut in 0usize..=60) {
+        let mut bytes = [0; MAX_HEADER_LEN];
+        h.emit(&mut bytes);
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        if let Ok((parsed, len)) = TcpHeader::parse(&bytes[..cut]) {
+            prop_assert!(len <= cut && parsed.header_len() <= MAX_HEADER_LEN);
+        }
+    }
+
     #[test]
     fn any_options_are_survived(bytes in proptest::collection::vec(0u8..40, 0..40)) {
         let _ = TcpOptions::parse(&bytes);
@@ -120,6 +167,21 @@ fn a_syn_looks_like_linuxs() {
             2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7
         ]
     );
+}
+
+#[test]
+fn a_data_segments_options_are_aligned() {
+    let options = TcpOptions {
+        timestamps: Some(Timestamps {
+            val: 0x0102_0304,
+            echo: 0x0506_0708,
+        }),
+        ..TcpOptions::default()
+    };
+    let mut bytes = [0; 12];
+    options.emit(&mut bytes);
+    assert_eq!(bytes, [1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(TcpOptions::parse(&bytes), options);
 }
 
 #[test]
