@@ -46,11 +46,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             report(&error);
-            match arguments.command {
-                // Its exit codes are the program's, so ours are out of the way.
-                Command::Run(_) | Command::PrivateEngine => ExitCode::from(error.code()),
-                _ => ExitCode::FAILURE,
-            }
+            ExitCode::from(error.code())
         }
     }
 }

@@ -1,0 +1,272 @@
+//! The command line.
+
+use crate::address::{Expose, Network};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use longshore_ports::tap::{MAX_MTU, MIN_MTU, TapName};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Runs unmodified programs on a TCP/IP stack of their own, beside them and not
+/// in the kernel.
+#[derive(Debug, Parser)]
+#[command(
+    name = "longshore",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+#[command(after_help = "\
+Try it, as root:
+  longshore run -- python3 -m http.server 8000
+  curl http://10.77.0.2:8000/
+Or as anybody:
+  longshore run --expose 8000:8000 -- python3 -m http.server 8000
+  curl http://localhost:8000/
+While it runs:
+  longshore ss
+  longshore stat")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program with its sockets on Longshore
+    Run(RunArguments),
+    /// Serve many programs with one engine
+    Engine(EngineArguments),
+    /// Show what the engines have done: packets, drops, crossings
+    Stat(ShowArguments),
+    /// Show the engines' sockets, as `ss -ti` shows the kernel's
+    Ss(ShowArguments),
+    /// A private engine, started by `run`.
+    #[command(name = "__engine", hide = true)]
+    PrivateEngine,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  longshore run -- nginx -g 'daemon off;'
+      A network of its own: the first free 10.77.N.0/24, the engine at .2 and the kernel at .1.
+  longshore run --addr 192.168.9.2/24 --gateway 192.168.9.1 -- curl http://192.0.2.7/
+      The same with a network of your choice; the engine reaches the world through the gateway.
+  longshore run --port tap:tap0 --addr 10.0.0.5/24 -- redis-server
+      On a TAP device that exists, for instance one in a bridge.
+  longshore run --expose 8080:80 -- nginx -g 'daemon off;'
+      Reachable at the kernel's port 8080, too. Ordinary users need this to be reached: their
+      engine lives in a network namespace that nothing else is in.
+  longshore run --engine /run/longshore/engine.sock -- memcached
+      On an engine that serves many programs.
+
+Which connections go where: sockets that are bound to the engine's address or to the wildcard,
+and connections to networks that the engine reaches, are Longshore's. Everything else stays with
+the kernel: Unix sockets, other interfaces, and loopback unless --loopback engine is given.
+
+Exit status:
+  that of PROGRAM; 128+N if signal N ended it; 127 if it was not found, 126 if it cannot be
+  executed, 125 if Longshore failed.
+
+Signals: INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to PROGRAM. If PROGRAM goes into
+the background, longshore stays until the last of its processes has ended.")]
+pub(crate) struct RunArguments {
+    /// Where packets leave: a TAP device, made if there is none of this name
+    #[arg(long, value_name = "tap:NAME", conflicts_with = "engine")]
+    pub(crate) port: Option<PortName>,
+    /// Use the engine that listens at this socket instead of a private one
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) engine: Option<PathBuf>,
+    /// The engine's address and prefix length; a free 10.77.N.2/24 by default
+    #[arg(long, value_name = "ADDR/PREFIX", conflicts_with = "engine")]
+    pub(crate) addr: Option<Network>,
+    /// The router to all other networks; without it they stay with the kernel
+    #[arg(long, value_name = "ADDR", conflicts_with = "engine")]
+    pub(crate) gateway: Option<Ipv4Addr>,
+    /// Largest packet in bytes, 1500 to 65535
+    #[arg(long, value_name = "N", value_parser = mtu, conflicts_with = "engine")]
+    pub(crate) mtu: Option<usize>,
+    /// Who has 127.0.0.0/8 and ::1: the kernel, or the engine for the programs on it
+    #[arg(long, value_name = "WHO", conflicts_with = "engine")]
+    pub(crate) loopback: Option<LoopbackOwner>,
+    /// Relay this port of the kernel to this port of the program; repeatable
+    #[arg(long, value_name = "[ADDR:]HOSTPORT:PORT", conflicts_with = "engine")]
+    pub(crate) expose: Vec<Expose>,
+    /// Hold the processors out of deep idle: shorter round trips, more power (root only)
+    #[arg(long)]
+    pub(crate) awake: bool,
+    /// Record all packets to this pcapng file
+    #[arg(long, value_name = "FILE", conflicts_with = "engine")]
+    pub(crate) capture: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  longshore engine --example-config > engine.toml
+  longshore engine --config engine.toml
+  longshore run --engine /run/longshore/engine.sock -- nginx -g 'daemon off;'
+
+On SIGTERM or SIGINT the engine takes no new programs, waits for those it has to end, at most as
+long as `drain_seconds` says, and ends.")]
+pub(crate) struct EngineArguments {
+    /// The configuration
+    #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print a complete configuration with comments, and end
+    #[arg(long)]
+    pub(crate) example_config: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// Print JSON: an array with one object for each engine
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only this engine: its pid, its socket or its directory; may be repeated
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Vec<PathBuf>,
+}
+
+/// Who has the loopback addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LoopbackOwner {
+    /// The engine
+    Engine,
+    /// The kernel
+    #[default]
+    Kernel,
+}
+
+impl From<LoopbackOwner> for longshore_hostif::Loopback {
+    fn from(owner: LoopbackOwner) -> Self {
+        match owner {
+            LoopbackOwner::Engine => longshore_hostif::Loopback::Engine,
+            LoopbackOwner::Kernel => longshore_hostif::Loopback::Kernel,
+        }
+    }
+}
+
+/// A port by its name. TAP devices are the only kind there is today.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct PortName(pub(crate) TapName);
+
+/// Not the name of a port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} names no port: write tap:NAME{why}")]
+pub(crate) struct BadPort {
+    text: String,
+    why: String,
+}
+
+impl FromStr for PortName {
+    type Err = BadPort;
+
+    fn from_str(text: &str) -> Result<Self, BadPort> {
+        let bad = |why: String| BadPort {
+            text: text.to_owned(),
+            why,
+        };
+        let name = text
+            .strip_prefix("tap:")
+            .ok_or_else(|| bad(String::new()))?;
+        let name = TapName::new(name).map_err(|error| bad(format!("; {error}")))?;
+        Ok(PortName(name))
+    }
+}
+
+impl TryFrom<String> for PortName {
+    type Error = BadPort;
+
+    fn try_from(text: String) -> Result<Self, BadPort> {
+        text.parse()
+    }
+}
+
+impl From<PortName> for String {
+    fn from(name: PortName) -> String {
+        format!("tap:{}", name.0)
+    }
+}
+
+fn mtu(text: &str) -> Result<usize, String> {
+    let range = format!("the MTU is a number from {MIN_MTU} to {MAX_MTU}");
+    match text.parse() {
+        Ok(mtu) if (MIN_MTU..=MAX_MTU).contains(&mtu) => Ok(mtu),
+        _ => Err(range),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn run(line: &str) -> Result<RunArguments, String> {
+        let words = line.split_whitespace();
+        match Arguments::try_parse_from(words)
+            .map_err(|e| e.to_string())?
+            .command
+        {
+            Command::Run(run) => Ok(run),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_program_begins_at_the_first_word_that_is_not_ours() {
+        let a = run("longshore run --mtu 9000 -- nginx -g x --mtu 3").unwrap();
+        assert_eq!(a.program, ["nginx", "-g", "x", "--mtu", "3"]);
+        assert_eq!(a.mtu, Some(9000));
+        let a = run("longshore run curl -s http://x").unwrap();
+        assert_eq!(a.program, ["curl", "-s", "http://x"]);
+    }
+
+    #[test]
+    fn all_of_run() {
+        let a = run(
+            "longshore run --port tap:t0 --addr 10.0.0.2/24 --gateway 10.0.0.1 \
+                     --loopback engine --expose 80:8080 --expose 127.0.0.1:81:81 --awake \
+                     --capture f.pcapng -- x",
+        )
+        .unwrap();
+        assert_eq!(String::from(a.port.unwrap()), "tap:t0");
+        assert_eq!(a.addr.unwrap().to_string(), "10.0.0.2/24");
+        assert_eq!(a.loopback, Some(LoopbackOwner::Engine));
+        assert_eq!(a.expose.len(), 2);
+        assert!(a.awake && a.capture.is_some());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (line, says) in [
+            ("longshore run", "PROGRAM"),
+            ("longshore run --mtu 100 -- x", "1500 to 65535"),
+            ("longshore run --port eth0 -- x", "tap:NAME"),
+            ("longshore run --port tap:a/b -- x", "no interface name"),
+            ("longshore run --addr 10.0.0.2 -- x", "10.77.0.2/24"),
+            ("longshore run --expose 80 -- x", "8080:80"),
+            (
+                "longshore run --engine s --mtu 1500 -- x",
+                "cannot be used with",
+            ),
+            ("longshore run --nonsense -- x", "--nonsense"),
+        ] {
+            let error = run(line).unwrap_err();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+}

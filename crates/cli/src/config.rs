@@ -1,0 +1,297 @@
+//! The configuration of `longshore engine`: TOML, checked in full before
+//! anything is started.
+
+use crate::address::Network;
+use crate::args::{LoopbackOwner, PortName};
+use longshore_hostif::{CHUNK, Geometry};
+use longshore_ports::tap::{MAX_MTU, MIN_MTU};
+use serde::Deserialize;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A complete configuration, every key with its default where it has one.
+pub(crate) const EXAMPLE: &str = include_str!("example.toml");
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read the configuration {path}: {source}")]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    /// The TOML reader's message names key, line and column.
+    #[error("the configuration {path} is not right: {source}")]
+    Parse {
+        path: PathBuf,
+        source: Box<toml::de::Error>,
+    },
+    #[error("the configuration {path} is not right: {key}: {why}")]
+    Value {
+        path: PathBuf,
+        key: &'static str,
+        why: String,
+    },
+}
+
+/// A user by name or number.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum User {
+    Uid(u32),
+    Name(String),
+}
+
+/// The file's keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    port: PortName,
+    address: Network,
+    gateway: Option<Ipv4Addr>,
+    mtu: Option<usize>,
+    #[serde(default = "default_socket")]
+    socket: PathBuf,
+    #[serde(default)]
+    loopback: LoopbackOwner,
+    #[serde(default)]
+    users: Vec<User>,
+    #[serde(default = "default_drain")]
+    drain_seconds: u64,
+    capture: Option<PathBuf>,
+    #[serde(default)]
+    awake: bool,
+    #[serde(default)]
+    session: SessionLimits,
+}
+
+/// What each session may have.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SessionLimits {
+    processes: u32,
+    sockets: u32,
+    send_mib: u32,
+    receive_mib: u32,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        let mib = |chunks: u32| ((u64::from(chunks) * CHUNK as u64) >> 20) as u32;
+        SessionLimits {
+            processes: Geometry::DEFAULT.channels,
+            sockets: Geometry::DEFAULT.sockets,
+            send_mib: mib(Geometry::DEFAULT.snd_chunks),
+            receive_mib: mib(Geometry::DEFAULT.rcv_chunks),
+        }
+    }
+}
+
+fn default_socket() -> PathBuf {
+    PathBuf::from("/run/longshore/engine.sock")
+}
+
+fn default_drain() -> u64 {
+    30
+}
+
+/// A configuration that was checked.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) port: PortName,
+    pub(crate) address: Network,
+    pub(crate) gateway: Option<Ipv4Addr>,
+    pub(crate) mtu: Option<usize>,
+    pub(crate) socket: PathBuf,
+    pub(crate) loopback: LoopbackOwner,
+    pub(crate) users: Vec<u32>,
+    pub(crate) drain: Duration,
+    pub(crate) capture: Option<PathBuf>,
+    pub(crate) awake: bool,
+    pub(crate) geometry: Geometry,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let file: File = toml::from_str(text).map_err(|source| ConfigError::Parse {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
+        let value = |key, why: String| ConfigError::Value {
+            path: path.to_owned(),
+            key,
+            why,
+        };
+        if let Some(mtu) = file.mtu.filter(|mtu| !(MIN_MTU..=MAX_MTU).contains(mtu)) {
+            return Err(value(
+                "mtu",
+                format!("{mtu} is not from {MIN_MTU} to {MAX_MTU}"),
+            ));
+        }
+        if let Some(gateway) = file.gateway {
+            if !file.address.contains(gateway) {
+                let why = format!(
+                    "{gateway} is not in the network of address {}",
+                    file.address
+                );
+                return Err(value("gateway", why));
+            }
+            if gateway == file.address.address {
+                return Err(value(
+                    "gateway",
+                    format!("{gateway} is the engine's own address"),
+                ));
+            }
+        }
+        let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
+        Ok(Config {
+            geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
+            users: users.map_err(|why| value("users", why))?,
+            port: file.port,
+            address: file.address,
+            gateway: file.gateway,
+            mtu: file.mtu,
+            socket: file.socket,
+            loopback: file.loopback,
+            drain: Duration::from_secs(file.drain_seconds),
+            capture: file.capture,
+            awake: file.awake,
+        })
+    }
+}
+
+/// Rounds limits up to what the arena's layout takes.
+fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> {
+    let within = |key, value: u32, most: u32| match value {
+        0 => Err((key, "must be at least 1".to_owned())),
+        v if v > most => Err((key, format!("{v} is more than {most}"))),
+        v => Ok(v),
+    };
+    let chunks = |mib: u32| mib * ((1 << 20) / CHUNK as u32);
+    let most_mib = (1 << 20) / chunks(1);
+    let geometry = Geometry {
+        channels: within("session.processes", limits.processes, 1024)?.next_multiple_of(64),
+        waiters: Geometry::DEFAULT.waiters,
+        sockets: within("session.sockets", limits.sockets, 1 << 20)?.next_multiple_of(64),
+        snd_chunks: chunks(within("session.send_mib", limits.send_mib, most_mib)?),
+        rcv_chunks: chunks(within("session.receive_mib", limits.receive_mib, most_mib)?),
+    };
+    debug_assert!(geometry.is_valid(), "{geometry:?}");
+    Ok(geometry)
+}
+
+fn uid_of(user: &User) -> Result<u32, String> {
+    match user {
+        User::Uid(uid) => Ok(*uid),
+        User::Name(name) => {
+            let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+            uid_in(&passwd, name).ok_or_else(|| {
+                format!("no user {name:?} in /etc/passwd; users from elsewhere go by their number")
+            })
+        }
+    }
+}
+
+fn uid_in(passwd: &str, name: &str) -> Option<u32> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("engine.toml")).map_err(|e| e.to_string())
+    }
+
+    const LEAST: &str = "port = \"tap:ls0\"\naddress = \"10.77.0.2/24\"\n";
+
+    #[test]
+    fn the_example_is_right_and_has_the_defaults() {
+        let example = parse(EXAMPLE).unwrap();
+        let least = parse(LEAST).unwrap();
+        assert_eq!(example.address, least.address);
+        assert_eq!(example.socket, least.socket);
+        assert_eq!(example.loopback, least.loopback);
+        assert_eq!(example.drain, least.drain);
+        assert_eq!(example.geometry, least.geometry);
+        assert_eq!(least.geometry, Geometry::DEFAULT);
+    }
+
+    #[test]
+    fn every_key_is_in_the_example_even_if_commented_out() {
+        let all: String = EXAMPLE
+            .lines()
+            .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+            .map(|line| line.replace("users = []", "users = [\"root\", 1000]"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let c = parse(&all).unwrap();
+        assert!(c.gateway.is_some() && c.mtu.is_some() && c.capture.is_some());
+        assert_eq!(c.users, [0, 1000]);
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let error = parse(&format!("{LEAST}prot = 1\n")).unwrap_err();
+        assert!(
+            error.contains("prot") && error.contains("line 3"),
+            "{error}"
+        );
+        let error = parse(&format!("{LEAST}[session]\nsocket = 1\n")).unwrap_err();
+        assert!(
+            error.contains("line 4") && error.contains("`sockets`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_explained() {
+        for (text, says) in [
+            ("port = \"tap:ls0\"", "address"),
+            ("port = \"eth0\"\naddress = \"10.0.0.2/24\"", "tap:NAME"),
+            ("port = \"tap:x\"\naddress = \"10.0.0.2\"", "prefix length"),
+            (&format!("{LEAST}mtu = 100"), "mtu: 100"),
+            (
+                &format!("{LEAST}gateway = \"10.78.0.1\""),
+                "not in the network",
+            ),
+            (&format!("{LEAST}gateway = \"10.77.0.2\""), "own address"),
+            (
+                &format!("{LEAST}users = [\"no such user\"]"),
+                "no such user",
+            ),
+            (&format!("{LEAST}loopback = \"mine\""), "mine"),
+            (&format!("{LEAST}[session]\nsockets = 0"), "session.sockets"),
+            (
+                &format!("{LEAST}[session]\nsend_mib = 99999999"),
+                "send_mib",
+            ),
+            ("port = ", "line 1"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains("engine.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn users_are_found_in_passwd() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\n";
+        assert_eq!(uid_in(passwd, "www-data"), Some(33));
+        assert_eq!(uid_in(passwd, "www"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! Asking engines: the client's side of the control socket.
+
+use crate::args::ShowArguments;
+use crate::errors::Error;
+use crate::runtime_dir::{control_socket_of, control_sockets};
+use longshore_engine::control::{ControlReply, ControlRequest, SsRow, StatReply};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An engine answers at once, or something is wrong with it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest answer that is read, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// A connection to an engine.
+pub(crate) struct Client {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    fn connect(path: &Path) -> Result<Self, Error> {
+        let fail = |error: std::io::Error| Error::ControlAnswer {
+            path: path.to_owned(),
+            why: error.to_string(),
+        };
+        let stream = UnixStream::connect(path).map_err(fail)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(fail)?;
+        stream.set_write_timeout(Some(TIMEOUT)).map_err(fail)?;
+        Ok(Client {
+            path: path.to_owned(),
+            stream: BufReader::new(stream),
+        })
+    }
+
+    fn fail(&self, why: impl ToString) -> Error {
+        Error::ControlAnswer {
+            path: self.path.clone(),
+            why: why.to_string(),
+        }
+    }
+
+    fn ask(&mut self, request: ControlRequest) -> Result<ControlReply, Error> {
+        let mut question = serde_json::to_vec(&request).map_err(|error| self.fail(error))?;
+        question.push(b'\n');
+        let sent = self.stream.get_mut().write_all(&question);
+        sent.map_err(|error| self.fail(error))?;
+        let mut line = Vec::new();
+        let got = (&mut self.stream)
+            .take(LONGEST)
+            .read_until(b'\n', &mut line);
+        got.map_err(|error| self.fail(error))?;
+        if !line.ends_with(b"\n") {
+            return Err(self.fail("it closed the connection"));
+        }
+        serde_json::from_slice(&line).map_err(|error| self.fail(error))
+    }
+
+    /// The engine's totals.
+    pub(crate) fn stat(&mut self) -> Result<StatReply, Error> {
+        match self.ask(ControlRequest::Stat)? {
+            ControlReply::Stat(stat) => Ok(*stat),
+            ControlReply::Error { message } => Err(self.fail(message)),
+            ControlReply::Ss(_) => Err(self.fail("it answers another question")),
+        }
+    }
+
+    /// All of the engine's sockets.
+    pub(crate) fn ss(&mut self) -> Result<Vec<SsRow>, Error> {
+        let (mut rows, mut from) = (Vec::new(), 0);
+        loop {
+            match self.ask(ControlRequest::Ss { from })? {
+                ControlReply::Ss(some) => {
+                    rows.extend(some.rows);
+                    match some.next {
+                        // An engine that sends us in circles is not followed.
+                        Some(next) if next > from => from = next,
+                        _ => return Ok(rows),
+                    }
+                }
+                ControlReply::Error { message } => return Err(self.fail(message)),
+                ControlReply::Stat(_) => return Err(self.fail("it answers another question")),
+            }
+        }
+    }
+}
+
+/// Asks the engines that the user named, or all that run; what each answers. One
+/// that was not named and does not answer is passed over: it has just ended.
+pub(crate) fn ask_all<T>(
+    arguments: &ShowArguments,
+    ask: impl Fn(&mut Client) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let ask = |path: &Path| Client::connect(path).and_then(|mut client| ask(&mut client));
+    if !arguments.engine.is_empty() {
+        let sockets = arguments
+            .engine
+            .iter()
+            .map(|engine| control_socket_of(engine));
+        return sockets.map(|socket| ask(&socket?)).collect();
+    }
+    let answers: Vec<T> = control_sockets()
+        .iter()
+        .filter_map(|path| ask(path).ok())
+        .collect();
+    if answers.is_empty() {
+        return Err(Error::NoEngine);
+    }
+    Ok(answers)
+}

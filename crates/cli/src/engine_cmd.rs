@@ -1,0 +1,154 @@
+//! `longshore engine`: one engine for many programs, in the foreground.
+
+use crate::address::Network;
+use crate::args::{EngineArguments, LoopbackOwner};
+use crate::awake::Awake;
+use crate::config::{Config, EXAMPLE};
+use crate::errors::{Error, system};
+use crate::network::Wanted;
+use crate::runtime_dir::{CONTROL, RuntimeDir};
+use crate::signals::Signals;
+use longshore_engine::{Engine, Stopper};
+use longshore_hostif::Geometry;
+use longshore_ports::Port;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long an engine looks for more work before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
+/// How long a private engine's connections may go on after it was told to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// An engine's set-up, with what the two kinds of engines have in common.
+pub(crate) fn engine_config(
+    port: Box<dyn Port>,
+    port_name: String,
+    network: Network,
+    gateway: Option<Ipv4Addr>,
+    loopback: LoopbackOwner,
+    socket: PathBuf,
+    control: PathBuf,
+) -> longshore_engine::Config {
+    longshore_engine::Config {
+        port,
+        port_name,
+        address: longshore_net::Cidr {
+            address: network.address.into(),
+            prefix_len: network.prefix_len,
+        },
+        gateway,
+        loopback: loopback.into(),
+        cut_through: true,
+        socket,
+        control: Some(control),
+        geometry: Geometry::DEFAULT,
+        private: false,
+        users: Vec::new(),
+        spin: SPIN,
+        grace: GRACE,
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
+    if arguments.example_config {
+        print!("{EXAMPLE}");
+        return Ok(());
+    }
+    let Some(path) = &arguments.config else {
+        return Ok(());
+    };
+    let config = Config::read(path)?;
+    // Before anything starts a thread.
+    let signals =
+        Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
+    let _awake = config.awake.then(Awake::hold).transpose()?;
+    let dir = RuntimeDir::create()?;
+    make_parent(&config.socket)?;
+    let wanted = Wanted {
+        port: Some(config.port.clone()),
+        network: Some(config.address),
+        gateway: config.gateway,
+        mtu: config.mtu,
+        capture: config.capture.clone(),
+    };
+    let opened = wanted.open()?;
+    let mut engine = Engine::new(longshore_engine::Config {
+        users: config.users.clone(),
+        geometry: config.geometry,
+        grace: config.drain,
+        ..engine_config(
+            opened.port,
+            opened.name.clone(),
+            opened.network,
+            config.gateway,
+            config.loopback,
+            config.socket.clone(),
+            dir.control(),
+        )
+    })?;
+    // Whoever may use the engine is a matter of `users`, not of the file's mode.
+    let open_to_all = std::fs::Permissions::from_mode(0o666);
+    std::fs::set_permissions(&config.socket, open_to_all)
+        .map_err(system("open the socket to all users"))?;
+    let _link = ControlLink::make(&config.socket, &dir.control());
+    eprintln!(
+        "longshore: engine {} serves {} on {}, at {}",
+        std::process::id(),
+        opened.network,
+        opened.name,
+        config.socket.display()
+    );
+    stop_on_signals(signals, engine.stopper())?;
+    engine.run()?;
+    eprintln!("longshore: engine {} has ended", std::process::id());
+    Ok(())
+}
+
+/// Makes the directory of a socket, if it is missing.
+fn make_parent(socket: &Path) -> Result<(), Error> {
+    match socket.parent().filter(|p| !p.as_os_str().is_empty()) {
+        Some(parent) => std::fs::create_dir_all(parent).map_err(|error| Error::RuntimeDir {
+            path: parent.to_owned(),
+            why: error.to_string(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// A link beside an engine's socket to its control socket, so that `stat` and
+/// `ss` find it by the name that programs know.
+struct ControlLink(PathBuf);
+
+impl ControlLink {
+    fn make(socket: &Path, control: &Path) -> Option<Self> {
+        let link = PathBuf::from(format!("{}.{CONTROL}", socket.display()));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(control, &link).ok()?;
+        Some(ControlLink(link))
+    }
+}
+
+impl Drop for ControlLink {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Starts a thread that stops the engine at the first of these signals, and
+/// ends the process at the second.
+pub(crate) fn stop_on_signals(signals: Signals, stopper: Stopper) -> Result<(), Error> {
+    let wait = move || {
+        signals.wait();
+        stopper.stop();
+        let again = signals.wait();
+        std::process::exit(128 + again.number);
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
+        .map_err(system("wait for signals"))?;
+    Ok(())
+}

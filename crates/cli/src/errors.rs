@@ -1,0 +1,228 @@
+//! Every error that a user of the program can meet: what failed, what to do
+//! about it, and the exit code.
+
+use crate::address::{BadAddress, Network};
+use crate::config::ConfigError;
+use longshore_engine::EngineError;
+use longshore_engine::control::ControlError;
+use longshore_hostif::attach::AttachError;
+use longshore_ports::capture::CaptureError;
+use longshore_ports::tap::{BadName, TapError};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+/// Longshore itself failed; the program was not, or not properly, run.
+pub(crate) const OWN_FAILURE: u8 = 125;
+/// The program was found and cannot be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The program was not found.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Added to a signal's number when it ended the program.
+pub(crate) const SIGNAL_BASE: u8 = 128;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{program}: command not found")]
+    ProgramNotFound { program: String },
+    #[error("{program}: cannot be executed: {why}")]
+    ProgramNotExecutable { program: String, why: String },
+    #[error("cannot find {name}, the library that goes into the program")]
+    PreloadMissing {
+        name: &'static str,
+        tried: Vec<PathBuf>,
+    },
+    #[error("the library's path {0} has a space or a colon in it, which LD_PRELOAD does not take")]
+    PreloadPath(PathBuf),
+    #[error(transparent)]
+    Address(#[from] BadAddress),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("no free network of 10.77.0.0/16 is left on this machine")]
+    NoFreeNetwork,
+    #[error("the device {name} exists, and its network is not known")]
+    AddressNeeded { name: String },
+    #[error("the gateway {gateway} is not another host of {network}")]
+    Gateway { gateway: Ipv4Addr, network: Network },
+    #[error("the gateway {gateway} is of no use without an address in its network")]
+    GatewayAlone { gateway: Ipv4Addr },
+    #[error(transparent)]
+    Tap(#[from] TapError),
+    #[error(transparent)]
+    TapName(#[from] BadName),
+    #[error("cannot make a user and network namespace for the engine: {0}")]
+    Namespace(Errno),
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    #[error("cannot listen on {address}: {source}")]
+    Expose {
+        address: std::net::SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("{0} ports are to be exposed; 64 are possible")]
+    TooManyExposed(usize),
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    #[error("the directory {path} cannot be used: {why}")]
+    RuntimeDir { path: PathBuf, why: String },
+    #[error("cannot hold the processors awake: /dev/cpu_dma_latency: {0}")]
+    Awake(std::io::Error),
+    #[error("no engine is running")]
+    NoEngine,
+    #[error("the engine at {path} does not answer: {why}")]
+    ControlAnswer { path: PathBuf, why: String },
+    #[error("{0} is neither an engine's directory, nor one of its sockets, nor its pid")]
+    NotAnEngine(PathBuf),
+    #[error("the engine ended before it was ready{0}")]
+    EngineDied(String),
+    /// An engine process told its launcher.
+    #[error("{}", .0.message)]
+    Reported(Report),
+    #[error("cannot {what}: {source}")]
+    System {
+        what: String,
+        source: std::io::Error,
+    },
+}
+
+/// An error on its way from an engine process to its launcher.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl From<&Error> for Report {
+    fn from(error: &Error) -> Self {
+        Report {
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+/// Makes an [`Error::System`] of a system call's failure.
+pub(crate) fn system<E: Into<std::io::Error>>(what: impl Display) -> impl FnOnce(E) -> Error {
+    move |source| Error::System {
+        what: what.to_string(),
+        source: source.into(),
+    }
+}
+
+impl Error {
+    /// The program's exit code for it.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Error::ProgramNotFound { .. } => NOT_FOUND,
+            Error::ProgramNotExecutable { .. } => NOT_EXECUTABLE,
+            _ => OWN_FAILURE,
+        }
+    }
+
+    /// What the user can do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::PreloadMissing { tried, .. } => {
+                let tried: Vec<_> = tried.iter().map(|p| p.display().to_string()).collect();
+                return Some(format!(
+                    "build it with `cargo build -p longshore-preload`, or set LONGSHORE_PRELOAD to its path; looked for in {}",
+                    tried.join(", ")
+                ));
+            }
+            Error::PreloadPath(_) => "put it elsewhere and set LONGSHORE_PRELOAD to its path",
+            Error::NoFreeNetwork => "give an address with --addr",
+            Error::AddressNeeded { .. } => {
+                "give an address of that network with --addr, as --addr 192.168.1.50/24"
+            }
+            Error::Gateway { .. } => "the router must be in the engine's own network",
+            Error::GatewayAlone { .. } => "give one with --addr ADDR/PREFIX",
+            Error::Tap(error) => return tap_hint(error).map(str::to_owned),
+            Error::Namespace(_) => {
+                "this system does not let ordinary users make namespaces (see user.max_user_namespaces \
+                 and kernel.apparmor_restrict_unprivileged_userns): run as root, or use a TAP device \
+                 that was made for you, with --port tap:NAME"
+            }
+            Error::Expose { source, .. } => match source.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    "another program listens there: choose another port, as --expose 8080:80"
+                }
+                std::io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 need root: choose another, as --expose 8080:80"
+                }
+                _ => return None,
+            },
+            Error::Attach(AttachError::Unreachable { .. }) => {
+                "is the engine running? start one with `longshore engine --config FILE`, or leave \
+                 --engine out to get one of your own"
+            }
+            Error::Awake(_) => "this needs root; leave --awake out",
+            Error::NoEngine => {
+                "start one with `longshore run -- PROGRAM` or `longshore engine --config FILE`; \
+                 engines of other users are only seen by root"
+            }
+            Error::ControlAnswer { .. } => "does it belong to another user, or has it just ended?",
+            Error::Config(ConfigError::Read { .. }) => {
+                "`longshore engine --example-config` prints a complete file to start from"
+            }
+            Error::Engine(EngineError::Door(_)) => "stop the other engine, or set another `socket`",
+            Error::Reported(report) => return report.hint.clone(),
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+fn tap_hint(error: &TapError) -> Option<&'static str> {
+    Some(match error {
+        TapError::NoDriver => "load it with `modprobe tun`, or give the container /dev/net/tun",
+        TapError::NoPermission { action } if action.contains("/dev/net/tun") => {
+            "let users open it (mode 0666, as distributions have it), or run as root"
+        }
+        TapError::AddressInUse { .. } => "choose another network with --addr",
+        TapError::Busy { .. } => {
+            "another engine has it: join that with --engine, or use another device"
+        }
+        _ => return None,
+    })
+}
+
+/// Prints an error to stderr.
+pub(crate) fn report(error: &Error) {
+    eprintln!("longshore: {error}");
+    if let Some(hint) = error.hint() {
+        eprintln!("longshore: hint: {hint}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_env_and_timeout() {
+        let program = || "x".to_owned();
+        assert_eq!(Error::ProgramNotFound { program: program() }.code(), 127);
+        let why = program();
+        let not = Error::ProgramNotExecutable {
+            program: program(),
+            why,
+        };
+        assert_eq!(not.code(), 126);
+        assert_eq!(Error::NoEngine.code(), 125);
+    }
+
+    #[test]
+    fn a_report_carries_message_and_hint() {
+        let report = Report::from(&Error::NoFreeNetwork);
+        let error = Error::Reported(report);
+        assert!(error.to_string().contains("no free network"));
+        assert!(error.hint().unwrap().contains("--addr"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The relay between kernel sockets, which it cannot tell from an engine's.
+
+use super::*;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+/// A relay to a listener; its address.
+fn relay_to(target: SocketAddr) -> SocketAddr {
+    let listener = listen(&"127.0.0.1:0:1".parse().unwrap()).unwrap();
+    let std_listener = TcpListener::from(listener.try_clone().unwrap());
+    let address = std_listener.local_addr().unwrap();
+    thread::spawn(move || Relay::new(vec![(listener, target)]).unwrap().run());
+    address
+}
+
+fn server(serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(to).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+}
+
+#[test]
+fn bytes_pass_both_ways_and_half_closes_with_them() {
+    // Answers only when the other side has said that it is done.
+    let target = server(|mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all.reverse();
+        stream.write_all(&all).unwrap();
+    });
+    let relay = relay_to(target);
+    for len in [0, 1, 1000, 20_000_000] {
+        let mut stream = connect(relay);
+        let sent = pattern(len);
+        stream.write_all(&sent).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).unwrap();
+        got.reverse();
+        assert!(got == sent, "{len} bytes");
+    }
+}
+
+#[test]
+fn the_program_may_end_first() {
+    let target = server(|mut stream| {
+        stream.write_all(b"bye").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, b"late words");
+    });
+    let mut stream = connect(relay_to(target));
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"bye");
+    stream.write_all(b"late words").unwrap();
+}
+
+#[test]
+fn many_connections_at_once() {
+    let target = server(|mut stream| {
+        let mut buf = [0; 4096];
+        while let Ok(n @ 1..) = stream.read(&mut buf) {
+            stream.write_all(&buf[..n]).unwrap();
+        }
+    });
+    let relay = relay_to(target);
+    let mut streams: Vec<_> = (0..200).map(|_| connect(relay)).collect();
+    for round in 0..3u8 {
+        for (i, stream) in (0u8..).zip(&mut streams) {
+            stream.write_all(&[round, i]).unwrap();
+        }
+        for (i, stream) in (0u8..).zip(&mut streams) {
+            let mut got = [0; 2];
+            stream.read_exact(&mut got).unwrap();
+            assert_eq!(got, [round, i]);
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_stops_holds_its_own_connection_only() {
+    let target = server(|mut stream| {
+        let chunk = pattern(1 << 20);
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    let relay = relay_to(target);
+    let stopped = connect(relay);
+    thread::sleep(Duration::from_millis(100));
+    let mut other = connect(relay);
+    let mut got = vec![0; 3 << 20];
+    other.read_exact(&mut got).unwrap();
+    assert!(got[..1 << 20] == pattern(1 << 20));
+    drop(stopped);
+}
+
+#[test]
+fn when_nobody_listens_the_client_is_reset() {
+    let nobody = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let mut stream = connect(relay_to(nobody));
+    let error = stream.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_reset_passes_through() {
+    let target = server(|mut stream| {
+        stream.read_exact(&mut [0; 5]).unwrap();
+        let fd = OwnedFd::from(stream);
+        sockopt::set_socket_linger(&fd, Some(Duration::ZERO)).unwrap();
+    });
+    let mut stream = connect(relay_to(target));
+    stream.write_all(b"hello").unwrap();
+    let error = stream.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_with_a_hint() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = format!("127.0.0.1:{}:80", taken.local_addr().unwrap().port());
+    let error = listen(&text.parse().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("cannot listen on 127.0.0.1"));
+    assert!(error.hint().unwrap().contains("another port"));
+}

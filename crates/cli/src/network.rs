@@ -1,0 +1,142 @@
+//! The port that an engine is given: made or found, with its addresses set up,
+//! and recorded if asked for.
+
+use crate::address::{Network, free_network, parse_routes};
+use crate::args::PortName;
+use crate::errors::Error;
+use crate::namespace::may_configure;
+use longshore_ports::Port;
+use longshore_ports::capture::CapturePort;
+use longshore_ports::tap::{Tap, TapConfig, TapError, interface_addresses};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+/// The name of the devices that are made for private engines.
+const PATTERN: &str = "longshore%d";
+/// How many networks are tried that were free a moment ago.
+const TRIES: usize = 8;
+
+/// What port is wanted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    /// The device; one is made if `None`.
+    pub(crate) port: Option<PortName>,
+    /// The engine's address; a free one is chosen if `None`.
+    pub(crate) network: Option<Network>,
+    pub(crate) gateway: Option<Ipv4Addr>,
+    pub(crate) mtu: Option<usize>,
+    pub(crate) capture: Option<PathBuf>,
+}
+
+/// A port that is ready.
+pub(crate) struct Opened {
+    pub(crate) port: Box<dyn Port>,
+    /// As `tap:longshore0`.
+    pub(crate) name: String,
+    pub(crate) network: Network,
+}
+
+/// A free network of this network namespace.
+pub(crate) fn choose_network(skip: usize) -> Result<Network, Error> {
+    let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
+    free_network(&interface_addresses()?, &parse_routes(&routes), skip).ok_or(Error::NoFreeNetwork)
+}
+
+impl Wanted {
+    /// Checks what can be checked before anything is made.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if let (Some(gateway), Some(network)) = (self.gateway, self.network)
+            && (!network.contains(gateway) || gateway == network.address)
+        {
+            return Err(Error::Gateway { gateway, network });
+        }
+        if let (Some(gateway), None) = (self.gateway, self.network) {
+            return Err(Error::GatewayAlone { gateway });
+        }
+        Ok(())
+    }
+
+    /// Opens the port.
+    pub(crate) fn open(&self) -> Result<Opened, Error> {
+        self.check()?;
+        let (tap, network) = match &self.port {
+            Some(PortName(name)) => match self.attach(&name.to_string()) {
+                Err(Error::Tap(TapError::NoSuchInterface { .. })) => {
+                    self.create(&name.to_string())?
+                }
+                other => other?,
+            },
+            None => self.create(PATTERN)?,
+        };
+        let name = format!("tap:{}", tap.name());
+        let port: Box<dyn Port> = match &self.capture {
+            Some(path) => Box::new(CapturePort::to_file(tap, path, None)?),
+            None => Box::new(tap),
+        };
+        Ok(Opened {
+            port,
+            name,
+            network,
+        })
+    }
+
+    /// The kernel's address on a device that is ours to set up.
+    fn kernel_address(&self, network: Network) -> (IpAddr, u8) {
+        let address = self.gateway.unwrap_or_else(|| network.kernel_side());
+        (IpAddr::V4(address), network.prefix_len)
+    }
+
+    fn create(&self, name: &str) -> Result<(Tap, Network), Error> {
+        let open = |network| {
+            Tap::open(&TapConfig {
+                mtu: self.mtu,
+                kernel_address: Some(self.kernel_address(network)),
+                ..TapConfig::create(name)?
+            })
+            .map_err(Error::from)
+        };
+        if let Some(network) = self.network {
+            return Ok((open(network)?, network));
+        }
+        let mut last = Error::NoFreeNetwork;
+        for skip in 0..TRIES {
+            let network = choose_network(skip)?;
+            match open(network) {
+                // Somebody else took it in the meantime.
+                Err(error @ Error::Tap(TapError::AddressInUse { .. })) => last = error,
+                other => return Ok((other?, network)),
+            }
+        }
+        Err(last)
+    }
+
+    fn attach(&self, name: &str) -> Result<(Tap, Network), Error> {
+        let config = TapConfig {
+            mtu: self.mtu,
+            ..TapConfig::attach(name)?
+        };
+        let Some(network) = self.network else {
+            // A missing device can still be made, and a network chosen.
+            return match std::path::Path::new("/sys/class/net").join(name).exists() {
+                true => Err(Error::AddressNeeded {
+                    name: name.to_owned(),
+                }),
+                false => Err(TapError::NoSuchInterface { name: config.name }.into()),
+            };
+        };
+        let bridged = std::path::Path::new("/sys/class/net")
+            .join(name)
+            .join("master")
+            .exists();
+        let addressed = interface_addresses()?
+            .iter()
+            .any(|a| a.interface == name && a.address.is_ipv4());
+        let set_up = !bridged && !addressed && may_configure();
+        let tap = Tap::open(&TapConfig {
+            kernel_address: set_up.then(|| self.kernel_address(network)),
+            ..config
+        })?;
+        Ok((tap, network))
+    }
+}

@@ -1,0 +1,248 @@
+//! The private engine of one `longshore run`: how its launcher starts it, and
+//! what it does.
+//!
+//! It is this same program, started with a hidden command. Over a socket on its
+//! standard input it gets one message, [`Order`], with the listening sockets of
+//! `--expose` beside it, and answers with one, [`Answer`]. Later the launcher
+//! says that its session is open; if the launcher ends before that, so does the
+//! engine, and otherwise it ends with the session.
+
+use crate::address::Network;
+use crate::args::LoopbackOwner;
+use crate::errors::{Error, Report, system};
+use crate::expose::Relay;
+use crate::network::Wanted;
+use crate::signals::Signals;
+use crate::{engine_cmd, namespace};
+use longshore_engine::Stopper;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::{Deserialize, Serialize};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// The most ports that can be exposed.
+pub(crate) const MOST_EXPOSED: usize = 64;
+/// The longest message, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// What engine is wanted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) wanted: Wanted,
+    pub(crate) loopback: LoopbackOwner,
+    /// In a user and network namespace of its own.
+    pub(crate) own_namespace: bool,
+    pub(crate) socket: PathBuf,
+    pub(crate) control: PathBuf,
+    /// The program's port for each of the listening sockets.
+    pub(crate) expose: Vec<u16>,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Ready { network: Network, port: String },
+    Failed(Report),
+}
+
+/// An engine that is ready.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The channel to it.
+    pub(crate) channel: OwnedFd,
+    pub(crate) network: Network,
+    pub(crate) port: String,
+}
+
+/// Starts the engine's process and gives it its order. In a process group of
+/// its own, so that the terminal's signals leave it alone. `signals` are those
+/// that the launcher has blocked.
+pub(crate) fn start(
+    order: &Order,
+    listeners: &[OwnedFd],
+    signals: &Signals,
+) -> Result<(Child, OwnedFd), Error> {
+    let fail = |errno: Errno| system("start the engine")(errno);
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(fail)?;
+    let program = std::env::current_exe().map_err(system("find this program's own file"))?;
+    let mut command = Command::new(program);
+    command
+        .arg("__engine")
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .process_group(0);
+    signals.unblock_in(&mut command);
+    let child = command.spawn().map_err(system("start the engine"))?;
+    let borrowed: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
+    // An engine that has ended already is noticed when its answer is missing.
+    let _ = tell(&ours, order, &borrowed);
+    Ok((child, ours))
+}
+
+/// Takes the engine's answer, which must be there.
+pub(crate) fn answer(channel: OwnedFd) -> Result<Started, Error> {
+    match hear::<Answer>(&channel) {
+        Ok((Answer::Ready { network, port }, _)) => Ok(Started {
+            channel,
+            network,
+            port,
+        }),
+        Ok((Answer::Failed(report), _)) => Err(Error::Reported(report)),
+        Err(_) => Err(Error::EngineDied(String::new())),
+    }
+}
+
+/// Tells the engine that its session is open.
+pub(crate) fn session_is_open(channel: &OwnedFd) {
+    // An engine that is gone is noticed elsewhere.
+    let _ = rustix::net::send(channel, b"session", SendFlags::NOSIGNAL);
+}
+
+/// Sends a message, with descriptors beside it.
+fn tell<T: Serialize>(
+    channel: &OwnedFd,
+    message: &T,
+    fds: &[BorrowedFd<'_>],
+) -> std::io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_EXPOSED))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let parts = [IoSlice::new(&bytes)];
+    rustix::io::retry_on_intr(|| sendmsg(channel, &parts, &mut control, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+/// Receives a message, and descriptors.
+fn hear<T: for<'a> Deserialize<'a>>(channel: &OwnedFd) -> std::io::Result<(T, Vec<OwnedFd>)> {
+    let mut bytes = vec![0; LONGEST];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_EXPOSED))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        recvmsg(channel, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    Ok((serde_json::from_slice(&bytes[..got.bytes])?, fds))
+}
+
+/// The engine's process.
+pub(crate) fn main() -> Result<(), Error> {
+    let _ = rustix::thread::set_name(c"longshore-eng");
+    let stdin = std::io::stdin();
+    let channel = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).map_err(system("take the order"))?;
+    let null = std::fs::File::open("/dev/null").map_err(system("open /dev/null"))?;
+    rustix::stdio::dup2_stdin(&null).map_err(system("close the standard input"))?;
+    let (order, listeners) = hear::<Order>(&channel).map_err(system(
+        "take the order: `longshore __engine` is started by `longshore run`, not by hand",
+    ))?;
+    match prepare(&order, listeners, &channel) {
+        Ok(mut engine) => {
+            // Nobody is there to be told any more; stderr is the launcher's.
+            engine.run().map_err(Error::from)
+        }
+        Err(error) => {
+            let failed = Answer::Failed(Report::from(&error));
+            tell(&channel, &failed, &[]).map_err(system("answer the launcher"))
+        }
+    }
+}
+
+/// Makes everything ready and says so.
+fn prepare(
+    order: &Order,
+    listeners: Vec<OwnedFd>,
+    channel: &OwnedFd,
+) -> Result<longshore_engine::Engine, Error> {
+    if order.own_namespace {
+        // Before any thread is started.
+        namespace::enter_own()?;
+    }
+    let signals =
+        Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
+    let opened = order.wanted.open()?;
+    let engine = longshore_engine::Engine::new(longshore_engine::Config {
+        private: true,
+        ..engine_cmd::engine_config(
+            opened.port,
+            opened.name.clone(),
+            opened.network,
+            order.wanted.gateway,
+            order.loopback,
+            order.socket.clone(),
+            order.control.clone(),
+        )
+    })?;
+    relay(&order.expose, listeners, opened.network)?;
+    let ready = Answer::Ready {
+        network: opened.network,
+        port: opened.name,
+    };
+    tell(channel, &ready, &[]).map_err(system("answer the launcher"))?;
+    let channel = channel
+        .try_clone()
+        .map_err(system("keep the launcher's channel"))?;
+    watch(channel, engine.stopper())?;
+    engine_cmd::stop_on_signals(signals, engine.stopper())?;
+    Ok(engine)
+}
+
+/// Starts the relay, if ports are exposed.
+fn relay(ports: &[u16], listeners: Vec<OwnedFd>, network: Network) -> Result<(), Error> {
+    if ports.is_empty() {
+        return Ok(());
+    }
+    let target = |port: &u16| SocketAddr::new(network.address.into(), *port);
+    let pairs = listeners
+        .into_iter()
+        .zip(ports.iter().map(target))
+        .collect();
+    let mut relay = Relay::new(pairs).map_err(system("start the relay"))?;
+    let serve = move || {
+        let errno = relay.run();
+        eprintln!("longshore: exposed ports are not served any more: {errno}");
+    };
+    std::thread::Builder::new()
+        .name("relay".to_owned())
+        .spawn(serve)
+        .map_err(system("start the relay"))?;
+    Ok(())
+}
+
+/// Stops the engine if the launcher ends before it has opened its session.
+fn watch(channel: OwnedFd, stopper: Stopper) -> Result<(), Error> {
+    let wait = move || {
+        let mut bytes = [0; 16];
+        let got = rustix::io::retry_on_intr(|| rustix::io::read(&channel, &mut bytes));
+        if !matches!(got, Ok(1..)) {
+            stopper.stop();
+        }
+    };
+    std::thread::Builder::new()
+        .name("launcher".to_owned())
+        .spawn(wait)
+        .map_err(system("watch the launcher"))?;
+    Ok(())
+}

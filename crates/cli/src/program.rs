@@ -1,0 +1,266 @@
+//! The program to be run: where it is, whether it can be run, and whether
+//! Longshore's library will get into it.
+
+use crate::errors::Error;
+use rustix::fs::Access;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How many `#!` lines are followed, as the kernel does.
+const INTERPRETERS: usize = 4;
+/// As much of a file as is read to judge it.
+const HEAD: u64 = 4096;
+
+/// Finds a program as a shell does: by its path if it has a slash, else in
+/// `path` (the value of `$PATH`).
+pub(crate) fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Error> {
+    let name = || program.to_string_lossy().into_owned();
+    if program.as_bytes().contains(&b'/') {
+        return check(Path::new(program)).map_err(|why| match why {
+            None => Error::ProgramNotFound { program: name() },
+            Some(why) => Error::ProgramNotExecutable {
+                program: name(),
+                why: why.to_owned(),
+            },
+        });
+    }
+    let mut refused = None;
+    let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    for directory in std::env::split_paths(path) {
+        match check(&directory.join(program)) {
+            Ok(found) => return Ok(found),
+            Err(None) => {}
+            Err(Some(why)) => refused = Some(why),
+        }
+    }
+    Err(match refused {
+        Some(why) => Error::ProgramNotExecutable {
+            program: name(),
+            why: why.to_owned(),
+        },
+        None => Error::ProgramNotFound { program: name() },
+    })
+}
+
+/// Whether a file is there (`None` if not) and can be executed (why not).
+fn check(path: &Path) -> Result<PathBuf, Option<&'static str>> {
+    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            Some("a directory on the way to it is closed to you")
+        }
+        _ => None,
+    })?;
+    if meta.is_dir() {
+        return Err(Some("it is a directory"));
+    }
+    rustix::fs::access(path, Access::EXEC_OK)
+        .map_err(|_| Some("it is not marked executable for you"))?;
+    Ok(path.to_owned())
+}
+
+/// Why a program will keep to the kernel's sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The loader ignores LD_PRELOAD for those.
+    SetId(PathBuf),
+    /// There is no loader.
+    Static(PathBuf),
+    /// The library is of another architecture.
+    OtherArchitecture(PathBuf),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, why) = match self {
+            Obstacle::SetId(p) => (
+                p,
+                "runs with the rights of its owner or group (setuid, setgid)",
+            ),
+            Obstacle::Static(p) => (p, "is statically linked"),
+            Obstacle::OtherArchitecture(p) => (p, "is for another architecture"),
+        };
+        write!(
+            f,
+            "{} {why}, so the loader does not put Longshore into it: its connections stay with the kernel",
+            path.display()
+        )
+    }
+}
+
+/// Looks for what keeps the library out of a program, through the
+/// interpreters of scripts. A file that cannot be read is taken to be fine.
+pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
+    let mut path = program.to_owned();
+    for _ in 0..=INTERPRETERS {
+        let meta = std::fs::metadata(&path).ok()?;
+        let root = rustix::process::geteuid().is_root();
+        // For root, setuid root changes nothing.
+        let set_uid = meta.mode() & 0o4000 != 0 && !(root && meta.uid() == 0);
+        let set_gid = meta.mode() & 0o2010 == 0o2010 && !(root && meta.gid() == 0);
+        if set_uid || set_gid {
+            return Some(Obstacle::SetId(path));
+        }
+        let mut head = Vec::new();
+        let file = std::fs::File::open(&path).ok()?;
+        file.take(HEAD).read_to_end(&mut head).ok()?;
+        if let Some(interpreter) = interpreter(&head) {
+            path = interpreter;
+            continue;
+        }
+        return match elf(&head)? {
+            Elf::Dynamic => None,
+            Elf::Static => Some(Obstacle::Static(path)),
+            Elf::OtherArchitecture => Some(Obstacle::OtherArchitecture(path)),
+        };
+    }
+    None
+}
+
+/// The interpreter of a `#!` line; `env`'s argument in place of `env`.
+fn interpreter(head: &[u8]) -> Option<PathBuf> {
+    let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+    let mut words = line.split(|b| b" \t".contains(b)).filter(|w| !w.is_empty());
+    let first = PathBuf::from(OsString::from_vec(words.next()?.to_vec()));
+    if first.file_name() == Some(OsStr::new("env")) {
+        let program = words.find(|w| !w.starts_with(b"-") && !w.contains(&b'='))?;
+        return find(
+            OsStr::from_bytes(program),
+            std::env::var_os("PATH").as_deref(),
+        )
+        .ok();
+    }
+    Some(first)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Elf {
+    Dynamic,
+    Static,
+    OtherArchitecture,
+}
+
+/// What an ELF file is; `None` if it is none, or its headers lie beyond `head`.
+fn elf(head: &[u8]) -> Option<Elf> {
+    const INTERPRETER: u32 = 3;
+    const CLASS_64: u8 = 2;
+    const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
+        62
+    } else {
+        183
+    };
+    if !head.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let u16_at = |at: usize| Some(u16::from_le_bytes(*head.get(at..)?.first_chunk()?));
+    if *head.get(4)? != CLASS_64 || u16_at(18)? != MACHINE {
+        return Some(Elf::OtherArchitecture);
+    }
+    let table = usize::try_from(u64::from_le_bytes(*head.get(32..)?.first_chunk()?)).ok()?;
+    let (size, count) = (usize::from(u16_at(54)?), usize::from(u16_at(56)?));
+    for i in 0..count {
+        let at = table.checked_add(i * size)?;
+        let kind = u32::from_le_bytes(*head.get(at..)?.first_chunk()?);
+        if kind == INTERPRETER {
+            return Some(Elf::Dynamic);
+        }
+    }
+    Some(Elf::Static)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn file(dir: &Path, name: &str, contents: &[u8], mode: u32) -> PathBuf {
+        let path = dir.join(name);
+        std::fs::write(&path, contents).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("1"), dir.path().join("2"));
+        std::fs::create_dir(&one).unwrap();
+        std::fs::create_dir(&two).unwrap();
+        file(&one, "both", b"", 0o644);
+        let wanted = file(&two, "both", b"", 0o755);
+        file(&one, "closed", b"", 0o644);
+        let path = std::env::join_paths([&one, &two]).unwrap();
+        let find = |name: &str| find(OsStr::new(name), Some(&path));
+        assert_eq!(find("both").unwrap(), wanted);
+        assert_eq!(find("none").unwrap_err().code(), 127);
+        assert_eq!(find("closed").unwrap_err().code(), 126);
+        assert_eq!(find("/no/such/file").unwrap_err().code(), 127);
+        assert_eq!(find(one.to_str().unwrap()).unwrap_err().code(), 126);
+    }
+
+    #[test]
+    fn ordinary_programs_have_no_obstacle() {
+        assert_eq!(obstacle(&std::env::current_exe().unwrap()), None);
+        assert_eq!(obstacle(Path::new("/bin/sh")), None);
+    }
+
+    #[test]
+    fn static_and_foreign_programs_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut elf = std::fs::read("/bin/sh").unwrap();
+        let foreign = {
+            let mut elf = elf.clone();
+            elf[4] = 1;
+            file(dir.path(), "foreign", &elf, 0o755)
+        };
+        let table = usize::from(elf[32]);
+        let count = usize::from(elf[56]);
+        for i in 0..count {
+            if elf[table + i * 56] == 3 {
+                elf[table + i * 56] = 0;
+            }
+        }
+        let fixed = file(dir.path(), "static", &elf, 0o755);
+        assert_eq!(
+            obstacle(&foreign),
+            Some(Obstacle::OtherArchitecture(foreign))
+        );
+        assert_eq!(obstacle(&fixed), Some(Obstacle::Static(fixed.clone())));
+        let script = format!("#! {} -x\n", fixed.display());
+        let script = file(dir.path(), "script", script.as_bytes(), 0o755);
+        assert_eq!(obstacle(&script), Some(Obstacle::Static(fixed)));
+    }
+
+    #[test]
+    fn set_id_programs_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(dir.path(), "suid", b"#!/bin/sh\n", 0o755);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(1), Some(1)).unwrap();
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        assert_eq!(obstacle(&path), Some(Obstacle::SetId(path.clone())));
+        assert!(obstacle(&path).unwrap().to_string().contains("setuid"));
+    }
+
+    #[test]
+    fn any_file_is_survived() {
+        for head in [
+            &b"\x7fELF"[..],
+            b"\x7fELF\x02\x01",
+            b"#!",
+            b"#!\n",
+            b"#! env",
+            b"",
+        ] {
+            let _ = (elf(head), interpreter(head));
+        }
+        let mut head = vec![0xff; 64];
+        head[..5].copy_from_slice(b"\x7fELF\x02");
+        head[18..20].copy_from_slice(&62u16.to_le_bytes());
+        assert_eq!(elf(&head), None);
+    }
+}

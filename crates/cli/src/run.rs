@@ -1,0 +1,380 @@
+//! `longshore run`: finds the program, starts or finds an engine, opens a
+//! session, runs the program in it, and ends as the program ends.
+
+use crate::args::RunArguments;
+use crate::awake::Awake;
+use crate::errors::{Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
+use crate::namespace::may_configure;
+use crate::network::{Wanted, choose_network};
+use crate::private::{self, MOST_EXPOSED, Order, Started};
+use crate::runtime_dir::RuntimeDir;
+use crate::signals::{FORWARDED, Signal, Signals};
+use crate::{expose, preload, program};
+use longshore_hostif::attach;
+use rustix::process::{Pid, WaitOptions, WaitStatus, kill_process, wait};
+use std::io::IsTerminal;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// After this long, a program that is in the background is spoken of.
+const BACKGROUND_NOTICE: Duration = Duration::from_secs(2);
+
+/// Runs the command; the exit code.
+pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
+    let name = &arguments.program[0];
+    let path = program::find(name, std::env::var_os("PATH").as_deref())?;
+    let library = preload::find()?;
+    if let Some(obstacle) = program::obstacle(&path) {
+        eprintln!("longshore: warning: {obstacle}");
+    }
+    // Before anything starts a thread or a child.
+    let mut blocked = FORWARDED.to_vec();
+    blocked.push(libc::SIGCHLD);
+    let signals = Signals::block(&blocked).map_err(system("block signals"))?;
+    let _awake = arguments.awake.then(Awake::hold).transpose()?;
+    let engine = match &arguments.engine {
+        Some(socket) => EngineInUse::Shared(socket.clone()),
+        None => match start_private(arguments, &signals)? {
+            Ok(engine) => engine,
+            Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
+        },
+    };
+    let (session, token) = attach::new_session(&engine.socket())?;
+    engine.session_is_open();
+    let mut command = Command::new(&path);
+    command
+        .arg0(name)
+        .args(&arguments.program[1..])
+        .envs(preload::environment(
+            &library,
+            std::env::var_os("LD_PRELOAD"),
+            &engine.socket(),
+            token,
+        ));
+    signals.unblock_in(&mut command);
+    let child = command
+        .spawn()
+        .map_err(|error| Error::ProgramNotExecutable {
+            program: name.to_string_lossy().into_owned(),
+            why: match error.raw_os_error() {
+                Some(libc::ENOENT) => "its interpreter or loader is missing".to_owned(),
+                Some(libc::ENOEXEC) => {
+                    "it is neither a program nor a script with a #! line".to_owned()
+                }
+                _ => error.to_string(),
+            },
+        });
+    let child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            // The session is given up first, so that the engine can end.
+            drop(session);
+            report(&error);
+            return Ok(engine.attend(&signals, None, Ok(NOT_EXECUTABLE)));
+        }
+    };
+    let pid = Pid::from_child(&child);
+    Ok(engine.attend(
+        &signals,
+        Some((pid, session)),
+        Err(name.to_string_lossy().into_owned()),
+    ))
+}
+
+/// The engine of this run.
+enum EngineInUse {
+    /// It serves others, too, and outlives us.
+    Shared(PathBuf),
+    /// It is our child and ends with the session.
+    Private {
+        pid: Pid,
+        dir: RuntimeDir,
+        started: Started,
+    },
+}
+
+/// Starts a private engine and waits until it is ready, or until a signal says
+/// that all is to end.
+fn start_private(
+    arguments: &RunArguments,
+    signals: &Signals,
+) -> Result<Result<EngineInUse, Signal>, Error> {
+    if arguments.expose.len() > MOST_EXPOSED {
+        return Err(Error::TooManyExposed(arguments.expose.len()));
+    }
+    let listeners: Vec<OwnedFd> = arguments
+        .expose
+        .iter()
+        .map(expose::listen)
+        .collect::<Result<_, _>>()?;
+    let own_namespace = arguments.port.is_none() && !may_configure();
+    let mut wanted = Wanted {
+        port: arguments.port.clone(),
+        network: arguments.addr,
+        gateway: arguments.gateway,
+        mtu: arguments.mtu,
+        capture: arguments.capture.as_deref().map(absolute),
+    };
+    if own_namespace && wanted.network.is_none() {
+        // The program stays here, so here the network must be free.
+        wanted.network = Some(choose_network(0)?);
+    }
+    wanted.check()?;
+    let dir = RuntimeDir::create()?;
+    let order = Order {
+        wanted,
+        loopback: arguments.loopback.unwrap_or_default(),
+        own_namespace,
+        socket: dir.engine(),
+        control: dir.control(),
+        expose: arguments.expose.iter().map(|e| e.port).collect(),
+    };
+    // Processes that outlive their parent become ours, so that signals still
+    // find them.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let (child, channel) = private::start(&order, &listeners, signals)?;
+    let pid = Pid::from_child(&child);
+    if let Some(signal) = interrupted(&channel, signals) {
+        let _ = kill_process(pid, rustix::process::Signal::TERM);
+        return Ok(Err(signal));
+    }
+    let started = private::answer(channel).map_err(|error| match error {
+        Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
+        other => other,
+    })?;
+    if std::io::stderr().is_terminal() {
+        eprintln!(
+            "longshore: engine at {} on {}",
+            started.network, started.port
+        );
+    }
+    Ok(Ok(EngineInUse::Private { pid, dir, started }))
+}
+
+/// How an engine ended that said nothing.
+fn last_words(pid: Pid) -> String {
+    match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
+        Ok(Some((_, status))) => match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => format!(", with exit code {code}"),
+            (_, Some(signal)) => format!(", by signal {signal}"),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Waits for the engine's answer; the signal, if one says that all is to end.
+fn interrupted(channel: &OwnedFd, signals: &Signals) -> Option<Signal> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    loop {
+        let mut fds = [
+            PollFd::new(channel, PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
+        ];
+        let _ = poll(&mut fds, None);
+        let answered = !fds[0].revents().is_empty();
+        while let Some(signal) = signals.next() {
+            if [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(&signal.number) {
+                return Some(signal);
+            }
+        }
+        if answered {
+            return None;
+        }
+    }
+}
+
+impl EngineInUse {
+    fn socket(&self) -> PathBuf {
+        match self {
+            EngineInUse::Shared(socket) => socket.clone(),
+            EngineInUse::Private { dir, .. } => dir.engine(),
+        }
+    }
+
+    fn session_is_open(&self) {
+        if let EngineInUse::Private { started, .. } = self {
+            private::session_is_open(&started.channel);
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        match self {
+            EngineInUse::Shared(_) => None,
+            EngineInUse::Private { pid, .. } => Some(*pid),
+        }
+    }
+
+    /// Passes signals on and waits for the program, then for a private engine.
+    /// `outcome` is the exit code if it is known already, else the program's
+    /// name.
+    fn attend(
+        &self,
+        signals: &Signals,
+        program: Option<(Pid, OwnedFd)>,
+        outcome: Result<u8, String>,
+    ) -> u8 {
+        let mut vigil = Vigil {
+            engine: self.pid(),
+            program,
+            name: outcome.as_ref().err().cloned().unwrap_or_default(),
+            code: outcome.ok(),
+            since: Instant::now(),
+            notified: false,
+        };
+        while !vigil.is_over() {
+            vigil.wait(signals);
+            while let Some(signal) = signals.next() {
+                vigil.pass_on(signal);
+            }
+            vigil.reap();
+        }
+        vigil.code.unwrap_or(OWN_FAILURE)
+    }
+}
+
+/// What is waited for.
+struct Vigil {
+    engine: Option<Pid>,
+    /// The program, and the session's connection, which is held as long as it
+    /// runs.
+    program: Option<(Pid, OwnedFd)>,
+    name: String,
+    /// The program's exit code, once it has ended.
+    code: Option<u8>,
+    /// When the program ended.
+    since: Instant,
+    notified: bool,
+}
+
+impl Vigil {
+    fn is_over(&self) -> bool {
+        self.program.is_none() && self.engine.is_none()
+    }
+
+    /// Sleeps until a signal comes, or it is time for a word.
+    fn wait(&mut self, signals: &Signals) {
+        let mut fds = [rustix::event::PollFd::new(
+            signals,
+            rustix::event::PollFlags::IN,
+        )];
+        let pause = rustix::time::Timespec {
+            tv_sec: BACKGROUND_NOTICE.as_secs() as i64,
+            tv_nsec: 0,
+        };
+        let talks = self.program.is_none() && !self.notified;
+        let _ = rustix::event::poll(&mut fds, talks.then_some(&pause));
+        if talks && self.since.elapsed() >= BACKGROUND_NOTICE && !self.name.is_empty() {
+            self.notified = true;
+            if std::io::stderr().is_terminal() && !self.orphans().is_empty() {
+                eprintln!(
+                    "longshore: {} is in the background; waiting for the last of its processes",
+                    self.name
+                );
+            }
+        }
+    }
+
+    /// Processes that the program left behind.
+    fn orphans(&self) -> Vec<Pid> {
+        let me = rustix::process::getpid().as_raw_nonzero();
+        let list = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children"));
+        let pids = list.unwrap_or_default();
+        let pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
+        pids.filter_map(Pid::from_raw)
+            .filter(|pid| Some(*pid) != self.engine)
+            .collect()
+    }
+
+    fn pass_on(&self, signal: Signal) {
+        let Some(number) = rustix::process::Signal::from_named_raw(signal.number) else {
+            return;
+        };
+        if signal.number == libc::SIGCHLD {
+            return;
+        }
+        if let Some((program, _)) = &self.program {
+            if !signal.from_terminal {
+                let _ = kill_process(*program, number);
+            }
+            return;
+        }
+        // The program itself is gone; what it left behind is in the background
+        // and has not had the terminal's signals.
+        let orphans = self.orphans();
+        for pid in &orphans {
+            let _ = kill_process(*pid, number);
+        }
+        let ending = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+        if orphans.is_empty()
+            && ending.contains(&signal.number)
+            && let Some(engine) = self.engine
+        {
+            let _ = kill_process(engine, rustix::process::Signal::TERM);
+        }
+    }
+
+    /// Takes note of all children that have ended.
+    fn reap(&mut self) {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => self.ended(pid, status),
+                Ok(None) => return,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => {
+                    // No child is left at all.
+                    self.engine = None;
+                    self.program = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, pid: Pid, status: WaitStatus) {
+        if !(status.exited() || status.signaled()) {
+            return;
+        }
+        if self
+            .program
+            .as_ref()
+            .is_some_and(|(program, _)| *program == pid)
+        {
+            self.code = Some(exit_code(status));
+            self.since = Instant::now();
+            // This closes the session's connection.
+            self.program = None;
+        } else if self.engine == Some(pid) {
+            self.engine = None;
+            let failed = status.exit_status() != Some(0);
+            if failed || self.program.is_some() {
+                eprintln!("longshore: the engine has ended{}", how(status));
+            }
+        }
+    }
+}
+
+fn how(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(0), _) => " before the program".to_owned(),
+        (Some(code), _) => format!(" with exit code {code}"),
+        (None, Some(signal)) => format!(" by signal {signal}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// The exit code that stands for a program's end.
+fn exit_code(status: WaitStatus) -> u8 {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => SIGNAL_BASE.wrapping_add(signal as u8),
+        (None, None) => OWN_FAILURE,
+    }
+}

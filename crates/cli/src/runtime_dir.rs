@@ -1,0 +1,180 @@
+//! Where running engines are found: a directory for each, `engine` and
+//! `control` sockets in it.
+//!
+//! Root's are under `/run/longshore`, another user's under
+//! `$XDG_RUNTIME_DIR/longshore`, or `/tmp/longshore-UID` where that directory is
+//! missing.
+
+use crate::errors::Error;
+use rustix::fs::{Mode, mkdir};
+use rustix::io::Errno;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The name of the socket at which programs join.
+const ENGINE: &str = "engine";
+/// The name of the control socket.
+pub(crate) const CONTROL: &str = "control";
+
+/// The directory that holds those of all engines of this user.
+pub(crate) fn base() -> PathBuf {
+    let uid = rustix::process::geteuid().as_raw();
+    if uid == 0 {
+        return PathBuf::from("/run/longshore");
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR")
+        .filter(|d| Path::new(d).is_absolute() && Path::new(d).is_dir())
+    {
+        Some(dir) => Path::new(&dir).join("longshore"),
+        None => PathBuf::from(format!("/tmp/longshore-{uid}")),
+    }
+}
+
+/// The directory of an engine; removed with everything in it when dropped.
+#[derive(Debug)]
+pub(crate) struct RuntimeDir(PathBuf);
+
+impl RuntimeDir {
+    /// Makes the directory of the engine that this process has.
+    pub(crate) fn create() -> Result<Self, Error> {
+        Self::create_in(&base())
+    }
+
+    fn create_in(base: &Path) -> Result<Self, Error> {
+        let parent = base.parent().unwrap_or(base);
+        std::fs::create_dir_all(parent).map_err(|error| unusable(parent, error))?;
+        make(base, Mode::from_raw_mode(0o711))?;
+        remove_dead(base);
+        let path = base.join(std::process::id().to_string());
+        // One of the same pid, from before a restart of the machine or of a
+        // container, has no owner any more.
+        let _ = std::fs::remove_dir_all(&path);
+        make(&path, Mode::RWXU)?;
+        Ok(RuntimeDir(path))
+    }
+
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.0.join(ENGINE)
+    }
+
+    pub(crate) fn control(&self) -> PathBuf {
+        self.0.join(CONTROL)
+    }
+}
+
+impl Drop for RuntimeDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn unusable(path: &Path, why: impl ToString) -> Error {
+    Error::RuntimeDir {
+        path: path.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+/// Makes a directory, or makes sure that the one there is ours and nobody else
+/// can put anything into it.
+fn make(path: &Path, mode: Mode) -> Result<(), Error> {
+    match mkdir(path, mode) {
+        Ok(()) => {
+            // The mask may have taken bits away.
+            let wanted = std::fs::Permissions::from_mode(mode.as_raw_mode());
+            std::fs::set_permissions(path, wanted).map_err(|error| unusable(path, error))
+        }
+        Err(Errno::EXIST) => {
+            let meta = std::fs::symlink_metadata(path).map_err(|error| unusable(path, error))?;
+            if !meta.is_dir() {
+                Err(unusable(path, "it is not a directory"))
+            } else if meta.uid() != rustix::process::geteuid().as_raw() {
+                Err(unusable(path, "it belongs to another user"))
+            } else if meta.mode() & 0o022 != 0 {
+                Err(unusable(path, "other users may write to it"))
+            } else {
+                Ok(())
+            }
+        }
+        Err(errno) => Err(unusable(path, errno)),
+    }
+}
+
+fn pid_of(path: &Path) -> Option<u32> {
+    path.file_name()?.to_str()?.parse().ok()
+}
+
+/// Removes what engines left behind that were killed.
+fn remove_dead(base: &Path) {
+    for path in entries(base) {
+        if let Some(pid) = pid_of(&path)
+            && !Path::new(&format!("/proc/{pid}")).exists()
+        {
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+fn entries(base: &Path) -> Vec<PathBuf> {
+    let Ok(list) = std::fs::read_dir(base) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<_> = list.filter_map(|e| Some(e.ok()?.path())).collect();
+    paths.sort_by_key(|path| (pid_of(path), path.clone()));
+    paths
+}
+
+/// The control sockets of all engines of this user, dead ones included.
+pub(crate) fn control_sockets() -> Vec<PathBuf> {
+    let all = entries(&base()).into_iter();
+    all.map(|dir| dir.join(CONTROL))
+        .filter(|path| path.exists())
+        .collect()
+}
+
+/// The control socket of the engine that a user names by its pid, its
+/// directory, or one of the sockets there.
+pub(crate) fn control_socket_of(engine: &Path) -> Result<PathBuf, Error> {
+    let candidates = [
+        base().join(engine).join(CONTROL),
+        engine.join(CONTROL),
+        PathBuf::from(format!("{}.{CONTROL}", engine.display())),
+        engine.with_file_name(CONTROL),
+    ];
+    let found = candidates.into_iter().find(|path| path.exists());
+    found.ok_or_else(|| Error::NotAnEngine(engine.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_private_and_goes_with_its_owner() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().join("longshore");
+        let dead = base.join("4194305");
+        std::fs::create_dir_all(&dead).unwrap();
+        std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o711)).unwrap();
+        let dir = RuntimeDir::create_in(&base).unwrap();
+        assert!(!dead.exists());
+        let mode = std::fs::metadata(&dir.0).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        std::fs::write(dir.control(), "").unwrap();
+        assert_eq!(control_socket_of(&dir.0).unwrap(), dir.control());
+        assert_eq!(control_socket_of(&dir.engine()).unwrap(), dir.control());
+        let path = dir.0.clone();
+        drop(dir);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().join("longshore");
+        std::fs::create_dir(&base).unwrap();
+        std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = RuntimeDir::create_in(&base).unwrap_err();
+        assert!(error.to_string().contains("other users"), "{error}");
+    }
+}

@@ -1,0 +1,199 @@
+//! `longshore ss`: the engines' sockets, in the manner of `ss -tiup`, with what
+//! crossed for each.
+
+use crate::args::ShowArguments;
+use crate::control::ask_all;
+use crate::errors::{Error, system};
+use longshore_engine::control::{CrossingStat, SsRow, TcpStat};
+use std::fmt::Write;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Error> {
+    let engines = ask_all(arguments, |engine| {
+        let stat = engine.stat()?;
+        Ok((stat.pid, stat.address, engine.ss()?))
+    })?;
+    if arguments.json {
+        let all: Vec<_> = engines
+            .iter()
+            .map(|(pid, address, rows)| {
+                serde_json::json!({ "pid": pid, "address": address, "sockets": rows })
+            })
+            .collect();
+        return crate::print_json(&all);
+    }
+    let mut out = String::new();
+    for (pid, address, rows) in &engines {
+        if engines.len() > 1 {
+            let _ = writeln!(out, "engine {pid} at {address}");
+        }
+        table(&mut out, rows, &program_name);
+    }
+    crate::print(&out).map_err(system("print"))
+}
+
+/// The name of a process, from the kernel.
+fn program_name(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+fn table(out: &mut String, rows: &[SsRow], name: &dyn Fn(u32) -> Option<String>) {
+    let width =
+        |of: fn(&SsRow) -> usize, least: usize| rows.iter().map(of).max().unwrap_or(0).max(least);
+    let local = width(|r| r.local.len(), 18) + 2;
+    let peer = width(|r| r.peer.len(), 18) + 2;
+    let _ = writeln!(
+        out,
+        "{:<6}{:<12}{:>10}{:>10}  {:<local$}{:<peer$}Process",
+        "Netid", "State", "Recv-Q", "Send-Q", "Local:Port", "Peer:Port"
+    );
+    for row in rows {
+        let line = format!(
+            "{:<6}{:<12}{:>10}{:>10}  {:<local$}{:<peer$}{}",
+            row.proto,
+            row.state,
+            row.recv_q,
+            row.send_q,
+            row.local,
+            row.peer,
+            users(&row.pids, name)
+        );
+        let _ = writeln!(out, "{}", line.trim_end());
+        let details = details(row);
+        if !details.is_empty() {
+            let _ = writeln!(out, "\t {details}");
+        }
+    }
+}
+
+fn users(pids: &[u32], name: &dyn Fn(u32) -> Option<String>) -> String {
+    if pids.is_empty() {
+        return String::new();
+    }
+    let user = |pid: &u32| format!("(\"{}\",pid={pid})", name(*pid).unwrap_or_default());
+    let users: Vec<String> = pids.iter().map(user).collect();
+    format!("users:({})", users.join(","))
+}
+
+/// The second line of a row.
+fn details(row: &SsRow) -> String {
+    let mut words = Vec::new();
+    if let Some(tcp) = &row.tcp {
+        tcp_words(&mut words, tcp);
+    }
+    let crossing = |name: &str, c: &CrossingStat| {
+        (*c != CrossingStat::default()).then(|| {
+            format!(
+                "{name}:{}/{}B/{}d/{}w",
+                c.transfers, c.bytes, c.descriptors, c.wakeups
+            )
+        })
+    };
+    words.extend(crossing("to_engine", &row.crossings.to_adapter));
+    words.extend(crossing("to_program", &row.crossings.to_host));
+    words.join(" ")
+}
+
+fn tcp_words(words: &mut Vec<String>, t: &TcpStat) {
+    let ms = |us: u64| format!("{}.{:03}", us / 1000, us % 1000);
+    let mut flag = |set: bool, word: &str| {
+        if set {
+            words.push(word.to_owned());
+        }
+    };
+    flag(t.timestamps, "ts");
+    flag(t.sack, "sack");
+    flag(!t.congestion.is_empty(), &t.congestion);
+    if let Some((theirs, ours)) = t.window_scale {
+        words.push(format!("wscale:{theirs},{ours}"));
+    }
+    if let Some((timer, left)) = &t.timer {
+        words.push(format!("timer:({timer},{left}ms)"));
+    }
+    words.push(format!("rto:{}", ms(t.rto_us)));
+    if t.rtt_us > 0 {
+        words.push(format!("rtt:{}/{}", ms(t.rtt_us), ms(t.rttvar_us)));
+    }
+    let mut count = |name: &str, n: u64| {
+        if n > 0 {
+            words.push(format!("{name}:{n}"));
+        }
+    };
+    count("mss", t.mss.into());
+    count("pmtu", t.pmtu.into());
+    // In segments, as the kernel's ss has it.
+    count("cwnd", t.cwnd / u64::from(t.mss.max(1)));
+    count(
+        "ssthresh",
+        t.ssthresh.unwrap_or(0) / u64::from(t.mss.max(1)),
+    );
+    count("bytes_sent", t.bytes_sent);
+    count("bytes_retrans", t.bytes_retransmitted);
+    count("bytes_acked", t.bytes_acked);
+    count("bytes_received", t.bytes_received);
+    count("segs_out", t.segs_out);
+    count("segs_in", t.segs_in);
+    count("retrans", t.retransmissions);
+    count("in_flight", t.in_flight);
+    count("snd_wnd", t.snd_wnd);
+    count("rcv_wnd", t.rcv_wnd);
+    for (name, n) in [("lastsnd", t.last_snd_ms), ("lastrcv", t.last_rcv_ms)] {
+        words.extend(n.map(|n| format!("{name}:{n}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_like_those_of_ss() {
+        let row = SsRow {
+            proto: "tcp".to_owned(),
+            state: "ESTAB".to_owned(),
+            local: "10.77.0.2:80".to_owned(),
+            peer: "10.77.0.1:40000".to_owned(),
+            recv_q: 7,
+            pids: vec![12, 13],
+            tcp: Some(TcpStat {
+                congestion: "cubic".to_owned(),
+                sack: true,
+                window_scale: Some((7, 10)),
+                rto_us: 201_500,
+                rtt_us: 1_250,
+                rttvar_us: 40,
+                mss: 1448,
+                cwnd: 14_480,
+                timer: Some(("on".to_owned(), 180)),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let mut out = String::new();
+        table(&mut out, &[row], &|pid| {
+            (pid == 12).then(|| "nginx".to_owned())
+        });
+        let lines: Vec<&str> = out.lines().collect();
+        assert!(lines[0].starts_with("Netid State"));
+        assert!(lines[1].starts_with("tcp   ESTAB                7         0  10.77.0.2:80"));
+        assert!(lines[1].ends_with("users:((\"nginx\",pid=12),(\"\",pid=13))"));
+        assert_eq!(
+            lines[2].trim(),
+            "sack cubic wscale:7,10 timer:(on,180ms) rto:201.500 rtt:1.250/0.040 mss:1448 cwnd:10"
+        );
+    }
+
+    #[test]
+    fn crossings_are_shown_where_there_are_any() {
+        let mut row = SsRow::default();
+        assert_eq!(details(&row), "");
+        row.crossings.to_adapter = CrossingStat {
+            transfers: 3,
+            bytes: 4096,
+            descriptors: 2,
+            wakeups: 1,
+        };
+        assert_eq!(details(&row), "to_engine:3/4096B/2d/1w");
+    }
+}

@@ -1,0 +1,172 @@
+//! `stat` and `ss` against a control socket with known answers, and `engine`'s
+//! complaints.
+
+mod support;
+
+use longshore_engine::control::{
+    ControlReply, ControlRequest, ControlServer, SsReply, SsRow, StatReply,
+};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use support::longshore;
+
+/// A control socket that answers as an engine with 600 sockets.
+struct Answering {
+    dir: tempfile::TempDir,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn answer(request: ControlRequest) -> ControlReply {
+    match request {
+        ControlRequest::Stat => ControlReply::Stat(Box::new(StatReply {
+            pid: 4321,
+            address: "10.77.0.2/24".to_owned(),
+            ..Default::default()
+        })),
+        ControlRequest::Ss { from } => {
+            let row = |i: u32| SsRow {
+                proto: "tcp".to_owned(),
+                state: "LISTEN".to_owned(),
+                local: format!("10.77.0.2:{i}"),
+                peer: "*:*".to_owned(),
+                ..Default::default()
+            };
+            let end = (from + 256).min(600);
+            ControlReply::Ss(SsReply {
+                rows: (from..end).map(row).collect(),
+                next: (end < 600).then_some(end),
+            })
+        }
+    }
+}
+
+impl Answering {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = ControlServer::open(&dir.path().join("control")).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                server.serve(&mut answer);
+                thread::yield_now();
+            }
+        });
+        Answering {
+            dir,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn output(command: &mut Command) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[test]
+fn stat_for_people_and_for_programs() {
+    let engine = Answering::start();
+    let show = |extra: &[&str]| {
+        output(
+            longshore()
+                .args(["stat", "--engine"])
+                .arg(engine.path())
+                .args(extra),
+        )
+    };
+    let (code, out, _) = show(&[]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("engine 4321 at 10.77.0.2/24"), "{out}");
+    let (_, out, _) = show(&["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json[0]["pid"], 4321);
+    assert_eq!(json[0]["crossings"]["to_host"]["wakeups"], 0);
+}
+
+#[test]
+fn ss_shows_all_sockets_however_many() {
+    let engine = Answering::start();
+    let show = |extra: &[&str]| {
+        let socket: PathBuf = engine.path().join("engine");
+        output(longshore().args(["ss", "--engine"]).arg(socket).args(extra))
+    };
+    let (code, out, _) = show(&[]);
+    assert_eq!(code, 0);
+    assert_eq!(out.lines().count(), 601);
+    let (_, out, _) = show(&["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json[0]["sockets"].as_array().unwrap().len(), 600);
+    assert_eq!(json[0]["sockets"][599]["local"], "10.77.0.2:599");
+}
+
+#[test]
+fn an_engine_that_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, _, err) = output(
+        longshore()
+            .args(["stat", "--engine"])
+            .arg(dir.path().join("x")),
+    );
+    assert_eq!(code, 125);
+    assert!(err.contains("neither an engine's directory"), "{err}");
+    std::fs::write(dir.path().join("control"), "").unwrap();
+    let (code, _, err) = output(longshore().args(["ss", "--engine"]).arg(dir.path()));
+    assert_eq!(code, 125);
+    assert!(err.contains("does not answer"), "{err}");
+}
+
+#[test]
+fn engine_says_what_is_wrong_with_its_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("engine.toml");
+    let engine = || output(longshore().args(["engine", "--config"]).arg(&path));
+    let (code, _, err) = engine();
+    assert_eq!(code, 125);
+    assert!(
+        err.contains("cannot read") && err.contains("--example-config"),
+        "{err}"
+    );
+    std::fs::write(&path, "port = \"tap:x\"\nadress = \"10.0.0.2/24\"\n").unwrap();
+    let (code, _, err) = engine();
+    assert_eq!(code, 125);
+    assert!(err.contains("adress") && err.contains("line 2"), "{err}");
+}
+
+#[test]
+fn the_example_configuration_is_printed() {
+    let (code, out, _) = output(longshore().args(["engine", "--example-config"]));
+    assert_eq!(code, 0);
+    assert!(out.contains("address = ") && out.contains("[session]"));
+}
+
+#[test]
+fn wrong_usage_is_2_and_help_is_0() {
+    assert_eq!(output(longshore().args(["stat", "--nonsense"])).0, 2);
+    let (code, out, _) = output(longshore().args(["run", "--help"]));
+    assert_eq!(code, 0);
+    assert!(out.contains("Examples:") && out.contains("127"), "{out}");
+}
