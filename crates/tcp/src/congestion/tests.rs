@@ -30,7 +30,11 @@ fn slow_start_ends_at_the_threshold() {
         let threshold = c.ssthresh();
         c.set_cwnd(threshold / 2 + 500);
         c.on_ack(c.cwnd(), 1000, Instant(1));
-        assert!(c.cwnd() >= threshold && c.cwnd() <= threshold + 2 * MSS, "{which:?} {}", c.cwnd());
+        assert!(
+            c.cwnd() >= threshold && c.cwnd() <= threshold + 2 * MSS,
+            "{which:?} {}",
+            c.cwnd()
+        );
     }
 }
 
@@ -147,7 +151,9 @@ fn cubic_converges_fast() {
     c.set_cwnd(c.ssthresh());
     // A second loss below the last plateau: W_max is remembered lower (section 4.7).
     c.on_loss(700 * MSS);
-    let Chosen::Cubic(cubic) = c.chosen else { panic!() };
+    let Chosen::Cubic(cubic) = c.chosen else {
+        panic!()
+    };
     assert_eq!(cubic.w_max(), 595 * MSS);
 }
 

@@ -11,7 +11,10 @@ fn fields_are_where_linux_has_them() {
     let _ = s.arrives(ACK, 0, 1_000, 300);
     let info = s.tcb.info(s.now);
     assert_eq!(info.state, State::Established);
-    assert_eq!((info.unacked, info.bytes_acked, info.bytes_received), (1_500, 1_000, 300));
+    assert_eq!(
+        (info.unacked, info.bytes_acked, info.bytes_received),
+        (1_500, 1_000, 300)
+    );
     let bytes = info.to_linux();
     let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
     let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());

@@ -14,7 +14,10 @@ pub(crate) fn full_options() -> TcpOptions {
         mss: Some(1000),
         window_scale: Some(3),
         sack_permitted: true,
-        timestamps: Some(Timestamps { val: 1_000, echo: 0 }),
+        timestamps: Some(Timestamps {
+            val: 1_000,
+            echo: 0,
+        }),
         ..TcpOptions::default()
     }
 }
@@ -37,7 +40,15 @@ fn difference(a: &Tcb, b: &Tcb) -> Vec<(String, String)> {
 
 #[derive(Debug, Clone)]
 enum Op {
-    Segment { flags: TcpFlags, seq: i64, ack: u64, len: u32, window: u16, ts: i32, sack: bool },
+    Segment {
+        flags: TcpFlags,
+        seq: i64,
+        ack: u64,
+        len: u32,
+        window: u16,
+        ts: i32,
+        sack: bool,
+    },
     Write(u64),
     Read(u64),
     Poll,
@@ -57,9 +68,23 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let seq = prop_oneof![12 => Just(0i64), 1 => Just(1000), 1 => -2000i64..3000];
     let window = prop_oneof![10 => Just(30_000), 1 => Just(0), 1 => any::<u16>()];
     let ts = prop_oneof![10 => 0i32..3, 1 => -5i32..0];
-    let segment = (flags, seq, 0u64..4_000, len, window, ts, proptest::bool::weighted(0.05))
+    let segment = (
+        flags,
+        seq,
+        0u64..4_000,
+        len,
+        window,
+        ts,
+        proptest::bool::weighted(0.05),
+    )
         .prop_map(|(flags, seq, ack, len, window, ts, sack)| Op::Segment {
-            flags, seq, ack, len, window, ts, sack,
+            flags,
+            seq,
+            ack,
+            len,
+            window,
+            ts,
+            sack,
         });
     let op = prop_oneof![
         10 => segment,
@@ -129,12 +154,19 @@ fn bulk_both_ways_is_predicted() {
     let mut fast = 0;
     for i in 0..100 {
         s.now = s.now.after_ms(1);
-        s.timestamps = Some(Timestamps { val: 1_001 + i as u32, echo: 0 });
+        s.timestamps = Some(Timestamps {
+            val: 1_001 + i as u32,
+            echo: 0,
+        });
         fast += u32::from(s.arrives(ACK, i * 1000, 0, 1000).fast_path);
         s.sent();
         s.tcb.set_rcv_consumed((i as u64 + 1) * 1000, s.now);
     }
-    assert_eq!(fast, 100 - 1, "all but the first, whose window is the first scaled one");
+    assert_eq!(
+        fast,
+        100 - 1,
+        "all but the first, whose window is the first scaled one"
+    );
     for i in 0..100i64 {
         s.writes(i as u64 * 1000 + 1000);
         s.sent();
@@ -148,10 +180,16 @@ fn bulk_both_ways_is_predicted() {
 #[test]
 fn an_old_timestamp_is_acknowledged_and_dropped() {
     let mut s = full();
-    s.timestamps = Some(Timestamps { val: 2_000, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 2_000,
+        echo: 0,
+    });
     let _ = s.arrives(ACK, 0, 0, 100);
     s.sent();
-    s.timestamps = Some(Timestamps { val: 1_999, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 1_999,
+        echo: 0,
+    });
     let d = s.arrives(ACK, 100, 0, 100);
     assert_eq!((d.place, d.drop), (None, Some(DropReason::Paws)));
     s.acks(100);
@@ -168,16 +206,28 @@ fn timestamps_are_echoed_by_the_last_ack_sent_rule() {
     let echo = |s: &mut Script| s.sent_one().options.timestamps.unwrap().echo;
     // Two segments, one acknowledgment: the earlier timestamp is echoed, so that the
     // delay counts in the peer's round trip.
-    s.timestamps = Some(Timestamps { val: 2_000, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 2_000,
+        echo: 0,
+    });
     let _ = s.arrives(ACK, 0, 0, 1000);
-    s.timestamps = Some(Timestamps { val: 2_010, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 2_010,
+        echo: 0,
+    });
     let _ = s.arrives(ACK, 1000, 0, 1000);
     assert_eq!(echo(&mut s), 2_000);
     // Out of order: the last in order is echoed.
-    s.timestamps = Some(Timestamps { val: 2_020, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 2_020,
+        echo: 0,
+    });
     let _ = s.arrives(ACK, 3000, 0, 1000);
     assert_eq!(echo(&mut s), 2_000);
-    s.timestamps = Some(Timestamps { val: 2_030, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 2_030,
+        echo: 0,
+    });
     let _ = s.arrives(ACK, 2000, 0, 1000);
     assert_eq!(echo(&mut s), 2_030);
 }
@@ -185,10 +235,16 @@ fn timestamps_are_echoed_by_the_last_ack_sent_rule() {
 #[test]
 fn a_repetition_refreshes_the_echo() {
     let mut s = full();
-    s.timestamps = Some(Timestamps { val: 2_000, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 2_000,
+        echo: 0,
+    });
     let _ = s.arrives(ACK, 0, 0, 1000);
     s.sent();
-    s.timestamps = Some(Timestamps { val: 90_000, echo: 0 });
+    s.timestamps = Some(Timestamps {
+        val: 90_000,
+        echo: 0,
+    });
     let d = s.arrives(ACK, 0, 0, 1000);
     assert_eq!(d.drop, Some(DropReason::Duplicate));
     assert_eq!(s.sent_one().options.timestamps.unwrap().echo, 90_000);
@@ -215,7 +271,10 @@ fn nonsense_in_sack_blocks_is_passed_over() {
     sack.push(at(7_000), at(9_000));
     sack.push(at(-500), at(0));
     sack.push(SeqNumber(5), SeqNumber(5));
-    let options = TcpOptions { sack, ..TcpOptions::default() };
+    let options = TcpOptions {
+        sack,
+        ..TcpOptions::default()
+    };
     let _ = s.arrives_with(ACK, 0, 0, 0, options);
     assert!(s.tcb.scoreboard.is_empty());
     s.silent();
@@ -226,7 +285,10 @@ fn the_estimate_of_the_peers_segments_knows_merged_ones() {
     let mut s = Script::established();
     assert_eq!(s.tcb.rcv_mss, 536);
     let header = s.header(ACK, 0, 0, TcpOptions::default());
-    let merged = Segment { gso_size: 700, ..Segment::new(&header, 7_000) };
+    let merged = Segment {
+        gso_size: 700,
+        ..Segment::new(&header, 7_000)
+    };
     let _ = s.tcb.on_segment(&merged, s.now);
     assert_eq!(s.tcb.rcv_mss, 700);
     let _ = s.arrives(ACK, 7_000, 0, 9_000);

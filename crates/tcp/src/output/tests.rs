@@ -16,7 +16,11 @@ fn with_sack(timestamps: bool) -> Script {
 
 fn blocks(s: &Script, t: &Transmit) -> Vec<(i64, i64)> {
     let pos = |seq| s.tcb.rcv_pos(seq);
-    t.options.sack.iter().map(|(l, r)| (pos(l), pos(r))).collect()
+    t.options
+        .sack
+        .iter()
+        .map(|(l, r)| (pos(l), pos(r)))
+        .collect()
 }
 
 #[test]
@@ -129,7 +133,13 @@ fn a_header_is_made_of_it() {
     s.writes(5);
     let t = s.sent_one();
     let h = t.header(80, 4000);
-    assert_eq!((h.src_port, h.dst_port, h.seq, h.ack), (80, 4000, t.seq, t.ack));
-    assert_eq!((h.flags, h.window, h.options), (t.flags, t.window, t.options));
+    assert_eq!(
+        (h.src_port, h.dst_port, h.seq, h.ack),
+        (80, 4000, t.seq, t.ack)
+    );
+    assert_eq!(
+        (h.flags, h.window, h.options),
+        (t.flags, t.window, t.options)
+    );
     assert_eq!(t.payload_len(), 5);
 }

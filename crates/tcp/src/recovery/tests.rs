@@ -15,7 +15,10 @@ fn flight(sack: bool) -> Script {
         initial_window: 20,
         ..Config::default()
     };
-    let options = TcpOptions { sack_permitted: sack, ..TcpOptions::default() };
+    let options = TcpOptions {
+        sack_permitted: sack,
+        ..TcpOptions::default()
+    };
     let mut s = Script::established_with(&cfg, options);
     s.window = 60_000;
     let _ = s.arrives(ACK, 0, 0, 0);
@@ -35,7 +38,10 @@ fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
 
 fn repeated(s: &mut Script) -> Vec<u64> {
     let sent = s.sent();
-    sent.iter().filter(|t| t.retransmission).map(|t| t.payload.start).collect()
+    sent.iter()
+        .filter(|t| t.retransmission)
+        .map(|t| t.payload.start)
+        .collect()
 }
 
 #[test]
@@ -95,7 +101,11 @@ fn window_updates_and_data_are_no_duplicates() {
 fn sack_repeats_every_hole() {
     let mut s = flight(true);
     // Segments 0, 4 and 8 are lost.
-    sacks(&mut s, 0, &[(9_000, 20_000), (5_000, 8_000), (1_000, 4_000)]);
+    sacks(
+        &mut s,
+        0,
+        &[(9_000, 20_000), (5_000, 8_000), (1_000, 4_000)],
+    );
     let holes = repeated(&mut s);
     assert_eq!(holes[0], 0);
     sacks(&mut s, 4_000, &[(9_000, 21_000), (5_000, 8_000)]);
@@ -201,8 +211,16 @@ fn a_lost_tail_is_rescued_within_the_recovery() {
     // Without more data than the flight, segments 0, 18 and 19 are lost: nothing
     // above 18 is ever reported.
     let mut s = Script::established_with(
-        &Config { timestamps: false, window_scaling: false, initial_window: 20, ..Config::default() },
-        TcpOptions { sack_permitted: true, ..TcpOptions::default() },
+        &Config {
+            timestamps: false,
+            window_scaling: false,
+            initial_window: 20,
+            ..Config::default()
+        },
+        TcpOptions {
+            sack_permitted: true,
+            ..TcpOptions::default()
+        },
     );
     s.writes(20_000);
     s.sent();

@@ -26,7 +26,12 @@ fn answers_an_ack_with_its_number() {
 
 #[test]
 fn answers_anything_else_with_what_it_covers() {
-    for (flags, len, ack) in [(SYN, 0, 0), (SYN, 10, 10), (FIN, 10, 10), (TcpFlags::NONE, 1, 0)] {
+    for (flags, len, ack) in [
+        (SYN, 0, 0),
+        (SYN, 10, 10),
+        (FIN, 10, 10),
+        (TcpFlags::NONE, 1, 0),
+    ] {
         let h = header(flags);
         let r = reset_for(&Segment::new(&h, len)).unwrap();
         assert_eq!((r.seq, r.flags), (SeqNumber(0), RST | ACK));

@@ -65,23 +65,38 @@ fn a_fin_is_acknowledged_and_restarts_the_wait() {
 #[test]
 fn old_segments_are_answered_now_and_then() {
     let mut r = record(false);
-    assert!(matches!(arrives(&mut r, ACK, 4_000, None, NOW), TimeWaitVerdict::Ack(_)));
+    assert!(matches!(
+        arrives(&mut r, ACK, 4_000, None, NOW),
+        TimeWaitVerdict::Ack(_)
+    ));
     let drop = TimeWaitVerdict::Drop(DropReason::TimeWait);
     assert_eq!(arrives(&mut r, ACK, 4_000, None, NOW), drop);
     assert!(matches!(
         arrives(&mut r, ACK, 4_000, None, NOW.after_us(SECOND)),
         TimeWaitVerdict::Ack(_)
     ));
-    assert_eq!(arrives(&mut r, ACK, 5_000, None, NOW.after_us(2 * SECOND)), drop);
+    assert_eq!(
+        arrives(&mut r, ACK, 5_000, None, NOW.after_us(2 * SECOND)),
+        drop
+    );
     assert_eq!(r.expires(), NOW.after_us(TIME_WAIT_US));
 }
 
 #[test]
 fn resets_must_be_exact() {
     let unacceptable = TimeWaitVerdict::Drop(DropReason::RstUnacceptable);
-    assert_eq!(arrives(&mut record(false), RST, 4_999, None, NOW), unacceptable);
-    assert_eq!(arrives(&mut record(false), RST, 5_001, None, NOW), unacceptable);
-    assert_eq!(arrives(&mut record(false), RST, 5_000, None, NOW), TimeWaitVerdict::Close);
+    assert_eq!(
+        arrives(&mut record(false), RST, 4_999, None, NOW),
+        unacceptable
+    );
+    assert_eq!(
+        arrives(&mut record(false), RST, 5_001, None, NOW),
+        unacceptable
+    );
+    assert_eq!(
+        arrives(&mut record(false), RST, 5_000, None, NOW),
+        TimeWaitVerdict::Close
+    );
 }
 
 #[test]

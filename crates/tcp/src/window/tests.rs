@@ -1,8 +1,8 @@
 //! The receive window: scale, silly window avoidance, auto-tuning.
 
 use super::*;
-use crate::script::{ACK, Script};
 use crate::Config;
+use crate::script::{ACK, Script};
 use proptest::prelude::*;
 
 #[test]

@@ -140,7 +140,10 @@ fn any_path_b() {
 /// A bulk transfer of `total` bytes over a path of `rate` bytes per millisecond,
 /// half of `rtt_us` each way, with a queue of one bandwidth-delay product.
 fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -> Outcome {
-    let cfg = Config { congestion, ..Config::default() };
+    let cfg = Config {
+        congestion,
+        ..Config::default()
+    };
     let writer = Program {
         total,
         write: 1 << 20,

@@ -1,0 +1,194 @@
+//! SYN-SENT (RFC 9293 section 3.10.7.3).
+
+use crate::script::{ACK, FIN, RST, SYN, Script, plain};
+use longshore_tcp::{Config, DropReason, Error, Events, IcmpError, State};
+use longshore_wire::SeqNumber;
+
+fn script() -> Script {
+    Script::in_state(State::SynSent)
+}
+
+#[test]
+fn the_syn_carries_what_is_configured() {
+    let mut s = Script::connecting(&Config::default());
+    let t = s.sent_one();
+    assert_eq!(t.flags, SYN);
+    assert_eq!(s.seq_of(&t), -1);
+    assert_eq!(t.options.mss, Some(1000));
+    assert!(t.options.sack_permitted);
+    assert_eq!(t.options.window_scale, Some(7));
+    assert_eq!(t.options.timestamps.unwrap().echo, 0);
+    assert_eq!(t.window, 65_535);
+    let t = Script::connecting(&plain()).sent_one();
+    assert!(!t.options.sack_permitted);
+    assert_eq!((t.options.window_scale, t.options.timestamps), (None, None));
+    assert_eq!(t.window, 20_000);
+}
+
+#[test]
+fn a_syn_ack_establishes() {
+    let mut s = script();
+    let d = s.arrives(SYN | ACK, -1, 0, 0);
+    assert!(d.ack_now);
+    assert_eq!(s.tcb.state(), State::Established);
+    assert_eq!(s.events(), Events::CONNECTED);
+    s.acks(0);
+    assert_eq!(s.tcb.deadline(), None);
+}
+
+#[test]
+fn a_syn_alone_is_a_simultaneous_open() {
+    let mut s = script();
+    let _ = s.arrives(SYN, -1, 0, 0);
+    assert_eq!(s.tcb.state(), State::SynReceived);
+    let t = s.sent_one();
+    assert_eq!(t.flags, SYN | ACK);
+    assert_eq!((s.seq_of(&t), s.ack_of(&t)), (-1, 0));
+    // The peer's SYN-ACK, as in figure 7 of RFC 9293.
+    let _ = s.arrives(SYN | ACK, -1, 0, 0);
+    assert_eq!(s.tcb.state(), State::Established);
+    assert_eq!(s.events(), Events::CONNECTED);
+    s.acks(0);
+}
+
+#[test]
+fn an_unacceptable_ack_is_answered_by_a_reset() {
+    for (flags, ack) in [(ACK, 5), (SYN | ACK, -1), (SYN | ACK, 1)] {
+        let mut s = script();
+        let d = s.arrives(flags, -1, ack, 0);
+        assert!(d.reset, "{flags:?} {ack}");
+        assert_eq!(s.tcb.state(), State::SynSent);
+        s.silent();
+    }
+}
+
+#[test]
+fn a_reset_counts_only_with_an_acceptable_ack() {
+    let mut s = script();
+    for (flags, ack) in [(RST, 0), (RST | ACK, -1), (RST | ACK, 1)] {
+        let d = s.arrives(flags, 0, ack, 0);
+        assert_eq!(d.drop, Some(DropReason::RstUnacceptable));
+        assert!(!d.reset);
+        assert_eq!(s.tcb.state(), State::SynSent);
+    }
+    let _ = s.arrives(RST | ACK, 0, 0, 0);
+    assert_eq!(s.tcb.state(), State::Closed);
+    assert_eq!(s.tcb.error(), Some(Error::Refused));
+    assert!(
+        s.events()
+            .contains(Events::CLOSED | Events::RESET | Events::ERROR)
+    );
+}
+
+#[test]
+fn neither_syn_nor_reset_is_dropped() {
+    let mut s = script();
+    for flags in [ACK, FIN | ACK] {
+        let d = s.arrives(flags, 0, 0, 10);
+        assert_eq!(d.drop, Some(DropReason::NoFlags));
+        assert!(!d.reset && d.place.is_none());
+    }
+    assert_eq!(s.tcb.state(), State::SynSent);
+}
+
+#[test]
+fn payload_on_a_syn_is_left_for_repetition() {
+    let mut s = script();
+    let d = s.arrives(SYN | ACK, -1, 0, 10);
+    assert_eq!((d.place, d.drop), (None, Some(DropReason::EarlyData)));
+    s.acks(0);
+    let d = s.arrives(ACK, 0, 0, 10);
+    assert_eq!(d.place.unwrap().len, 10);
+}
+
+#[test]
+fn the_syn_is_repeated_and_given_up() {
+    let mut s = script();
+    let mut waits = Vec::new();
+    while s.tcb.state() == State::SynSent {
+        waits.push(s.until_timer() / 1_000_000);
+        for t in s.sent() {
+            assert_eq!(t.flags, SYN);
+            assert!(t.retransmission);
+        }
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64]);
+    assert_eq!(s.tcb.error(), Some(Error::TimedOut));
+    assert!(s.events().contains(Events::CLOSED | Events::TIMED_OUT));
+}
+
+#[test]
+fn a_repeated_syn_means_a_small_start() {
+    let mut s = script();
+    s.until_timer();
+    s.sent();
+    let _ = s.arrives(SYN | ACK, -1, 0, 0);
+    // RFC 5681 section 3.1 and RFC 6298 section 5.7.
+    assert_eq!(s.tcb.cwnd(), u32::from(s.tcb.mss()));
+    s.sent();
+    s.writes(100);
+    s.sent();
+    assert_eq!(s.until_timer(), 3_000_000);
+}
+
+#[test]
+fn writing_waits_for_the_handshake() {
+    let mut s = script();
+    s.writes(100);
+    s.silent();
+    let _ = s.arrives(SYN | ACK, -1, 0, 0);
+    let t = s.sent_one();
+    assert_eq!(t.payload, 0..100);
+    assert_eq!(s.ack_of(&t), 0);
+}
+
+#[test]
+fn closing_and_shutting_down_forget_it() {
+    for close in [true, false] {
+        let mut s = script();
+        if close {
+            s.tcb.close(s.now);
+        } else {
+            s.tcb.shutdown_send();
+        }
+        assert_eq!(s.tcb.state(), State::Closed);
+        assert_eq!(s.events(), Events::CLOSED);
+        s.silent();
+    }
+}
+
+#[test]
+fn abort_sends_nothing() {
+    let mut s = script();
+    s.tcb.abort();
+    assert_eq!(s.tcb.state(), State::Closed);
+    s.silent();
+}
+
+#[test]
+fn an_icmp_error_gives_up_if_it_quotes_our_syn() {
+    let mut s = script();
+    let iss = SeqNumber(crate::script::ISS);
+    s.tcb
+        .on_icmp(IcmpError::HostUnreachable, SeqNumber(3), s.now);
+    assert_eq!(s.tcb.state(), State::SynSent);
+    s.tcb.on_icmp(IcmpError::HostUnreachable, iss, s.now);
+    assert_eq!(s.tcb.state(), State::Closed);
+    assert_eq!(s.tcb.error(), Some(Error::HostUnreachable));
+}
+
+#[test]
+fn the_user_timeout_ends_it() {
+    let mut s = Script::connecting(&Config {
+        user_timeout_ms: 5_000,
+        ..plain()
+    });
+    s.sent();
+    let start = s.now;
+    while s.tcb.state() == State::SynSent {
+        s.until_timer();
+        s.sent();
+    }
+    assert_eq!(s.now.since(start), 5_000_000);
+    assert_eq!(s.tcb.error(), Some(Error::TimedOut));
+}
