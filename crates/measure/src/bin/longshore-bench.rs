@@ -1,0 +1,165 @@
+//! `longshore-bench`: measures Longshore beside the kernel.
+
+use clap::Parser;
+use longshore_lab::{Lab, Stack};
+use longshore_measure::report::{self, Row, Run};
+use longshore_measure::scenarios::{self, Effort, Placement, Scenario};
+use longshore_measure::{Awake, Environment, plain_panics, programs};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures Longshore and the kernel in turn, and shows medians side by side.
+///
+/// Needs root, for network namespaces of its own. The kernel's ends are joined by
+/// veth with all offloads; Longshore meets the kernel over TAP. Kernel ends use
+/// CUBIC.
+#[derive(Debug, Parser)]
+#[command(name = "longshore-bench", version, max_term_width = 100)]
+struct Arguments {
+    /// Only measurements whose name contains one of these words
+    #[arg(value_name = "WORD")]
+    only: Vec<String>,
+    /// Short runs, three of each: for a look, not for the record
+    #[arg(long)]
+    quick: bool,
+    /// Runs of each measurement on each stack
+    #[arg(long, value_name = "N")]
+    repeats: Option<usize>,
+    /// Only with idle processors in this mode: halt, or awake
+    #[arg(long, value_name = "MODE", value_parser = ["halt", "awake"])]
+    idle: Option<String>,
+    /// Leave Longshore out: what the kernel does on this machine
+    #[arg(long)]
+    kernel_only: bool,
+    /// Name the measurements and end
+    #[arg(long)]
+    list: bool,
+    /// Where the JSON goes
+    #[arg(long, value_name = "DIRECTORY", default_value = "bench-results")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    if words.get(1).is_some_and(|word| word == "__program") {
+        let name = words.get(2).map_or("", String::as_str);
+        return match programs::run(name, words.get(3..).unwrap_or_default()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{name}: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let arguments = Arguments::parse();
+    plain_panics();
+    let chosen: Vec<Box<dyn Scenario>> = scenarios::all()
+        .into_iter()
+        .filter(|s| {
+            arguments.only.is_empty() || arguments.only.iter().any(|word| s.name().contains(word))
+        })
+        .collect();
+    if arguments.list {
+        for scenario in &chosen {
+            println!("{}", scenario.name());
+        }
+        return ExitCode::SUCCESS;
+    }
+    if chosen.is_empty() {
+        eprintln!("error: no measurement has a name like that; --list shows them");
+        return ExitCode::FAILURE;
+    }
+    let mut rows = Vec::new();
+    let mut failed = false;
+    for scenario in &chosen {
+        for placement in scenario.placements() {
+            for idle in idle_modes(&arguments, scenario.as_ref()) {
+                let row = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    measure(scenario.as_ref(), *placement, idle, &arguments)
+                }));
+                match row {
+                    Ok(row) => rows.push(row),
+                    Err(_) => failed = true,
+                }
+            }
+        }
+    }
+    println!("{}", report::rows(&rows));
+    let run = Run {
+        command: words.join(" "),
+        time: Run::now(),
+        environment: Environment::here(),
+        rows: &rows,
+    };
+    match run.write(&arguments.out) {
+        Ok(path) => println!("written to {}", path.display()),
+        Err(error) => {
+            eprintln!("error: writing to {}: {error}", arguments.out.display());
+            failed = true;
+        }
+    }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn idle_modes(arguments: &Arguments, scenario: &dyn Scenario) -> Vec<&'static str> {
+    match arguments.idle.as_deref() {
+        Some("awake") => vec!["awake"],
+        Some(_) => vec!["halt"],
+        None if scenario.depends_on_idle() => vec!["halt", "awake"],
+        None => vec!["halt"],
+    }
+}
+
+/// Runs that take turns on the two stacks.
+fn measure(
+    scenario: &dyn Scenario,
+    placement: Placement,
+    idle: &'static str,
+    arguments: &Arguments,
+) -> Row {
+    let effort = if arguments.quick {
+        Effort::Quick
+    } else {
+        Effort::Full
+    };
+    let repeats = arguments.repeats.unwrap_or(effort.pick(3, 5));
+    let _awake = (idle == "awake")
+        .then(|| Awake::hold().unwrap_or_else(|e| panic!("holding the processors awake: {e}")));
+    let mut row = Row {
+        name: scenario.name().to_owned(),
+        unit: scenario.unit(),
+        better: scenario.better(),
+        placement: placement.name().to_owned(),
+        idle,
+        longshore: Vec::new(),
+        kernel: Vec::new(),
+        target: scenario.target(),
+        crossings: None,
+    };
+    for turn in 0..repeats {
+        eprint!(
+            "\r\x1b[K{} ({}, {idle}): run {} of {repeats}",
+            row.name,
+            row.placement,
+            turn + 1
+        );
+        let _ = std::io::stderr().flush();
+        if !arguments.kernel_only {
+            let lab = Lab::for_measurement(Stack::Longshore);
+            let sample = scenario.run(&lab, placement, effort);
+            row.longshore.push(sample.value);
+            row.crossings = sample.crossings;
+        }
+        if scenario.has_baseline() {
+            let lab = Lab::for_measurement(Stack::Kernel);
+            row.kernel.push(scenario.run(&lab, placement, effort).value);
+        }
+    }
+    eprint!("\r\x1b[K");
+    row
+}

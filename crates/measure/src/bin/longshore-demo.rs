@@ -1,0 +1,153 @@
+//! `longshore-demo`: nginx on Longshore serves files, whole and fast; beside it
+//! the same on the kernel.
+
+use longshore_lab::{Host, Lab, Proc, Stack, servers::Nginx};
+use longshore_measure::report::{self, median, number};
+use longshore_measure::{Crossings, plain_panics};
+use std::path::Path;
+use std::time::Instant;
+
+/// The files: name, bytes, how often each is fetched.
+const FILES: [(&str, u64, usize); 4] = [
+    ("1 KB", 1 << 10, 9),
+    ("64 KB", 64 << 10, 9),
+    ("512 KB", 512 << 10, 9),
+    ("1 GB", 1 << 30, 3),
+];
+
+fn main() {
+    plain_panics();
+    let start = Instant::now();
+    println!("Longshore: nginx on a TCP/IP of its own, beside the same nginx on the kernel's.\n");
+    let longshore = Lab::for_measurement(Stack::Longshore);
+    let kernel = Lab::for_measurement(Stack::Kernel);
+
+    say(start, "making files of 1 KB, 64 KB, 512 KB and 1 GB");
+    let hashes: Vec<String> = FILES
+        .iter()
+        .map(|(_, bytes, _)| longshore.payload(&format!("www/{bytes}"), *bytes).1)
+        .collect();
+
+    say(
+        start,
+        "starting nginx: `longshore run -- nginx`, and one on the kernel",
+    );
+    let files = longshore.path("www");
+    let _on_longshore = serve(&longshore, &files);
+    let _on_kernel = serve(&kernel, &files);
+
+    let mut table = report::table(
+        &[
+            "file",
+            "fetched by",
+            "SHA-256",
+            "time",
+            "Gb/s",
+            "kernel to kernel",
+            "ratio",
+            "transfers",
+            "bytes",
+            "descriptors",
+            "wake-ups",
+        ],
+        3,
+    );
+    for ((name, bytes, times), hash) in FILES.iter().zip(&hashes) {
+        let server = longshore.host(0);
+        let url = format!("http://{}/{bytes}", server.ip());
+        for (who, client) in [
+            ("curl on the kernel", longshore.peer()),
+            ("curl on Longshore", longshore.host(1)),
+        ] {
+            say(start, &format!("{name} by {who}: verifying"));
+            verify(&client, &url, hash);
+            say(
+                start,
+                &format!("{name} by {who}: timing, in turn with the kernel"),
+            );
+            let (mut ours, mut kernels) = (Vec::new(), Vec::new());
+            let mut crossed = Crossings::default();
+            for _ in 0..*times {
+                let before = Crossings::so_far(&longshore.peer());
+                ours.push(fetch(&client, &url));
+                crossed = Crossings::so_far(&longshore.peer()) - before;
+                kernels.push(fetch(&kernel.peer(), &url));
+            }
+            let seconds = median(&ours).unwrap_or(f64::NAN);
+            let rate = gigabits(*bytes, seconds);
+            let kernels_rate = gigabits(*bytes, median(&kernels).unwrap_or(f64::NAN));
+            table.add_row([
+                (*name).to_owned(),
+                who.to_owned(),
+                "right".to_owned(),
+                format!("{} ms", number(seconds * 1e3)),
+                number(rate),
+                number(kernels_rate),
+                format!("{:.2}", rate / kernels_rate),
+                crossed.transfers.to_string(),
+                crossed.bytes.to_string(),
+                crossed.descriptors.to_string(),
+                crossed.wakeups.to_string(),
+            ]);
+        }
+    }
+    say(start, "done");
+    println!("\n{table}");
+    println!(
+        "Times are medians, taken in turn on both stacks; curl discards what it gets. \"kernel to\n\
+         kernel\" is the same nginx and curl over veth, all offloads on, CUBIC. The last four columns\n\
+         are what one fetch moved between nginx and its engine, both directions together."
+    );
+}
+
+fn say(start: Instant, what: &str) {
+    println!("[{:5.1} s] {what}", start.elapsed().as_secs_f64());
+}
+
+fn serve(lab: &Lab, files: &Path) -> Proc {
+    let nginx = Nginx {
+        root: Some(files),
+        ..Nginx::default()
+    };
+    let host = lab.host(0);
+    let server = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+    lab.peer().wait_for(host.at(80));
+    server
+}
+
+/// Fetches a file and compares its hash.
+fn verify(client: &Host<'_>, url: &str, hash: &str) {
+    let said = client
+        .sh(&format!(
+            "curl --silent --show-error --fail {url} | sha256sum"
+        ))
+        .check();
+    assert!(
+        said.starts_with(hash),
+        "{url} did not arrive as it is: its SHA-256 is {hash}, but what came has {said}"
+    );
+}
+
+/// Fetches a file and throws it away; gives the seconds from before the
+/// connection to the last byte.
+fn fetch(client: &Host<'_>, url: &str) -> f64 {
+    let said = client
+        .cmd("curl")
+        .args([
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--output",
+            "/dev/null",
+        ])
+        .args(["--write-out", "%{time_total}", url])
+        .check();
+    said.trim()
+        .parse()
+        .unwrap_or_else(|_| panic!("curl should print a time, not {said:?}"))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate to show")]
+fn gigabits(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 * 8.0 / 1e9 / seconds
+}

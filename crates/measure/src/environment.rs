@@ -1,0 +1,61 @@
+//! The machine that a figure was measured on, and its idle mode.
+
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+
+/// What a reader must know of the machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Environment {
+    /// The processor's name.
+    pub processor: String,
+    /// How many of them.
+    pub processors: usize,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Congestion control of kernel ends, which the laboratory pins.
+    pub congestion_control: &'static str,
+}
+
+impl Environment {
+    /// That of this machine.
+    #[must_use]
+    pub fn here() -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let processor = cpuinfo
+            .lines()
+            .find_map(|l| l.strip_prefix("model name")?.split_once(": "))
+            .map_or("unknown", |(_, name)| name)
+            .to_owned();
+        Environment {
+            processor,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            congestion_control: "cubic",
+        }
+    }
+}
+
+/// While it lives, idle processors stay out of deep sleep, so a wake-up takes
+/// one or two microseconds instead of tens.
+#[derive(Debug)]
+pub struct Awake {
+    _request: File,
+}
+
+impl Awake {
+    /// Asks the kernel for it.
+    ///
+    /// # Errors
+    /// Without root, or on a machine without the device.
+    pub fn hold() -> io::Result<Self> {
+        let mut request = OpenOptions::new()
+            .write(true)
+            .open("/dev/cpu_dma_latency")?;
+        request.write_all(&0_i32.to_ne_bytes())?;
+        Ok(Awake { _request: request })
+    }
+}

@@ -1,0 +1,157 @@
+//! The small programs that scenarios run, on either stack. They use the standard
+//! library's sockets, so they are ordinary programs to Longshore.
+//!
+//! `longshore-bench __program NAME ARGUMENTS...` runs one.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// What one call sends or receives in bulk.
+const PIECE: usize = 128 * 1024;
+
+/// Runs the program of this name.
+///
+/// # Errors
+/// Those of its sockets; an unknown name or argument.
+pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
+    let text = |at: usize| {
+        arguments
+            .get(at)
+            .map(String::as_str)
+            .ok_or_else(|| io::Error::other(format!("{name} needs more arguments")))
+    };
+    let number = |at: usize| {
+        text(at)?
+            .parse::<u64>()
+            .map_err(|e| io::Error::other(format!("{name}: {e}")))
+    };
+    match name {
+        "source" => source(text(0)?),
+        "sink" => sink(text(0)?),
+        "pull" => pull(text(0)?, number(1)?),
+        "push" => push(text(0)?, number(1)?),
+        "echo" => echo(text(0)?),
+        "ping" => ping(text(0)?, number(1)?),
+        "fill" => fill(text(0)?, number(1)?),
+        _ => Err(io::Error::other(format!("there is no program {name}"))),
+    }
+}
+
+/// Sends without end to whoever connects to `at`, one at a time.
+fn source(at: &str) -> io::Result<()> {
+    let piece = vec![b's'; PIECE];
+    for stream in TcpListener::bind(at)?.incoming() {
+        let mut stream = stream?;
+        while stream.write_all(&piece).is_ok() {}
+    }
+    Ok(())
+}
+
+/// Reads all that comes from whoever connects to `at`, and says how much it was.
+fn sink(at: &str) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    for stream in TcpListener::bind(at)?.incoming() {
+        let mut stream = stream?;
+        let mut bytes = 0_u64;
+        while let Ok(n @ 1..) = stream.read(&mut piece) {
+            bytes += n as u64;
+        }
+        // Whoever only looked whether we are here does not wait for this.
+        let _ = stream.write_all(&bytes.to_be_bytes());
+    }
+    Ok(())
+}
+
+/// Reads from a [`source`] for so many milliseconds; prints Gb/s.
+fn pull(from: &str, milliseconds: u64) -> io::Result<()> {
+    let mut stream = TcpStream::connect(from)?;
+    let mut piece = vec![0; PIECE];
+    let mut read_for = |limit: Duration| -> io::Result<f64> {
+        let (start, mut bytes) = (Instant::now(), 0_u64);
+        while start.elapsed() < limit {
+            let n = stream.read(&mut piece)?;
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            bytes += n as u64;
+        }
+        Ok(gigabits(bytes, start.elapsed()))
+    };
+    // The start of a connection is not what is measured.
+    read_for(Duration::from_millis(milliseconds / 5))?;
+    println!("{}", read_for(Duration::from_millis(milliseconds))?);
+    Ok(())
+}
+
+/// Writes to a [`sink`] for so many milliseconds; prints Gb/s, by what arrived.
+fn push(to: &str, milliseconds: u64) -> io::Result<()> {
+    let mut stream = TcpStream::connect(to)?;
+    let piece = vec![b'p'; PIECE];
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(milliseconds) {
+        stream.write_all(&piece)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    let mut count = [0; 8];
+    stream.read_exact(&mut count)?;
+    println!("{}", gigabits(u64::from_be_bytes(count), start.elapsed()));
+    Ok(())
+}
+
+/// Sends back each byte to whoever connects to `at`, one at a time.
+fn echo(at: &str) -> io::Result<()> {
+    for stream in TcpListener::bind(at)?.incoming() {
+        let mut stream = stream?;
+        stream.set_nodelay(true)?;
+        let mut byte = [0];
+        while let Ok(1) = stream.read(&mut byte) {
+            if stream.write_all(&byte).is_err() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends a byte to an [`echo`] and waits for it, so many times; prints the
+/// median round trip in microseconds, and the 99th percentile.
+fn ping(to: &str, times: u64) -> io::Result<()> {
+    let mut stream = TcpStream::connect(to)?;
+    stream.set_nodelay(true)?;
+    let mut round_trip = || -> io::Result<Duration> {
+        let start = Instant::now();
+        let mut byte = [1];
+        stream.write_all(&byte)?;
+        stream.read_exact(&mut byte)?;
+        Ok(start.elapsed())
+    };
+    for _ in 0..times / 10 {
+        round_trip()?;
+    }
+    let mut all = (0..times)
+        .map(|_| round_trip())
+        .collect::<io::Result<Vec<_>>>()?;
+    all.sort_unstable();
+    let at = |share: usize| all[all.len() * share / 100].as_secs_f64() * 1e6;
+    println!("{} {}", at(50), at(99));
+    Ok(())
+}
+
+/// Opens so many connections and keeps them, without a word, until it is killed.
+fn fill(to: &str, connections: u64) -> io::Result<()> {
+    let mut all = Vec::new();
+    for _ in 0..connections {
+        all.push(TcpStream::connect(to)?);
+    }
+    println!("full");
+    io::stdout().flush()?;
+    loop {
+        std::thread::park();
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate to show")]
+fn gigabits(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 * 8.0 / 1e9 / took.as_secs_f64()
+}

@@ -1,0 +1,130 @@
+//! What it costs to do nothing: processor time and memory, with connections
+//! open that say nothing.
+
+use super::{Effort, Placement, Sample, Scenario, program};
+use crate::report::{Better, Target};
+use longshore_lab::{Lab, Proc, eventually, servers::Nginx};
+use std::fs;
+use std::time::{Duration, Instant};
+
+const MANY: u64 = 10_000;
+
+pub(super) fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(Idle {
+            name: "idle, no connection",
+            connections: 0,
+            memory: false,
+        }),
+        Box::new(Idle {
+            name: "idle, 10,000 connections",
+            connections: MANY,
+            memory: false,
+        }),
+        Box::new(Idle {
+            name: "memory of an idle connection",
+            connections: MANY,
+            memory: true,
+        }),
+    ]
+}
+
+/// nginx holding connections that say nothing.
+struct Idle {
+    name: &'static str,
+    connections: u64,
+    /// Memory, and not processor time.
+    memory: bool,
+}
+
+impl Scenario for Idle {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn unit(&self) -> &'static str {
+        if self.memory { "bytes" } else { "% of a core" }
+    }
+
+    fn better(&self) -> Better {
+        Better::Lower
+    }
+
+    fn target(&self) -> Option<Target> {
+        Some(Target::Value(if self.memory { 4096.0 } else { 1.0 }))
+    }
+
+    fn has_baseline(&self) -> bool {
+        // The kernel's memory and time for it are in no process of its own.
+        false
+    }
+
+    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(lab);
+        let nginx = Nginx {
+            top: "worker_rlimit_nofile 30000;",
+            connections: 20_000,
+            server: "client_header_timeout 600s;",
+            ..Nginx::default()
+        };
+        let server = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        peer.wait_for(host.at(80));
+        std::thread::sleep(Duration::from_millis(500));
+        let memory_before = memory(&server);
+        let _far = (self.connections > 0).then(|| {
+            let far = program(&peer, "fill")
+                .arg(host.at(80).to_string())
+                .arg(self.connections.to_string())
+                .spawn();
+            eventually("all connections are open", Duration::from_secs(60), || {
+                far.stdout().contains("full").then_some(())
+            });
+            far
+        });
+        std::thread::sleep(Duration::from_secs(2));
+        let value = if self.memory {
+            (memory(&server) - memory_before)
+                / f64::from(u32::try_from(self.connections).expect("few"))
+        } else {
+            processor_share(&server, Duration::from_secs(effort.pick(2, 5)))
+        };
+        Sample {
+            value,
+            crossings: None,
+        }
+    }
+}
+
+/// Processor time that the family takes, in percent of a core.
+fn processor_share(server: &Proc, over: Duration) -> f64 {
+    let ticks = || -> f64 {
+        server
+            .family()
+            .into_iter()
+            .filter_map(|pid| {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+                // utime and stime are the 12th and 13th words after the name.
+                let words: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+                Some(words.get(11)?.parse::<f64>().ok()? + words.get(12)?.parse::<f64>().ok()?)
+            })
+            .sum()
+    };
+    let (start, before) = (Instant::now(), ticks());
+    std::thread::sleep(over);
+    // A tick is 10 ms on all Linux systems that show this file.
+    (ticks() - before) / start.elapsed().as_secs_f64()
+}
+
+/// Bytes that the family has in memory, shared pages counted once.
+fn memory(server: &Proc) -> f64 {
+    server
+        .family()
+        .into_iter()
+        .filter_map(|pid| {
+            let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+            let pss = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+            pss.split_whitespace().next()?.parse::<f64>().ok()
+        })
+        .sum::<f64>()
+        * 1024.0
+}

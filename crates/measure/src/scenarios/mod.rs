@@ -1,0 +1,139 @@
+//! What is measured. Each scenario runs once on a laboratory of either stack and
+//! gives a figure; the bench makes medians of it.
+
+mod bulk;
+mod idle;
+mod round_trip;
+mod servers;
+
+use crate::Crossings;
+use crate::report::{Better, Target};
+use longshore_lab::{Host, Lab};
+use std::path::PathBuf;
+
+/// Where processes run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Wherever the scheduler puts them.
+    Free,
+    /// All on one core.
+    SameCore,
+    /// The stack under test with its program on one, the peer on another.
+    TwoCores,
+}
+
+impl Placement {
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Placement::Free => "free",
+            Placement::SameCore => "same core",
+            Placement::TwoCores => "two cores",
+        }
+    }
+
+    /// The lab's host 0 and its peer, in their places.
+    #[must_use]
+    pub fn hosts(self, lab: &Lab) -> (Host<'_>, Host<'_>) {
+        let (host, peer) = match self {
+            Placement::Free => (None, None),
+            Placement::SameCore => (Some(0), Some(0)),
+            Placement::TwoCores => (Some(1), Some(0)),
+        };
+        (lab.host(0).on_cpu(host), lab.peer().on_cpu(peer))
+    }
+}
+
+/// How long runs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// For a look.
+    Quick,
+    /// For the record.
+    Full,
+}
+
+impl Effort {
+    /// One of two values.
+    pub fn pick<T>(self, quick: T, full: T) -> T {
+        match self {
+            Effort::Quick => quick,
+            Effort::Full => full,
+        }
+    }
+}
+
+/// What a run gives.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// The figure.
+    pub value: f64,
+    /// What crossed meanwhile, on Longshore.
+    pub crossings: Option<Crossings>,
+}
+
+/// Something to be measured.
+pub trait Scenario {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Its unit.
+    fn unit(&self) -> &'static str;
+    /// Whether more is better.
+    fn better(&self) -> Better;
+    /// What is aimed at.
+    fn target(&self) -> Option<Target>;
+    /// The placements in which it is of interest.
+    fn placements(&self) -> &[Placement] {
+        &[Placement::Free]
+    }
+    /// Whether it depends on how deep the processors sleep.
+    fn depends_on_idle(&self) -> bool {
+        false
+    }
+    /// Whether the kernel has something to be compared with.
+    fn has_baseline(&self) -> bool {
+        true
+    }
+    /// Runs it once.
+    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample;
+}
+
+/// All of them, in the order of the table.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    let mut all: Vec<Box<dyn Scenario>> = Vec::new();
+    all.extend(bulk::all());
+    all.push(Box::new(round_trip::RoundTrip));
+    all.extend(servers::all());
+    all.extend(idle::all());
+    all
+}
+
+/// This program, to run one of [`crate::programs`].
+fn program(host: &Host<'_>, name: &str) -> longshore_lab::Cmd {
+    host.cmd(me()).arg("__program").arg(name)
+}
+
+fn me() -> PathBuf {
+    std::env::current_exe().expect("a program has a path")
+}
+
+/// Runs `work` and counts what crosses meanwhile.
+fn counted<T>(lab: &Lab, work: impl FnOnce() -> T) -> (T, Option<Crossings>) {
+    if lab.stack() == longshore_lab::Stack::Kernel {
+        return (work(), None);
+    }
+    let peer = lab.peer();
+    let before = Crossings::so_far(&peer);
+    let result = work();
+    let crossed = Crossings::so_far(&peer) - before;
+    (result, Some(crossed))
+}
+
+/// The first number in a program's output.
+fn first_number(text: &str) -> f64 {
+    text.split_whitespace()
+        .find_map(|word| word.parse().ok())
+        .unwrap_or_else(|| panic!("no figure in {text:?}"))
+}

@@ -1,0 +1,53 @@
+//! A byte there and back, the kernel asking.
+
+use super::{Effort, Placement, Sample, Scenario, counted, first_number, program};
+use crate::report::{Better, Target};
+use longshore_lab::Lab;
+
+const PORT: u16 = 5002;
+
+pub(super) struct RoundTrip;
+
+impl Scenario for RoundTrip {
+    fn name(&self) -> &str {
+        "round trip of 1 byte"
+    }
+
+    fn unit(&self) -> &'static str {
+        "us"
+    }
+
+    fn better(&self) -> Better {
+        Better::Lower
+    }
+
+    fn target(&self) -> Option<Target> {
+        Some(Target::Ratio(1.2))
+    }
+
+    fn placements(&self) -> &[Placement] {
+        &[Placement::SameCore, Placement::TwoCores]
+    }
+
+    fn depends_on_idle(&self) -> bool {
+        true
+    }
+
+    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(lab);
+        let _server = program(&host, "echo")
+            .arg(format!("0.0.0.0:{PORT}"))
+            .spawn();
+        peer.wait_for(host.at(PORT));
+        let (said, crossings) = counted(lab, || {
+            program(&peer, "ping")
+                .arg(host.at(PORT).to_string())
+                .arg(effort.pick("3000", "20000"))
+                .check()
+        });
+        Sample {
+            value: first_number(&said),
+            crossings,
+        }
+    }
+}
