@@ -1,7 +1,7 @@
 //! Figures: medians, tables, files.
 
 use crate::{Crossings, Environment};
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ pub fn number(value: f64) -> String {
 pub fn table(heading: &[&str], text: usize) -> Table {
     let mut table = Table::new();
     table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .load_style(TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─')))
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(heading.to_vec());
     for column in table.column_iter_mut().skip(text) {

@@ -5,7 +5,7 @@ use longshore_lab::{Lab, Stack};
 use longshore_measure::report::{self, Row, Run};
 use longshore_measure::scenarios::{self, Effort, Placement, Scenario};
 use longshore_measure::{Awake, Environment, plain_panics, programs};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -142,13 +142,12 @@ fn measure(
         crossings: None,
     };
     for turn in 0..repeats {
-        eprint!(
-            "\r\x1b[K{} ({}, {idle}): run {} of {repeats}",
+        progress(&format!(
+            "{} ({}, {idle}): run {} of {repeats}",
             row.name,
             row.placement,
             turn + 1
-        );
-        let _ = std::io::stderr().flush();
+        ));
         if !arguments.kernel_only {
             let lab = Lab::for_measurement(Stack::Longshore);
             let sample = scenario.run(&lab, placement, effort);
@@ -160,6 +159,17 @@ fn measure(
             row.kernel.push(scenario.run(&lab, placement, effort).value);
         }
     }
-    eprint!("\r\x1b[K");
+    progress("");
     row
+}
+
+/// Shows what goes on, in one line that is written over.
+fn progress(what: &str) {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _ = write!(terminal, "\r\x1b[K{what}");
+        let _ = terminal.flush();
+    } else if !what.is_empty() {
+        let _ = writeln!(terminal, "{what}");
+    }
 }
