@@ -19,6 +19,8 @@
 //! | `house`, `sleep` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod connection;
 pub mod control;
 mod counters;

@@ -142,6 +142,18 @@ impl Engine {
         Stopper(self.sleeper.stop.clone())
     }
 
+    /// One turn, and then sleep for at most `timeout` if there was nothing to
+    /// do. For those who run the loop themselves.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub fn turn_and_rest(&mut self, timeout: Duration) -> Result<(), EngineError> {
+        if !self.turn()? {
+            self.look(Some(timeout))?;
+        }
+        Ok(())
+    }
+
     /// Between two turns: looks at the other descriptors from time to time,
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {

@@ -1,0 +1,394 @@
+//! Instructions for each packet, in the parts that Clark, Jacobson, Romkey and
+//! Salwen counted in 1989, by callgrind: exact, and the same on every run.
+//!
+//! `make bench-instructions` runs it and prints the table beside the paper's.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::Host;
+use gungraun::{library_benchmark, library_benchmark_group, main};
+use longshore_engine::bench::{Lookup, Placing, Timers};
+use longshore_engine::{Config, Engine};
+use longshore_hostif::{Arena, EdgeFlags, Geometry, Loopback, SocketId, SocketKind};
+use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
+use longshore_ports::{Port, TxFrame};
+use longshore_tcp::{Config as TcpConfig, Instant, Segment, Tcb, Transmit};
+use longshore_wire::SeqNumber;
+use longshore_wire::checksum::Partial;
+use longshore_wire::ethernet::{EtherType, EthernetHeader};
+use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use longshore_wire::{MacAddr, arp};
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const MSS: u16 = 1460;
+/// Payload of a full segment with timestamps.
+const FULL: usize = 1448;
+const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+// ---- TCP alone ----
+
+/// Two ends, connected, the first with `ahead` bytes written; `warm` full
+/// segments have gone from it to the second and were acknowledged.
+struct Ends {
+    near: Tcb,
+    far: Tcb,
+    now: Instant,
+    written: u64,
+}
+
+fn header(t: &Transmit) -> TcpHeader {
+    t.header(1000, 80)
+}
+
+impl Ends {
+    fn connected() -> Self {
+        let config = TcpConfig { nodelay: true, ..TcpConfig::default() };
+        let mut now = Instant(1_000_000);
+        let mut near = Tcb::connect(&config, MSS, SeqNumber(100), 5, now);
+        let syn = near.poll_transmit(now, 0).expect("a SYN");
+        let syn = header(&syn);
+        let mut far = Tcb::accept(&config, &Segment::new(&syn, 0), MSS, SeqNumber(900), 7, now);
+        now = Instant(now.0 + 100);
+        let answer = header(&far.poll_transmit(now, 0).expect("a SYN-ACK"));
+        let _ = near.on_segment(&Segment::new(&answer, 0), now);
+        let ack = header(&near.poll_transmit(now, 0).expect("an ACK"));
+        let _ = far.on_segment(&Segment::new(&ack, 0), now);
+        let mut ends = Self { near, far, now, written: 0 };
+        for _ in 0..64 {
+            let data = ends.send();
+            ends.receive(&data);
+            ends.acknowledge();
+        }
+        ends
+    }
+
+    fn send(&mut self) -> TcpHeader {
+        self.now = Instant(self.now.0 + 50);
+        self.written += FULL as u64;
+        self.near.set_snd_edge(self.written, true);
+        header(&self.near.poll_transmit(self.now, FULL).expect("data"))
+    }
+
+    fn receive(&mut self, data: &TcpHeader) {
+        let _ = self.far.on_segment(&Segment::new(data, FULL as u32), self.now);
+        let edge = self.far.rcv_edge();
+        self.far.set_rcv_consumed(edge, self.now);
+    }
+
+    fn acknowledge(&mut self) {
+        while let Some(ack) = self.far.poll_transmit(self.now, 0) {
+            let _ = self.near.on_segment(&Segment::new(&header(&ack), 0), self.now);
+        }
+        let _ = self.near.take_events();
+        let _ = self.far.take_events();
+    }
+}
+
+fn with_data_on_its_way() -> (Ends, TcpHeader) {
+    let mut ends = Ends::connected();
+    // The second of two: the first is acknowledged with it.
+    let first = ends.send();
+    ends.receive(&first);
+    let data = ends.send();
+    (ends, data)
+}
+
+fn with_ack_on_its_way() -> (Ends, TcpHeader) {
+    let mut ends = Ends::connected();
+    for _ in 0..2 {
+        let data = ends.send();
+        ends.receive(&data);
+    }
+    let mut ack = None;
+    while let Some(a) = ends.far.poll_transmit(ends.now, 0) {
+        ack = Some(header(&a));
+    }
+    let ack = ack.unwrap_or_else(|| {
+        let data = ends.send();
+        ends.receive(&data);
+        header(&ends.far.poll_transmit(ends.now, 0).expect("an ACK"))
+    });
+    (ends, ack)
+}
+
+fn with_data_written() -> Ends {
+    let mut ends = Ends::connected();
+    ends.written += FULL as u64;
+    ends.near.set_snd_edge(ends.written, true);
+    ends
+}
+
+#[library_benchmark]
+#[bench::data(with_data_on_its_way())]
+fn tcp_input_data((mut ends, data): (Ends, TcpHeader)) -> Ends {
+    let _ = black_box(ends.far.on_segment(&Segment::new(&data, FULL as u32), ends.now));
+    ends
+}
+
+#[library_benchmark]
+#[bench::ack(with_ack_on_its_way())]
+fn tcp_input_ack((mut ends, ack): (Ends, TcpHeader)) -> Ends {
+    let _ = black_box(ends.near.on_segment(&Segment::new(&ack, 0), ends.now));
+    ends
+}
+
+#[library_benchmark]
+#[bench::data(with_data_written())]
+fn tcp_output(mut ends: Ends) -> Ends {
+    black_box(ends.near.poll_transmit(ends.now, FULL));
+    ends
+}
+
+// ---- headers ----
+
+fn packet() -> Vec<u8> {
+    let mut bytes = vec![0; 1500];
+    ip_header(1480).emit(&mut bytes);
+    data_header(1, 1).emit(&mut bytes[20..]);
+    bytes
+}
+
+fn ip_header(payload_len: u16) -> Ipv4Header {
+    Ipv4Header {
+        tos: 0,
+        payload_len,
+        identification: 7,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: 64,
+        protocol: protocol::TCP,
+        source: PEER,
+        destination: US,
+    }
+}
+
+fn data_header(seq: u32, ack: u32) -> TcpHeader {
+    TcpHeader {
+        src_port: 1000,
+        dst_port: 80,
+        seq: SeqNumber(seq),
+        ack: SeqNumber(ack),
+        flags: TcpFlags::ACK | TcpFlags::PSH,
+        window: 500,
+        urgent: 0,
+        options: TcpOptions { timestamps: Some(Timestamps { val: 10, echo: 0 }), ..TcpOptions::default() },
+    }
+}
+
+#[library_benchmark]
+#[bench::packet(packet())]
+fn ip_input(bytes: Vec<u8>) -> Vec<u8> {
+    let _ = black_box(longshore_net::input::classify_from_wire(&bytes, |ip| ip == US));
+    bytes
+}
+
+#[library_benchmark]
+#[bench::packet(packet())]
+fn ip_output(mut bytes: Vec<u8>) -> Vec<u8> {
+    black_box(ip_header(1480).emit(&mut bytes));
+    bytes
+}
+
+#[library_benchmark]
+#[bench::packet(packet())]
+fn tcp_header_parse(bytes: Vec<u8>) -> Vec<u8> {
+    let _ = black_box(TcpHeader::parse(&bytes[20..]));
+    bytes
+}
+
+#[library_benchmark]
+#[bench::packet((packet(), data_header(5, 6)))]
+fn tcp_header_emit((mut bytes, header): (Vec<u8>, TcpHeader)) -> Vec<u8> {
+    black_box(header.emit(&mut bytes[20..]));
+    bytes
+}
+
+// ---- the engine's parts ----
+
+fn table() -> Lookup {
+    let mut lookup = Lookup::with_connections(10_000);
+    lookup.find(77);
+    lookup
+}
+
+#[library_benchmark]
+#[bench::same_as_last(table(), 77)]
+#[bench::another(table(), 4711)]
+fn connection_lookup(mut table: Lookup, which: u16) -> Lookup {
+    black_box(table.find(which));
+    table
+}
+
+#[library_benchmark]
+#[bench::fresh(Timers::new())]
+fn timer_set(mut timers: Timers) -> Timers {
+    timers.set(black_box(4_200_000));
+    timers
+}
+
+const SMALL: Geometry =
+    Geometry { channels: 64, waiters: 64, sockets: 64, snd_chunks: 64, rcv_chunks: 512 };
+
+fn placing() -> (Placing, Vec<u8>) {
+    (Placing::new(Arena::create(SMALL).expect("an arena")), vec![1; FULL])
+}
+
+#[library_benchmark]
+#[bench::full_segment(placing())]
+fn stream_place((mut placing, bytes): (Placing, Vec<u8>)) -> Placing {
+    black_box(placing.place(&bytes));
+    placing
+}
+
+// ---- a whole packet, from the Ethernet header to the host's stream ----
+
+struct Whole {
+    engine: Engine,
+    host: Host,
+    wire: MemoryPort,
+    _dir: tempfile::TempDir,
+    _socket: SocketId,
+}
+
+fn frame(header: &TcpHeader, payload: usize) -> Vec<u8> {
+    let header_len = header.header_len();
+    let mut frame = vec![0; 14 + 20 + header_len + payload];
+    EthernetHeader {
+        destination: MacAddr([2, b'L', b'S', 0, 0, 1]),
+        source: MacAddr([2, b'L', b'S', 0, 0, 2]),
+        ether_type: EtherType::Ipv4,
+    }
+    .emit(&mut frame);
+    ip_header((header_len + payload) as u16).emit(&mut frame[14..]);
+    header.emit(&mut frame[34..]);
+    let sum = Partial::of_pseudo_v4(PEER, US, protocol::TCP, (header_len + payload) as u32)
+        .plus(Partial::of(&frame[34..]))
+        .finish();
+    frame[50..52].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// An engine with one accepted connection, which has taken some segments; the
+/// next one waits on the wire, if `waiting`.
+fn whole(waiting: bool) -> Whole {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("engine");
+    let (port, mut wire) = pair(&MemoryConfig { offloads: false, ..MemoryConfig::default() });
+    let mut engine = Engine::new(Config {
+        port: Box::new(port),
+        port_name: "memory".to_owned(),
+        address: "10.0.0.1/24".parse().expect("an address"),
+        gateway: None,
+        loopback: Loopback::Kernel,
+        cut_through: true,
+        socket: path.clone(),
+        control: None,
+        geometry: SMALL,
+        private: false,
+        users: Vec::new(),
+        spin: Duration::ZERO,
+        grace: Duration::ZERO,
+    })
+    .expect("an engine");
+    let program = std::thread::spawn(move || {
+        let mut host = Host::new(&path);
+        let listener = host.open(SocketKind::Stream);
+        host.bind(listener, "10.0.0.1:80".parse().expect("an address")).expect("bound");
+        assert_eq!(host.listen(listener), 0);
+        (host, listener)
+    });
+    while !program.is_finished() {
+        engine.turn_and_rest(Duration::from_millis(1)).expect("a turn");
+    }
+    let (mut host, listener) = program.join().expect("a program");
+    let answer = arp::ArpPacket {
+        operation: arp::Operation::Reply,
+        sender_mac: MacAddr([2, b'L', b'S', 0, 0, 2]),
+        sender_ip: PEER,
+        target_mac: MacAddr([2, b'L', b'S', 0, 0, 1]),
+        target_ip: US,
+    };
+    let mut bytes = vec![0; 42];
+    EthernetHeader { destination: answer.target_mac, source: answer.sender_mac, ether_type: EtherType::Arp }
+        .emit(&mut bytes);
+    answer.emit(&mut bytes[14..]);
+    wire.send(&TxFrame::whole(&bytes)).expect("room");
+    let mut syn = data_header(100, 0);
+    syn.flags = TcpFlags::SYN;
+    syn.options = TcpOptions {
+        mss: Some(MSS),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { val: 10, echo: 0 }),
+        ..TcpOptions::default()
+    };
+    wire.send(&TxFrame::whole(&frame(&syn, 0))).expect("room");
+    engine.turn().expect("a turn");
+    let mut answer = vec![0; 70_000];
+    let iss = loop {
+        let meta = wire.recv(&mut answer).expect("a frame").expect("a SYN-ACK");
+        if let Ok((h, _)) = TcpHeader::parse(&answer[34..meta.len])
+            && h.flags.contains(TcpFlags::SYN | TcpFlags::ACK)
+        {
+            break h.seq;
+        }
+    };
+    let mut seq = 101;
+    let segment = |seq: u32| data_header(seq, iss.add(1).0);
+    let mut ack = segment(seq);
+    ack.flags = TcpFlags::ACK;
+    wire.send(&TxFrame::whole(&frame(&ack, 0))).expect("room");
+    engine.turn().expect("a turn");
+    let socket = host.accept(listener).socket;
+    for _ in 0..33 {
+        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL))).expect("room");
+        seq += FULL as u32;
+        engine.turn().expect("a turn");
+        host.drain();
+        let edge = host.edges(socket).map_or(0, |e| e.rcv_edge);
+        host.consume(socket, edge);
+        engine.turn().expect("a turn");
+        while wire.recv(&mut answer).expect("a frame").is_some() {}
+    }
+    host.send(socket, b"x", EdgeFlags::PUSH);
+    engine.turn().expect("a turn");
+    while wire.recv(&mut answer).expect("a frame").is_some() {}
+    if waiting {
+        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL))).expect("room");
+    }
+    Whole { engine, host, wire, _dir: dir, _socket: socket }
+}
+
+#[library_benchmark]
+#[bench::nothing(whole(false))]
+#[bench::data_segment(whole(true))]
+fn whole_turn(mut whole: Whole) -> Whole {
+    let _ = black_box(whole.engine.turn());
+    black_box((&whole.host, &whole.wire));
+    whole
+}
+
+library_benchmark_group!(
+    name = parts,
+    benchmarks = [
+        tcp_input_data,
+        tcp_input_ack,
+        tcp_output,
+        tcp_header_parse,
+        tcp_header_emit,
+        ip_input,
+        ip_output,
+        connection_lookup,
+        timer_set,
+        stream_place,
+        whole_turn
+    ]
+);
+
+main!(library_benchmark_groups = parts);

@@ -1,0 +1,92 @@
+//! The engine's inner parts, one call each, for the benchmark that counts their
+//! instructions (`--features bench`). Nothing else uses it.
+
+use crate::demux::{Demux, Flow};
+use crate::streams::{RcvSlab, RcvStream};
+use crate::timers::Wheel;
+use longshore_hostif::Arena;
+use longshore_tcp::Instant;
+use std::net::SocketAddr;
+
+/// The connection table.
+pub struct Lookup(Demux);
+
+impl Lookup {
+    /// A table of `count` connections to port 80 of 10.0.0.1.
+    #[must_use]
+    pub fn with_connections(count: u16) -> Self {
+        let mut demux = Demux::new();
+        for i in 0..count {
+            demux.insert(Self::flow(i), u32::from(i));
+        }
+        Self(demux)
+    }
+
+    fn flow(i: u16) -> Flow {
+        let local: SocketAddr = ([10, 0, 0, 1], 80).into();
+        Flow::new(local, ([10, 0, 1, 1], 1024 + i).into())
+    }
+
+    /// Finds connection `i`; true if it is there.
+    #[inline(never)]
+    pub fn find(&mut self, i: u16) -> bool {
+        self.0.find(&Self::flow(i)).is_some()
+    }
+}
+
+/// The timer wheel.
+pub struct Timers(Wheel<u32>);
+
+impl Timers {
+    /// An empty wheel.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut wheel = Wheel::new(Instant(0));
+        // Slots take memory when they are used first.
+        for i in 0..4000 {
+            wheel.enter(0, Instant(i * 1000));
+        }
+        let mut due = Vec::new();
+        wheel.advance(Instant(4_000_000), &mut due);
+        Self(wheel)
+    }
+
+    /// Sets a timer.
+    #[inline(never)]
+    pub fn set(&mut self, micros: u64) {
+        self.0.enter(7, Instant(micros));
+    }
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A receive stream.
+pub struct Placing {
+    slab: RcvSlab,
+    stream: RcvStream,
+    arena: Arena,
+    at: u64,
+}
+
+impl Placing {
+    /// An empty stream in `arena`.
+    #[must_use]
+    pub fn new(arena: Arena) -> Self {
+        let chunks = arena.geometry().rcv_chunks;
+        let mut placing = Self { slab: RcvSlab::new(chunks), stream: RcvStream::EMPTY, arena, at: 0 };
+        placing.place(&[0; 64]);
+        placing
+    }
+
+    /// Places `bytes` at the end; true if there was room.
+    #[inline(never)]
+    pub fn place(&mut self, bytes: &[u8]) -> bool {
+        let placed = self.stream.place(0, self.at, bytes, &mut self.slab, &self.arena, 1);
+        self.at += bytes.len() as u64;
+        placed.is_ok()
+    }
+}
