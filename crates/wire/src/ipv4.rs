@@ -248,6 +248,10 @@ mod tests {
             h.emit(&mut bytes);
             put16(&mut bytes, 10, checksum);
             prop_assert_eq!(Ipv4Header::parse_quoted(&bytes), Ok((h, HEADER_LEN)));
+            bytes.truncate(HEADER_LEN + 3);
+            bytes[0] = 0x46;
+            put16(&mut bytes, 2, 24);
+            prop_assert_eq!(Ipv4Header::parse_quoted(&bytes), Err(WireError::Truncated));
         }
     }
 }

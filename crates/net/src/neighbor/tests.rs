@@ -136,6 +136,7 @@ fn what_is_said_to_all_only_changes_what_is_known() {
     let mut n = Neighbors::new(4);
     n.lookup(A, at(0));
     assert!(n.learn(A, MAC, false, at(1)), "it was waited for");
+    assert_eq!(state(&n, A), Some(State::Stale), "but nothing is proven");
 }
 
 #[test]
@@ -159,6 +160,36 @@ fn strangers_do_not_push_out_who_is_used() {
     }
     assert_eq!(n.lookup(A, at(1_000)), Lookup::Found(MAC));
     assert_eq!(n.counters().evicted, 247 - 3);
+}
+
+#[test]
+fn who_did_not_answer_makes_room_first() {
+    let b = Ipv4Addr::new(10, 0, 0, 3);
+    let mut n = Neighbors::new(2);
+    n.learn(b, OTHER, true, at(0));
+    n.lookup(A, at(0));
+    for s in 1..=3 {
+        events(&mut n, at(s * 1_000));
+    }
+    assert_eq!(state(&n, A), Some(State::Failed));
+    assert_eq!(n.lookup(Ipv4Addr::new(10, 0, 0, 4), at(3_001)), Lookup::Ask);
+    assert_eq!((state(&n, A), state(&n, b)), (None, Some(State::Stale)));
+}
+
+#[test]
+fn two_neighbours_in_turn() {
+    let b = Ipv4Addr::new(10, 0, 0, 3);
+    let mut n = knowing();
+    n.lookup(b, at(0));
+    n.learn(b, OTHER, true, at(0));
+    for i in 1..5 {
+        assert_eq!(n.lookup(A, at(i)), Lookup::Found(MAC));
+        assert_eq!(n.lookup(b, at(i)), Lookup::Found(OTHER));
+    }
+    // Even where the last one has moved to another's place.
+    n.learn(Ipv4Addr::new(10, 0, 0, 1), MAC, true, at(5));
+    assert_eq!(n.lookup(b, at(6)), Lookup::Found(OTHER));
+    assert_eq!(n.lookup(A, at(6)), Lookup::Found(MAC));
 }
 
 proptest! {

@@ -105,6 +105,7 @@ proptest! {
         let mut bytes = vec![0; len];
         all.emit(&mut bytes);
         let mut parsed = TcpOptions::parse(&bytes);
+        prop_assert_eq!(parsed.emitted_len(), len);
         prop_assert!(all.sack.as_slice().starts_with(parsed.sack.as_slice()));
         if parsed.sack.len() < blocks {
             prop_assert!(len > 40 - 8 || parsed.sack.is_empty() && len > 40 - 12);

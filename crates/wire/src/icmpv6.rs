@@ -1,0 +1,203 @@
+//! ICMP for IPv6 (RFC 4443) with neighbour discovery (RFC 4861).
+
+use crate::checksum::Partial;
+use crate::ipv6::{Ipv6Header, next_header};
+use crate::{WireError, get16, get32, put16, put32};
+use core::net::Ipv6Addr;
+
+mod ndp;
+
+pub use ndp::{MAX_PREFIXES, NdpOptions, PrefixInfo};
+
+/// Bytes of a header of all messages but neighbour discovery's.
+pub const HEADER_LEN: usize = 8;
+
+/// A message. What follows its header is an echo's data, the beginning of the packet
+/// that an error is about, or options of neighbour discovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Icmpv6 {
+    /// The packet could not be delivered.
+    Unreachable {
+        /// Why: 0 no route, 1 forbidden, 3 the address, 4 the port.
+        code: u8,
+    },
+    /// The packet was too long for a link.
+    PacketTooBig {
+        /// What would have passed, in bytes.
+        mtu: u32,
+    },
+    /// The packet's time ran out.
+    TimeExceeded {
+        /// 0: on the way; 1: while it was put together.
+        code: u8,
+    },
+    /// Something in its headers is wrong.
+    ParameterProblem {
+        /// 0 a field, 1 a next header, 2 an option.
+        code: u8,
+        /// Where, in bytes from the packet's beginning.
+        pointer: u32,
+    },
+    /// Are you there?
+    EchoRequest {
+        /// Names the sender's process.
+        identifier: u16,
+        /// Counts its requests.
+        sequence: u16,
+    },
+    /// I am.
+    EchoReply {
+        /// As in the request.
+        identifier: u16,
+        /// As in the request.
+        sequence: u16,
+    },
+    /// Is there a router?
+    RouterSolicit,
+    /// There is.
+    RouterAdvert {
+        /// Hop limit for packets; 0 for no advice.
+        hop_limit: u8,
+        /// Addresses come from DHCPv6.
+        managed: bool,
+        /// Other settings come from DHCPv6.
+        other: bool,
+        /// Seconds for which it is a default router, 0 if it is none.
+        lifetime: u16,
+        /// Milliseconds for which neighbours count as reachable; 0 for no advice.
+        reachable_ms: u32,
+        /// Milliseconds between solicitations; 0 for no advice.
+        retransmit_ms: u32,
+    },
+    /// Who has this address?
+    NeighborSolicit {
+        /// The address, never a group's.
+        target: Ipv6Addr,
+    },
+    /// I have.
+    NeighborAdvert {
+        /// The sender is a router.
+        router: bool,
+        /// It was asked.
+        solicited: bool,
+        /// It shall replace what is known.
+        override_known: bool,
+        /// The address, never a group's.
+        target: Ipv6Addr,
+    },
+    /// Anything else.
+    Other {
+        /// The type.
+        kind: u8,
+        /// The code.
+        code: u8,
+    },
+}
+
+impl Icmpv6 {
+    /// Reads a whole message that came behind `ip`; what follows its header begins
+    /// at [`header_len`](Self::header_len).
+    ///
+    /// # Errors
+    /// [`WireError`] if it is too short, its checksum is wrong, or it is one of
+    /// neighbour discovery that RFC 4861 sections 6.1 and 7.1 do not allow, for
+    /// instance because it has passed a router.
+    pub fn parse(ip: &Ipv6Header, bytes: &[u8]) -> Result<Self, WireError> {
+        let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        if sum(ip.source, ip.destination, bytes).finish() != 0 {
+            return Err(WireError::BadChecksum);
+        }
+        let (code, word) = (b[1], get32(b, 4));
+        let (identifier, sequence) = (get16(b, 4), get16(b, 6));
+        Ok(match b[0] {
+            1 => Self::Unreachable { code },
+            2 => Self::PacketTooBig { mtu: word },
+            3 => Self::TimeExceeded { code },
+            4 => Self::ParameterProblem {
+                code,
+                pointer: word,
+            },
+            128 if code == 0 => Self::EchoRequest {
+                identifier,
+                sequence,
+            },
+            129 if code == 0 => Self::EchoReply {
+                identifier,
+                sequence,
+            },
+            kind @ 133..=136 => {
+                if code != 0 || ip.hop_limit != 255 {
+                    return Err(WireError::BadField);
+                }
+                ndp::parse(kind, ip, bytes)?
+            }
+            kind => Self::Other { kind, code },
+        })
+    }
+
+    /// Bytes of the message's header.
+    #[must_use]
+    pub const fn header_len(&self) -> usize {
+        match self {
+            Self::RouterAdvert { .. } => 16,
+            Self::NeighborSolicit { .. } | Self::NeighborAdvert { .. } => 24,
+            _ => HEADER_LEN,
+        }
+    }
+
+    /// Whether it reports an error, so that no error may be sent about it (RFC 4443
+    /// section 2.4 e).
+    #[must_use]
+    pub const fn is_error(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::PacketTooBig { .. }
+                | Self::TimeExceeded { .. }
+                | Self::ParameterProblem { .. }
+                | Self::Other { kind: 0..128, .. }
+        )
+    }
+
+    /// Writes the header before what already stands in `bytes` after it, and the
+    /// checksum over both and the pseudo-header. Panics if `bytes` is shorter than
+    /// the header.
+    pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr, bytes: &mut [u8]) {
+        bytes[..self.header_len()].fill(0);
+        let (kind, code, word) = match *self {
+            Self::Unreachable { code } => (1, code, 0),
+            Self::PacketTooBig { mtu } => (2, 0, mtu),
+            Self::TimeExceeded { code } => (3, code, 0),
+            Self::ParameterProblem { code, pointer } => (4, code, pointer),
+            Self::EchoRequest {
+                identifier,
+                sequence,
+            } => (128, 0, u32::from(identifier) << 16 | u32::from(sequence)),
+            Self::EchoReply {
+                identifier,
+                sequence,
+            } => (129, 0, u32::from(identifier) << 16 | u32::from(sequence)),
+            Self::Other { kind, code } => (kind, code, 0),
+            Self::RouterSolicit
+            | Self::RouterAdvert { .. }
+            | Self::NeighborSolicit { .. }
+            | Self::NeighborAdvert { .. } => {
+                let (kind, word) = ndp::emit(self, bytes);
+                (kind, 0, word)
+            }
+        };
+        bytes[0] = kind;
+        bytes[1] = code;
+        put32(bytes, 4, word);
+        let sum = sum(source, destination, bytes).finish();
+        put16(bytes, 2, sum);
+    }
+}
+
+fn sum(source: Ipv6Addr, destination: Ipv6Addr, bytes: &[u8]) -> Partial {
+    let len = bytes.len() as u32;
+    Partial::of_pseudo_v6(source, destination, next_header::ICMPV6, len).plus(Partial::of(bytes))
+}
+
+#[cfg(test)]
+mod tests;

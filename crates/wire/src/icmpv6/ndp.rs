@@ -1,0 +1,255 @@
+//! Neighbour discovery's messages and their options (RFC 4861 section 4).
+
+use super::Icmpv6;
+use crate::ipv6::Ipv6Header;
+use crate::{MacAddr, WireError, get16, get32, put16, put32};
+use core::net::Ipv6Addr;
+
+const ROUTER_SOLICIT: u8 = 133;
+const ROUTER_ADVERT: u8 = 134;
+const NEIGHBOR_SOLICIT: u8 = 135;
+const NEIGHBOR_ADVERT: u8 = 136;
+
+const MANAGED: u8 = 0x80;
+const OTHER: u8 = 0x40;
+const ROUTER: u32 = 1 << 31;
+const SOLICITED: u32 = 1 << 30;
+const OVERRIDE: u32 = 1 << 29;
+
+/// Reads a message of 133 to 136 whose code, hop limit and checksum are right.
+pub(super) fn parse(kind: u8, ip: &Ipv6Header, bytes: &[u8]) -> Result<Icmpv6, WireError> {
+    let group = ip.destination.is_multicast();
+    let message = match kind {
+        ROUTER_SOLICIT => Icmpv6::RouterSolicit,
+        ROUTER_ADVERT => {
+            let b: &[u8; 16] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+            if !ip.source.is_unicast_link_local() {
+                return Err(WireError::BadField);
+            }
+            Icmpv6::RouterAdvert {
+                hop_limit: b[4],
+                managed: b[5] & MANAGED != 0,
+                other: b[5] & OTHER != 0,
+                lifetime: get16(b, 6),
+                reachable_ms: get32(b, 8),
+                retransmit_ms: get32(b, 12),
+            }
+        }
+        NEIGHBOR_SOLICIT => Icmpv6::NeighborSolicit {
+            target: target(bytes)?,
+        },
+        _ => {
+            let flags = get32(bytes, 4);
+            let solicited = flags & SOLICITED != 0;
+            if group && solicited {
+                return Err(WireError::BadField);
+            }
+            Icmpv6::NeighborAdvert {
+                router: flags & ROUTER != 0,
+                solicited,
+                override_known: flags & OVERRIDE != 0,
+                target: target(bytes)?,
+            }
+        }
+    };
+    let options = NdpOptions::parse(bytes.get(message.header_len()..).unwrap_or_default())?;
+    if ip.source.is_unspecified() {
+        // Who has no address yet cannot say where it is, and probes the group.
+        let probe = options.source_link.is_none()
+            && match message {
+                Icmpv6::RouterSolicit => true,
+                Icmpv6::NeighborSolicit { target } => {
+                    ip.destination == crate::ipv6::solicited_node(target)
+                }
+                _ => false,
+            };
+        if !probe {
+            return Err(WireError::BadField);
+        }
+    }
+    Ok(message)
+}
+
+fn target(bytes: &[u8]) -> Result<Ipv6Addr, WireError> {
+    let b: &[u8; 24] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+    let target = Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| b[8 + i]));
+    if target.is_multicast() {
+        return Err(WireError::BadField);
+    }
+    Ok(target)
+}
+
+/// Writes what stands behind the first eight bytes; gives the type and the word
+/// before.
+pub(super) fn emit(message: &Icmpv6, bytes: &mut [u8]) -> (u8, u32) {
+    match *message {
+        Icmpv6::RouterAdvert {
+            hop_limit,
+            managed,
+            other,
+            lifetime,
+            reachable_ms,
+            retransmit_ms,
+        } => {
+            put32(bytes, 8, reachable_ms);
+            put32(bytes, 12, retransmit_ms);
+            let flags = if managed { MANAGED } else { 0 } | if other { OTHER } else { 0 };
+            let word = u32::from_be_bytes([hop_limit, flags, 0, 0]) | u32::from(lifetime);
+            (ROUTER_ADVERT, word)
+        }
+        Icmpv6::NeighborSolicit { target } => {
+            bytes[8..24].copy_from_slice(&target.octets());
+            (NEIGHBOR_SOLICIT, 0)
+        }
+        Icmpv6::NeighborAdvert {
+            router,
+            solicited,
+            override_known,
+            target,
+        } => {
+            bytes[8..24].copy_from_slice(&target.octets());
+            let flag = |set, bit| if set { bit } else { 0 };
+            let word =
+                flag(router, ROUTER) | flag(solicited, SOLICITED) | flag(override_known, OVERRIDE);
+            (NEIGHBOR_ADVERT, word)
+        }
+        _ => (ROUTER_SOLICIT, 0),
+    }
+}
+
+/// Prefixes that are read from one message; more are passed over.
+pub const MAX_PREFIXES: usize = 4;
+
+const SOURCE_LINK: u8 = 1;
+const TARGET_LINK: u8 = 2;
+const PREFIX: u8 = 3;
+const MTU: u8 = 5;
+
+const ON_LINK: u8 = 0x80;
+const AUTONOMOUS: u8 = 0x40;
+
+/// A prefix of the link (RFC 4861 section 4.6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixInfo {
+    /// The prefix; bits behind its length mean nothing.
+    pub prefix: Ipv6Addr,
+    /// Its length, at most 128.
+    pub len: u8,
+    /// Its addresses are on the link.
+    pub on_link: bool,
+    /// Hosts may make themselves an address with it (RFC 4862).
+    pub autonomous: bool,
+    /// Seconds for which it is on the link; all ones for ever.
+    pub valid: u32,
+    /// Seconds for which addresses made with it are preferred.
+    pub preferred: u32,
+}
+
+/// The options of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NdpOptions {
+    /// Where the sender is.
+    pub source_link: Option<MacAddr>,
+    /// Where the target is.
+    pub target_link: Option<MacAddr>,
+    /// The link's MTU.
+    pub mtu: Option<u32>,
+    /// Prefixes, from the front.
+    pub prefixes: [Option<PrefixInfo>; MAX_PREFIXES],
+}
+
+impl NdpOptions {
+    /// Reads options. Unknown ones are passed over.
+    ///
+    /// # Errors
+    /// [`WireError::BadLength`] for a length of zero or beyond the end: the whole
+    /// message must be dropped (RFC 4861 section 4.6).
+    pub fn parse(mut bytes: &[u8]) -> Result<Self, WireError> {
+        let mut options = Self::default();
+        let mut prefixes = options.prefixes.iter_mut();
+        while let [kind, words, ..] = *bytes {
+            let len = usize::from(words) * 8;
+            let option = bytes.get(..len).ok_or(WireError::BadLength)?;
+            match (kind, len) {
+                (_, 0) => return Err(WireError::BadLength),
+                (SOURCE_LINK, 8) => options.source_link = Some(mac(option)),
+                (TARGET_LINK, 8) => options.target_link = Some(mac(option)),
+                (MTU, 8) => options.mtu = Some(get32(option, 4)),
+                (PREFIX, 32) if option[2] <= 128 => {
+                    if let Some(place) = prefixes.next() {
+                        *place = Some(prefix(option));
+                    }
+                }
+                _ => {}
+            }
+            bytes = bytes.get(len..).unwrap_or_default();
+        }
+        if bytes.is_empty() {
+            Ok(options)
+        } else {
+            Err(WireError::BadLength)
+        }
+    }
+
+    /// Bytes of the options.
+    #[must_use]
+    pub fn emitted_len(&self) -> usize {
+        let small = [
+            self.source_link.is_some(),
+            self.target_link.is_some(),
+            self.mtu.is_some(),
+        ];
+        let prefixes = self.prefixes.iter().flatten().count();
+        8 * small.into_iter().filter(|there| *there).count() + 32 * prefixes
+    }
+
+    /// Writes the options; returns their length. Panics if `bytes` is shorter.
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        let mut at = 0;
+        for (kind, link) in [
+            (SOURCE_LINK, self.source_link),
+            (TARGET_LINK, self.target_link),
+        ] {
+            if let Some(mac) = link {
+                bytes[at..at + 2].copy_from_slice(&[kind, 1]);
+                bytes[at + 2..at + 8].copy_from_slice(&mac.0);
+                at += 8;
+            }
+        }
+        if let Some(mtu) = self.mtu {
+            bytes[at..at + 2].copy_from_slice(&[MTU, 1]);
+            put16(bytes, at + 2, 0);
+            put32(bytes, at + 4, mtu);
+            at += 8;
+        }
+        for p in self.prefixes.iter().flatten() {
+            let option = &mut bytes[at..at + 32];
+            let flag = |set, bit| if set { bit } else { 0 };
+            let flags = flag(p.on_link, ON_LINK) | flag(p.autonomous, AUTONOMOUS);
+            option[..4].copy_from_slice(&[PREFIX, 4, p.len, flags]);
+            put32(option, 4, p.valid);
+            put32(option, 8, p.preferred);
+            put32(option, 12, 0);
+            option[16..].copy_from_slice(&p.prefix.octets());
+            at += 32;
+        }
+        at
+    }
+}
+
+/// The hardware address in an option of eight bytes.
+fn mac(option: &[u8]) -> MacAddr {
+    MacAddr(core::array::from_fn(|i| option[2 + i]))
+}
+
+/// What an option of 32 bytes says.
+fn prefix(option: &[u8]) -> PrefixInfo {
+    PrefixInfo {
+        prefix: Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| option[16 + i])),
+        len: option[2],
+        on_link: option[3] & ON_LINK != 0,
+        autonomous: option[3] & AUTONOMOUS != 0,
+        valid: get32(option, 4),
+        preferred: get32(option, 8),
+    }
+}

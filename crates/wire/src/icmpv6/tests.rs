@@ -1,0 +1,201 @@
+//! Messages there and back, and those that must not be believed.
+
+use super::*;
+use crate::MacAddr;
+use crate::ipv6::solicited_node;
+use proptest::prelude::*;
+
+const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+const HOST: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+const TARGET: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7);
+
+fn ip(source: Ipv6Addr, destination: Ipv6Addr) -> Ipv6Header {
+    Ipv6Header {
+        traffic_class: 0,
+        flow_label: 0,
+        payload_len: 0,
+        next_header: next_header::ICMPV6,
+        hop_limit: 255,
+        source,
+        destination,
+    }
+}
+
+fn bytes_of(ip: &Ipv6Header, message: &Icmpv6, behind: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0xee; message.header_len()];
+    bytes.extend(behind);
+    message.emit(ip.source, ip.destination, &mut bytes);
+    bytes
+}
+
+const SOLICIT: Icmpv6 = Icmpv6::NeighborSolicit { target: TARGET };
+
+fn advert(solicited: bool) -> Icmpv6 {
+    Icmpv6::NeighborAdvert {
+        router: false,
+        solicited,
+        override_known: true,
+        target: TARGET,
+    }
+}
+
+fn all() -> Vec<Icmpv6> {
+    vec![
+        Icmpv6::Unreachable { code: 4 },
+        Icmpv6::PacketTooBig { mtu: 70_000 },
+        Icmpv6::TimeExceeded { code: 1 },
+        Icmpv6::ParameterProblem {
+            code: 2,
+            pointer: 0x0102_0304,
+        },
+        Icmpv6::EchoRequest {
+            identifier: 0x1234,
+            sequence: 0x5678,
+        },
+        Icmpv6::EchoReply {
+            identifier: 0x1234,
+            sequence: 0x5678,
+        },
+        Icmpv6::RouterSolicit,
+        Icmpv6::RouterAdvert {
+            hop_limit: 64,
+            managed: true,
+            other: false,
+            lifetime: 1_800,
+            reachable_ms: 30_000,
+            retransmit_ms: 1_000,
+        },
+        SOLICIT,
+        advert(true),
+        Icmpv6::Other { kind: 143, code: 0 },
+    ]
+}
+
+#[test]
+fn messages_come_back() {
+    let ip = ip(ROUTER, HOST);
+    // A hardware address as an option, or anything behind the others.
+    let behind = [1, 1, 2, 0, 0, 0, 0, 9];
+    for message in all() {
+        let mut bytes = bytes_of(&ip, &message, &behind);
+        assert_eq!(Icmpv6::parse(&ip, &bytes), Ok(message));
+        assert!(bytes.ends_with(&behind));
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        let expected = Err(WireError::BadChecksum);
+        assert_eq!(Icmpv6::parse(&ip, &bytes), expected);
+    }
+}
+
+#[test]
+fn errors_are_told_from_the_rest() {
+    let errors: Vec<bool> = all().iter().map(Icmpv6::is_error).collect();
+    let expected: Vec<bool> = (0..all().len()).map(|i| i < 4).collect();
+    assert_eq!(errors, expected);
+    let unknown_error = Icmpv6::Other { kind: 100, code: 0 };
+    assert!(unknown_error.is_error());
+}
+
+#[test]
+fn what_has_passed_a_router_is_not_believed() {
+    let mut far = ip(ROUTER, HOST);
+    far.hop_limit = 254;
+    for message in all() {
+        let bytes = bytes_of(&far, &message, &[]);
+        let discovery = (133..=136).contains(&bytes[0]);
+        let refused = Icmpv6::parse(&far, &bytes) == Err(WireError::BadField);
+        assert_eq!(refused, discovery, "{message:?}");
+    }
+}
+
+#[test]
+fn discovery_keeps_to_its_rules() {
+    let refused = |ip: Ipv6Header, message: Icmpv6, behind: &[u8]| {
+        Icmpv6::parse(&ip, &bytes_of(&ip, &message, behind)).err()
+    };
+    let field = Some(WireError::BadField);
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    // A solicited answer goes to one.
+    assert_eq!(refused(ip(HOST, group), advert(true), &[]), field);
+    assert_eq!(refused(ip(HOST, group), advert(false), &[]), None);
+    // Groups have no hardware address of their own.
+    let for_group = Icmpv6::NeighborSolicit { target: group };
+    assert_eq!(refused(ip(HOST, ROUTER), for_group, &[]), field);
+    // Routers speak from their link-local address.
+    let router = all()[7];
+    assert_eq!(refused(ip(TARGET, HOST), router, &[]), field);
+    // A probe has no source, goes to the target's group, says no hardware address.
+    let none = Ipv6Addr::UNSPECIFIED;
+    let here = [1, 1, 2, 0, 0, 0, 0, 9];
+    assert_eq!(
+        refused(ip(none, solicited_node(TARGET)), SOLICIT, &[]),
+        None
+    );
+    assert_eq!(
+        refused(ip(none, solicited_node(TARGET)), SOLICIT, &here),
+        field
+    );
+    assert_eq!(refused(ip(none, group), SOLICIT, &[]), field);
+    assert_eq!(refused(ip(none, group), advert(false), &[]), field);
+    assert_eq!(
+        refused(ip(none, group), Icmpv6::RouterSolicit, &here),
+        field
+    );
+    // Options of no length, cut off, or beyond the end.
+    let length = Some(WireError::BadLength);
+    for options in [
+        &[9, 0, 0, 0, 0, 0, 0, 0][..],
+        &[9],
+        &[9, 2, 0, 0, 0, 0, 0, 0],
+    ] {
+        assert_eq!(refused(ip(HOST, ROUTER), SOLICIT, options), length);
+    }
+}
+
+fn prefix_info() -> impl Strategy<Value = PrefixInfo> {
+    (any::<([u8; 16], bool, bool, u32, u32)>(), 0u8..=128).prop_map(|((p, o, a, v, f), len)| {
+        PrefixInfo {
+            prefix: p.into(),
+            len,
+            on_link: o,
+            autonomous: a,
+            valid: v,
+            preferred: f,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn options_come_back(
+        links: (Option<[u8; 6]>, Option<[u8; 6]>),
+        mtu: Option<u32>,
+        prefixes in proptest::collection::vec(prefix_info(), 0..=MAX_PREFIXES),
+    ) {
+        let options = NdpOptions {
+            source_link: links.0.map(MacAddr),
+            target_link: links.1.map(MacAddr),
+            mtu,
+            prefixes: core::array::from_fn(|i| prefixes.get(i).copied()),
+        };
+        let mut bytes = vec![0xee; options.emitted_len()];
+        prop_assert_eq!(options.emit(&mut bytes), bytes.len());
+        prop_assert_eq!(NdpOptions::parse(&bytes), Ok(options));
+    }
+
+    #[test]
+    fn any_bytes_are_survived(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..12) {
+        let ip = ip(ROUTER, HOST);
+        let _ = Icmpv6::parse(&ip, &bytes);
+        let _ = NdpOptions::parse(&bytes);
+        // Beyond the checksum, too.
+        if bytes.len() >= 4 {
+            bytes[0] = kind + 126;
+            bytes[1] = 0;
+            bytes[2..4].fill(0);
+            let right = sum(ip.source, ip.destination, &bytes).finish();
+            bytes[2..4].copy_from_slice(&right.to_be_bytes());
+            prop_assert_ne!(Icmpv6::parse(&ip, &bytes), Err(WireError::BadChecksum));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! IPv6 headers (RFC 8200).
+//!
+//! [`Ipv6Header`] is the fixed header; [`walk`] goes through the extension headers
+//! behind it to what the packet carries.
+
+use crate::{WireError, get16, get32, put16, put32};
+use core::net::Ipv6Addr;
+use core::ops::Range;
+
+mod extension;
+
+pub use extension::{FRAGMENT_LEN, FragmentHeader, MAX_EXTENSIONS, Refusal, Upper, walk};
+
+/// Bytes of the fixed header.
+pub const HEADER_LEN: usize = 40;
+
+/// Values of the next header field, beside those that IPv4 shares.
+pub mod next_header {
+    /// Options for every router on the way.
+    pub const HOP_BY_HOP: u8 = 0;
+    /// Routing.
+    pub const ROUTING: u8 = 43;
+    /// A fragment.
+    pub const FRAGMENT: u8 = 44;
+    /// ICMPv6.
+    pub const ICMPV6: u8 = 58;
+    /// Nothing.
+    pub const NONE: u8 = 59;
+    /// Options for the destination.
+    pub const DESTINATION_OPTIONS: u8 = 60;
+}
+
+/// A fixed header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv6Header {
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Names the flow; 20 bits, the others are not sent (RFC 6437).
+    pub flow_label: u32,
+    /// Bytes that follow the header, extension headers included.
+    pub payload_len: u16,
+    /// What follows.
+    pub next_header: u8,
+    /// Hops left.
+    pub hop_limit: u8,
+    /// From.
+    pub source: Ipv6Addr,
+    /// To.
+    pub destination: Ipv6Addr,
+}
+
+impl Ipv6Header {
+    /// Reads a header and says where in `bytes` its payload lies. What follows the
+    /// packet's end (a short frame's padding) is left out. Jumbograms (RFC 2675) are
+    /// not understood.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`], [`WireError::BadVersion`].
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<(Self, Range<usize>), WireError> {
+        let header = Self::parse_quoted(bytes)?;
+        let end = HEADER_LEN + usize::from(header.payload_len);
+        if end > bytes.len() {
+            return Err(WireError::Truncated);
+        }
+        Ok((header, HEADER_LEN..end))
+    }
+
+    /// Reads the header of a packet of which only the beginning is there, as an
+    /// ICMPv6 error quotes it.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`], [`WireError::BadVersion`].
+    #[inline]
+    pub fn parse_quoted(bytes: &[u8]) -> Result<Self, WireError> {
+        let b: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        let first = get32(b, 0);
+        if first >> 28 != 6 {
+            return Err(WireError::BadVersion);
+        }
+        let address = |at: usize| Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| b[at + i]));
+        Ok(Self {
+            traffic_class: (first >> 20) as u8,
+            flow_label: first & 0xf_ffff,
+            payload_len: get16(b, 4),
+            next_header: b[6],
+            hop_limit: b[7],
+            source: address(8),
+            destination: address(24),
+        })
+    }
+
+    /// The two ECN bits (RFC 3168 section 5).
+    #[must_use]
+    pub const fn ecn(&self) -> u8 {
+        self.traffic_class & 3
+    }
+
+    /// Writes the header; returns its length. Panics if `bytes` is shorter.
+    #[inline]
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
+        put32(bytes, 0, first);
+        put16(bytes, 4, self.payload_len);
+        bytes[6] = self.next_header;
+        bytes[7] = self.hop_limit;
+        bytes[8..24].copy_from_slice(&self.source.octets());
+        bytes[24..40].copy_from_slice(&self.destination.octets());
+        HEADER_LEN
+    }
+}
+
+/// The group in which whoever has `ip` listens for those who ask for it (RFC 4291
+/// section 2.7.1).
+#[must_use]
+pub const fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
+    const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
+    Ipv6Addr::from_bits(PREFIX | ip.to_bits() & 0xff_ffff)
+}
+
+#[cfg(test)]
+mod tests;

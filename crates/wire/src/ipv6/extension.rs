@@ -1,0 +1,193 @@
+//! Extension headers (RFC 8200 section 4).
+
+use super::next_header::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
+use crate::{WireError, get16, get32, put16, put32};
+
+/// Bytes of a fragment header.
+pub const FRAGMENT_LEN: usize = 8;
+/// Headers that are walked through at most (RFC 8504 section 5.3 allows a limit).
+pub const MAX_EXTENSIONS: usize = 8;
+/// Where the payload lies in a packet, as ICMPv6's pointers count.
+const FIXED: u32 = super::HEADER_LEN as u32;
+/// Where the fixed header's next header field is.
+const FIXED_NEXT_HEADER: u32 = 6;
+
+/// A fragment header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FragmentHeader {
+    /// What the whole packet carries.
+    pub next_header: u8,
+    /// Where the fragment belongs, in bytes (a multiple of 8).
+    pub offset: u16,
+    /// Not the last fragment.
+    pub more: bool,
+    /// Names the packet that it belongs to.
+    pub identification: u32,
+}
+
+impl FragmentHeader {
+    /// Reads a header; what it is of follows after [`FRAGMENT_LEN`] bytes.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let b: &[u8; FRAGMENT_LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        let place = get16(b, 2);
+        Ok(Self {
+            next_header: b[0],
+            offset: place & !7,
+            more: place & 1 != 0,
+            identification: get32(b, 4),
+        })
+    }
+
+    /// Writes the header; returns its length. Panics if `bytes` is shorter.
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        bytes[0] = self.next_header;
+        bytes[1] = 0;
+        put16(bytes, 2, self.offset & !7 | u16::from(self.more));
+        put32(bytes, 4, self.identification);
+        FRAGMENT_LEN
+    }
+
+    /// Whether the fragment is the whole packet (RFC 6946): it is then taken as if
+    /// it had no fragment header.
+    #[must_use]
+    pub const fn is_atomic(&self) -> bool {
+        self.offset == 0 && !self.more
+    }
+}
+
+/// What stands behind the extension headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upper {
+    /// Its protocol.
+    pub next_header: u8,
+    /// Where it begins in the payload.
+    pub at: usize,
+    /// It is a part only: what stands at `at` is the fragment's bytes, and
+    /// `next_header` is what the whole packet has there, which may be a further
+    /// extension header.
+    pub fragment: Option<FragmentHeader>,
+}
+
+/// Why a packet must be dropped for its extension headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Without an answer.
+    Silently(WireError),
+    /// An ICMPv6 parameter problem is owed to its sender.
+    Problem {
+        /// The code of the message.
+        code: u8,
+        /// What it is about, in bytes from the packet's beginning.
+        pointer: u32,
+        /// Even if the packet was sent to a group.
+        to_group_too: bool,
+    },
+}
+
+/// A field has a value that is not understood (code of a parameter problem).
+const ERRONEOUS_FIELD: u8 = 0;
+/// A next header that may not stand there.
+const UNKNOWN_NEXT_HEADER: u8 = 1;
+/// An option that must be understood and is not.
+const UNKNOWN_OPTION: u8 = 2;
+
+/// Goes through the extension headers in `payload`, which follows a fixed header
+/// that names `next_header`, to the first header that is none.
+///
+/// Options are not understood but for padding; what their type says is done
+/// (section 4.2). A routing header is passed over if it is used up.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn walk(mut next_header: u8, payload: &[u8]) -> Result<Upper, Refusal> {
+    const TRUNCATED: Refusal = Refusal::Silently(WireError::Truncated);
+    let mut at = 0;
+    let mut named_at = FIXED_NEXT_HEADER;
+    for position in 0..=MAX_EXTENSIONS {
+        let rest = payload.get(at..).unwrap_or_default();
+        if next_header == FRAGMENT {
+            let header = FragmentHeader::parse(rest).map_err(Refusal::Silently)?;
+            named_at = FIXED + at as u32;
+            at += FRAGMENT_LEN;
+            next_header = header.next_header;
+            if !header.is_atomic() {
+                return Ok(Upper {
+                    next_header,
+                    at,
+                    fragment: Some(header),
+                });
+            }
+            continue;
+        }
+        if !matches!(next_header, HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS) {
+            return Ok(Upper {
+                next_header,
+                at,
+                fragment: None,
+            });
+        }
+        if next_header == HOP_BY_HOP && position != 0 {
+            return Err(problem(UNKNOWN_NEXT_HEADER, named_at));
+        }
+        let [following, words, ..] = *rest else {
+            return Err(TRUNCATED);
+        };
+        let len = 8 + 8 * usize::from(words);
+        let header = rest.get(..len).ok_or(TRUNCATED)?;
+        let begins = FIXED + at as u32;
+        if next_header == ROUTING {
+            // Type 0 and all others: nothing to visit is nothing to do.
+            if header[3] != 0 {
+                return Err(problem(ERRONEOUS_FIELD, begins + 2));
+            }
+        } else {
+            check_options(&header[2..], begins + 2)?;
+        }
+        named_at = begins;
+        next_header = following;
+        at += len;
+    }
+    Err(Refusal::Silently(WireError::BadField))
+}
+
+const fn problem(code: u8, pointer: u32) -> Refusal {
+    Refusal::Problem {
+        code,
+        pointer,
+        to_group_too: false,
+    }
+}
+
+fn check_options(mut options: &[u8], mut pointer: u32) -> Result<(), Refusal> {
+    const PAD1: u8 = 0;
+    const PADN: u8 = 1;
+    loop {
+        let len = match *options {
+            [] => return Ok(()),
+            [PAD1, ..] => 1,
+            [_] => return Err(Refusal::Silently(WireError::Truncated)),
+            [kind, len, ..] => {
+                if kind != PADN {
+                    let refusal = Refusal::Problem {
+                        code: UNKNOWN_OPTION,
+                        pointer,
+                        to_group_too: kind >> 6 == 2,
+                    };
+                    match kind >> 6 {
+                        0 => {}
+                        1 => return Err(Refusal::Silently(WireError::BadField)),
+                        _ => return Err(refusal),
+                    }
+                }
+                2 + usize::from(len)
+            }
+        };
+        options = options
+            .get(len..)
+            .ok_or(Refusal::Silently(WireError::BadLength))?;
+        pointer += len as u32;
+    }
+}
