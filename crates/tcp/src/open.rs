@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::congestion::Controller;
 use crate::events::Events;
 use crate::icmp::MIN_MSS;
+use crate::input::UNPREDICTABLE;
 use crate::output::TIMESTAMPS_LEN;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
@@ -67,7 +68,8 @@ impl Tcb {
             clamp => mss.min(clamp.max(MIN_MSS)),
         };
         let mut tcb = Tcb {
-            predict: u32::MAX,
+            predict: UNPREDICTABLE,
+            predict_data: false,
             flags: Flags::empty(),
             rcv_nxt: 0,
             snd_una: SYN_POS,
@@ -103,7 +105,6 @@ impl Tcb {
             snd_push: 0,
             snd_wl1: SYN_POS,
             snd_wl2: SYN_POS,
-            snd_wnd_field: 0,
             max_snd_wnd: 0,
             ts_recent_at: now,
             dsack: (0, 0),

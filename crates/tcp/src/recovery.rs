@@ -18,6 +18,7 @@
 //! pipe before anything is believed lost. RACK (RFC 8985) would set `lost_edge` by
 //! time, in [`Tcb::detect_loss`].
 
+use crate::input::UNPREDICTABLE;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
 
@@ -302,7 +303,7 @@ impl Tcb {
         if self.retries > 1 || self.scoreboard.is_reneged(self.snd_una) {
             self.scoreboard.clear();
         }
-        self.predict = u32::MAX;
+        self.predict = UNPREDICTABLE;
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let r = &mut self.recovery;
         r.phase = Phase::Loss;
@@ -340,7 +341,7 @@ impl Tcb {
 
     /// The path's MTU has shrunk: what is in flight was cut too large.
     pub(crate) fn repeat_for_smaller_mss(&mut self) {
-        self.predict = u32::MAX;
+        self.predict = UNPREDICTABLE;
         if !self.recovery.is_open() {
             // The repair under way starts over with the smaller size.
             self.recovery.high_rxt = self.snd_una;

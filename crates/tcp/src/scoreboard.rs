@@ -40,6 +40,7 @@ impl Scoreboard {
     }
 
     /// How many ranges there are.
+    #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
         self.ranges.len()
     }

@@ -14,6 +14,7 @@ use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::events::{Error, Events};
+use crate::input::UNPREDICTABLE;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -113,9 +114,11 @@ pub(crate) struct Counters {
 #[repr(C, align(64))]
 pub struct Tcb {
     // ---- What header prediction and output look at for every segment. ----
-    /// Flags and window field of the segment that is expected, see
-    /// `input/fast_path.rs`; `u32::MAX` if none can be predicted.
-    pub(crate) predict: u32,
+    /// The flags of the segment that is expected, see `input/fast_path.rs`;
+    /// `UNPREDICTABLE` if none can be.
+    pub(crate) predict: u16,
+    /// It may carry payload.
+    pub(crate) predict_data: bool,
     pub(crate) flags: Flags,
     /// RCV.NXT.
     pub(crate) rcv_nxt: Pos,
@@ -175,8 +178,6 @@ pub struct Tcb {
     /// SND.WL1 and SND.WL2: of the segment that last set the window.
     pub(crate) snd_wl1: Pos,
     pub(crate) snd_wl2: Pos,
-    /// The window field of that segment.
-    pub(crate) snd_wnd_field: u16,
     /// The largest window that the peer has offered (MAX.SND.WND).
     pub(crate) max_snd_wnd: u32,
     /// When TS.Recent was set.
@@ -383,10 +384,10 @@ impl Tcb {
     /// Ends the connection: no timer, no state, and the reason.
     pub(crate) fn die(&mut self, error: Option<Error>, also: Events) {
         self.state = State::Closed;
-        self.predict = u32::MAX;
+        self.predict = UNPREDICTABLE;
         self.timers = Timers::new();
         let keep = Flags::RST_DUE | Flags::RST_ACK;
-        self.flags = self.flags & (keep | !Flags::OWED);
+        self.flags &= keep | !Flags::OWED;
         self.acks_owed = 0;
         self.events |= Events::CLOSED | also;
         if error.is_some() {

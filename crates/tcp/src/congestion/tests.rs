@@ -16,7 +16,7 @@ fn slow_start_doubles_each_round_trip() {
         assert_eq!(c.cwnd(), 10 * MSS);
         for round in 1..6 {
             c.on_ack(c.cwnd(), 1000, Instant(round));
-            assert_eq!(c.cwnd(), 10 * MSS << round, "{which:?}");
+            assert_eq!(c.cwnd(), (10 * MSS) << round, "{which:?}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! `fast_path.rs`. Congestion and recovery are told at the end
 //! (`Tcb::on_ack_news`).
 
+use super::fast_path::UNPREDICTABLE;
 use super::{Arrival, Step};
 use crate::events::Events;
 use crate::recovery::AckNews;
@@ -150,11 +151,9 @@ impl Tcb {
         if ack < self.snd_una || !newer {
             return;
         }
-        let field = a.segment.header.window;
-        let window = u32::from(field) << self.snd_wscale;
+        let window = u32::from(a.segment.header.window) << self.snd_wscale;
         self.snd_wl1 = self.snd_wl1.max(a.start);
         self.snd_wl2 = ack;
-        self.snd_wnd_field = field;
         self.max_snd_wnd = self.max_snd_wnd.max(window);
         self.snd_wnd = window;
     }
@@ -205,19 +204,21 @@ impl Tcb {
     /// Header prediction expects what follows from the state now; see
     /// `fast_path.rs`.
     pub(crate) fn predict_next(&mut self) {
-        let plain = self.state == State::Established
-            && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN)
-            && self.assembler.is_empty()
+        let plain = !matches!(
+            self.state,
+            State::Closed | State::SynSent | State::SynReceived | State::TimeWait
+        ) && self.assembler.is_empty()
             && self.scoreboard.is_empty()
             && self.recovery.is_open()
             && self.recovery.dup_acks == 0
-            && self.rcv_fin == NO_POS
-            // Not so after a SYN, whose window is not scaled.
-            && self.snd_wnd == u32::from(self.snd_wnd_field) << self.snd_wscale;
+            && (self.rcv_fin == NO_POS || self.peer_closed());
+        self.predict_data = plain
+            && self.state.may_receive_data()
+            && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);
         self.predict = if plain {
-            u32::from(TcpFlags::ACK.0) << 16 | u32::from(self.snd_wnd_field)
+            TcpFlags::ACK.0
         } else {
-            u32::MAX
+            UNPREDICTABLE
         };
     }
 }

@@ -60,12 +60,13 @@ impl Tcb {
     /// acknowledgment counts even if its payload cannot (the RFC's allowance for a
     /// zero window, and Linux's for any).
     pub(super) fn check_sequence(&mut self, a: &Arrival<'_>) -> Step {
-        let reason = if a.start > self.rcv_adv.max(self.rcv_nxt) {
+        let beyond = a.start > self.rcv_adv.max(self.rcv_nxt);
+        let new = a.end > self.rcv_nxt || (a.end == a.start && a.start == self.rcv_nxt);
+        if !beyond && (new || (self.state == State::SynReceived && self.trims_to_ack(a))) {
+            return Ok(());
+        }
+        let reason = if beyond {
             DropReason::OutOfWindow
-        } else if a.end > self.rcv_nxt || (a.end == a.start && a.start == self.rcv_nxt) {
-            return Ok(());
-        } else if self.state == State::SynReceived && self.trims_to_ack(a) {
-            return Ok(());
         } else {
             DropReason::Duplicate
         };

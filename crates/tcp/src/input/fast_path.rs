@@ -1,12 +1,14 @@
 //! Header prediction, for both directions (Clark, Jacobson, Romkey, Salwen 1989;
 //! RFC 7323 section 4.2 keeps it working with timestamps).
 //!
-//! Owns [`Tcb::fast_path`], tried first for every segment. On an established
-//! connection where nothing is lost, out of order or closing, the next segment is
-//! known but for its payload and acknowledgment: the ACK flag (PSH aside), the same
-//! window, the sequence number RCV.NXT. `predict` holds flags and window in one
-//! word, worked out by `predict_next` whenever the slow path has run, or `u32::MAX`,
-//! which no segment matches. What is done then is what the slow path would do; a
+//! Owns [`Tcb::fast_path`], tried first for every segment. On a connection where
+//! nothing is lost or out of order, the next segment is
+//! known but for its payload, acknowledgment and window: the ACK flag (PSH aside) and
+//! the sequence number RCV.NXT. `predict` holds the flags, worked out by
+//! `predict_next` whenever the slow path has run, or [`UNPREDICTABLE`], which no
+//! segment matches. (The paper also wants the window unchanged; a receiver that tunes
+//! its buffer, or reads at its own pace, changes it all the time, and taking it over
+//! costs less than comparing.) What is done then is what the slow path would do; a
 //! property test holds them against each other.
 
 use crate::events::Events;
@@ -15,16 +17,19 @@ use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
 
+/// The value of `predict` that no segment's flags have.
+pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
+
 impl Tcb {
     /// Takes the segment if it is the one that was predicted.
     #[inline]
     pub(super) fn fast_path(&mut self, segment: &Segment<'_>, now: Instant) -> Option<Disposition> {
         let h = segment.header;
-        let word = u32::from(h.flags.0 & !TcpFlags::PSH.0) << 16 | u32::from(h.window);
-        if word != self.predict || h.seq != self.rcv_seq(self.rcv_nxt) {
+        let flags = h.flags.0 & !TcpFlags::PSH.0;
+        if flags != self.predict || h.seq != self.rcv_seq(self.rcv_nxt) {
             return None;
         }
-        if !h.options.sack.is_empty() {
+        if !h.options.sack.is_empty() || self.snd_wl1 > self.rcv_nxt {
             return None;
         }
         let ts = match &h.options.timestamps {
@@ -44,7 +49,14 @@ impl Tcb {
         }
         let len = i64::from(segment.payload_len);
         let end = self.rcv_nxt + len;
-        if end > self.rcv_adv || (len == 0 && acked == 0) {
+        let ack = self.snd_una + acked as i64;
+        let expected = if len > 0 {
+            self.predict_data && end <= self.rcv_adv
+        } else {
+            acked > 0
+        };
+        // The acknowledgment of our FIN changes the state.
+        if !expected || (acked > 0 && ack > self.snd_edge) {
             return None;
         }
 
@@ -58,11 +70,10 @@ impl Tcb {
         }
         self.last_rcv_ack = now;
         self.keepalive_probes = 0;
-        let ack = self.snd_una + acked as i64;
-        if acked > 0 || self.snd_wl1 <= self.rcv_nxt {
-            self.snd_wl1 = self.snd_wl1.max(self.rcv_nxt);
-            self.snd_wl2 = ack;
-        }
+        self.snd_wl1 = self.rcv_nxt;
+        self.snd_wl2 = ack;
+        self.snd_wnd = u32::from(h.window) << self.snd_wscale;
+        self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
         if acked > 0 {
             self.fast_ack(acked, segment, now);
         } else if self.in_flight() == 0 {

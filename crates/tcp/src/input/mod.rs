@@ -13,6 +13,8 @@ mod fin;
 mod rst;
 mod syn_sent;
 
+pub(crate) use fast_path::UNPREDICTABLE;
+
 use crate::drop::DropReason;
 use crate::events::Events;
 use crate::reset::sequence_len;

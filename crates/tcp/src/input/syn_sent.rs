@@ -10,7 +10,7 @@ use crate::segment::{Disposition, Segment};
 use crate::state::State;
 use crate::tcb::{Flags, SYN_POS, Tcb};
 use crate::time::Instant;
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::TcpFlags;
 
 impl Tcb {
     /// RFC 9293 section 3.10.7.3.
@@ -45,7 +45,7 @@ impl Tcb {
         }
         self.take_syn(h, now);
         if acceptable {
-            self.on_syn_ack(h, now);
+            self.on_syn_ack(now);
         } else {
             // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment".
             self.state = State::SynReceived;
@@ -61,10 +61,9 @@ impl Tcb {
     }
 
     /// The SYN-ACK that completes an active open.
-    fn on_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
+    fn on_syn_ack(&mut self, now: Instant) {
         self.snd_una = 0;
         self.snd_wl2 = 0;
-        self.snd_wnd_field = h.window;
         self.take_timed_sample(now);
         self.disarm_xmit();
         self.establish(now);
@@ -83,7 +82,6 @@ impl Tcb {
         // window is not scaled.
         let scale = if simultaneous { 0 } else { self.snd_wscale };
         self.snd_wnd = u32::from(h.window) << scale;
-        self.snd_wnd_field = h.window;
         self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
         self.snd_wl1 = a.start;
         self.snd_wl2 = 0;

@@ -132,10 +132,10 @@ impl Tcb {
         let data_end = end.min(self.snd_edge);
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written.
         if data_end > start && (data_end == self.snd_edge || data_end == self.snd_push) {
-            flags = flags | TcpFlags::PSH;
+            flags |= TcpFlags::PSH;
         }
         if end > self.snd_edge {
-            flags = flags | TcpFlags::FIN;
+            flags |= TcpFlags::FIN;
         }
         if data_end > start {
             let packets = ((data_end - start) as u64).div_ceil(u64::from(self.snd_mss)) as u32;
@@ -227,7 +227,7 @@ impl Tcb {
         let mut flags = TcpFlags::RST;
         let mut ack = SeqNumber(0);
         if self.flags.contains(Flags::RST_ACK) {
-            flags = flags | TcpFlags::ACK;
+            flags |= TcpFlags::ACK;
             ack = self.rcv_seq(self.rcv_nxt);
         }
         Transmit {

@@ -33,6 +33,11 @@ fn config(rng: &mut Rng) -> Config {
             idle_ms: 500,
             ..Keepalive::default()
         },
+        // Giving up is tested elsewhere; here bad luck must not do it.
+        syn_retries: 30,
+        synack_retries: 30,
+        retries: 30,
+        orphan_retries: 30,
         ..Config::default()
     }
 }
@@ -168,6 +173,45 @@ fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -
         back: Faults { loss: 0, ..faults },
         iss: (1, 2),
     })
+}
+
+#[test]
+fn a_clean_path_repeats_nothing_and_is_predicted() {
+    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+        let outcome = bulk(1_200_000, 125_000, 10_000, 0, congestion);
+        let client = outcome.client.tcb.info(outcome.elapsed);
+        let server = outcome.server.tcb.info(outcome.elapsed);
+        assert_eq!((client.total_retrans, client.total_rto), (0, 0));
+        assert_eq!(server.rcv_ooopack, 0);
+        for info in [client, server] {
+            let share = f64::from(info.fast_path_hits) / f64::from(info.segs_in);
+            assert!(share > 0.95, "{share} of {}", info.segs_in);
+        }
+    }
+}
+
+#[test]
+fn random_loss_is_repaired_without_timeouts() {
+    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+        let outcome = bulk(5_000_000, 12_500, 20_000, 10, congestion);
+        let info = outcome.client.tcb.info(outcome.elapsed);
+        assert!(info.total_rto <= 1, "{info:?}");
+        // One packet in a hundred is lost; few more are repeated.
+        let share = f64::from(info.total_retrans) / f64::from(info.data_segs_out);
+        assert!((0.005..0.02).contains(&share), "{share}");
+    }
+}
+
+#[test]
+fn the_receive_buffer_grows_with_the_path() {
+    let outcome = bulk(20_000_000, 125_000, 100_000, 0, Congestion::Cubic);
+    assert!(
+        outcome.server.tcb.rcvbuf() >= 6 << 20,
+        "{:?}",
+        outcome.server
+    );
+    let outcome = bulk(3_000_000, 0, 40, 0, Congestion::Cubic);
+    assert!(outcome.server.tcb.rcvbuf() <= 6 << 20);
 }
 
 /// Not a test of speed, but a table to look at: virtual goodput by loss and round

@@ -93,7 +93,7 @@ impl Script {
             mss: Some(MSS),
             ..options
         };
-        script.arrives_with(SYN | ACK, -1, 0, 0, syn_ack);
+        let _ = script.arrives_with(SYN | ACK, -1, 0, 0, syn_ack);
         assert_eq!(script.tcb.state(), State::Established);
         script.sent();
         script.tcb.take_events();
@@ -123,29 +123,29 @@ impl Script {
             State::FinWait1 => s.shut(),
             State::FinWait2 => {
                 s.shut();
-                s.arrives(ACK, 0, 1, 0);
+                let _ = s.arrives(ACK, 0, 1, 0);
             }
             State::CloseWait => {
-                s.arrives(FIN | ACK, 0, 0, 0);
+                let _ = s.arrives(FIN | ACK, 0, 0, 0);
                 s.sent();
             }
             State::Closing => {
                 s.shut();
-                s.arrives(FIN | ACK, 0, 0, 0);
+                let _ = s.arrives(FIN | ACK, 0, 0, 0);
                 s.sent();
             }
             State::LastAck => {
-                s.arrives(FIN | ACK, 0, 0, 0);
+                let _ = s.arrives(FIN | ACK, 0, 0, 0);
                 s.sent();
                 s.shut();
             }
             State::TimeWait => {
                 s.shut();
-                s.arrives(FIN | ACK, 0, 1, 0);
+                let _ = s.arrives(FIN | ACK, 0, 1, 0);
                 s.sent();
             }
             State::Closed => {
-                s.arrives(RST, 0, 0, 0);
+                let _ = s.arrives(RST, 0, 0, 0);
             }
             State::SynSent | State::SynReceived => unreachable!(),
         }
