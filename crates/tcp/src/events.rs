@@ -38,24 +38,32 @@ bitflags::bitflags! {
 }
 
 /// Why a connection died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 pub enum Error {
     /// Our SYN was answered by a reset.
+    #[error("connection refused by the peer")]
     Refused,
     /// The peer reset an established connection.
+    #[error("connection reset by the peer")]
     Reset,
     /// The reset came when the peer had already closed (Linux: EPIPE).
+    #[error("reset by the peer after it had closed")]
     BrokenPipe,
     /// No answer in time.
+    #[error("the peer does not answer")]
     TimedOut,
     /// ICMP: host unreachable.
+    #[error("host unreachable")]
     HostUnreachable,
     /// ICMP: network unreachable.
+    #[error("network unreachable")]
     NetUnreachable,
     /// ICMP: protocol unreachable.
+    #[error("protocol unreachable")]
     ProtocolUnreachable,
     /// We reset it (`abort`, or `close` with unread data).
+    #[error("aborted by this side")]
     Aborted,
 }
 
@@ -75,20 +83,3 @@ impl Error {
         }
     }
 }
-
-impl core::fmt::Display for Error {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Error::Refused => "connection refused by the peer",
-            Error::Reset => "connection reset by the peer",
-            Error::BrokenPipe => "reset by the peer after it had closed",
-            Error::TimedOut => "the peer does not answer",
-            Error::HostUnreachable => "host unreachable",
-            Error::NetUnreachable => "network unreachable",
-            Error::ProtocolUnreachable => "protocol unreachable",
-            Error::Aborted => "aborted by this side",
-        })
-    }
-}
-
-impl core::error::Error for Error {}

@@ -80,7 +80,12 @@ impl Tcb {
         match self.state {
             State::Closed | State::TimeWait => {}
             State::SynSent => self.die(None, Events::empty()),
-            _ if self.cfg.linger == Linger::Reset || self.has_unread() => self.abort(),
+            _ if self.cfg.linger == Linger::Reset || self.has_unread() => {
+                // In CLOSING and LAST-ACK too, as in Linux: the peer would take our
+                // FIN for the sign that all it sent was read.
+                self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+                self.die(Some(Error::Aborted), Events::empty());
+            }
             _ => {
                 self.shutdown_send();
                 self.flags |= Flags::RCV_SHUT;

@@ -160,15 +160,15 @@ impl Tcb {
 
     /// What an acknowledgment means for the persist timer and for the state.
     fn after_ack(&mut self, now: Instant) -> Step {
-        if self.in_flight() == 0 {
+        if self.in_flight() == 0 || self.snd_wnd == 0 {
             self.note_answered();
         }
         self.check_fin_acked(now)
     }
 
-    /// The peer lives and nothing is in flight. RFC 9293 section 3.8.6.1: as long as
-    /// probes are answered, the connection is kept, unless no program holds it any
-    /// more.
+    /// The peer lives, and nothing is in flight or it has no room for it. RFC 9293
+    /// section 3.8.6.1: as long as probes of a closed window are answered, the
+    /// connection is kept, unless no program holds it any more.
     pub(super) fn note_answered(&mut self) {
         if self.snd_wnd > 0 {
             self.rtt.clear_backoff();

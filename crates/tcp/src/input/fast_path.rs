@@ -11,7 +11,6 @@
 //! costs less than comparing.) What is done then is what the slow path would do; a
 //! property test holds them against each other.
 
-use crate::events::Events;
 use crate::segment::{Disposition, Place, Segment};
 use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
@@ -76,7 +75,8 @@ impl Tcb {
         self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
         if acked > 0 {
             self.fast_ack(acked, segment, now);
-        } else if self.in_flight() == 0 {
+        }
+        if self.in_flight() == 0 || self.snd_wnd == 0 {
             self.note_answered();
         }
         let mut disposition = Disposition {
@@ -106,9 +106,5 @@ impl Tcb {
             let srtt = self.rtt.srtt().unwrap_or(0);
             self.congestion.on_ack(acked as u32, srtt, now);
         }
-        if self.in_flight() == 0 {
-            self.note_answered();
-        }
-        debug_assert!(!self.events.contains(Events::CLOSED));
     }
 }

@@ -489,3 +489,21 @@ fn sending_begins_anew_after_idle_time() {
     s.sent();
     assert_eq!(s.tcb.snd_sent(), 32_000);
 }
+
+#[test]
+fn a_peer_that_takes_its_window_back_is_waited_for() {
+    let mut s = script();
+    s.writes(2_000);
+    s.sent();
+    s.window = 0;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    for _ in 0..100 {
+        s.until_timer();
+        assert_eq!(s.sent_one().payload, 0..1_000);
+        let _ = s.arrives(ACK, 0, 0, 0);
+        s.silent();
+    }
+    s.window = 5_000;
+    let _ = s.arrives(ACK, 0, 2_000, 0);
+    assert_eq!(s.tcb.snd_acked(), 2_000);
+}

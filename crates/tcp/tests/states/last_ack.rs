@@ -54,3 +54,16 @@ fn data_before_the_fin_is_repeated_with_it() {
     let _ = s.arrives(ACK, 1, 2_501, 0);
     assert_eq!(s.tcb.state(), State::Closed);
 }
+
+#[test]
+fn close_with_unread_data_resets() {
+    let mut s = Script::established();
+    let _ = s.arrives(FIN | ACK, 0, 0, 10);
+    s.writes(10);
+    s.tcb.shutdown_send();
+    assert_eq!(s.tcb.state(), State::LastAck);
+    s.sent();
+    s.tcb.close(s.now);
+    assert_eq!(s.sent_one().flags, crate::script::RST | ACK);
+    assert_eq!(s.tcb.state(), State::Closed);
+}
