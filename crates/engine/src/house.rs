@@ -150,13 +150,9 @@ impl Engine {
         let Some(Some(process)) = s.processes.get(usize::from(channel)) else {
             return;
         };
-        let watched = process.pidfd.as_ref().is_some_and(|fd| {
-            self.sleeper
-                .watch(fd.as_fd(), Source::Process(session, channel))
-                .is_ok()
-        });
-        if !watched {
-            self.process_died(session, channel);
+        // Without a descriptor it is asked for from time to time.
+        if let Some(fd) = &process.pidfd {
+            let _ = self.sleeper.watch(fd.as_fd(), Source::Process(session, channel));
         }
     }
 
@@ -232,6 +228,13 @@ impl Engine {
         self.housekeeping_at = Instant(self.now.0 + HOUSEKEEPING);
         self.reassembler.expire(crate::link::net_time(self.now));
         for key in self.sessions.keys() {
+            let gone: Vec<u16> = match self.sessions.get(key) {
+                Some(s) => s.unwatched().filter(|(_, lives)| !lives).map(|(c, _)| c).collect(),
+                None => continue,
+            };
+            for channel in gone {
+                self.process_died(key, channel);
+            }
             let mut stale = self
                 .stale_reservations
                 .iter()

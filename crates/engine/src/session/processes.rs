@@ -3,13 +3,20 @@
 
 use super::{Process, Session};
 use longshore_hostif::{AdapterChannel, ChannelState};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 fn watch(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Whether a process exists, as far as can be seen.
+fn lives(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 impl Session {
@@ -78,6 +85,15 @@ impl Session {
         };
         self.processes[usize::from(channel)] = Some(process);
         Some(pid)
+    }
+
+    /// Channels of processes that have no descriptor to watch, and whether each
+    /// is still there: for those the kernel has to be asked.
+    pub(crate) fn unwatched(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
+        let unwatched = |p: &&Process| p.pidfd.is_none();
+        self.processes.iter().enumerate().filter_map(move |(channel, p)| {
+            p.as_ref().filter(unwatched).map(|p| (channel as u16, lives(p.pid)))
+        })
     }
 
     /// Whether a living process holds socket `index`.
