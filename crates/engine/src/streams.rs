@@ -216,6 +216,25 @@ impl RcvStream {
         arena: &Arena,
         index: u32,
     ) -> Result<u64, NoChunk> {
+        // Nearly always the bytes go to the last chunk there is, and fit.
+        let within = (at % CHUNK as u64) as usize;
+        if self.head != NONE && at / CHUNK as u64 == self.last && bytes.len() <= CHUNK - within {
+            let place = arena.rcv_place(self.tail, within, bytes.len()).ok_or(NoChunk)?;
+            arena.memory().write(place, bytes);
+            return Ok(1);
+        }
+        self.place_anywhere(base, at, bytes, slab, arena, index)
+    }
+
+    fn place_anywhere(
+        &mut self,
+        base: u64,
+        at: u64,
+        bytes: &[u8],
+        slab: &mut RcvSlab,
+        arena: &Arena,
+        index: u32,
+    ) -> Result<u64, NoChunk> {
         if at.saturating_sub(base) + bytes.len() as u64 > STREAM_MAX {
             return Err(NoChunk);
         }
