@@ -13,6 +13,10 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+/// Up to this length, in bytes, the plain registers are faster than the way to the
+/// vector code.
+const SHORT: usize = 128;
+
 /// A sum of 16-bit words in the machine's byte order, carries not yet folded
 /// below 32 bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,8 +38,7 @@ impl Partial {
     #[inline]
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        // A header is summed faster than the way to the vector code is decided.
-        if bytes.len() <= 128 {
+        if bytes.len() <= SHORT {
             Self(scalar::sum(bytes))
         } else {
             Self(dispatch::sum(bytes))
@@ -48,7 +51,11 @@ impl Partial {
     #[must_use]
     pub fn of_copy(to: &mut [u8], from: &[u8]) -> Self {
         assert_eq!(to.len(), from.len());
-        Self(dispatch::copy_and_sum(to, from))
+        if from.len() <= SHORT {
+            Self(scalar::copy_and_sum(to, from))
+        } else {
+            Self(dispatch::copy_and_sum(to, from))
+        }
     }
 
     /// The sum of the IPv4 pseudo-header (RFC 9293 section 3.1). `len` is that

@@ -1,22 +1,46 @@
-//! Summing with the plain registers: eight bytes at a time, carries counted
-//! apart so that the additions do not wait for each other.
+//! Summing with the plain registers: eight bytes at a time, the carries in the upper
+//! half of a sum of 128 bits.
 
-/// The one's-complement sum of `bytes`, folded to less than 2^33.
+/// The one's-complement sum of `bytes`, less than 2^36.
 #[inline]
 pub(super) fn sum(bytes: &[u8]) -> u64 {
-    let mut low = 0u64;
-    let mut high = 0u64;
-    let mut words = bytes.chunks_exact(8);
-    for word in &mut words {
-        let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
-        low += word & 0xffff_ffff;
-        high += word >> 32;
+    let word = |b: &[u8]| u128::from(u64::from_ne_bytes(b.try_into().expect("eight bytes")));
+    let mut sums = [0u128; 2];
+    let mut blocks = bytes.chunks_exact(32);
+    for block in &mut blocks {
+        sums[0] += word(&block[..8]);
+        sums[1] += word(&block[8..16]);
+        sums[0] += word(&block[16..24]);
+        sums[1] += word(&block[24..]);
     }
-    let mut last = [0; 8];
-    let rest = words.remainder();
-    last[..rest.len()].copy_from_slice(rest);
-    let last = u64::from_ne_bytes(last);
-    super::fold32(low) + super::fold32(high) + super::fold32(last)
+    let mut words = blocks.remainder().chunks_exact(8);
+    for w in &mut words {
+        sums[0] += word(w);
+    }
+    let fold = |sum: u128| {
+        let (low, high) = (sum as u64, (sum >> 64) as u64);
+        (low & 0xffff_ffff) + (low >> 32) + (high & 0xffff_ffff) + (high >> 32)
+    };
+    fold(sums[0]) + fold(sums[1]) + tail(words.remainder())
+}
+
+/// The sum of less than eight bytes. Where in the 64 bits a pair stands does not
+/// matter.
+#[inline]
+fn tail(mut bytes: &[u8]) -> u64 {
+    let mut sum = 0;
+    if let Some((four, rest)) = bytes.split_first_chunk() {
+        sum += u64::from(u32::from_ne_bytes(*four));
+        bytes = rest;
+    }
+    if let Some((two, rest)) = bytes.split_first_chunk() {
+        sum += u64::from(u16::from_ne_bytes(*two));
+        bytes = rest;
+    }
+    if let [last] = *bytes {
+        sum += u64::from(u16::from_ne_bytes([last, 0]));
+    }
+    sum
 }
 
 /// Copies `from` to `to` and sums it. The lengths are equal.
