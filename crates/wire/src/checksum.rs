@@ -13,8 +13,8 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// Up to this length, in bytes, the plain registers are faster than the way to the
-/// vector code.
+/// Up to this length, in bytes, the plain registers sum faster than the way to the
+/// vector code takes.
 const SHORT: usize = 128;
 
 /// A sum of 16-bit words in the machine's byte order, carries not yet folded
@@ -51,11 +51,7 @@ impl Partial {
     #[must_use]
     pub fn of_copy(to: &mut [u8], from: &[u8]) -> Self {
         assert_eq!(to.len(), from.len());
-        if from.len() <= SHORT {
-            Self(scalar::copy_and_sum(to, from))
-        } else {
-            Self(dispatch::copy_and_sum(to, from))
-        }
+        Self(dispatch::copy_and_sum(to, from))
     }
 
     /// The sum of the IPv4 pseudo-header (RFC 9293 section 3.1). `len` is that
