@@ -1,0 +1,171 @@
+//! Socket addresses as C has them.
+
+use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What a C address is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// An inet address.
+    Inet(SocketAddr),
+    /// AF_UNSPEC.
+    Unspecified,
+    /// Another family, or too short: the kernel knows what to say to it.
+    Other,
+}
+
+/// Reads an address.
+///
+/// # Safety
+/// `addr` is null or points to `len` readable bytes.
+pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Given {
+    let len = len as usize;
+    if addr.is_null() || len < size_of::<libc::sa_family_t>() {
+        return Given::Other;
+    }
+    // SAFETY: the family is there, by the length; C aligns it or not.
+    let family = unsafe { (&raw const (*addr).sa_family).read_unaligned() };
+    match c_int::from(family) {
+        libc::AF_UNSPEC => Given::Unspecified,
+        libc::AF_INET if len >= size_of::<sockaddr_in>() => {
+            // SAFETY: long enough, by the line above.
+            let a = unsafe { addr.cast::<sockaddr_in>().read_unaligned() };
+            let ip = Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr));
+            Given::Inet(SocketAddr::new(ip.into(), u16::from_be(a.sin_port)))
+        }
+        // Linux takes it without the scope, too.
+        libc::AF_INET6 if len >= 24 => {
+            // SAFETY: all-zero is a valid address.
+            let mut a: sockaddr_in6 = unsafe { std::mem::zeroed() };
+            let take = len.min(size_of::<sockaddr_in6>());
+            // SAFETY: both have `take` bytes.
+            unsafe {
+                std::ptr::copy_nonoverlapping(addr.cast::<u8>(), (&raw mut a).cast(), take);
+            }
+            let ip = Ipv6Addr::from(a.sin6_addr.s6_addr);
+            Given::Inet(SocketAddr::new(ip.into(), u16::from_be(a.sin6_port)))
+        }
+        _ => Given::Other,
+    }
+}
+
+/// A C address with its length.
+#[derive(Clone, Copy)]
+pub(crate) struct Native {
+    storage: sockaddr_storage,
+    pub(crate) len: socklen_t,
+}
+
+impl Native {
+    /// `addr` as a socket of the family has it: an IPv6 socket sees IPv4 peers
+    /// as mapped addresses.
+    pub(crate) fn new(addr: SocketAddr, v6: bool) -> Self {
+        // SAFETY: all-zero is a valid address.
+        let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
+        let len = if v6 {
+            let ip = match addr.ip() {
+                IpAddr::V4(ip) if ip.is_unspecified() => Ipv6Addr::UNSPECIFIED,
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            let a = sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: addr.port().to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr {
+                    s6_addr: ip.octets(),
+                },
+                sin6_scope_id: 0,
+            };
+            // SAFETY: the storage is larger, and aligned for all addresses.
+            unsafe { (&raw mut storage).cast::<sockaddr_in6>().write(a) };
+            size_of::<sockaddr_in6>()
+        } else {
+            let ip = match addr.ip().to_canonical() {
+                IpAddr::V4(ip) => ip,
+                IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+            };
+            let a = sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: addr.port().to_be(),
+                sin_addr: libc::in_addr {
+                    s_addr: u32::from(ip).to_be(),
+                },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: as above.
+            unsafe { (&raw mut storage).cast::<sockaddr_in>().write(a) };
+            size_of::<sockaddr_in>()
+        };
+        Self {
+            storage,
+            len: len as socklen_t,
+        }
+    }
+
+    /// It, for a call of libc.
+    pub(crate) fn as_ptr(&self) -> *const sockaddr {
+        (&raw const self.storage).cast()
+    }
+
+    /// Copies what fits to where C wants it, and says how long it is.
+    ///
+    /// # Safety
+    /// `addr` is null, or `len` points to the bytes that it has room for.
+    pub(crate) unsafe fn copy_out(&self, addr: *mut sockaddr, len: *mut socklen_t) {
+        if addr.is_null() || len.is_null() {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        let room = unsafe { *len };
+        let take = room.min(self.len) as usize;
+        // SAFETY: both have `take` bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                (&raw const self.storage).cast::<u8>(),
+                addr.cast(),
+                take,
+            );
+            *len = self.len;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back() {
+        for (text, v6) in [("10.1.2.3:80", false), ("[2001:db8::7]:443", true)] {
+            let addr: SocketAddr = text.parse().unwrap();
+            let native = Native::new(addr, v6);
+            // SAFETY: a whole address.
+            assert_eq!(
+                unsafe { read(native.as_ptr(), native.len) },
+                Given::Inet(addr)
+            );
+        }
+    }
+
+    #[test]
+    fn an_ipv6_socket_sees_mapped_addresses() {
+        let native = Native::new("10.1.2.3:80".parse().unwrap(), true);
+        let mapped = "[::ffff:10.1.2.3]:80".parse().unwrap();
+        // SAFETY: a whole address.
+        assert_eq!(
+            unsafe { read(native.as_ptr(), native.len) },
+            Given::Inet(mapped)
+        );
+    }
+
+    #[test]
+    fn what_is_short_or_foreign_is_left_to_the_kernel() {
+        let native = Native::new("10.1.2.3:80".parse().unwrap(), false);
+        // SAFETY: fewer bytes than there are.
+        unsafe {
+            assert_eq!(read(native.as_ptr(), 8), Given::Other);
+            assert_eq!(read(std::ptr::null(), 16), Given::Other);
+        }
+    }
+}

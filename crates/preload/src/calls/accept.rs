@@ -1,0 +1,117 @@
+//! `accept`, `accept4`.
+
+use crate::address::Native;
+use crate::calls::{Way, answer, borrow, last_error, must_not_wait, options, wait_unless_told};
+use crate::fds::{self, Entry};
+use crate::{decide, real};
+use libc::{c_int, sockaddr, socklen_t};
+use longshore_sockets::{Socket, SocketError};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+
+/// `accept(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { accept4(fd, addr, len, 0) }
+}
+
+/// `accept4(2)`. A listener that the kernel has too gives what either has.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept4(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    let Some(listener) = fds::engine(fd) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real::accept4(fd, addr, len, flags) };
+    };
+    answer(|| {
+        if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+            return Err(crate::calls::refused(libc::EINVAL));
+        }
+        wait_unless_told(fd, &listener, 0, Way::In, || {
+            match accept_from_engine(fd, &listener, flags) {
+                Ok((accepted, peer)) => {
+                    // SAFETY: the caller's promise.
+                    unsafe { peer.copy_out(addr, len) };
+                    Ok(accepted)
+                }
+                Err(SocketError::WouldBlock) if listener.has_kernel_side() => {
+                    // SAFETY: the caller's promise.
+                    unsafe { accept_from_kernel(fd, addr, len, flags) }
+                }
+                Err(e) => Err(e),
+            }
+        })
+    })
+}
+
+/// Accepts on the kernel's half, without waiting.
+unsafe fn accept_from_kernel(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> Result<c_int, SocketError> {
+    if !must_not_wait(fd, 0) && !is_readable(fd) {
+        return Err(SocketError::WouldBlock);
+    }
+    // SAFETY: the caller's promise.
+    let accepted = unsafe { real::accept4(fd, addr, len, flags) };
+    if accepted < 0 {
+        return Err(last_error());
+    }
+    // The number may have been something of ours that was closed behind our
+    // back.
+    fds::give_up(accepted, fds::put(accepted, Entry::Kernel));
+    Ok(accepted)
+}
+
+fn is_readable(fd: c_int) -> bool {
+    let fd = borrow(fd);
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&at_once)).is_ok_and(|n| n != 0)
+}
+
+fn accept_from_engine(
+    fd: c_int,
+    listener: &Socket,
+    flags: c_int,
+) -> Result<(c_int, Native), SocketError> {
+    let v6 = listener.is_v6();
+    let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+    let (socket, record, backing) = listener.accept_with(|_| {
+        // SAFETY: numbers alone.
+        let backing = unsafe { real::socket(domain, libc::SOCK_STREAM | flags, 0) };
+        if backing < 0 {
+            return Err(last_error());
+        }
+        // SAFETY: it was made a line ago.
+        Ok(unsafe { OwnedFd::from_raw_fd(backing) })
+    })?;
+    let backing = backing.into_raw_fd();
+    if !fds::has_room_for(backing) {
+        // SAFETY: a descriptor of ours.
+        unsafe { real::close(backing) };
+        return Err(crate::calls::refused(libc::EMFILE));
+    }
+    socket.set_inode(decide::inode(backing));
+    options::inherit(fd, listener, backing, &socket);
+    let peer = record.peer.get().ok_or(SocketError::Broken)?;
+    let before = fds::put(backing, Entry::Engine(socket.into_use()));
+    fds::give_up(backing, before);
+    Ok((backing, Native::new(peer, v6)))
+}

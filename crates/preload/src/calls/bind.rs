@@ -1,0 +1,91 @@
+//! `bind`.
+
+use crate::address::{self, Given, Native};
+use crate::calls::{answer, guard, last_error};
+use crate::fds::{self, Entry, Undecided};
+use crate::{decide, real, state};
+use libc::{c_int, sockaddr, socklen_t};
+use longshore_hostif::Owner;
+use longshore_sockets::{Socket, SocketError, host_bits};
+use std::net::SocketAddr;
+
+/// `bind(2)`. An address of the engine or the wildcard is bound there; the
+/// wildcard on the kernel as well, where it can be.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::bind(fd, addr, len) };
+    match fds::get(fd) {
+        Entry::Undecided(undecided) => guard(|| {
+            // SAFETY: the caller's promise.
+            let Given::Inet(local) = (unsafe { address::read(addr, len) }) else {
+                return plain();
+            };
+            let Some(host) = state::attached() else {
+                return plain();
+            };
+            if local.is_ipv6() != undecided.v6 {
+                // The kernel says what is wrong with it.
+                return plain();
+            }
+            match host.routes().owner_of_local(local.ip()) {
+                Owner::Kernel => {
+                    let result = plain();
+                    if result == 0 {
+                        decide::leave(fd, local);
+                    }
+                    result
+                }
+                Owner::Engine => answer(|| bind_on_engine(fd, undecided, local).map(|_| 0)),
+            }
+        }),
+        Entry::Engine(_) => guard(|| match fds::engine(fd) {
+            Some(socket) => answer(|| {
+                // SAFETY: the caller's promise.
+                match unsafe { address::read(addr, len) } {
+                    Given::Inet(local) => socket.bind(local).map(|_| 0),
+                    _ => Err(crate::calls::refused(libc::EINVAL)),
+                }
+            }),
+            None => plain(),
+        }),
+        _ => plain(),
+    }
+}
+
+/// Binds an undecided socket on the engine, and on the kernel beside it if it
+/// is the wildcard.
+pub(crate) fn bind_on_engine(
+    fd: c_int,
+    undecided: Undecided,
+    local: SocketAddr,
+) -> Result<Socket, SocketError> {
+    let socket = decide::to_engine(fd, undecided)?;
+    match socket.bind(local) {
+        Ok(bound) => {
+            if local.ip().to_canonical().is_unspecified() {
+                bind_on_kernel(fd, &socket, SocketAddr::new(local.ip(), bound.port()));
+            }
+            decide::settled(fd, &socket);
+            Ok(socket)
+        }
+        Err(e) => {
+            decide::undo(undecided, socket.id());
+            Err(e)
+        }
+    }
+}
+
+/// Binds the kernel socket beside a socket of the engine.
+fn bind_on_kernel(fd: c_int, socket: &Socket, local: SocketAddr) {
+    let native = Native::new(local, socket.is_v6());
+    // SAFETY: an address of that length.
+    if unsafe { real::bind(fd, native.as_ptr(), native.len) } == 0 {
+        socket.set_host_bits(host_bits::KERNEL_TOO);
+    } else {
+        decide::port_is_the_engines_alone(local.port(), last_error().errno());
+    }
+}

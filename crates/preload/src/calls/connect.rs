@@ -1,0 +1,100 @@
+//! `connect`.
+
+use crate::address::{self, Given};
+use crate::calls::{Way, answer, guard, must_not_wait, patience, refused};
+use crate::fds::{self, Entry, Undecided};
+use crate::log::once;
+use crate::{decide, real, state};
+use libc::{c_int, sockaddr, socklen_t};
+use longshore_hostif::Owner;
+use longshore_sockets::{Socket, SocketError};
+use std::net::SocketAddr;
+
+/// `connect(2)`: on the engine if it has a route there, else on the kernel.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::connect(fd, addr, len) };
+    let entry = fds::get(fd);
+    if !matches!(entry, Entry::Undecided(_) | Entry::Engine(_)) {
+        return plain();
+    }
+    guard(|| {
+        let Some(host) = state::attached() else {
+            return plain();
+        };
+        // SAFETY: the caller's promise.
+        let given = unsafe { address::read(addr, len) };
+        match (entry, given) {
+            (Entry::Undecided(undecided), Given::Inet(peer)) => {
+                match decide::owner_of(host, peer) {
+                    Owner::Kernel => {
+                        decide::leave(fd, peer);
+                        plain()
+                    }
+                    Owner::Engine => answer(|| connect_new(fd, undecided, peer)),
+                }
+            }
+            (Entry::Engine(id), given) => {
+                let Some(socket) = fds::engine(fd) else {
+                    return plain();
+                };
+                match given {
+                    Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
+                        answer(|| connect_on(fd, &socket, peer))
+                    }
+                    Given::Inet(_) => {
+                        // Bound on both sides, it goes on with the kernel alone.
+                        let result = plain();
+                        if result == 0 || !socket.is_datagram() {
+                            decide::to_kernel(id);
+                        }
+                        result
+                    }
+                    Given::Unspecified => answer(|| disconnect(&socket)),
+                    Given::Other => plain(),
+                }
+            }
+            _ => plain(),
+        }
+    })
+}
+
+fn connect_new(fd: c_int, undecided: Undecided, peer: SocketAddr) -> Result<c_int, SocketError> {
+    if peer.is_ipv6() != undecided.v6 {
+        return Err(refused(if undecided.v6 {
+            libc::EINVAL
+        } else {
+            libc::EAFNOSUPPORT
+        }));
+    }
+    let socket = decide::to_engine(fd, undecided)?;
+    decide::settled(fd, &socket);
+    connect_on(fd, &socket, peer)
+}
+
+fn connect_on(fd: c_int, socket: &Socket, peer: SocketAddr) -> Result<c_int, SocketError> {
+    let peer = decide::effective(peer);
+    if socket.is_datagram() || must_not_wait(fd, 0) {
+        socket.start_connect(peer)?;
+    } else {
+        socket.connect(peer, patience(fd, socket, Way::Out))?;
+    }
+    Ok(0)
+}
+
+fn disconnect(socket: &Socket) -> Result<c_int, SocketError> {
+    if socket.is_datagram() {
+        socket.disconnect_datagram()?;
+        return Ok(0);
+    }
+    once!(
+        Warn,
+        Disconnect,
+        "connect to AF_UNSPEC on a TCP socket is not supported: EOPNOTSUPP"
+    );
+    Err(refused(libc::EOPNOTSUPP))
+}

@@ -1,0 +1,76 @@
+//! `dup`, `dup2`, `dup3`.
+
+use crate::calls::{guard, set_errno};
+use crate::fds::{self, Entry};
+use crate::log::once;
+use crate::real;
+use libc::c_int;
+
+/// `dup(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let new = unsafe { real::dup(fd) };
+    if new >= 0 && !fds::is_kernels(fd) {
+        return guard(|| {
+            fds::duplicate(fd, new);
+            new
+        });
+    }
+    new
+}
+
+/// `dup2(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    onto(from, to, || unsafe { real::dup2(from, to) })
+}
+
+/// `dup3(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    onto(from, to, || unsafe { real::dup3(from, to, flags) })
+}
+
+fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    if (fds::is_kernels(from) && fds::is_kernels(to)) || from == to {
+        return real();
+    }
+    if fds::get(to) == Entry::Kept {
+        once!(
+            Warn,
+            KeptNumber,
+            "descriptor {to} is Longshore's own and cannot be replaced: EBUSY"
+        );
+        set_errno(libc::EBUSY);
+        return -1;
+    }
+    guard(|| {
+        let new = real();
+        if new >= 0 {
+            fds::duplicate(from, new);
+        }
+        new
+    })
+}
+
+/// `__dup2`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __dup2(from: c_int, to: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { dup2(from, to) }
+}

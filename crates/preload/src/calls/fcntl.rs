@@ -1,0 +1,47 @@
+//! `fcntl`.
+//!
+//! Flags live in the kernel socket behind the descriptor, so only duplicating
+//! concerns us. The argument is a number or a pointer, passed in a register in
+//! either case.
+
+use crate::calls::guard;
+use crate::{fds, real};
+use libc::c_int;
+
+/// `fcntl(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    let result = unsafe { real::fcntl(fd, cmd, arg) };
+    let duplicated = matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) && result >= 0;
+    if duplicated && !fds::is_kernels(fd) {
+        return guard(|| {
+            fds::duplicate(fd, result);
+            result
+        });
+    }
+    result
+}
+
+/// `fcntl` of programs with 64-bit file offsets.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { fcntl(fd, cmd, arg) }
+}
+
+/// `__fcntl`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { fcntl(fd, cmd, arg) }
+}

@@ -1,0 +1,50 @@
+//! `fork`, by the handlers that libc runs around it, and `vfork`, which is a
+//! fork here: the child of a real one would run in our memory.
+
+use crate::{fds, state};
+use libc::pid_t;
+use longshore_sockets::Forking;
+use std::cell::RefCell;
+
+thread_local! {
+    static FORKING: RefCell<Option<Forking>> = const { RefCell::new(None) };
+}
+
+extern "C" fn before() {
+    if let Some(host) = state::attached() {
+        let forking = host.before_fork();
+        let _ = FORKING.try_with(|f| f.replace(Some(forking)));
+    }
+}
+
+fn forking() -> Option<Forking> {
+    FORKING.try_with(RefCell::take).ok().flatten()
+}
+
+extern "C" fn in_parent() {
+    if let Some(forking) = forking() {
+        forking.in_parent();
+    }
+}
+
+extern "C" fn in_child() {
+    if let Some(forking) = forking() {
+        forking.in_child(fds::counts().into_iter());
+    }
+}
+
+/// Has libc call us around each fork.
+pub(crate) fn install() {
+    // SAFETY: three functions that live as long as the program.
+    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+}
+
+/// `vfork(2)`, as `fork`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfork() -> pid_t {
+    // SAFETY: the caller's promise, which was a stricter one.
+    unsafe { libc::fork() }
+}

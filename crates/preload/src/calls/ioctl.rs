@@ -1,0 +1,51 @@
+//! `ioctl`.
+
+use crate::calls::{answer, refused};
+use crate::{fds, real};
+use libc::{c_int, c_ulong};
+use longshore_sockets::Socket;
+
+/// Whether the stream stands at urgent data.
+const SIOCATMARK: c_ulong = 0x8905;
+/// Bytes that wait to be sent (as TIOCOUTQ).
+const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
+
+/// `ioctl(2)`. What concerns the streams is answered for the engine; flags,
+/// interfaces and all else are the kernel's.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int {
+    if fds::is_kernels(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { real::ioctl(fd, request, arg) };
+    }
+    let number = fds::engine(fd).and_then(|socket| number(&socket, request));
+    match number {
+        Some(_) if arg == 0 => answer(|| Err(refused(libc::EFAULT))),
+        Some(number) => {
+            // SAFETY: these requests take a pointer to a number.
+            unsafe { (arg as *mut c_int).write_unaligned(number) };
+            0
+        }
+        // SAFETY: the caller's promise.
+        None => unsafe { real::ioctl(fd, request, arg) },
+    }
+}
+
+fn number(socket: &Socket, request: c_ulong) -> Option<c_int> {
+    let number = match request {
+        libc::FIONREAD if socket.is_datagram() => socket.next_datagram(),
+        // As Linux has it, a listener has no such number.
+        libc::FIONREAD if socket.is_listening() => return None,
+        libc::FIONREAD => {
+            socket.host().drain_if_free();
+            socket.readable_bytes()
+        }
+        SIOCOUTQ => socket.unacked_bytes(),
+        SIOCATMARK => 0,
+        _ => return None,
+    };
+    Some(c_int::try_from(number).unwrap_or(c_int::MAX))
+}

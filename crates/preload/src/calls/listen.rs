@@ -1,0 +1,62 @@
+//! `listen`.
+
+use crate::calls::bind::bind_on_engine;
+use crate::calls::{answer, borrow, last_error, options};
+use crate::fds::{self, Entry};
+use crate::{decide, real};
+use libc::c_int;
+use longshore_sockets::{Socket, SocketError, host_bits};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// How long `accept` on the kernel's half of a blocking listener waits if
+/// another process was faster. Any time will do; we wait by ourselves.
+const KERNEL_PATIENCE: Duration = Duration::from_millis(1);
+
+/// `listen(2)`. A socket that is bound to the wildcard listens on the kernel
+/// as well.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    match fds::get(fd) {
+        Entry::Undecided(undecided) if undecided.stream => answer(|| {
+            // Nobody has bound it: a port of the engine's choice.
+            let any = if undecided.v6 {
+                SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
+            } else {
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
+            };
+            listen_on(fd, &bind_on_engine(fd, undecided, any)?, backlog)
+        }),
+        Entry::Engine(_) => match fds::engine(fd) {
+            Some(socket) => answer(|| listen_on(fd, &socket, backlog)),
+            // SAFETY: the caller's promise.
+            None => unsafe { real::listen(fd, backlog) },
+        },
+        // SAFETY: the caller's promise.
+        _ => unsafe { real::listen(fd, backlog) },
+    }
+}
+
+fn listen_on(fd: c_int, socket: &Socket, backlog: c_int) -> Result<c_int, SocketError> {
+    // As Linux has it: a negative backlog is as large as can be.
+    socket.listen(u32::try_from(backlog).unwrap_or(u32::MAX))?;
+    if socket.has_kernel_side() {
+        // SAFETY: a descriptor and a number.
+        if unsafe { real::listen(fd, backlog) } == 0 {
+            if options::set_by_program(socket) & 1 << options::RECEIVE_TIMEOUT.bit == 0
+                && set_socket_timeout(borrow(fd), Timeout::Recv, Some(KERNEL_PATIENCE)).is_ok()
+            {
+                socket.set_host_bits(host_bits::OUR_TIMEOUT);
+            }
+        } else {
+            let port = socket.local().map_or(0, |a| a.port());
+            decide::port_is_the_engines_alone(port, last_error().errno());
+            socket.clear_host_bits(host_bits::KERNEL_TOO);
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,152 @@
+//! The calls that the shim takes over, one file for each family.
+//!
+//! A call reads "ours first, libc otherwise": it looks the descriptor up, does
+//! the work if the socket is the engine's, and hands everything else on as it
+//! came. All of it is called by C, so nothing here may panic into it.
+
+pub mod accept;
+pub mod bind;
+pub mod close;
+pub mod connect;
+pub mod dup;
+pub mod epoll;
+pub mod exec;
+pub mod fcntl;
+pub mod fork;
+pub mod ioctl;
+pub mod listen;
+pub mod names;
+pub mod options;
+pub mod poll;
+pub mod recv;
+pub mod recvmsg;
+pub mod rw;
+pub mod select;
+pub mod send;
+pub mod sendfile;
+pub mod sendmsg;
+pub mod shutdown;
+pub mod socket;
+pub mod spawn;
+pub mod splice;
+
+use libc::{c_int, ssize_t};
+use longshore_sockets::{Patience, Socket, SocketError, host_bits};
+use rustix::event::PollFlags;
+use rustix::fd::BorrowedFd;
+use rustix::fs::OFlags;
+use rustix::net::sockopt::{Timeout, socket_timeout};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// Sets errno.
+pub(crate) fn set_errno(errno: c_int) {
+    // SAFETY: this thread's errno.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// What C functions return, -1 being an error.
+pub(crate) trait Returned {
+    /// -1.
+    const FAILED: Self;
+}
+
+impl Returned for c_int {
+    const FAILED: Self = -1;
+}
+
+impl Returned for ssize_t {
+    const FAILED: Self = -1;
+}
+
+/// Does the work of a call; an error becomes errno, a panic EIO.
+pub(crate) fn answer<T: Returned>(work: impl FnOnce() -> Result<T, SocketError>) -> T {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(e)) => {
+            set_errno(e.errno());
+            T::FAILED
+        }
+        Err(_) => {
+            set_errno(libc::EIO);
+            T::FAILED
+        }
+    }
+}
+
+/// Runs what may go to libc and sets errno itself; a panic is EIO.
+pub(crate) fn guard<T: Returned>(work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        set_errno(libc::EIO);
+        T::FAILED
+    })
+}
+
+/// An errno that Linux gives.
+pub(crate) fn refused(errno: c_int) -> SocketError {
+    SocketError::Refused(rustix::io::Errno::from_raw_os_error(errno))
+}
+
+/// The descriptor, for calls on the kernel socket behind it.
+pub(crate) fn borrow(fd: c_int) -> BorrowedFd<'static> {
+    // SAFETY: the program's descriptor, which the program keeps open while it
+    // calls us; if it does not, the call on it fails as it should. -1 is not a
+    // descriptor that can be borrowed.
+    unsafe { BorrowedFd::borrow_raw(if fd < 0 { libc::AT_FDCWD } else { fd }) }
+}
+
+/// Whether a call on `fd` must not wait.
+pub(crate) fn must_not_wait(fd: c_int, flags: c_int) -> bool {
+    flags & libc::MSG_DONTWAIT != 0
+        || rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|f| f.contains(OFlags::NONBLOCK))
+}
+
+/// Which way a call moves data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+/// How long a call on `fd` may wait (SO_RCVTIMEO, SO_SNDTIMEO).
+pub(crate) fn patience(fd: c_int, socket: &Socket, way: Way) -> Patience {
+    let which = match way {
+        Way::In => Timeout::Recv,
+        Way::Out => Timeout::Send,
+    };
+    let ours = way == Way::In && socket.host_bits() & host_bits::OUR_TIMEOUT != 0;
+    let timeout: Option<Duration> = if ours {
+        None
+    } else {
+        socket_timeout(borrow(fd), which).ok().flatten()
+    };
+    Patience::of_call(timeout)
+}
+
+/// Tries, and waits and tries again if the descriptor blocks.
+pub(crate) fn wait_unless_told<T>(
+    fd: c_int,
+    socket: &Socket,
+    flags: c_int,
+    way: Way,
+    mut attempt: impl FnMut() -> Result<T, SocketError>,
+) -> Result<T, SocketError> {
+    match attempt() {
+        Err(SocketError::WouldBlock) if !must_not_wait(fd, flags) => {
+            let also =
+                (way == Way::In && socket.has_kernel_side()).then(|| (borrow(fd), PollFlags::IN));
+            socket.wait(also, patience(fd, socket, way), attempt)
+        }
+        other => other,
+    }
+}
+
+/// The errno that libc's own function has left, as an error.
+pub(crate) fn last_error() -> SocketError {
+    // SAFETY: this thread's errno.
+    match unsafe { *libc::__errno_location() } {
+        libc::EAGAIN => SocketError::WouldBlock,
+        libc::EINTR => SocketError::Interrupted,
+        errno => refused(errno),
+    }
+}

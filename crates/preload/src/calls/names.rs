@@ -1,0 +1,46 @@
+//! `getsockname`, `getpeername`.
+
+use crate::address::Native;
+use crate::calls::{answer, refused};
+use crate::{fds, real};
+use libc::{c_int, sockaddr, socklen_t};
+
+/// `getsockname(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    let named = fds::engine(fd).and_then(|s| s.local().map(|a| Native::new(a, s.is_v6())));
+    match named {
+        Some(_) if addr.is_null() || len.is_null() => answer(|| Err(refused(libc::EFAULT))),
+        Some(local) => {
+            // SAFETY: the caller's promise.
+            unsafe { local.copy_out(addr, len) };
+            0
+        }
+        // SAFETY: the caller's promise.
+        None => unsafe { real::getsockname(fd, addr, len) },
+    }
+}
+
+/// `getpeername(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    match fds::engine(fd) {
+        Some(socket) => answer(|| {
+            let peer = Native::new(socket.peer()?, socket.is_v6());
+            if addr.is_null() || len.is_null() {
+                return Err(refused(libc::EFAULT));
+            }
+            // SAFETY: the caller's promise.
+            unsafe { peer.copy_out(addr, len) };
+            Ok(0)
+        }),
+        // SAFETY: the caller's promise.
+        None => unsafe { real::getpeername(fd, addr, len) },
+    }
+}

@@ -1,0 +1,394 @@
+//! `getsockopt`, `setsockopt`.
+//!
+//! The kernel socket behind the descriptor is asked first: it checks the value
+//! and keeps it, so that reading it back gives what Linux gives. What the
+//! engine has to know is then sent on, at once or when the socket becomes its.
+
+use crate::calls::{answer, last_error};
+use crate::fds::{self, Entry, Undecided};
+use crate::log::once;
+use crate::real;
+use libc::{c_int, c_void, socklen_t};
+use longshore_hostif::OptionName;
+use longshore_sockets::{Socket, SocketError, host_bits};
+
+/// An option that concerns the engine, or an accepted connection's kernel
+/// socket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    level: c_int,
+    name: c_int,
+    /// Its place in the set of those that the program has set. Options of
+    /// different kinds of socket may share one.
+    pub(crate) bit: u32,
+    what: What,
+    /// Whether an accepted connection has it from its listener.
+    inherited: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    /// A number, sent to the engine.
+    Number(OptionName),
+    /// TCP_CONGESTION: a name.
+    Name(OptionName),
+    /// SO_LINGER.
+    Linger,
+    /// SO_RCVLOWAT.
+    LowWater,
+    /// UDP_SEGMENT.
+    Segment,
+    /// Only kept.
+    Kept,
+}
+
+const fn number(level: c_int, name: c_int, bit: u32, to: OptionName, inherited: bool) -> Known {
+    Known {
+        level,
+        name,
+        bit,
+        what: What::Number(to),
+        inherited,
+    }
+}
+
+const fn other(name: c_int, bit: u32, what: What) -> Known {
+    Known {
+        level: libc::SOL_SOCKET,
+        name,
+        bit,
+        what,
+        inherited: true,
+    }
+}
+
+use OptionName as O;
+use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP, SOL_SOCKET, SOL_UDP};
+
+pub(crate) const REUSE_ADDRESS: Known =
+    number(SOL_SOCKET, libc::SO_REUSEADDR, 7, O::ReuseAddress, false);
+pub(crate) const REUSE_PORT: Known = number(SOL_SOCKET, libc::SO_REUSEPORT, 8, O::ReusePort, false);
+pub(crate) const RECEIVE_TIMEOUT: Known = other(libc::SO_RCVTIMEO, 5, What::Kept);
+
+/// Options of all sockets.
+const COMMON: [Known; 13] = [
+    number(SOL_SOCKET, libc::SO_KEEPALIVE, 0, O::KeepAlive, true),
+    number(SOL_SOCKET, libc::SO_RCVBUF, 1, O::ReceiveBuffer, true),
+    number(SOL_SOCKET, libc::SO_SNDBUF, 2, O::SendBuffer, true),
+    other(libc::SO_LINGER, 3, What::Linger),
+    other(libc::SO_RCVLOWAT, 4, What::LowWater),
+    RECEIVE_TIMEOUT,
+    other(libc::SO_SNDTIMEO, 6, What::Kept),
+    REUSE_ADDRESS,
+    REUSE_PORT,
+    number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
+    number(IP6, libc::IPV6_TCLASS, 9, O::TypeOfService, true),
+    number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
+    number(IP6, libc::IPV6_UNICAST_HOPS, 10, O::TimeToLive, true),
+];
+
+/// Options of TCP.
+const STREAM: [Known; 13] = [
+    number(TCP, libc::TCP_NODELAY, 11, O::NoDelay, true),
+    number(TCP, libc::TCP_CORK, 12, O::Cork, true),
+    number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
+    number(TCP, libc::TCP_KEEPINTVL, 14, O::KeepInterval, true),
+    number(TCP, libc::TCP_KEEPCNT, 15, O::KeepCount, true),
+    number(TCP, libc::TCP_USER_TIMEOUT, 16, O::UserTimeout, true),
+    number(TCP, libc::TCP_DEFER_ACCEPT, 17, O::DeferAccept, false),
+    number(TCP, libc::TCP_QUICKACK, 18, O::QuickAck, false),
+    number(TCP, libc::TCP_MAXSEG, 19, O::MaxSegment, true),
+    Known {
+        level: TCP,
+        name: libc::TCP_CONGESTION,
+        bit: 20,
+        what: What::Name(O::Congestion),
+        inherited: true,
+    },
+    number(TCP, libc::TCP_LINGER2, 21, O::Linger2, true),
+    number(TCP, libc::TCP_SYNCNT, 22, O::SynCount, false),
+    number(TCP, libc::TCP_WINDOW_CLAMP, 23, O::WindowClamp, true),
+];
+
+/// Options of UDP.
+const DATAGRAM: [Known; 3] = [
+    number(SOL_SOCKET, libc::SO_BROADCAST, 11, O::Broadcast, false),
+    number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
+    Known {
+        level: SOL_UDP,
+        name: libc::UDP_SEGMENT,
+        bit: 13,
+        what: What::Segment,
+        inherited: false,
+    },
+];
+
+fn known(stream: bool) -> impl Iterator<Item = &'static Known> {
+    let special: &[Known] = if stream { &STREAM } else { &DATAGRAM };
+    COMMON.iter().chain(special)
+}
+
+fn find(stream: bool, level: c_int, name: c_int) -> Option<&'static Known> {
+    let name = match (level, name) {
+        (SOL_SOCKET, libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,
+        (SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
+        _ => name,
+    };
+    known(stream).find(|k| (k.level, k.name) == (level, name))
+}
+
+/// The options that the program has set on a socket of the engine.
+pub(crate) fn set_by_program(socket: &Socket) -> u32 {
+    socket.host_bits() >> host_bits::OPTIONS_SHIFT
+}
+
+/// The bytes that the kernel socket has for an option.
+fn read_back(fd: c_int, known: &Known, to: &mut [u8; 16]) -> Option<usize> {
+    let mut len = to.len() as socklen_t;
+    let value = to.as_mut_ptr().cast::<c_void>();
+    // SAFETY: the buffer and its length.
+    let result = unsafe { real::getsockopt(fd, known.level, known.name, value, &mut len) };
+    (result == 0).then_some(len as usize)
+}
+
+fn int(bytes: &[u8; 16]) -> i32 {
+    i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// What the engine is to be told of an option that the kernel socket has; also
+/// sets what is kept on our side.
+fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)> {
+    let mut bytes = [0; 16];
+    let len = read_back(fd, known, &mut bytes)?;
+    let value = int(&bytes);
+    match known.what {
+        What::Number(O::TypeOfService) if (known.level == IP6) != socket.is_v6() => None,
+        What::Number(O::TimeToLive) if (known.level == IP6) != socket.is_v6() => None,
+        What::Number(name) => Some((name, u64::try_from(value).ok()?)),
+        What::Name(name) => {
+            // As much of it as tells them apart; the rest of the word is zero.
+            let end = bytes[..len.min(8)]
+                .iter()
+                .position(|b| *b == 0)
+                .unwrap_or(len.min(8));
+            let mut word = [0; 8];
+            word[..end].copy_from_slice(&bytes[..end]);
+            Some((name, u64::from_le_bytes(word)))
+        }
+        What::Linger => {
+            let seconds = i32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+            let seconds = seconds.clamp(0, i32::from(u16::MAX)) as u16;
+            socket.set_linger((value != 0).then_some(seconds));
+            None
+        }
+        What::LowWater => {
+            socket.set_low_water(value.max(1) as u32);
+            None
+        }
+        What::Segment => {
+            socket.set_segment(value.clamp(0, 65_535) as u16);
+            None
+        }
+        What::Kept => None,
+    }
+}
+
+/// Tells the engine of all options that were set before a socket became its.
+pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketError> {
+    if set == 0 {
+        return Ok(());
+    }
+    let stream = !socket.is_datagram();
+    let options = known(stream)
+        .filter(|k| set & 1 << k.bit != 0)
+        .filter_map(|k| carry(fd, k, socket));
+    socket.set_options(options)
+}
+
+/// Gives the kernel socket of an accepted connection what its listener has. On
+/// the engine the connection has it already.
+pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: &Socket) {
+    let set = set_by_program(listener);
+    if set == 0 {
+        return;
+    }
+    let mut have = 0;
+    for known in known(true).filter(|k| k.inherited && set & 1 << k.bit != 0) {
+        let mut bytes = [0; 16];
+        let Some(len) = read_back(listener_fd, known, &mut bytes) else {
+            continue;
+        };
+        if matches!(known.what, What::Number(O::ReceiveBuffer | O::SendBuffer)) {
+            // What is read is twice what was set.
+            let set = int(&bytes) / 2;
+            bytes[..4].copy_from_slice(&set.to_ne_bytes());
+        }
+        let value = bytes.as_ptr().cast();
+        // SAFETY: the buffer and the length that was read into it.
+        unsafe { real::setsockopt(fd, known.level, known.name, value, len as socklen_t) };
+        have |= 1 << known.bit;
+    }
+    if have != 0 {
+        socket.set_host_bits(have << host_bits::OPTIONS_SHIFT);
+    }
+}
+
+/// `setsockopt(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    let entry = fds::get(fd);
+    let (stream, socket) = match entry {
+        Entry::Undecided(u) => (u.stream, None),
+        Entry::Engine(_) => match fds::engine(fd) {
+            Some(socket) => (!socket.is_datagram(), Some(socket)),
+            // SAFETY: the caller's promise.
+            None => return unsafe { real::setsockopt(fd, level, name, value, len) },
+        },
+        // SAFETY: the caller's promise.
+        _ => return unsafe { real::setsockopt(fd, level, name, value, len) },
+    };
+    answer(|| {
+        if (level, name) == (SOL_SOCKET, libc::SO_ZEROCOPY) && stream {
+            // The notices that would follow cannot be had from the engine.
+            once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
+            return Err(crate::calls::refused(524));
+        }
+        // SAFETY: the caller's promise.
+        if unsafe { real::setsockopt(fd, level, name, value, len) } != 0 {
+            return Err(last_error());
+        }
+        let Some(known) = find(stream, level, name) else {
+            note_unknown(level, name);
+            return Ok(0);
+        };
+        match (entry, &socket) {
+            (Entry::Undecided(u), _) => remember(fd, u, known),
+            (_, Some(socket)) => set_on_engine(fd, socket, known)?,
+            _ => {}
+        }
+        Ok(0)
+    })
+}
+
+fn remember(fd: c_int, mut undecided: Undecided, known: &Known) {
+    loop {
+        let with = Undecided {
+            options: undecided.options | 1 << known.bit,
+            ..undecided
+        };
+        if fds::update(fd, undecided, Entry::Undecided(with)) {
+            return;
+        }
+        match fds::get(fd) {
+            Entry::Undecided(now) => undecided = now,
+            _ => return,
+        }
+    }
+}
+
+fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), SocketError> {
+    socket.set_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+    if known.bit == RECEIVE_TIMEOUT.bit {
+        socket.clear_host_bits(host_bits::OUR_TIMEOUT);
+    }
+    match carry(fd, known, socket) {
+        Some((name, value)) => socket.set_option(name, value),
+        None => Ok(()),
+    }
+}
+
+/// Options that have no effect on the engine are said once, but for those that
+/// change nothing that a program could miss.
+fn note_unknown(level: c_int, name: c_int) {
+    let harmless = matches!(
+        (level, name),
+        (
+            SOL_SOCKET,
+            libc::SO_PRIORITY
+                | libc::SO_MARK
+                | libc::SO_DONTROUTE
+                | libc::SO_OOBINLINE
+                | libc::SO_INCOMING_CPU
+                | libc::SO_BUSY_POLL
+                | libc::SO_PREFER_BUSY_POLL
+                | libc::SO_DEBUG
+                | libc::SO_BROADCAST
+        ) | (IP6, libc::IPV6_V6ONLY)
+            | (IP | IP6, libc::IP_MTU_DISCOVER | libc::IPV6_MTU_DISCOVER)
+            | (IP, libc::IP_BIND_ADDRESS_NO_PORT)
+            | (TCP, libc::TCP_NOTSENT_LOWAT)
+    );
+    if !harmless {
+        once!(
+            Warn,
+            Option,
+            "socket option {name} of level {level} has no effect on the engine"
+        );
+    }
+}
+
+/// `getsockopt(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::getsockopt(fd, level, name, value, len) };
+    let Some(socket) = fds::engine(fd) else {
+        return plain();
+    };
+    if value.is_null() || len.is_null() {
+        return plain();
+    }
+    // SAFETY: `value` has room for `len` bytes, by the caller's promise.
+    let give = |bytes: &[u8]| unsafe {
+        let take = bytes.len().min(*len as usize);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), take);
+        *len = take as socklen_t;
+    };
+    match (level, name) {
+        (SOL_SOCKET, libc::SO_ERROR) => {
+            let mut errno = socket.take_error() as i32;
+            if errno == 0 && socket.has_kernel_side() {
+                let mut bytes = [0; 16];
+                let known = other(libc::SO_ERROR, 0, What::Kept);
+                if read_back(fd, &known, &mut bytes).is_some() {
+                    errno = int(&bytes);
+                }
+            }
+            give(&errno.to_ne_bytes());
+            0
+        }
+        (SOL_SOCKET, libc::SO_ACCEPTCONN) => {
+            give(&i32::from(socket.is_listening()).to_ne_bytes());
+            0
+        }
+        (SOL_SOCKET, libc::SO_RCVTIMEO) if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
+            give(&[0; 16]);
+            0
+        }
+        (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
+            let mut info = [0; longshore_hostif::MAILBOX_BYTES];
+            let have = socket.tcp_info(&mut info)?;
+            give(&info[..have]);
+            Ok(0)
+        }),
+        _ => plain(),
+    }
+}

@@ -1,0 +1,347 @@
+//! `poll`, `ppoll`, and the waiting that `select` shares.
+//!
+//! The engine's sockets are looked at in the arena; all other descriptors stay
+//! in a list for the kernel, in which the thread's eventfd and the connection to
+//! the engine stand beside them while the thread sleeps.
+
+use crate::calls::epoll;
+use crate::calls::{answer, last_error};
+use crate::fds::{self, Entry};
+use crate::{real, state};
+use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
+use longshore_sockets::{BLIND_SLEEP, Host, Ready, ReadySet, Socket, SocketError};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+/// `poll(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some((host, list)) = (unsafe { with_ours(list, count) }) else {
+        // SAFETY: as above.
+        return unsafe { real::poll(list, count, timeout) };
+    };
+    let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
+    answer(|| wait(host, list, limit, std::ptr::null()).map(|n| n as c_int))
+}
+
+/// `ppoll(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    list: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some((host, list)) = (unsafe { with_ours(list, count) }) else {
+        // SAFETY: as above.
+        return unsafe { real::ppoll(list, count, timeout, mask) };
+    };
+    // SAFETY: as above.
+    let limit = unsafe { timeout.as_ref() }.map(duration);
+    answer(|| wait(host, list, limit, mask).map(|n| n as c_int))
+}
+
+pub(crate) fn duration(t: &timespec) -> Duration {
+    Duration::new(
+        t.tv_sec.max(0) as u64,
+        t.tv_nsec.clamp(0, 999_999_999) as u32,
+    )
+}
+
+/// The list, if there is anything of ours in it.
+unsafe fn with_ours<'a>(
+    list: *mut pollfd,
+    count: nfds_t,
+) -> Option<(&'static Host, &'a mut [pollfd])> {
+    let host = state::attached()?;
+    if list.is_null() || count == 0 {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let list = unsafe { std::slice::from_raw_parts_mut(list, count as usize) };
+    list.iter().any(|p| is_ours(p.fd)).then_some((host, list))
+}
+
+/// Whether a descriptor is a socket of the engine or an epoll instance that has
+/// some.
+pub(crate) fn is_ours(fd: c_int) -> bool {
+    match fds::get(fd) {
+        Entry::Engine(_) => true,
+        Entry::Epoll(number) => epoll::ready_set(number).is_some(),
+        _ => false,
+    }
+}
+
+/// One of ours in a list.
+enum Ours {
+    Socket(Socket),
+    Set(u32, ReadySet),
+}
+
+impl Ours {
+    fn of(fd: c_int) -> Option<Self> {
+        match fds::get(fd) {
+            Entry::Engine(_) => fds::engine(fd).map(Self::Socket),
+            Entry::Epoll(number) => epoll::ready_set(number).map(|set| Self::Set(number, set)),
+            _ => None,
+        }
+    }
+
+    fn ready(&self) -> u32 {
+        match self {
+            Self::Socket(socket) => socket.readiness().bits(),
+            Self::Set(_, set) if set.is_ready() => (Ready::IN | Ready::RDNORM).bits(),
+            Self::Set(..) => 0,
+        }
+    }
+
+    /// Whether the kernel, too, may have something to say about it, and what it
+    /// is to be asked for.
+    fn kernel_events(&self, wanted: i16) -> Option<i16> {
+        match self {
+            Self::Socket(s) if s.has_kernel_side() => {
+                Some(wanted & (libc::POLLIN | libc::POLLRDNORM))
+            }
+            Self::Socket(_) => None,
+            Self::Set(..) => Some(wanted),
+        }
+    }
+}
+
+/// A list with its part for the kernel.
+struct Lists<'a> {
+    list: &'a mut [pollfd],
+    ours: Vec<(usize, Ours)>,
+    kernel: Vec<pollfd>,
+}
+
+impl<'a> Lists<'a> {
+    fn new(list: &'a mut [pollfd]) -> Self {
+        let mut ours = Vec::new();
+        let mut kernel = list.to_vec();
+        for (i, p) in list.iter().enumerate() {
+            if let Some(one) = Ours::of(p.fd) {
+                match one.kernel_events(p.events) {
+                    Some(events) => kernel[i].events = events,
+                    None => kernel[i].fd = -1,
+                }
+                ours.push((i, one));
+            }
+        }
+        Self { list, ours, kernel }
+    }
+
+    /// Looks at ours; says how many are ready.
+    fn look(&mut self) -> usize {
+        let mut found = 0;
+        for (i, one) in &self.ours {
+            let p = &mut self.list[*i];
+            let asked = p.events as u16 as u32 | (Ready::ERR | Ready::HUP).bits();
+            p.revents = (one.ready() & asked) as i16;
+            found += usize::from(p.revents != 0);
+        }
+        found
+    }
+
+    /// Whether the kernel has anything to look at.
+    fn has_kernels(&self) -> bool {
+        self.kernel.iter().any(|p| p.fd >= 0)
+    }
+
+    /// Puts together what both said; says how many are ready.
+    fn merge(&mut self) -> usize {
+        let mut is_ours = self.ours.iter().map(|(i, _)| *i).peekable();
+        let mut found = 0;
+        for (i, p) in self.list.iter_mut().enumerate() {
+            let from_kernel = if self.kernel[i].fd >= 0 {
+                self.kernel[i].revents
+            } else {
+                0
+            };
+            if is_ours.next_if_eq(&i).is_some() {
+                p.revents |= from_kernel;
+            } else {
+                p.revents = from_kernel;
+            }
+            found += usize::from(p.revents != 0);
+        }
+        found
+    }
+
+    /// Asks the kernel, without waiting.
+    fn ask_kernel(&mut self) -> Result<(), SocketError> {
+        if self.has_kernels() {
+            let (at, count) = (self.kernel.as_mut_ptr(), self.list.len() as nfds_t);
+            // SAFETY: a list of that length.
+            if unsafe { real::poll(at, count, 0) } < 0 {
+                return Err(last_error());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for what `list` asks for; returns how many are ready.
+pub(crate) fn wait(
+    host: &'static Host,
+    list: &mut [pollfd],
+    limit: Option<Duration>,
+    mask: *const sigset_t,
+) -> Result<usize, SocketError> {
+    let mut lists = Lists::new(list);
+    host.drain_if_free();
+    let found = lists.look();
+    if found != 0 || limit == Some(Duration::ZERO) {
+        lists.ask_kernel()?;
+        return Ok(lists.merge());
+    }
+    host.settle()?;
+    let spun = host.spin(|| Ok(Some(lists.look()).filter(|n| *n != 0)))?;
+    if spun.is_some() {
+        lists.ask_kernel()?;
+        return Ok(lists.merge());
+    }
+    sleep(host, &mut lists, limit, mask)
+}
+
+fn sleep(
+    host: &'static Host,
+    lists: &mut Lists<'_>,
+    limit: Option<Duration>,
+    mask: *const sigset_t,
+) -> Result<usize, SocketError> {
+    let deadline = limit.map(|l| Instant::now() + l);
+    let Some(sleeper) = host.sleeper() else {
+        return Err(crate::calls::refused(libc::ENOMEM));
+    };
+    for (_, one) in &lists.ours {
+        match one {
+            Ours::Socket(socket) => sleeper.list(socket),
+            Ours::Set(number, _) => epoll::prepare_bell(*number)?,
+        }
+    }
+    let count = lists.list.len();
+    for fd in [sleeper.bell(), host.connection().as_raw_fd()] {
+        lists.kernel.push(pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+    }
+    loop {
+        for (_, one) in &lists.ours {
+            if let Ours::Set(_, set) = one {
+                set.declare()?;
+            }
+        }
+        sleeper.declare()?;
+        let mut result = Ok(0);
+        if lists.look() == 0 {
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let nap = if host.is_short() {
+                Some(left.map_or(BLIND_SLEEP, |l| l.min(BLIND_SLEEP)))
+            } else {
+                left
+            };
+            result = in_kernel(&mut lists.kernel, nap, mask);
+        } else {
+            lists.ask_kernel()?;
+        }
+        for (_, one) in &lists.ours {
+            if let Ours::Set(_, set) = one {
+                set.awake();
+            }
+        }
+        sleeper.awake();
+        result?;
+        if lists.kernel[count + 1].revents != 0 {
+            host.look_at_engine();
+        }
+        host.drain_if_free();
+        lists.look();
+        let found = lists.merge();
+        if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
+            return Ok(found);
+        }
+    }
+}
+
+fn in_kernel(
+    list: &mut [pollfd],
+    left: Option<Duration>,
+    mask: *const sigset_t,
+) -> Result<usize, SocketError> {
+    let time = left.map(|l| timespec {
+        tv_sec: l.as_secs() as i64,
+        tv_nsec: i64::from(l.subsec_nanos()),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: a list of that length; the mask is the caller's.
+    match unsafe { real::ppoll(list.as_mut_ptr(), list.len() as nfds_t, time, mask) } {
+        -1 => Err(last_error()),
+        found => Ok(found as usize),
+    }
+}
+
+unsafe extern "C" {
+    fn __chk_fail() -> !;
+}
+
+/// `poll` with the size of the list.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __poll_chk(
+    list: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+    room: libc::size_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if room / size_of::<pollfd>() < count as usize {
+            __chk_fail();
+        }
+        poll(list, count, timeout)
+    }
+}
+
+/// `ppoll` with the size of the list.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __ppoll_chk(
+    list: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: libc::size_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if room / size_of::<pollfd>() < count as usize {
+            __chk_fail();
+        }
+        ppoll(list, count, timeout, mask)
+    }
+}
+
+/// `__poll`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { poll(list, count, timeout) }
+}

@@ -1,0 +1,221 @@
+//! `recv`, `recvfrom`, and the receiving that the other calls share.
+
+use crate::address::Native;
+use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
+use crate::log::once;
+use crate::{fds, real, vectors};
+use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
+use longshore_sockets::{Received, Socket, SocketError};
+use std::io::IoSliceMut;
+
+/// `recv(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    match fds::engine(fd) {
+        // SAFETY: the caller's promise.
+        Some(socket) => unsafe {
+            let none = std::ptr::null_mut();
+            recv_buffer(fd, &socket, buf, len, flags, none, std::ptr::null_mut())
+        },
+        // SAFETY: the caller's promise.
+        None => unsafe { real::recv(fd, buf, len, flags) },
+    }
+}
+
+/// `recvfrom(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    buf: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addr_len: *mut socklen_t,
+) -> ssize_t {
+    match fds::engine(fd) {
+        // SAFETY: the caller's promise.
+        Some(socket) => unsafe { recv_buffer(fd, &socket, buf, len, flags, addr, addr_len) },
+        // SAFETY: the caller's promise.
+        None => unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) },
+    }
+}
+
+/// # Safety
+/// As libc's `recvfrom`.
+unsafe fn recv_buffer(
+    fd: c_int,
+    socket: &Socket,
+    buf: *mut c_void,
+    len: usize,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addr_len: *mut socklen_t,
+) -> ssize_t {
+    answer(|| {
+        if socket.is_datagram() {
+            let got = wait_unless_told(fd, socket, flags, Way::In, || {
+                // SAFETY: the caller's promise.
+                let mut parts = [unsafe { vectors::sink(buf, len) }];
+                match recv_datagram(socket, &mut parts, flags) {
+                    Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
+                        // SAFETY: the caller's promise.
+                        let got = unsafe {
+                            let flags = flags | libc::MSG_DONTWAIT;
+                            real::recvfrom(fd, buf, len, flags, addr, addr_len)
+                        };
+                        if got < 0 {
+                            return Err(last_error());
+                        }
+                        Ok(Got::Kernel(got as usize))
+                    }
+                    other => other.map(Got::Engine),
+                }
+            })?;
+            let got = match got {
+                Got::Kernel(len) => return Ok(len as ssize_t),
+                Got::Engine(got) => got,
+            };
+            if let Some(from) = got.from {
+                // SAFETY: the caller's promise.
+                unsafe { Native::new(from, socket.is_v6()).copy_out(addr, addr_len) };
+            }
+            return Ok(length_to_say(&got, flags) as ssize_t);
+        }
+        // SAFETY: the caller's promise.
+        let mut parts = [unsafe { vectors::sink(buf, len) }];
+        let got = recv_stream(fd, socket, &mut parts, flags)?;
+        if !addr.is_null() && !addr_len.is_null() {
+            // Linux says nothing about the peer of a stream.
+            // SAFETY: the caller's promise.
+            unsafe { *addr_len = 0 };
+        }
+        Ok(got as ssize_t)
+    })
+}
+
+/// Where a datagram came from.
+pub(crate) enum Got {
+    /// The kernel socket beside: its bytes are where they belong.
+    Kernel(usize),
+    /// The engine.
+    Engine(Received),
+}
+
+/// What a receiving call returns for a datagram: all of its length with
+/// MSG_TRUNC.
+pub(crate) fn length_to_say(got: &Received, flags: c_int) -> usize {
+    if flags & libc::MSG_TRUNC != 0 {
+        got.len
+    } else {
+        got.copied
+    }
+}
+
+/// Refuses what the engine cannot do.
+fn check_flags(flags: c_int) -> Result<(), SocketError> {
+    if flags & libc::MSG_OOB != 0 {
+        once!(
+            Warn,
+            OutOfBand,
+            "urgent data (MSG_OOB) is not supported: EINVAL"
+        );
+        return Err(refused(libc::EINVAL));
+    }
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        once!(
+            Warn,
+            ErrorQueue,
+            "the error queue (MSG_ERRQUEUE) is always empty on the engine: EAGAIN"
+        );
+        return Err(refused(libc::EAGAIN));
+    }
+    Ok(())
+}
+
+/// Receives a datagram of the engine, without waiting.
+pub(crate) fn recv_datagram(
+    socket: &Socket,
+    parts: &mut [IoSliceMut<'_>],
+    flags: c_int,
+) -> Result<Received, SocketError> {
+    check_flags(flags)?;
+    socket.recv_datagram(parts, flags & libc::MSG_PEEK != 0)
+}
+
+/// Receives from a stream, with Linux's meaning of `flags`.
+pub(crate) fn recv_stream(
+    fd: c_int,
+    socket: &Socket,
+    mut parts: &mut [IoSliceMut<'_>],
+    flags: c_int,
+) -> Result<usize, SocketError> {
+    check_flags(flags)?;
+    let keep = flags & libc::MSG_PEEK != 0;
+    let total: usize = parts.iter().map(|p| p.len()).sum();
+    if total == 0 {
+        return Ok(0);
+    }
+    let discard = flags & libc::MSG_TRUNC != 0 && !keep;
+    let once = |parts: &mut [IoSliceMut<'_>], left: usize| {
+        if discard {
+            socket.discard(left)
+        } else {
+            socket.recv(parts, keep)
+        }
+    };
+    if flags & libc::MSG_WAITALL == 0 {
+        return wait_unless_told(fd, socket, flags, Way::In, || once(parts, total));
+    }
+    if keep {
+        return peek_all(fd, socket, parts, flags, total);
+    }
+    let mut got = 0;
+    loop {
+        match wait_unless_told(fd, socket, flags, Way::In, || once(parts, total - got)) {
+            Ok(0) => return Ok(got),
+            Ok(n) => {
+                got += n;
+                if !discard {
+                    IoSliceMut::advance_slices(&mut parts, n);
+                }
+            }
+            Err(_) if got != 0 => return Ok(got),
+            Err(e) => return Err(e),
+        }
+        if got == total {
+            return Ok(got);
+        }
+    }
+}
+
+/// MSG_PEEK with MSG_WAITALL: waits until all is there, and leaves it.
+fn peek_all(
+    fd: c_int,
+    socket: &Socket,
+    parts: &mut [IoSliceMut<'_>],
+    flags: c_int,
+    total: usize,
+) -> Result<usize, SocketError> {
+    if !must_not_wait(fd, flags) {
+        let patience = patience(fd, socket, Way::In);
+        let waited = socket.wait(None, patience, || {
+            let peeked = socket.peek()?;
+            let over = socket.readiness().contains(longshore_sockets::Ready::RDHUP);
+            if peeked.len() < total && !peeked.is_empty() && !over {
+                return Err(SocketError::WouldBlock);
+            }
+            Ok(())
+        });
+        match waited {
+            Err(SocketError::TimedOut | SocketError::Interrupted) | Ok(()) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    socket.recv(parts, true)
+}

@@ -1,0 +1,182 @@
+//! `recvmsg`, `recvmmsg`.
+
+use crate::address::Native;
+use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream};
+use crate::calls::sendmsg::passed;
+use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
+use crate::{decide, fds, real, state, vectors};
+use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t, timespec};
+use longshore_sockets::{Socket, SocketError};
+use std::time::{Duration, Instant};
+
+/// `recvmsg(2)`. Descriptors of the engine's sockets that come over Unix
+/// sockets from other processes of the session are the engine's here, too.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
+    match fds::engine(fd) {
+        Some(_) if msg.is_null() => answer(|| Err(refused(libc::EFAULT))),
+        // SAFETY: the caller's promise.
+        Some(socket) => answer(|| unsafe { recv_message(fd, &socket, msg, flags) }),
+        None => {
+            // SAFETY: the caller's promise.
+            let got = unsafe { real::recvmsg(fd, msg, flags) };
+            if got >= 0 {
+                // SAFETY: as above, and filled by the kernel.
+                unsafe { take_passed(msg) };
+            }
+            got
+        }
+    }
+}
+
+/// Takes hold of the engine's sockets among the descriptors that came.
+unsafe fn take_passed(msg: *const msghdr) {
+    // SAFETY: the caller's promise.
+    if unsafe { (*msg).msg_controllen } == 0 || state::is_off() {
+        return;
+    }
+    // SAFETY: as above.
+    for fd in unsafe { passed(msg) } {
+        if fds::is_kernels(fd)
+            && decide_is_inet(fd)
+            && let state::Mode::On(host) = state::mode()
+        {
+            decide::adopt(host, fd);
+        }
+    }
+}
+
+fn decide_is_inet(fd: c_int) -> bool {
+    rustix::net::sockopt::socket_domain(crate::calls::borrow(fd)).is_ok_and(|d| {
+        d == rustix::net::AddressFamily::INET || d == rustix::net::AddressFamily::INET6
+    })
+}
+
+/// # Safety
+/// As libc's `recvmsg`.
+unsafe fn recv_message(
+    fd: c_int,
+    socket: &Socket,
+    msg: *mut msghdr,
+    flags: c_int,
+) -> Result<ssize_t, SocketError> {
+    // SAFETY: the caller's promise.
+    let m = unsafe { &mut *msg };
+    let too_many = refused(libc::EMSGSIZE);
+    if socket.is_datagram() {
+        let got = wait_unless_told(fd, socket, flags, Way::In, || {
+            // SAFETY: the caller's promise.
+            let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _) };
+            match recv_datagram(socket, &mut parts.ok_or(too_many)?, flags) {
+                Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
+                    // SAFETY: the caller's promise.
+                    match unsafe { real::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT) } {
+                        -1 => Err(last_error()),
+                        len => Ok(Got::Kernel(len as usize)),
+                    }
+                }
+                other => other.map(Got::Engine),
+            }
+        })?;
+        let got = match got {
+            Got::Kernel(len) => return Ok(len as ssize_t),
+            Got::Engine(got) => got,
+        };
+        if let Some(from) = got.from {
+            // SAFETY: the caller's promise.
+            unsafe {
+                Native::new(from, socket.is_v6())
+                    .copy_out(m.msg_name.cast(), &raw mut m.msg_namelen);
+            }
+        }
+        m.msg_flags = if got.copied < got.len {
+            libc::MSG_TRUNC
+        } else {
+            0
+        };
+        // SAFETY: the caller's promise.
+        unsafe { say_segment(m, got.segment) };
+        return Ok(length_to_say(&got, flags) as ssize_t);
+    }
+    // SAFETY: the caller's promise.
+    let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _) };
+    let got = recv_stream(fd, socket, &mut parts.ok_or(too_many)?, flags)?;
+    m.msg_namelen = 0;
+    m.msg_controllen = 0;
+    m.msg_flags = 0;
+    Ok(got as ssize_t)
+}
+
+/// Says the size of the datagrams of a train (UDP_GRO), if there is room.
+unsafe fn say_segment(m: &mut msghdr, segment: u16) {
+    // SAFETY: arithmetic alone.
+    let (space, len) = unsafe {
+        let size = size_of::<c_int>() as c_uint;
+        (libc::CMSG_SPACE(size) as usize, libc::CMSG_LEN(size))
+    };
+    if segment == 0 || m.msg_control.is_null() || (m.msg_controllen as usize) < space {
+        m.msg_controllen = 0;
+        return;
+    }
+    let c: *mut cmsghdr = m.msg_control.cast();
+    // SAFETY: the control buffer has room for one header and one number.
+    unsafe {
+        (*c).cmsg_level = libc::SOL_UDP;
+        (*c).cmsg_type = libc::UDP_GRO;
+        (*c).cmsg_len = len as _;
+        libc::CMSG_DATA(c)
+            .cast::<c_int>()
+            .write_unaligned(c_int::from(segment));
+    }
+    m.msg_controllen = space as _;
+}
+
+/// `recvmmsg(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    msgs: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    if fds::engine(fd).is_none() || msgs.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
+    }
+    // SAFETY: the caller's promise.
+    let limit = unsafe { timeout.as_ref() }.map(|t| {
+        Duration::new(
+            t.tv_sec.max(0) as u64,
+            t.tv_nsec.clamp(0, 999_999_999) as u32,
+        )
+    });
+    let start = Instant::now();
+    let mut flags = flags;
+    let wait_for_one = flags & libc::MSG_WAITFORONE != 0;
+    flags &= !libc::MSG_WAITFORONE;
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        let one = unsafe { &mut *msgs.add(i as usize) };
+        // SAFETY: as above.
+        let got = unsafe { recvmsg(fd, &mut one.msg_hdr, flags) };
+        if got < 0 {
+            return if i == 0 { -1 } else { i as c_int };
+        }
+        one.msg_len = got as c_uint;
+        if wait_for_one {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        // As Linux has it: the time is looked at after each datagram.
+        if limit.is_some_and(|l| start.elapsed() >= l) {
+            return i as c_int + 1;
+        }
+    }
+    count as c_int
+}

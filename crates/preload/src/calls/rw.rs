@@ -1,0 +1,206 @@
+//! `read`, `readv`, `write`, `writev`, and the names under which fortified
+//! programs call the receiving calls.
+
+use crate::calls::recv::{recv, recv_stream, recvfrom};
+use crate::calls::recvmsg::recvmsg;
+use crate::calls::send::send_parts;
+use crate::calls::{answer, refused};
+use crate::{fds, real, vectors};
+use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use longshore_sockets::Socket;
+
+/// `read(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+    if fds::is_kernels(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { real::read(fd, buf, len) };
+    }
+    match fds::engine(fd) {
+        // SAFETY: the caller's promise.
+        Some(_) => unsafe { recv(fd, buf, len, 0) },
+        // SAFETY: the caller's promise.
+        None => unsafe { real::read(fd, buf, len) },
+    }
+}
+
+/// `write(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+    if fds::is_kernels(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { real::write(fd, buf, len) };
+    }
+    match fds::engine(fd) {
+        Some(socket) => {
+            // SAFETY: the caller's promise.
+            let mut parts = [unsafe { vectors::source(buf, len) }];
+            send_parts(fd, &socket, &mut parts, 0, None, 0)
+        }
+        // SAFETY: the caller's promise.
+        None => unsafe { real::write(fd, buf, len) },
+    }
+}
+
+/// `readv(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+    match fds::engine(fd) {
+        // SAFETY: the caller's promise.
+        Some(socket) => unsafe { read_vector(fd, &socket, iov, count) },
+        // SAFETY: the caller's promise.
+        None => unsafe { real::readv(fd, iov, count) },
+    }
+}
+
+unsafe fn read_vector(fd: c_int, socket: &Socket, iov: *const iovec, count: c_int) -> ssize_t {
+    if socket.is_datagram() {
+        // SAFETY: an all-zero message is one.
+        let mut msg: msghdr = unsafe { std::mem::zeroed() };
+        msg.msg_iov = iov.cast_mut();
+        msg.msg_iovlen = count as _;
+        // SAFETY: the caller's promise.
+        return unsafe { recvmsg(fd, &mut msg, 0) };
+    }
+    answer(|| {
+        let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
+        // SAFETY: the caller's promise.
+        let parts = unsafe { vectors::sinks(iov, count) };
+        let mut parts = parts.ok_or(refused(libc::EINVAL))?;
+        recv_stream(fd, socket, &mut parts, 0).map(|n| n as ssize_t)
+    })
+}
+
+/// `writev(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+    let Some(socket) = fds::engine(fd) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real::writev(fd, iov, count) };
+    };
+    let parts = usize::try_from(count)
+        .ok()
+        // SAFETY: the caller's promise.
+        .and_then(|count| unsafe { vectors::sources(iov, count) });
+    match parts {
+        Some(mut parts) => send_parts(fd, &socket, &mut parts, 0, None, 0),
+        None => answer(|| Err(refused(libc::EINVAL))),
+    }
+}
+
+unsafe extern "C" {
+    fn __chk_fail() -> !;
+}
+
+/// Ends the program if a call would write past a buffer of known size.
+unsafe fn check(len: size_t, room: size_t) {
+    if len > room {
+        // SAFETY: libc's own way out.
+        unsafe { __chk_fail() }
+    }
+}
+
+/// `read` with the size of the buffer.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(
+    fd: c_int,
+    buf: *mut c_void,
+    len: size_t,
+    room: size_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        check(len, room);
+        read(fd, buf, len)
+    }
+}
+
+/// `recv` with the size of the buffer.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    buf: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        check(len, room);
+        recv(fd, buf, len, flags)
+    }
+}
+
+/// `recvfrom` with the size of the buffer.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    buf: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addr_len: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        check(len, room);
+        recvfrom(fd, buf, len, flags, addr, addr_len)
+    }
+}
+
+/// `__read`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { read(fd, buf, len) }
+}
+
+/// `__write`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { write(fd, buf, len) }
+}
+
+/// `__send`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __send(
+    fd: c_int,
+    buf: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { crate::calls::send::send(fd, buf, len, flags) }
+}

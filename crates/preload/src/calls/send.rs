@@ -1,0 +1,226 @@
+//! `send`, `sendto`, and the sending that the other calls share.
+
+use crate::address::{self, Given};
+use crate::calls::{Way, answer, guard, must_not_wait, patience, refused, wait_unless_told};
+use crate::fds::{self, Entry, Undecided};
+use crate::log::once;
+use crate::{decide, real, signals, state, vectors};
+use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
+use longshore_hostif::Owner;
+use longshore_sockets::{Socket, SocketError, host_bits};
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+/// `send(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    match fds::engine(fd) {
+        // SAFETY: the caller's promise.
+        Some(socket) => unsafe { send_buffer(fd, &socket, buf, len, flags, None) },
+        // SAFETY: the caller's promise.
+        None => unsafe { real::send(fd, buf, len, flags) },
+    }
+}
+
+/// `sendto(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    buf: *const c_void,
+    len: size_t,
+    flags: c_int,
+    addr: *const sockaddr,
+    addr_len: socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::sendto(fd, buf, len, flags, addr, addr_len) };
+    if fds::is_kernels(fd) {
+        return plain();
+    }
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let to = unsafe { destination(addr, addr_len) };
+        match sender(fd, to) {
+            Ok(Sender::Kernel) => plain(),
+            // SAFETY: the caller's promise.
+            Ok(Sender::Engine(socket)) => unsafe { send_buffer(fd, &socket, buf, len, flags, to) },
+            Err(e) => answer(|| Err(e)),
+        }
+    })
+}
+
+/// # Safety
+/// `buf` has `len` bytes.
+unsafe fn send_buffer(
+    fd: c_int,
+    socket: &Socket,
+    buf: *const c_void,
+    len: usize,
+    flags: c_int,
+    to: Option<SocketAddr>,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let mut parts = [unsafe { vectors::source(buf, len) }];
+    send_parts(fd, socket, &mut parts, flags, to, 0)
+}
+
+/// Where a C address says that something goes, if it says it.
+///
+/// # Safety
+/// As [`address::read`].
+pub(crate) unsafe fn destination(addr: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
+    // SAFETY: the caller's promise.
+    match unsafe { address::read(addr, len) } {
+        Given::Inet(to) => Some(to),
+        _ => None,
+    }
+}
+
+/// Who sends.
+pub(crate) enum Sender {
+    Kernel,
+    Engine(Socket),
+}
+
+/// Who sends from `fd` to `to`. Decides about a new datagram socket if it has
+/// to.
+pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, SocketError> {
+    let Some(host) = state::attached() else {
+        return Ok(Sender::Kernel);
+    };
+    match fds::get(fd) {
+        Entry::Engine(_) => {
+            let Some(socket) = fds::engine(fd) else {
+                return Ok(Sender::Kernel);
+            };
+            let by_kernel = socket.is_datagram()
+                && to.is_some_and(|to| decide::owner_of(host, to) == Owner::Kernel);
+            if by_kernel {
+                // What comes back comes to the kernel socket.
+                socket.set_host_bits(host_bits::KERNEL_TOO);
+                return Ok(Sender::Kernel);
+            }
+            Ok(Sender::Engine(socket))
+        }
+        Entry::Undecided(undecided) if !undecided.stream => match to {
+            Some(to) if decide::owner_of(host, to) == Owner::Engine => {
+                first_datagram(fd, undecided, to).map(Sender::Engine)
+            }
+            // It may still go elsewhere later.
+            _ => Ok(Sender::Kernel),
+        },
+        _ => Ok(Sender::Kernel),
+    }
+}
+
+/// A datagram socket that nobody bound sends to the engine's side for the first
+/// time. If the kernel has a port for it already, the engine gets the same.
+fn first_datagram(fd: c_int, undecided: Undecided, to: SocketAddr) -> Result<Socket, SocketError> {
+    if to.is_ipv6() != undecided.v6 {
+        return Err(refused(if undecided.v6 {
+            libc::EINVAL
+        } else {
+            libc::EAFNOSUPPORT
+        }));
+    }
+    let kernel = rustix::net::getsockname(crate::calls::borrow(fd))
+        .ok()
+        .and_then(|a| SocketAddr::try_from(a).ok())
+        .filter(|a| a.port() != 0);
+    let socket = decide::to_engine(fd, undecided)?;
+    if let Some(kernel) = kernel {
+        socket.set_host_bits(host_bits::KERNEL_TOO);
+        // If another has it on the engine, any port has to do.
+        let _ = socket.bind(kernel);
+    }
+    decide::settled(fd, &socket);
+    Ok(socket)
+}
+
+/// Sends what `parts` hold, with Linux's meaning of `flags`. `segment` is
+/// UDP_SEGMENT's, 0 if the call has none.
+pub(crate) fn send_parts(
+    fd: c_int,
+    socket: &Socket,
+    parts: &mut [IoSlice<'_>],
+    flags: c_int,
+    to: Option<SocketAddr>,
+    segment: u16,
+) -> ssize_t {
+    let sent = guard_result(|| {
+        if flags & (libc::MSG_OOB | libc::MSG_FASTOPEN) != 0 {
+            once!(
+                Warn,
+                OutOfBand,
+                "MSG_OOB and MSG_FASTOPEN are not supported: EOPNOTSUPP"
+            );
+            return Err(refused(libc::EOPNOTSUPP));
+        }
+        if socket.is_datagram() {
+            let to = to.map(decide::effective);
+            let segment = if segment == 0 {
+                socket.segment()
+            } else {
+                segment
+            };
+            wait_unless_told(fd, socket, flags, Way::Out, || {
+                socket.send_datagram(parts, to, segment)
+            })
+        } else {
+            send_stream(fd, socket, parts, flags)
+        }
+    });
+    if sent == Err(SocketError::BrokenPipe) && flags & libc::MSG_NOSIGNAL == 0 {
+        signals::broken_pipe();
+    }
+    answer(|| sent.map(|n| n as ssize_t))
+}
+
+fn guard_result(work: impl FnOnce() -> Result<usize, SocketError>) -> Result<usize, SocketError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(Err(SocketError::Broken))
+}
+
+/// Sends all, if the descriptor blocks; what there is room for, if not.
+fn send_stream(
+    fd: c_int,
+    socket: &Socket,
+    mut parts: &mut [IoSlice<'_>],
+    flags: c_int,
+) -> Result<usize, SocketError> {
+    let more = flags & libc::MSG_MORE != 0;
+    let total: usize = parts.iter().map(|p| p.len()).sum();
+    let mut sent = match socket.send(parts, more) {
+        Ok(sent) => sent,
+        Err(SocketError::WouldBlock) => 0,
+        Err(e) => return Err(e),
+    };
+    if sent == total {
+        return Ok(sent);
+    }
+    if must_not_wait(fd, flags) {
+        return if sent == 0 {
+            Err(SocketError::WouldBlock)
+        } else {
+            Ok(sent)
+        };
+    }
+    IoSlice::advance_slices(&mut parts, sent);
+    let patience = patience(fd, socket, Way::Out);
+    while sent < total {
+        match socket.wait(None, patience, || socket.send(parts, more)) {
+            Ok(n) => {
+                sent += n;
+                IoSlice::advance_slices(&mut parts, n);
+            }
+            Err(_) if sent != 0 => break,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(sent)
+}

@@ -1,0 +1,32 @@
+//! `shutdown`.
+
+use crate::calls::{answer, refused};
+use crate::{fds, real};
+use libc::c_int;
+use longshore_sockets::Half;
+
+/// `shutdown(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let Some(socket) = fds::engine(fd) else {
+        // SAFETY: the caller's promise.
+        return unsafe { real::shutdown(fd, how) };
+    };
+    answer(|| {
+        let half = match how {
+            libc::SHUT_RD => Half::Read,
+            libc::SHUT_WR => Half::Write,
+            libc::SHUT_RDWR => Half::Both,
+            _ => return Err(refused(libc::EINVAL)),
+        };
+        if socket.has_kernel_side() {
+            // SAFETY: numbers alone. What it says is for its own half.
+            unsafe { real::shutdown(fd, how) };
+        }
+        socket.shutdown(half)?;
+        Ok(0)
+    })
+}

@@ -1,0 +1,160 @@
+//! `splice` between a pipe and a stream: the pipe is read straight into the
+//! send stream, and written straight from the receive stream.
+
+use crate::calls::sendfile::reserve;
+use crate::calls::{Way, answer, refused, wait_unless_told};
+use crate::{fds, real};
+use libc::{c_int, c_uint, size_t, ssize_t};
+use longshore_sockets::{Socket, SocketError};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+/// `splice(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn splice(
+    from: c_int,
+    from_at: *mut i64,
+    to: c_int,
+    to_at: *mut i64,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let (source, sink) = (fds::engine(from), fds::engine(to));
+    let no_wait = if flags & libc::SPLICE_F_NONBLOCK != 0 {
+        libc::MSG_DONTWAIT
+    } else {
+        0
+    };
+    let work = || match (&source, &sink) {
+        // One end has to be a pipe, and a socket has no offset.
+        (Some(_), Some(_)) => Err(refused(libc::EINVAL)),
+        (Some(_), _) if !from_at.is_null() => Err(refused(libc::ESPIPE)),
+        (_, Some(_)) if !to_at.is_null() => Err(refused(libc::ESPIPE)),
+        (Some(s), None) => {
+            is_pipe(to)?;
+            out_of(from, s, to, len, no_wait)
+        }
+        (None, Some(s)) => {
+            is_pipe(from)?;
+            let more = flags & libc::SPLICE_F_MORE != 0;
+            into(to, s, from, len, no_wait, more)
+        }
+        (None, None) => Ok(0),
+    };
+    if source.is_none() && sink.is_none() {
+        // SAFETY: the caller's promise.
+        return unsafe { real::splice(from, from_at, to, to_at, len, flags) };
+    }
+    answer(|| work().map(|n| n as ssize_t))
+}
+
+fn is_pipe(fd: c_int) -> Result<(), SocketError> {
+    let stat = rustix::fs::fstat(crate::calls::borrow(fd)).map_err(SocketError::Refused)?;
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo {
+        Ok(())
+    } else {
+        Err(refused(libc::EINVAL))
+    }
+}
+
+/// Whether the pipe can be read or written at once.
+fn pipe_is_ready(fd: c_int, events: PollFlags) -> bool {
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let fd = crate::calls::borrow(fd);
+    poll(&mut [PollFd::new(&fd, events)], Some(&at_once)).is_ok_and(|n| n != 0)
+}
+
+/// From the receive stream to the pipe.
+fn out_of(
+    fd: c_int,
+    socket: &Socket,
+    pipe: c_int,
+    len: usize,
+    flags: c_int,
+) -> Result<usize, SocketError> {
+    if flags != 0 && !pipe_is_ready(pipe, PollFlags::OUT) {
+        return Err(SocketError::WouldBlock);
+    }
+    let peeked = wait_unless_told(fd, socket, flags, Way::In, || socket.peek())?;
+    let most = peeked.len().min(len);
+    let mut moved = 0;
+    for piece in peeked.pieces(0, most) {
+        let piece = piece?;
+        // A pipe that is full later must not hold up what is there already.
+        if moved != 0 && !pipe_is_ready(pipe, PollFlags::OUT) {
+            break;
+        }
+        let room = pipe_room(pipe, piece.len());
+        match rustix::io::write(crate::calls::borrow(pipe), &piece[..room]) {
+            Ok(n) => {
+                moved += n;
+                if n < piece.len() {
+                    break;
+                }
+            }
+            Err(_) if moved != 0 => break,
+            Err(e) => return Err(refused(e.raw_os_error())),
+        }
+    }
+    peeked.consume(moved)?;
+    Ok(moved)
+}
+
+/// How much of `len` a blocking pipe takes without waiting for its reader.
+fn pipe_room(pipe: c_int, len: usize) -> usize {
+    let pipe = crate::calls::borrow(pipe);
+    let capacity = rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or(4096);
+    let held = rustix::io::ioctl_fionread(pipe).unwrap_or(0) as usize;
+    len.min(capacity.saturating_sub(held)).max(1)
+}
+
+/// From the pipe to the send stream.
+fn into(
+    fd: c_int,
+    socket: &Socket,
+    pipe: c_int,
+    len: usize,
+    flags: c_int,
+    more: bool,
+) -> Result<usize, SocketError> {
+    if flags != 0 && !pipe_is_ready(pipe, PollFlags::IN) {
+        return Err(SocketError::WouldBlock);
+    }
+    // Wait for the pipe first, so that the stream is not held up by it.
+    let source = crate::calls::borrow(pipe);
+    let _ = poll(&mut [PollFd::new(&source, PollFlags::IN)], None);
+    let held = rustix::io::ioctl_fionread(source).unwrap_or(0) as usize;
+    if held == 0 {
+        // The end of the pipe.
+        return match rustix::io::read(source, &mut [0u8; 0]) {
+            Err(e) => Err(SocketError::Refused(e)),
+            Ok(_) => Ok(0),
+        };
+    }
+    let mut reserved = reserve(fd, socket, len.min(held), flags)?;
+    let room = reserved.len();
+    let mut moved = 0;
+    for piece in reserved.pieces(0, room) {
+        let piece = piece?;
+        match rustix::io::read(source, &mut piece[..]) {
+            Ok(n) => {
+                moved += n;
+                if n < piece.len() {
+                    break;
+                }
+            }
+            Err(Errno::INTR) if moved == 0 => return Err(SocketError::Interrupted),
+            Err(_) if moved != 0 => break,
+            Err(e) => return Err(SocketError::Refused(e)),
+        }
+    }
+    reserved.commit(moved, more)?;
+    Ok(moved)
+}

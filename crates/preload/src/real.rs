@@ -1,0 +1,96 @@
+//! libc's own functions, found behind ours.
+
+use libc::{
+    c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
+    off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Stands in for a function that this libc does not have.
+unsafe extern "C" fn missing() -> ssize_t {
+    crate::calls::set_errno(libc::ENOSYS);
+    -1
+}
+
+fn find(at: &AtomicUsize, name: &CStr) -> usize {
+    match at.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: a lookup by name; the name is a C string.
+            let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
+            let found = if found == 0 {
+                missing as *const () as usize
+            } else {
+                found
+            };
+            at.store(found, Ordering::Relaxed);
+            found
+        }
+        found => found,
+    }
+}
+
+macro_rules! real {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(
+        /// # Safety
+        /// As libc's function of this name.
+        #[inline]
+        pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
+            static AT: AtomicUsize = AtomicUsize::new(0);
+            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            };
+            let found = find(&AT, NAME);
+            // SAFETY: libc's function of this name has this type; the one that
+            // stands in takes no arguments and returns -1 in the same place.
+            let f: unsafe extern "C" fn($($type),*) -> $ret = unsafe { std::mem::transmute(found) };
+            // SAFETY: the caller's promise.
+            unsafe { f($($arg),*) }
+        }
+    )*};
+}
+
+real! {
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int;
+    listen(fd: c_int, backlog: c_int) -> c_int;
+    accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
+    connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int;
+    getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
+    setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
+    shutdown(fd: c_int, how: c_int) -> c_int;
+    send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t;
+    sendto(fd: c_int, buf: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, alen: socklen_t) -> ssize_t;
+    sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
+    recvfrom(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, alen: *mut socklen_t) -> ssize_t;
+    recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t;
+    recvmmsg(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
+    read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t;
+    readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
+    write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t;
+    writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
+    close(fd: c_int) -> c_int;
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    dup(fd: c_int) -> c_int;
+    dup2(from: c_int, to: c_int) -> c_int;
+    dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
+    fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int;
+    ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int;
+    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int;
+    select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int;
+    pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    epoll_create1(flags: c_int) -> c_int;
+    epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
+    epoll_pwait(ep: c_int, events: *mut epoll_event, most: c_int, timeout: c_int, mask: *const sigset_t) -> c_int;
+    epoll_pwait2(ep: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    splice(from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: size_t, flags: c_uint) -> ssize_t;
+    posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;
+    posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;
+}

@@ -1,0 +1,24 @@
+//! What signals mean for calls that wait: EINTR or not, and SIGPIPE.
+
+use libc::c_int;
+
+/// Whether a call that a signal handler interrupted goes on. Which signal it
+/// was cannot be known, so: only if all handlers of the program were installed
+/// with SA_RESTART.
+pub(crate) fn restarts() -> bool {
+    (1..=libc::SIGRTMAX()).all(|signal| {
+        // SAFETY: an all-zero `sigaction` is a valid one to be overwritten.
+        let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: asks only; `now` outlives the call.
+        let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut now) } == 0;
+        let handled =
+            known && now.sa_sigaction != libc::SIG_DFL && now.sa_sigaction != libc::SIG_IGN;
+        !handled || now.sa_flags & libc::SA_RESTART != 0
+    })
+}
+
+/// Sends this thread SIGPIPE.
+pub(crate) fn broken_pipe() {
+    // SAFETY: a signal to ourselves.
+    let _: c_int = unsafe { libc::raise(libc::SIGPIPE) };
+}

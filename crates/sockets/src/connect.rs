@@ -1,0 +1,128 @@
+//! Making connections.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::stream::host_bits;
+use crate::wait::Patience;
+use longshore_hostif::{Address, BlockFlags, Request, SocketState};
+use rustix::io::Errno;
+use std::net::SocketAddr;
+
+impl Socket {
+    /// Begins to connect; the connection is there when the socket becomes
+    /// ready for writing. On a datagram socket it sets the peer, and is done.
+    ///
+    /// # Errors
+    /// [`SocketError::InProgress`] if it is on its way now; EALREADY and EISCONN
+    /// if it was before; the engine's reason if it cannot be.
+    pub fn start_connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
+        let block = self.block();
+        self.host.drain_if_free();
+        if self.is_datagram() {
+            return self.connect_datagram(Address::from(peer));
+        }
+        match block.state() {
+            SocketState::Open => {}
+            SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
+            SocketState::Connected => return self.note_connected(),
+            SocketState::Dead => {
+                return match block.take_errno() {
+                    0 => Err(SocketError::Refused(Errno::CONNABORTED)),
+                    errno => Err(SocketError::failed(errno)),
+                };
+            }
+            _ => return Err(SocketError::Refused(Errno::INVAL)),
+        }
+        if !block.change_state(SocketState::Open, SocketState::Connecting) {
+            return Err(SocketError::Refused(Errno::ALREADY));
+        }
+        let (socket, peer) = (self.id, Address::from(peer));
+        block.set_peer(peer);
+        let answer = self.host.call(|tag, waiter| Request::Connect {
+            socket,
+            tag,
+            waiter,
+            peer,
+        });
+        match answer {
+            Ok(answer) => {
+                block.set_local(answer.address);
+                block.set_flags(BlockFlags::BOUND);
+                Err(SocketError::InProgress)
+            }
+            Err(e) => {
+                block.change_state(SocketState::Connecting, SocketState::Open);
+                Err(e)
+            }
+        }
+    }
+
+    /// The first call after the connection was made is told so; the others that
+    /// it is made already.
+    fn note_connected(&self) -> Result<(), SocketError> {
+        if self.host_bits() & host_bits::CONNECT_TOLD != 0 {
+            return Err(SocketError::Refused(Errno::ISCONN));
+        }
+        self.set_host_bits(host_bits::CONNECT_TOLD);
+        Ok(())
+    }
+
+    /// Connects, and waits until the connection is made or has failed.
+    ///
+    /// # Errors
+    /// As [`Socket::start_connect`], and why the connection was not made
+    /// (ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH).
+    pub fn connect(&self, peer: SocketAddr, patience: Patience) -> Result<(), SocketError> {
+        match self.start_connect(peer) {
+            Err(SocketError::InProgress) => {}
+            Err(SocketError::Refused(Errno::ALREADY)) => {}
+            other => return other,
+        }
+        let block = self.block();
+        let waited = self.wait(None, patience, || match block.state() {
+            SocketState::Connecting if self.host.is_gone() => Err(SocketError::EngineGone),
+            SocketState::Connecting => Err(SocketError::WouldBlock),
+            SocketState::Dead => match block.take_errno() {
+                // It was made, and closed at once.
+                0 => Ok(()),
+                errno => Err(SocketError::failed(errno)),
+            },
+            _ => Ok(()),
+        });
+        match waited {
+            Ok(()) => {
+                self.set_host_bits(host_bits::CONNECT_TOLD);
+                Ok(())
+            }
+            // As Linux has it: it goes on being made.
+            Err(SocketError::TimedOut) => Err(SocketError::InProgress),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sets a datagram socket's peer; [`Address::NONE`] takes it away.
+    pub(crate) fn connect_datagram(&self, peer: Address) -> Result<(), SocketError> {
+        let socket = self.id;
+        let answer = self.host.call(|tag, waiter| Request::Connect {
+            socket,
+            tag,
+            waiter,
+            peer,
+        })?;
+        let block = self.block();
+        if peer != Address::NONE {
+            block.set_local(answer.address);
+            block.set_flags(BlockFlags::BOUND);
+        }
+        block.set_peer(peer);
+        Ok(())
+    }
+
+    /// Takes a datagram socket's peer away (connect to AF_UNSPEC).
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn disconnect_datagram(&self) -> Result<(), SocketError> {
+        self.connect_datagram(Address::NONE)
+    }
+}

@@ -1,0 +1,134 @@
+//! Datagrams: records of header and payload in the two streams.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use longshore_hostif::{Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, datagram_span};
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+
+/// Most payload of a datagram over IPv4.
+pub const MOST_PAYLOAD: usize = 65_507;
+
+/// A datagram that was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes that were copied out.
+    pub copied: usize,
+    /// Bytes that it had.
+    pub len: usize,
+    /// Who sent it.
+    pub from: Option<SocketAddr>,
+    /// If not 0, it is a train of datagrams of this size.
+    pub segment: u16,
+}
+
+impl Socket {
+    /// Sends a datagram to `to`, or to the socket's peer. `segment`, if not 0,
+    /// makes it a train of datagrams of that size.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is no room for it now, EMSGSIZE if
+    /// there never is, EDESTADDRREQ without a destination.
+    pub fn send_datagram(
+        &self,
+        parts: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+        segment: u16,
+    ) -> Result<usize, SocketError> {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        if len > MOST_PAYLOAD {
+            return Err(SocketError::Refused(Errno::MSGSIZE));
+        }
+        if to.is_none() && self.block().peer().get().is_none() {
+            return Err(SocketError::Refused(Errno::DESTADDRREQ));
+        }
+        if !self.block().flags().contains(BlockFlags::BOUND) {
+            self.bind(crate::native::any_address(self.is_v6()))?;
+        }
+        let record = DatagramRecord {
+            len: len as u32,
+            segment: if usize::from(segment) < len {
+                segment
+            } else {
+                0
+            },
+            errno: 0,
+            peer: Address::from(to),
+        };
+        let span = datagram_span(len as u32) as usize;
+        let mut reserved = self.reserve_record(span)?;
+        reserved.write_at(0, &record.encode())?;
+        let mut at = DATAGRAM_HEADER;
+        for part in parts {
+            reserved.write_at(at, part)?;
+            at += part.len();
+        }
+        reserved.commit(span, false)?;
+        Ok(len)
+    }
+
+    /// Receives a datagram; what does not fit `parts` is cut off. `keep` leaves
+    /// it there.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is none, the socket's pending error,
+    /// the error that an ICMP message reports.
+    pub fn recv_datagram(
+        &self,
+        parts: &mut [IoSliceMut<'_>],
+        keep: bool,
+    ) -> Result<Received, SocketError> {
+        let block = self.block();
+        let peeked = self.peek()?;
+        if peeked.is_empty() {
+            // Shut down for reading.
+            return Ok(Received {
+                copied: 0,
+                len: 0,
+                from: None,
+                segment: 0,
+            });
+        }
+        if peeked.len() < DATAGRAM_HEADER {
+            return Err(SocketError::Broken);
+        }
+        let mut header = [0; DATAGRAM_HEADER];
+        peeked.read_at(0, &mut header)?;
+        let record = DatagramRecord::decode(&header);
+        let span = datagram_span(record.len);
+        if span > peeked.len() as u64 {
+            return Err(SocketError::Broken);
+        }
+        if record.errno != 0 {
+            peeked.consume(span as usize)?;
+            return Err(SocketError::failed(u32::from(record.errno)));
+        }
+        let len = record.len as usize;
+        let mut copied = 0;
+        for part in parts {
+            let fits = part.len().min(len - copied);
+            peeked.read_at(DATAGRAM_HEADER + copied, &mut part[..fits])?;
+            copied += fits;
+        }
+        if !keep {
+            peeked.consume(span as usize)?;
+        }
+        Ok(Received {
+            copied,
+            len,
+            from: record.peer.get().or_else(|| block.peer().get()),
+            segment: record.segment,
+        })
+    }
+
+    /// Bytes of the next datagram (FIONREAD), 0 if there is none.
+    pub fn next_datagram(&self) -> usize {
+        let Ok(peeked) = self.peek() else { return 0 };
+        let mut header = [0; DATAGRAM_HEADER];
+        if peeked.len() < DATAGRAM_HEADER || peeked.read_at(0, &mut header).is_err() {
+            return 0;
+        }
+        DatagramRecord::decode(&header).len as usize
+    }
+}

@@ -1,0 +1,121 @@
+//! Going on in the child of a fork.
+//!
+//! The forking thread reserves a channel for the child, with a copy of what the
+//! parent holds, and takes all locks of the process; then both sides let go of
+//! them. The child claims the channel and has the same sockets; the engine
+//! finds out by the bell that is rung.
+
+use crate::gate::Inside;
+use crate::host::{Host, Post, own_pid};
+use crate::readiness::Hub;
+use longshore_hostif::{ChannelState, HostChannel, SocketId};
+use longshore_ring::forget_thread_id;
+use std::sync::atomic::Ordering;
+
+/// The locks and the reservation, between `prepare` and what follows the fork.
+#[derive(Debug)]
+pub struct Forking {
+    host: &'static Host,
+    channel: Option<u32>,
+    untold: Option<Inside<'static, Vec<SocketId>>>,
+    post: Option<Inside<'static, Post>>,
+    _hub: Option<Inside<'static, Hub>>,
+}
+
+impl Host {
+    /// Reserves a channel with a copy of what this process holds.
+    pub fn reserve_channel(&self) -> Option<u32> {
+        if self.is_gone() {
+            return None;
+        }
+        self.share_all();
+        let own = self.own_channel();
+        let arena = &self.arena;
+        let channel = (0..arena.geometry().channels).find(|c| {
+            arena
+                .control(*c)
+                .change_state(ChannelState::Free, ChannelState::Reserved)
+        })?;
+        let control = arena.control(channel);
+        control.pid.store(own_pid(), Ordering::Release);
+        control.reset();
+        control.lost.store(0, Ordering::Relaxed);
+        for (to, from) in arena.held(channel).iter().zip(arena.held(own)) {
+            to.store(from.load(Ordering::Acquire), Ordering::Release);
+        }
+        Some(channel)
+    }
+
+    /// Gives a reservation back that no child took, if it is still ours.
+    pub fn drop_reservation(&self, channel: u32) {
+        let control = self.arena.control(channel);
+        let ours = control.state() == ChannelState::Reserved
+            && control.pid.load(Ordering::Acquire) == self.pid.load(Ordering::Relaxed);
+        if !ours {
+            return;
+        }
+        for word in self.arena.held(channel) {
+            word.store(0, Ordering::Release);
+        }
+        control.change_state(ChannelState::Reserved, ChannelState::Free);
+    }
+
+    /// Before the fork.
+    pub fn before_fork(&'static self) -> Forking {
+        let _ = self.settle();
+        let untold = self.untold.enter().ok();
+        let post = self.stop_post();
+        let hub = self.hub.enter().ok();
+        let channel = self.reserve_channel();
+        Forking {
+            host: self,
+            channel,
+            untold,
+            post,
+            _hub: hub,
+        }
+    }
+}
+
+impl Forking {
+    /// In the parent, after the fork.
+    pub fn in_parent(self) {
+        drop(self);
+    }
+
+    /// In the child. `descriptors` says how many descriptors it has for each
+    /// socket.
+    pub fn in_child(mut self, descriptors: impl Iterator<Item = (SocketId, u32)>) {
+        forget_thread_id();
+        let host = self.host;
+        let pid = own_pid();
+        host.pid.store(pid, Ordering::Relaxed);
+        host.epoch.fetch_add(1, Ordering::Relaxed);
+        let parents: Vec<SocketId> = host.held().collect();
+        for id in parents {
+            host.recount(id, 0);
+        }
+        if let Some(untold) = &mut self.untold {
+            untold.clear();
+        }
+        let Some(channel) = self.channel else {
+            drop(self);
+            (host.hooks.log)("the session has no room for another process; its sockets fail here");
+            host.lose_engine();
+            return;
+        };
+        host.channel.store(channel, Ordering::Relaxed);
+        for (id, count) in descriptors {
+            host.recount(id, count);
+        }
+        if let Some(post) = &mut self.post {
+            **post = Post::new(HostChannel::new(host.arena.clone(), channel));
+            let control = host.arena.control(channel);
+            control.pid.store(pid, Ordering::Release);
+            control.change_state(ChannelState::Reserved, ChannelState::Claimed);
+            post.channel.flag();
+        }
+        drop(self);
+        host.ring_engine();
+    }
+}

@@ -1,0 +1,71 @@
+//! A lock private to one process that a signal handler cannot deadlock on, and
+//! that can be carried across `fork`.
+//!
+//! The child of a fork has one thread, with the locks as they were. So the
+//! forking thread takes them all before, and lets go of them on both sides.
+
+use longshore_ring::{Locked, Reentered, SharedLock};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+/// A value behind a lock.
+#[derive(Debug, Default)]
+pub struct Gate<T> {
+    lock: SharedLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is only reached by who holds the lock.
+unsafe impl<T: Send> Sync for Gate<T> {}
+
+impl<T> Gate<T> {
+    /// The value, with nobody inside.
+    pub fn new(value: T) -> Self {
+        Self {
+            lock: SharedLock::new(),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits for the lock.
+    ///
+    /// # Errors
+    /// [`Reentered`] if a signal handler interrupted this very thread while it
+    /// was inside.
+    pub fn enter(&self) -> Result<Inside<'_, T>, Reentered> {
+        Ok(Inside {
+            _lock: self.lock.lock()?,
+            value: &self.value,
+        })
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_enter(&self) -> Option<Inside<'_, T>> {
+        Some(Inside {
+            _lock: self.lock.try_lock()?,
+            value: &self.value,
+        })
+    }
+}
+
+/// The value, locked until this goes.
+#[derive(Debug)]
+pub struct Inside<'a, T> {
+    _lock: Locked<'a>,
+    value: &'a UnsafeCell<T>,
+}
+
+impl<T> Deref for Inside<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is ours, so nobody else has a reference.
+        unsafe { &*self.value.get() }
+    }
+}
+
+impl<T> DerefMut for Inside<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and we are borrowed mutably.
+        unsafe { &mut *self.value.get() }
+    }
+}

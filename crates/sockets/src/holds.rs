@@ -1,0 +1,356 @@
+//! Which sockets this process holds, and how often.
+//!
+//! A use is a descriptor of the program, or a call that is under way. The first
+//! use marks the socket in the channel's bitmap, from which the engine learns
+//! what a process that died held; with the last the socket is closed, or left
+//! to the other processes that hold it.
+
+use crate::errors::SocketError;
+use crate::host::{Host, Wake};
+use longshore_hostif::{
+    BlockFlags, ChannelState, OpenFlags, Request, SocketBlock, SocketId, SocketKind, SocketState,
+};
+use std::sync::atomic::{Ordering, fence};
+
+/// The engine sends us what happens to this socket.
+const SUBSCRIBED: u64 = 1;
+/// It is on the list of those of which not all that was consumed was told.
+const LISTED: u64 = 2;
+/// A ready set of this process has it.
+const WATCHED: u64 = 4;
+/// No other process can have it: it was made or accepted here, and not handed
+/// on since.
+const ALONE: u64 = 8;
+
+const COUNT: u64 = 0xffff_ffff;
+
+fn named(id: SocketId) -> u64 {
+    u64::from(id.generation) << 32
+}
+
+/// A use of a socket: while one lives, the socket is this process's.
+#[derive(Debug)]
+pub struct Socket {
+    pub(crate) host: &'static Host,
+    pub(crate) id: SocketId,
+}
+
+impl Host {
+    /// Takes a use of a socket that this process holds.
+    pub fn acquire(&'static self, id: SocketId) -> Option<Socket> {
+        let uses = self.uses.get(id.index as usize)?;
+        let mut word = uses.load(Ordering::Acquire);
+        loop {
+            if word & !COUNT != named(id) || word & COUNT == 0 {
+                return None;
+            }
+            match uses.compare_exchange_weak(word, word + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        let socket = Socket { host: self, id };
+        if self.marks[id.index as usize].load(Ordering::Relaxed) & SUBSCRIBED == 0 {
+            socket.subscribe(Wake::Now);
+        }
+        Some(socket)
+    }
+
+    /// Opens a new socket on the engine.
+    ///
+    /// # Errors
+    /// [`SocketError::NoSocket`] if the session has no room,
+    /// [`SocketError::EngineGone`].
+    pub fn open(
+        &'static self,
+        kind: SocketKind,
+        flags: OpenFlags,
+        inode: u64,
+    ) -> Result<Socket, SocketError> {
+        if self.is_gone() {
+            return Err(SocketError::EngineGone);
+        }
+        let free = &self.arena.header().free_sockets;
+        let Some(index) = free.pop(self.arena.socket_links())? else {
+            (self.hooks.log)("the session has no free socket; start the engine with room for more");
+            return Err(SocketError::NoSocket);
+        };
+        let Some(block) = self.arena.get_block(index) else {
+            return Err(SocketError::Broken);
+        };
+        let mut of = BlockFlags::empty();
+        of.set(BlockFlags::DATAGRAM, kind == SocketKind::Datagram);
+        of.set(BlockFlags::IPV6, flags.contains(OpenFlags::IPV6));
+        let generation = block.begin(SocketState::Open, of);
+        block.inode.store(inode, Ordering::Release);
+        let id = SocketId { index, generation };
+        let socket = self.hold(id, SUBSCRIBED | ALONE);
+        self.tell(
+            &Request::Open {
+                socket: id,
+                kind,
+                flags,
+            },
+            Wake::Soon,
+        )?;
+        Ok(socket)
+    }
+
+    /// Takes hold of a socket that another process holds too: inherited
+    /// through `exec`, or received. `None` if there is no such socket any more.
+    pub fn adopt(&'static self, id: SocketId) -> Option<Socket> {
+        if let Some(socket) = self.acquire(id) {
+            return Some(socket);
+        }
+        let socket = self.take_hold(id, 0)?;
+        socket.subscribe(Wake::Soon);
+        Some(socket)
+    }
+
+    /// Takes hold of an accepted connection. `subscribed` if the engine sends
+    /// us its completions already.
+    pub(crate) fn adopt_accepted(&'static self, id: SocketId, subscribed: bool) -> Option<Socket> {
+        let socket = self.take_hold(id, ALONE | if subscribed { SUBSCRIBED } else { 0 })?;
+        if !subscribed {
+            socket.subscribe(Wake::Soon);
+        }
+        Some(socket)
+    }
+
+    fn take_hold(&'static self, id: SocketId, marks: u64) -> Option<Socket> {
+        let block = self.arena.get_block(id.index)?;
+        let socket = self.hold(id, marks);
+        if !block.is(id) {
+            self.let_go_silently(socket);
+            return None;
+        }
+        Some(socket)
+    }
+
+    /// From now on, any socket of this process may be another's too.
+    pub fn share_all(&self) {
+        for id in self.held() {
+            self.marks[id.index as usize].fetch_and(!ALONE, Ordering::AcqRel);
+        }
+    }
+
+    fn hold(&'static self, id: SocketId, marks: u64) -> Socket {
+        self.arena.set_held(self.own_channel(), id.index, true);
+        self.marks[id.index as usize].store(marks, Ordering::Relaxed);
+        self.uses[id.index as usize].store(named(id) | 1, Ordering::Release);
+        Socket { host: self, id }
+    }
+
+    fn let_go_silently(&self, socket: Socket) {
+        let index = socket.id.index;
+        std::mem::forget(socket);
+        self.uses[index as usize].store(0, Ordering::Release);
+        self.arena.set_held(self.own_channel(), index, false);
+    }
+
+    pub(crate) fn own_channel(&self) -> u32 {
+        self.channel.load(Ordering::Relaxed)
+    }
+
+    /// The sockets that this process holds.
+    pub(crate) fn held(&self) -> impl Iterator<Item = SocketId> + '_ {
+        let words = self.arena.held(self.own_channel());
+        words.iter().enumerate().flat_map(move |(i, word)| {
+            let bits = word.load(Ordering::Acquire);
+            (0..64)
+                .filter(move |b| bits & 1 << b != 0)
+                .map(move |b| self.id_of(i as u32 * 64 + b))
+        })
+    }
+
+    fn id_of(&self, index: u32) -> SocketId {
+        let generation = self.arena.block(index).generation.load(Ordering::Acquire);
+        SocketId { index, generation }
+    }
+
+    /// The socket behind the kernel socket of this inode, among all that any
+    /// process of the session holds.
+    pub fn find_inode(&self, inode: u64) -> Option<SocketId> {
+        (0..self.arena.geometry().channels)
+            .filter(|c| self.arena.control(*c).state() != ChannelState::Free)
+            .find_map(|channel| {
+                let words = self.arena.held(channel).iter().enumerate();
+                words
+                    .flat_map(|(i, word)| {
+                        let bits = word.load(Ordering::Acquire);
+                        (0..64)
+                            .filter(move |b| bits & 1 << b != 0)
+                            .map(move |b| i as u32 * 64 + b)
+                    })
+                    .find(|index| {
+                        let block = self.arena.block(*index);
+                        block.inode.load(Ordering::Acquire) == inode
+                            && block.state() != SocketState::Free
+                    })
+            })
+            .map(|index| self.id_of(index))
+    }
+
+    /// After `exec`: lets go of what the last image held and this one has no
+    /// descriptor for.
+    pub fn drop_unused(&'static self) {
+        let held: Vec<SocketId> = self.held().collect();
+        for id in held {
+            let word = self.uses[id.index as usize].load(Ordering::Acquire);
+            if word & COUNT == 0 {
+                self.close_last(id);
+            }
+        }
+    }
+
+    /// Sets how many descriptors use a socket, after a fork: the calls that
+    /// were under way in the parent's other threads are not ours.
+    pub(crate) fn recount(&self, id: SocketId, descriptors: u32) {
+        let word = if descriptors == 0 {
+            0
+        } else {
+            named(id) | u64::from(descriptors)
+        };
+        self.uses[id.index as usize].store(word, Ordering::Release);
+        self.marks[id.index as usize].store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unlist(&self, id: SocketId) {
+        self.marks[id.index as usize].fetch_and(!LISTED, Ordering::AcqRel);
+    }
+
+    /// Puts a socket on the list of those to be told of before we sleep.
+    pub(crate) fn list_untold(&self, id: SocketId) -> Result<(), SocketError> {
+        let marks = &self.marks[id.index as usize];
+        if marks.load(Ordering::Relaxed) & LISTED == 0
+            && marks.fetch_or(LISTED, Ordering::AcqRel) & LISTED == 0
+        {
+            self.untold.enter()?.push(id);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_watched(&self, index: u32) {
+        self.marks[index as usize].fetch_or(WATCHED, Ordering::AcqRel);
+    }
+
+    fn release(&self, id: SocketId) {
+        let uses = &self.uses[id.index as usize];
+        let mut word = uses.load(Ordering::Acquire);
+        loop {
+            if word & !COUNT != named(id) || word & COUNT == 0 {
+                return;
+            }
+            let less = if word & COUNT == 1 { 0 } else { word - 1 };
+            match uses.compare_exchange_weak(word, less, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) if less == 0 => return self.close_last(id),
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The last use in this process is gone.
+    fn close_last(&self, id: SocketId) {
+        let marks = self.marks[id.index as usize].swap(0, Ordering::AcqRel);
+        if marks & WATCHED != 0
+            && let Ok(mut hub) = self.hub.enter()
+        {
+            hub.forget(&self.arena, id.index);
+        }
+        let block = self.arena.block(id.index);
+        if !block.is(id) {
+            self.arena.set_held(self.own_channel(), id.index, false);
+            return;
+        }
+        self.arena.set_held(self.own_channel(), id.index, false);
+        fence(Ordering::SeqCst);
+        let request = if marks & ALONE == 0 && self.is_held_elsewhere(id.index) {
+            Request::Unsubscribe { socket: id }
+        } else {
+            Request::Close {
+                socket: id,
+                snd_edge: block.snd.edge.load(Ordering::Acquire),
+                rcv_consumed: block.rcv.done.load(Ordering::Acquire),
+                linger: block.linger.load(Ordering::Relaxed).checked_sub(1),
+            }
+        };
+        // An engine that is gone has closed it already.
+        let _ = self.tell(&request, Wake::Now);
+    }
+
+    fn is_held_elsewhere(&self, index: u32) -> bool {
+        let own = self.own_channel();
+        (0..self.arena.geometry().channels).any(|c| {
+            c != own
+                && self.arena.control(c).state() != ChannelState::Free
+                && self.arena.holds(c, index)
+        })
+    }
+}
+
+impl Socket {
+    /// Its name.
+    pub fn id(&self) -> SocketId {
+        self.id
+    }
+
+    /// Its host.
+    pub fn host(&self) -> &'static Host {
+        self.host
+    }
+
+    pub(crate) fn block(&self) -> &'static SocketBlock {
+        self.host.arena.block(self.id.index)
+    }
+
+    /// Gives the use to somebody who counts it himself, with
+    /// [`Socket::from_use`] to take it back.
+    pub fn into_use(self) -> SocketId {
+        let id = self.id;
+        std::mem::forget(self);
+        id
+    }
+
+    /// Takes a use back that [`Socket::into_use`] gave away.
+    pub fn from_use(host: &'static Host, id: SocketId) -> Self {
+        Self { host, id }
+    }
+
+    /// How many uses of it this process has; another process counts as one.
+    pub fn uses(&self) -> u32 {
+        let here = self.host.uses[self.id.index as usize].load(Ordering::Acquire) & COUNT;
+        here as u32 + u32::from(self.host.is_held_elsewhere(self.id.index))
+    }
+
+    /// Another process may hold it too from now on.
+    pub fn share(&self) {
+        self.host.marks[self.id.index as usize].fetch_and(!ALONE, Ordering::AcqRel);
+    }
+
+    pub(crate) fn subscribe(&self, wake: Wake) {
+        let marks = &self.host.marks[self.id.index as usize];
+        if marks.fetch_or(SUBSCRIBED, Ordering::AcqRel) & SUBSCRIBED == 0 {
+            let request = Request::Subscribe { socket: self.id };
+            if self.host.tell(&request, wake).is_err() {
+                marks.fetch_and(!SUBSCRIBED, Ordering::AcqRel);
+            }
+        }
+    }
+}
+
+impl Clone for Socket {
+    fn clone(&self) -> Self {
+        self.host.uses[self.id.index as usize].fetch_add(1, Ordering::AcqRel);
+        Self {
+            host: self.host,
+            id: self.id,
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.host.release(self.id);
+    }
+}

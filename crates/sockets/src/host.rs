@@ -1,0 +1,510 @@
+//! One process's place in a session: its channel to the engine, what it takes
+//! from it, and the calls that wait for an answer.
+//!
+//! Whoever is there drains the channel: completions move the edges of socket
+//! blocks, answer pending calls, and are told to the ready sets (`readiness`).
+//! Lock order: a socket's stream locks, the list of what is untold, the post, the hub.
+
+use crate::errors::SocketError;
+use crate::gate::{Gate, Inside};
+use crate::readiness::Hub;
+use crate::wait::Patience;
+use longshore_hostif::attach::{self, AttachError, Joined, Message, Token};
+use longshore_hostif::{
+    Address, Arena, ArenaError, BlockFlags, Completion, EdgeFlags, Edges, HostChannel, PutError,
+    Request, Routes, SocketId, SocketState,
+};
+use longshore_ring::Doorbell;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// What the host library needs of the program it lives in.
+#[derive(Debug, Clone, Copy)]
+pub struct Hooks {
+    /// Takes a descriptor of ours to where the program does not get at it.
+    pub keep: fn(OwnedFd) -> OwnedFd,
+    /// Closes a descriptor that was kept.
+    pub discard: fn(OwnedFd),
+    /// Whether a call that a signal handler interrupted goes on (SA_RESTART).
+    pub restarts: fn() -> bool,
+    /// Says something to who runs the program.
+    pub log: fn(&str),
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            keep: |fd| fd,
+            discard: drop,
+            restarts: || true,
+            log: |text| eprintln!("longshore: {text}"),
+        }
+    }
+}
+
+/// Why a process could not join its session.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The engine.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The memory that it gave.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) errno: u16,
+    pub(crate) value: u64,
+    pub(crate) address: Address,
+}
+
+/// What is done with the channel, under one lock.
+#[derive(Debug)]
+pub(crate) struct Post {
+    pub(crate) channel: HostChannel,
+    /// Requests were published that the engine was not woken for, and must be
+    /// before we sleep.
+    owes_wake: bool,
+    next_tag: u32,
+    answers: HashMap<u32, Option<Answer>>,
+    moved: Vec<u32>,
+}
+
+impl Post {
+    pub(crate) fn new(channel: HostChannel) -> Self {
+        Self {
+            channel,
+            owes_wake: false,
+            next_tag: 1,
+            answers: HashMap::new(),
+            moved: Vec::new(),
+        }
+    }
+}
+
+/// Whether a request is worth waking the engine for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Now.
+    Now,
+    /// Before this process sleeps.
+    Soon,
+    /// Not at all; it sees it when it looks.
+    Never,
+}
+
+/// A process's place in a session. Lives until the process ends.
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) hooks: Hooks,
+    doorbell: Doorbell,
+    connection: OwnedFd,
+    pub(crate) post: Gate<Post>,
+    pub(crate) channel: AtomicU32,
+    pub(crate) pid: AtomicU32,
+    /// Counts the forks between us and the process that joined.
+    pub(crate) epoch: AtomicU32,
+    pub(crate) next_waiter: AtomicU32,
+    pub(crate) uses: &'static [AtomicU64],
+    pub(crate) marks: &'static [AtomicU64],
+    /// Sockets of which the engine was not told all that was consumed.
+    pub(crate) untold: Gate<Vec<SocketId>>,
+    pub(crate) hub: Gate<Hub>,
+    /// One query at a time: there is one mailbox.
+    pub(crate) query: Gate<()>,
+    gone: AtomicBool,
+    short: AtomicBool,
+}
+
+/// Atomics that are zero and take no memory until they are touched.
+fn zeroed(count: usize) -> &'static [AtomicU64] {
+    let words: &'static mut [u64] = vec![0u64; count].leak();
+    // SAFETY: an `AtomicU64` is laid out as a `u64`; the memory lives for ever
+    // and is reached through this slice alone.
+    unsafe { std::slice::from_raw_parts(words.as_mut_ptr().cast(), count) }
+}
+
+impl Host {
+    /// Joins the session `token` of the engine at `path`.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn join(path: &Path, token: Token, hooks: Hooks) -> Result<&'static Self, JoinError> {
+        Self::new(attach::join(path, token)?, hooks)
+    }
+
+    /// Takes the place that the engine gave.
+    ///
+    /// # Errors
+    /// [`JoinError::Arena`] if the memory is not an arena of our version.
+    pub fn new(joined: Joined, hooks: Hooks) -> Result<&'static Self, JoinError> {
+        let arena = Arc::new(Arena::open((hooks.keep)(joined.arena), joined.geometry)?);
+        let sockets = joined.geometry.sockets as usize;
+        let channel = HostChannel::new(arena.clone(), joined.channel);
+        let host = Self {
+            hooks,
+            doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
+            connection: (hooks.keep)(joined.connection),
+            post: Gate::new(Post::new(channel)),
+            channel: AtomicU32::new(joined.channel),
+            pid: AtomicU32::new(own_pid()),
+            epoch: AtomicU32::new(0),
+            next_waiter: AtomicU32::new(own_pid().wrapping_mul(7) % joined.geometry.waiters),
+            uses: zeroed(sockets),
+            marks: zeroed(sockets),
+            untold: Gate::new(Vec::new()),
+            hub: Gate::new(Hub::default()),
+            query: Gate::new(()),
+            gone: AtomicBool::new(false),
+            short: AtomicBool::new(false),
+            arena,
+        };
+        Ok(Box::leak(Box::new(host)))
+    }
+
+    /// Which destinations are the engine's.
+    pub fn routes(&self) -> &Routes {
+        &self.arena.header().routes
+    }
+
+    /// The connection to the engine: it is readable or hung up when the engine
+    /// is gone.
+    pub fn connection(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+
+    /// The numbers of the descriptors that it keeps open.
+    pub fn descriptors(&self) -> [RawFd; 3] {
+        [
+            self.connection.as_raw_fd(),
+            self.doorbell.as_fd().as_raw_fd(),
+            self.arena.as_fd().as_raw_fd(),
+        ]
+    }
+
+    pub(crate) fn hand_over(&self, waiter: u32, bell: BorrowedFd<'_>) {
+        if attach::send(self.connection.as_fd(), &Message::Eventfd(waiter), &[bell]).is_err() {
+            self.look_at_engine();
+        }
+    }
+
+    pub(crate) fn ring_engine(&self) {
+        self.doorbell.ring();
+    }
+
+    // ---- the engine's health ----
+
+    /// Whether the engine is known to be gone.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed) || self.arena.header().closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Looks whether the engine lives, and says so to all who wait for it if it
+    /// does not.
+    pub fn look_at_engine(&self) {
+        if self.gone.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut fds = [PollFd::new(&self.connection, PollFlags::IN)];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let hung_up = poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
+            && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        if hung_up || self.arena.header().closed.load(Ordering::Acquire) != 0 {
+            self.lose_engine();
+        }
+    }
+
+    /// From now on all calls fail: the engine is gone, or this process has no
+    /// channel to it.
+    pub(crate) fn lose_engine(&self) {
+        if !self.gone.swap(true, Ordering::AcqRel) {
+            (self.hooks.log)("the engine is gone; its sockets fail from now on");
+        }
+        if let Ok(mut hub) = self.hub.enter() {
+            hub.all_moved();
+        }
+    }
+
+    /// Notes that the session is short of send memory: who waits for it looks
+    /// again by himself.
+    pub(crate) fn set_short(&self, short: bool) {
+        if self.short.load(Ordering::Relaxed) != short {
+            self.short.store(short, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the session was short of send memory lately.
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+
+    // ---- requests ----
+
+    fn put(&self, post: &mut Post, request: &Request) -> Result<(), SocketError> {
+        let mut tries = 0u32;
+        loop {
+            match post.channel.put(request) {
+                Ok(()) => return Ok(()),
+                Err(PutError::Corrupt(_)) => return Err(SocketError::Broken),
+                Err(PutError::Full) => {}
+            }
+            // The engine may be waiting for room in the other ring.
+            post.channel.publish(&self.doorbell, true);
+            self.take_completions(post)?;
+            tries += 1;
+            if tries.is_multiple_of(1000) {
+                self.look_at_engine();
+            }
+            if self.is_gone() {
+                return Err(SocketError::EngineGone);
+            }
+            if tries > 50 {
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            } else {
+                rustix::thread::sched_yield();
+            }
+        }
+    }
+
+    fn publish(&self, post: &mut Post, wake: Wake) {
+        match wake {
+            Wake::Now => {
+                post.channel.publish(&self.doorbell, true);
+                post.owes_wake = false;
+            }
+            Wake::Soon => {
+                post.channel.publish(&self.doorbell, false);
+                post.owes_wake = true;
+            }
+            Wake::Never => post.channel.publish(&self.doorbell, false),
+        }
+    }
+
+    /// Sends a request that is not answered.
+    pub(crate) fn tell(&self, request: &Request, wake: Wake) -> Result<(), SocketError> {
+        let mut post = self.post.enter()?;
+        self.put(&mut post, request)?;
+        self.publish(&mut post, wake);
+        Ok(())
+    }
+
+    /// Sends several requests at once.
+    pub(crate) fn tell_all(
+        &self,
+        requests: impl Iterator<Item = Request>,
+        wake: Wake,
+    ) -> Result<(), SocketError> {
+        let mut post = self.post.enter()?;
+        for request in requests {
+            self.put(&mut post, &request)?;
+        }
+        self.publish(&mut post, wake);
+        Ok(())
+    }
+
+    /// Sends a request and waits for its answer. Signals do not end the wait:
+    /// the engine answers at once.
+    pub(crate) fn call(
+        &'static self,
+        request: impl FnOnce(u32, Option<u16>) -> Request,
+    ) -> Result<Answer, SocketError> {
+        let waiter = self.my_waiter().map(|w| w as u16);
+        let tag = {
+            let mut post = self.post.enter()?;
+            post.next_tag = post.next_tag.wrapping_add(1);
+            let tag = post.next_tag;
+            self.put(&mut post, &request(tag, waiter))?;
+            post.answers.insert(tag, None);
+            self.publish(&mut post, Wake::Now);
+            tag
+        };
+        let answer = self.wait_for(None, None, Patience::ENDLESS, || {
+            let mut post = self.post.enter()?;
+            if let Some(Some(answer)) = post.answers.get(&tag).copied() {
+                post.answers.remove(&tag);
+                return Ok(Some(answer));
+            }
+            if self.is_gone() {
+                return Err(SocketError::EngineGone);
+            }
+            Ok(None)
+        })?;
+        match answer.errno {
+            0 => Ok(answer),
+            errno => Err(SocketError::Refused(rustix::io::Errno::from_raw_os_error(
+                i32::from(errno) & 0xfff,
+            ))),
+        }
+    }
+
+    // ---- completions ----
+
+    /// Takes all completions, unless another thread is at it.
+    pub fn drain_if_free(&self) {
+        if let Some(mut post) = self.post.try_enter() {
+            let _ = self.take_completions(&mut post);
+        }
+    }
+
+    /// Takes all completions. After a declaration to sleep it has to be this:
+    /// another thread may have taken a completion and not yet applied it.
+    pub(crate) fn drain(&self) -> Result<(), SocketError> {
+        let mut post = self.post.enter()?;
+        self.take_completions(&mut post)
+    }
+
+    fn take_completions(&self, post: &mut Post) -> Result<(), SocketError> {
+        let mut any = false;
+        while let Some(completion) = post.channel.get()? {
+            any = true;
+            match completion {
+                Some(Completion::Edges { socket, edges }) => {
+                    if self.apply(socket, &edges) {
+                        post.moved.push(socket.index);
+                    }
+                }
+                Some(Completion::Done {
+                    tag,
+                    errno,
+                    value,
+                    address,
+                    ..
+                }) => {
+                    // A call that was given up has no entry.
+                    if let Some(entry) = post.answers.get_mut(&tag) {
+                        *entry = Some(Answer {
+                            errno,
+                            value,
+                            address,
+                        });
+                    }
+                }
+                None => {}
+            }
+        }
+        if any {
+            post.channel.release();
+        }
+        if !post.moved.is_empty() {
+            if let Ok(mut hub) = self.hub.enter() {
+                hub.moved(&post.moved);
+            }
+            post.moved.clear();
+        }
+        self.take_lost(post)
+    }
+
+    /// If edges were left out, asks for the present ones of every socket.
+    fn take_lost(&self, post: &mut Post) -> Result<(), SocketError> {
+        let channel = post.channel.index();
+        let control = self.arena.control(channel);
+        if control.lost.load(Ordering::Relaxed) == 0 || control.lost.swap(0, Ordering::AcqRel) == 0
+        {
+            return Ok(());
+        }
+        for socket in self.held() {
+            match post.channel.put(&Request::Subscribe { socket }) {
+                Ok(()) => {}
+                Err(PutError::Full) => {
+                    // The rest the next time.
+                    control.lost.store(1, Ordering::Release);
+                    break;
+                }
+                Err(PutError::Corrupt(_)) => return Err(SocketError::Broken),
+            }
+        }
+        self.publish(post, Wake::Now);
+        Ok(())
+    }
+
+    /// Moves a block's edges; says whether that may make the socket ready for
+    /// something.
+    fn apply(&self, socket: SocketId, edges: &Edges) -> bool {
+        let Some(block) = self.arena.get_block(socket.index) else {
+            return false;
+        };
+        if !block.is(socket) {
+            return false;
+        }
+        let mut ready = edges.rcv_edge > block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
+        let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));
+        if acked > block.snd.done.fetch_max(acked, Ordering::AcqRel) {
+            ready |= crate::stream::take_room_wanted(block);
+        }
+        if edges.flags.contains(EdgeFlags::PEER_FIN) {
+            ready |= !block
+                .set_flags(BlockFlags::PEER_FIN)
+                .contains(BlockFlags::PEER_FIN);
+        }
+        if edges.flags.contains(EdgeFlags::CONNECTED) {
+            ready |= block.change_state(SocketState::Connecting, SocketState::Connected);
+        }
+        if edges
+            .flags
+            .intersects(EdgeFlags::DEAD | EdgeFlags::SOFT_ERROR)
+        {
+            let first =
+                block.state() != SocketState::Dead || edges.flags.contains(EdgeFlags::SOFT_ERROR);
+            if first && edges.errno != 0 {
+                block.errno.store(u32::from(edges.errno), Ordering::Release);
+            }
+            if edges.flags.contains(EdgeFlags::DEAD) {
+                block.set_state(SocketState::Dead);
+            }
+            ready |= first;
+        }
+        ready
+    }
+
+    // ---- before sleeping ----
+
+    /// Says all that was put off, before this process sleeps.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`] or [`SocketError::Reentered`].
+    pub fn settle(&self) -> Result<(), SocketError> {
+        let mut untold = self.untold.enter()?;
+        let mut post = self.post.enter()?;
+        let any = !untold.is_empty();
+        for id in untold.drain(..) {
+            self.unlist(id);
+            let block = self.arena.block(id.index);
+            if !block.is(id) {
+                continue;
+            }
+            let done = block.rcv.done.load(Ordering::Acquire);
+            if block.rcv.told.fetch_max(done, Ordering::AcqRel) < done {
+                let request = crate::stream::edges(block, id, EdgeFlags::empty());
+                self.put(&mut post, &request)?;
+            }
+        }
+        if any {
+            self.publish(&mut post, Wake::Never);
+        }
+        if post.owes_wake {
+            self.publish(&mut post, Wake::Now);
+        }
+        Ok(())
+    }
+
+    /// The post, for fork.
+    pub(crate) fn stop_post(&'static self) -> Option<Inside<'static, Post>> {
+        self.post.enter().ok()
+    }
+}
+
+pub(crate) fn own_pid() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get() as u32
+}

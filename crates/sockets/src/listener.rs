@@ -1,0 +1,109 @@
+//! Listening, and accepting what the engine has put on the listener's stream.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Wake;
+use crate::stream::edges;
+use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, BlockFlags, EdgeFlags, Request, SocketState};
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+
+impl Socket {
+    /// Makes it a listener, or changes how many connections may wait.
+    ///
+    /// # Errors
+    /// The engine's reason (EADDRINUSE, EINVAL).
+    pub fn listen(&self, backlog: u32) -> Result<(), SocketError> {
+        let block = self.block();
+        match block.state() {
+            SocketState::Open | SocketState::Listening => {}
+            _ => return Err(SocketError::Refused(Errno::INVAL)),
+        }
+        let socket = self.id;
+        let answer = self.host.call(|tag, waiter| Request::Listen {
+            socket,
+            tag,
+            waiter,
+            backlog,
+        })?;
+        if answer.address.get().is_some() {
+            block.set_local(answer.address);
+        }
+        block.change_state(SocketState::Open, SocketState::Listening);
+        Ok(())
+    }
+
+    /// Whether a connection waits.
+    pub fn has_connection(&self) -> bool {
+        self.block().rcv.held() >= ACCEPT_RECORD as u64
+    }
+
+    /// Accepts the next connection. `prepare` is called with it before it is
+    /// taken off the queue, and leaves it there by failing.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if none waits, EINVAL if the socket does not
+    /// listen, what `prepare` says.
+    pub fn accept_with<T>(
+        &self,
+        prepare: impl FnOnce(&AcceptRecord) -> Result<T, SocketError>,
+    ) -> Result<(Socket, AcceptRecord, T), SocketError> {
+        let block = self.block();
+        if block.state() != SocketState::Listening || block.flags().contains(BlockFlags::SHUT_RD) {
+            return Err(SocketError::Refused(Errno::INVAL));
+        }
+        if !self.has_connection() {
+            self.host.drain_if_free();
+        }
+        let _lock = block.rcv.lock.lock()?;
+        loop {
+            if !self.has_connection() {
+                if self.host.is_gone() {
+                    return Err(SocketError::EngineGone);
+                }
+                return Err(SocketError::WouldBlock);
+            }
+            let at = block.rcv.done.load(Ordering::Relaxed);
+            let record = self.record_at(at)?;
+            let next = at + ACCEPT_RECORD as u64;
+            let host = self.host;
+            let gone = host
+                .arena
+                .get_block(record.socket.index)
+                .is_none_or(|b| !b.is(record.socket));
+            if gone {
+                // It was reset and forgotten before anybody wanted it.
+                block.rcv.done.store(next, Ordering::Release);
+                continue;
+            }
+            let prepared = prepare(&record)?;
+            let ours = record.subscriber.map(u32::from) == Some(host.own_channel());
+            let accepted = host.adopt_accepted(record.socket, ours);
+            block.rcv.done.store(next, Ordering::Release);
+            block.rcv.told.fetch_max(next, Ordering::AcqRel);
+            let request = edges(block, self.id, EdgeFlags::empty());
+            // The engine counts who waits, but need not know it now.
+            let _ = host.tell(&request, Wake::Never);
+            let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
+            let of = accepted.block();
+            of.rcv
+                .edge
+                .fetch_max(u64::from(record.rcv_edge), Ordering::AcqRel);
+            for (to, from) in [
+                (&of.linger, &block.linger),
+                (&of.snd.limit, &block.snd.limit),
+                (&of.rcv.limit, &block.rcv.limit),
+                (&of.rcv.low_water, &block.rcv.low_water),
+            ] {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            return Ok((accepted, record, prepared));
+        }
+    }
+
+    fn record_at(&self, at: u64) -> Result<AcceptRecord, SocketError> {
+        let mut bytes = [0; ACCEPT_RECORD];
+        self.copy_from(at, &mut bytes)?;
+        Ok(AcceptRecord::decode(&bytes))
+    }
+}

@@ -1,0 +1,197 @@
+//! Sockets for programs written for Longshore: blocking calls, and the streams'
+//! memory itself.
+
+use crate::Received;
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Host;
+use crate::socket::Half;
+use crate::stream::{Peeked, Reserved};
+use crate::wait::Patience;
+use longshore_hostif::{OpenFlags, SocketKind};
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+fn flags_for(address: SocketAddr) -> OpenFlags {
+    if address.is_ipv6() {
+        OpenFlags::IPV6
+    } else {
+        OpenFlags::empty()
+    }
+}
+
+/// A TCP connection.
+#[derive(Debug, Clone)]
+pub struct Stream(Socket);
+
+impl Stream {
+    /// Connects to `peer`.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn connect(host: &'static Host, peer: SocketAddr) -> Result<Self, SocketError> {
+        let socket = host.open(SocketKind::Stream, flags_for(peer), 0)?;
+        socket.connect(peer, Patience::ENDLESS)?;
+        Ok(Self(socket))
+    }
+
+    /// The socket, for calls that do not block and for options.
+    pub fn socket(&self) -> &Socket {
+        &self.0
+    }
+
+    /// Writes some of `bytes`, at least one, waiting for room.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub fn write(&self, bytes: &[u8]) -> Result<usize, SocketError> {
+        self.0.wait(None, Patience::ENDLESS, || {
+            self.0.send(&[IoSlice::new(bytes)], false)
+        })
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Stream::write`].
+    pub fn write_all(&self, mut bytes: &[u8]) -> Result<(), SocketError> {
+        while !bytes.is_empty() {
+            let written = self.write(bytes)?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Reads at least one byte, waiting for it; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// What ended the connection.
+    pub fn read(&self, to: &mut [u8]) -> Result<usize, SocketError> {
+        self.0.wait(None, Patience::ENDLESS, || {
+            self.0.recv(&mut [IoSliceMut::new(to)], false)
+        })
+    }
+
+    /// Room for at most `max` bytes of the send stream itself, waiting for some.
+    ///
+    /// # Errors
+    /// As [`Stream::write`].
+    pub fn reserve(&self, max: usize) -> Result<Reserved<'_>, SocketError> {
+        self.0.wait(None, Patience::ENDLESS, || self.0.reserve(max))
+    }
+
+    /// The bytes that have arrived, where they lie, waiting for some; none at
+    /// the end of the stream.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
+        self.0.wait(None, Patience::ENDLESS, || self.0.peek())
+    }
+
+    /// Ends the sending half: the peer reads to the end of what was written.
+    ///
+    /// # Errors
+    /// ENOTCONN if the connection is gone.
+    pub fn finish(&self) -> Result<(), SocketError> {
+        self.0.shutdown(Half::Write)
+    }
+}
+
+/// A TCP listener.
+#[derive(Debug, Clone)]
+pub struct Listener(Socket);
+
+impl Listener {
+    /// Binds to `local` and listens; port 0 asks for one.
+    ///
+    /// # Errors
+    /// EADDRINUSE, EADDRNOTAVAIL.
+    pub fn bind(host: &'static Host, local: SocketAddr, backlog: u32) -> Result<Self, SocketError> {
+        let flags = flags_for(local) | OpenFlags::REUSE_ADDRESS;
+        let socket = host.open(SocketKind::Stream, flags, 0)?;
+        socket.bind(local)?;
+        socket.listen(backlog)?;
+        Ok(Self(socket))
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Socket {
+        &self.0
+    }
+
+    /// Its address.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.0.local()
+    }
+
+    /// Accepts a connection, waiting for one.
+    ///
+    /// # Errors
+    /// [`SocketError::EngineGone`].
+    pub fn accept(&self) -> Result<(Stream, SocketAddr), SocketError> {
+        let (socket, record, ()) = self
+            .0
+            .wait(None, Patience::ENDLESS, || self.0.accept_with(|_| Ok(())))?;
+        let peer = record.peer.get().ok_or(SocketError::Broken)?;
+        Ok((Stream(socket), peer))
+    }
+}
+
+/// A UDP socket.
+#[derive(Debug, Clone)]
+pub struct Datagram(Socket);
+
+impl Datagram {
+    /// Binds to `local`; port 0 asks for one.
+    ///
+    /// # Errors
+    /// EADDRINUSE, EADDRNOTAVAIL.
+    pub fn bind(host: &'static Host, local: SocketAddr) -> Result<Self, SocketError> {
+        let socket = host.open(SocketKind::Datagram, flags_for(local), 0)?;
+        socket.bind(local)?;
+        Ok(Self(socket))
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Socket {
+        &self.0
+    }
+
+    /// Sets the peer.
+    ///
+    /// # Errors
+    /// The engine's reason.
+    pub fn connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
+        self.0.start_connect(peer)
+    }
+
+    /// Sends a datagram, waiting for room.
+    ///
+    /// # Errors
+    /// EMSGSIZE, EDESTADDRREQ.
+    pub fn send(&self, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
+        self.0.wait(None, Patience::ENDLESS, || {
+            self.0.send_datagram(&[IoSlice::new(bytes)], to, 0)
+        })
+    }
+
+    /// Receives a datagram, waiting for one.
+    ///
+    /// # Errors
+    /// What an ICMP message reported.
+    pub fn recv(&self, to: &mut [u8]) -> Result<Received, SocketError> {
+        self.0.wait(None, Patience::ENDLESS, || {
+            self.0.recv_datagram(&mut [IoSliceMut::new(to)], false)
+        })
+    }
+}
+
+/// The wildcard address of a family, with port 0.
+pub(crate) fn any_address(v6: bool) -> SocketAddr {
+    if v6 {
+        SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
+    } else {
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
+    }
+}

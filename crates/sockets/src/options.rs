@@ -1,0 +1,120 @@
+//! Options that the engine or the host library has to know of.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Wake;
+use longshore_hostif::{OptionName, Query, Request, STREAM_MAX};
+use std::sync::atomic::Ordering;
+
+impl Socket {
+    /// Sets an option, in the engine's units.
+    ///
+    /// # Errors
+    /// [`SocketError::EngineGone`], [`SocketError::Broken`].
+    pub fn set_option(&self, name: OptionName, value: u64) -> Result<(), SocketError> {
+        self.note_option(name, value);
+        let socket = self.id;
+        self.host.tell(
+            &Request::SetOption {
+                socket,
+                name,
+                value,
+            },
+            Wake::Soon,
+        )
+    }
+
+    /// Sets several at once.
+    ///
+    /// # Errors
+    /// As [`Socket::set_option`].
+    pub fn set_options(
+        &self,
+        options: impl Iterator<Item = (OptionName, u64)>,
+    ) -> Result<(), SocketError> {
+        let socket = self.id;
+        let requests = options.map(|(name, value)| {
+            self.note_option(name, value);
+            Request::SetOption {
+                socket,
+                name,
+                value,
+            }
+        });
+        self.host.tell_all(requests, Wake::Soon)
+    }
+
+    /// Keeps what our own side of an accepted connection has from its listener.
+    pub fn note_option(&self, name: OptionName, value: u64) {
+        let block = self.block();
+        let limit = value.min(STREAM_MAX) as u32;
+        match name {
+            OptionName::SendBuffer => block.snd.limit.store(limit, Ordering::Relaxed),
+            OptionName::ReceiveBuffer => block.rcv.limit.store(limit, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// Sets what closing does (SO_LINGER): `None` is off.
+    pub fn set_linger(&self, seconds: Option<u16>) {
+        let word = seconds.map_or(0, |s| u32::from(s) + 1);
+        self.block().linger.store(word, Ordering::Relaxed);
+    }
+
+    /// What closing does.
+    pub fn linger(&self) -> Option<u32> {
+        self.block().linger.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Sets how many bytes make it readable (SO_RCVLOWAT).
+    pub fn set_low_water(&self, bytes: u32) {
+        self.block().rcv.low_water.store(bytes, Ordering::Relaxed);
+        self.wake_local();
+    }
+
+    /// How many bytes make it readable; at least 1.
+    pub fn low_water(&self) -> u64 {
+        u64::from(self.block().rcv.low_water.load(Ordering::Relaxed)).max(1)
+    }
+
+    /// Sets the size of the datagrams that a large one is cut into
+    /// (UDP_SEGMENT).
+    pub fn set_segment(&self, bytes: u16) {
+        self.block()
+            .snd
+            .low_water
+            .store(u32::from(bytes), Ordering::Relaxed);
+    }
+
+    /// That size; 0 if datagrams are sent as they are.
+    pub fn segment(&self) -> u16 {
+        self.block().snd.low_water.load(Ordering::Relaxed) as u16
+    }
+
+    /// Copies what Linux's `struct tcp_info` would hold to `to`; returns how
+    /// many bytes the engine had of it.
+    ///
+    /// # Errors
+    /// The engine's reason.
+    pub fn tcp_info(&self, to: &mut [u8]) -> Result<usize, SocketError> {
+        let _alone = self.host.query.enter()?;
+        let socket = self.id;
+        let answer = self.host.call(|tag, waiter| Request::Query {
+            socket,
+            tag,
+            waiter,
+            query: Query::TcpInfo,
+        })?;
+        let mailbox = self
+            .host
+            .arena
+            .control(self.host.own_channel())
+            .read_mailbox();
+        let len = to
+            .len()
+            .min(mailbox.len())
+            .min(usize::try_from(answer.value).unwrap_or(usize::MAX));
+        to[..len].copy_from_slice(&mailbox[..len]);
+        Ok(len)
+    }
+}

@@ -1,0 +1,188 @@
+//! What all sockets have: addresses, binding, shutting down, waiting.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Wake;
+use crate::stream::{edges, host_bits};
+use crate::wait::{Also, Patience};
+use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
+use longshore_ring::Waiter;
+use rustix::io::Errno;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+/// Which half of a connection is shut down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Half {
+    /// The receiving half.
+    Read,
+    /// The sending half.
+    Write,
+    /// Both.
+    Both,
+}
+
+impl Socket {
+    /// Whether it is a datagram socket.
+    pub fn is_datagram(&self) -> bool {
+        self.block().flags().contains(BlockFlags::DATAGRAM)
+    }
+
+    /// Whether it was made as an IPv6 socket.
+    pub fn is_v6(&self) -> bool {
+        self.block().flags().contains(BlockFlags::IPV6)
+    }
+
+    /// Whether it listens.
+    pub fn is_listening(&self) -> bool {
+        self.block().state() == SocketState::Listening
+    }
+
+    /// Its state.
+    pub fn state(&self) -> SocketState {
+        self.block().state()
+    }
+
+    /// Whether a kernel socket beside it is the program's too.
+    pub fn has_kernel_side(&self) -> bool {
+        self.host_bits() & host_bits::KERNEL_TOO != 0
+    }
+
+    /// The bits that the host keeps for it ([`host_bits`]).
+    pub fn host_bits(&self) -> u32 {
+        self.block().options.load(Ordering::Acquire)
+    }
+
+    /// Sets some of them.
+    pub fn set_host_bits(&self, bits: u32) {
+        self.block().options.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Clears some of them.
+    pub fn clear_host_bits(&self, bits: u32) {
+        self.block().options.fetch_and(!bits, Ordering::AcqRel);
+    }
+
+    /// Notes the kernel socket that stands behind its descriptors.
+    pub fn set_inode(&self, inode: u64) {
+        self.block().inode.store(inode, Ordering::Release);
+    }
+
+    /// Its local address, if it has one.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.block().local().get()
+    }
+
+    /// Its peer, if it has one.
+    ///
+    /// # Errors
+    /// ENOTCONN without one.
+    pub fn peer(&self) -> Result<SocketAddr, SocketError> {
+        let block = self.block();
+        let connected = match block.state() {
+            SocketState::Connected | SocketState::Closing => true,
+            SocketState::Open => self.is_datagram(),
+            _ => false,
+        };
+        let peer = block.peer().get().filter(|_| connected);
+        peer.ok_or(SocketError::Refused(Errno::NOTCONN))
+    }
+
+    /// Takes the pending error (SO_ERROR): an errno, 0 if there is none.
+    pub fn take_error(&self) -> u32 {
+        self.host.drain_if_free();
+        if self.host.is_gone() && self.block().state() != SocketState::Dead {
+            return Errno::NETDOWN.raw_os_error() as u32;
+        }
+        self.block().take_errno()
+    }
+
+    /// Binds it; port 0 asks for one. Returns the address it has now.
+    ///
+    /// # Errors
+    /// The engine's reason (EADDRINUSE, EADDRNOTAVAIL, EINVAL if it is bound).
+    pub fn bind(&self, local: SocketAddr) -> Result<SocketAddr, SocketError> {
+        let socket = self.id;
+        let local = Address::from(local);
+        let answer = self.host.call(|tag, waiter| Request::Bind {
+            socket,
+            tag,
+            waiter,
+            local,
+        })?;
+        let block = self.block();
+        block.set_local(answer.address);
+        block.set_flags(BlockFlags::BOUND);
+        answer.address.get().ok_or(SocketError::Broken)
+    }
+
+    /// Shuts a half down, or both.
+    ///
+    /// # Errors
+    /// ENOTCONN if it is not connected.
+    pub fn shutdown(&self, half: Half) -> Result<(), SocketError> {
+        let block = self.block();
+        match block.state() {
+            SocketState::Connected | SocketState::Listening | SocketState::Closing => {}
+            SocketState::Open if block.peer().get().is_some() => {}
+            _ => return Err(SocketError::Refused(Errno::NOTCONN)),
+        }
+        let (mut mark, mut flags) = (BlockFlags::empty(), EdgeFlags::PUSH);
+        if half != Half::Write {
+            mark |= BlockFlags::SHUT_RD;
+            flags |= EdgeFlags::SHUT_RD;
+        }
+        if half != Half::Read && !self.is_listening() {
+            mark |= BlockFlags::SHUT_WR;
+            flags |= EdgeFlags::SHUT_WR;
+        }
+        if mark.contains(BlockFlags::SHUT_WR) {
+            // Behind whoever is writing.
+            let _lock = block.snd.lock.lock()?;
+            block.set_flags(mark);
+        } else {
+            block.set_flags(mark);
+        }
+        self.host.tell(&edges(block, self.id, flags), Wake::Now)?;
+        self.wake_local();
+        Ok(())
+    }
+
+    /// Wakes those of this process that wait for the socket, and tells the
+    /// ready sets: something changed that the engine had no part in.
+    pub(crate) fn wake_local(&self) {
+        Waiter::fence();
+        if let Ok(mut hub) = self.host.hub.enter() {
+            hub.moved_by_us(&self.host.arena, self.id.index);
+        }
+        for index in self.block().waiters() {
+            if let Some(waiter) = self.host.arena.waiters().get(index as usize)
+                && waiter.is_declared()
+            {
+                // Who sleeps in poll looks by itself; who sleeps in futex does
+                // not.
+                waiter.wake_futex();
+            }
+        }
+    }
+
+    /// Waits until `attempt` succeeds or fails with anything but
+    /// [`SocketError::WouldBlock`].
+    ///
+    /// # Errors
+    /// That error; [`SocketError::TimedOut`] or [`SocketError::Interrupted`] by
+    /// `patience`.
+    pub fn wait<T>(
+        &self,
+        also: Also<'_>,
+        patience: Patience,
+        mut attempt: impl FnMut() -> Result<T, SocketError>,
+    ) -> Result<T, SocketError> {
+        self.host
+            .wait_for(Some(self.id.index), also, patience, || match attempt() {
+                Ok(value) => Ok(Some(value)),
+                Err(SocketError::WouldBlock) => Ok(None),
+                Err(e) => Err(e),
+            })
+    }
+}

@@ -1,0 +1,116 @@
+//! The two streams of a socket: bytes in shared chunks, and the edges that say
+//! how far they reach.
+
+mod recv;
+mod send;
+
+pub use recv::Peeked;
+pub use send::Reserved;
+
+use longshore_hostif::{
+    CHUNK, DIRECTORY, EdgeFlags, RECEIVE_BUFFER, Request, SEND_BUFFER, STREAM_MAX, SocketBlock,
+    SocketId,
+};
+use std::sync::atomic::Ordering;
+
+/// Bits that the host keeps in a block's `options`.
+pub mod host_bits {
+    /// Somebody waits for room in the send stream.
+    pub const WANTS_ROOM: u32 = 1;
+    /// A kernel socket stands beside: what comes there is the program's too.
+    pub const KERNEL_TOO: u32 = 2;
+    /// The program was told that its connection is made.
+    pub const CONNECT_TOLD: u32 = 4;
+    /// The kernel socket has a receive timeout that the program did not set.
+    pub const OUR_TIMEOUT: u32 = 8;
+    /// From this bit on: options that the program has set.
+    pub const OPTIONS_SHIFT: u32 = 8;
+}
+
+/// Where byte `at` of a stream lies: its chunk's number and the offset in it.
+fn split(at: u64) -> (u64, usize) {
+    (at / CHUNK as u64, (at % CHUNK as u64) as usize)
+}
+
+/// The place of a chunk number in a directory.
+fn entry(number: u64) -> usize {
+    (number % DIRECTORY as u64) as usize
+}
+
+/// The limit of a send stream.
+fn snd_limit(block: &SocketBlock) -> u64 {
+    match block.snd.limit.load(Ordering::Relaxed) {
+        0 => u64::from(SEND_BUFFER),
+        limit => u64::from(limit).min(STREAM_MAX),
+    }
+}
+
+/// How much consumed data the engine may not know of before it is told at once.
+fn telling_threshold(block: &SocketBlock) -> u64 {
+    let limit = match block.rcv.limit.load(Ordering::Relaxed) {
+        0 => RECEIVE_BUFFER,
+        limit => limit,
+    };
+    u64::from(limit / 4).clamp(1, 128 * 1024)
+}
+
+/// Whether a writer would be told that it may write: a third of the stream is
+/// free, as Linux has it (`sk_stream_is_writeable`).
+pub(crate) fn has_room(block: &SocketBlock) -> bool {
+    let limit = snd_limit(block);
+    limit.saturating_sub(block.snd.held()) * 3 >= limit
+}
+
+/// If somebody waits for room and there is now, takes the wish; says whether.
+pub(crate) fn take_room_wanted(block: &SocketBlock) -> bool {
+    use host_bits::WANTS_ROOM;
+    block.options.load(Ordering::Acquire) & WANTS_ROOM != 0
+        && has_room(block)
+        && block.options.fetch_and(!WANTS_ROOM, Ordering::AcqRel) & WANTS_ROOM != 0
+}
+
+/// Notes that somebody waits for room; says whether there is some after all.
+pub(crate) fn want_room(block: &SocketBlock) -> bool {
+    block
+        .options
+        .fetch_or(host_bits::WANTS_ROOM, Ordering::SeqCst);
+    has_room(block)
+}
+
+/// A move of a socket's edges.
+pub(crate) fn edges(block: &SocketBlock, socket: SocketId, flags: EdgeFlags) -> Request {
+    Request::Edges {
+        socket,
+        snd_edge: block.snd.edge.load(Ordering::Acquire),
+        rcv_consumed: block.rcv.done.load(Ordering::Acquire),
+        flags,
+    }
+}
+
+/// Pieces that the bytes `from..to` of a stream lie in: chunk number, offset,
+/// length.
+fn spans(from: u64, to: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+    let mut at = from;
+    std::iter::from_fn(move || {
+        if at >= to {
+            return None;
+        }
+        let (number, within) = split(at);
+        let len = (CHUNK - within).min((to - at) as usize);
+        at += len as u64;
+        Some((number, within, len))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_end_at_chunks() {
+        let c = CHUNK as u64;
+        let all: Vec<_> = spans(c - 3, 2 * c + 5).collect();
+        assert_eq!(all, [(0, CHUNK - 3, 3), (1, 0, CHUNK), (2, 0, 5)]);
+        assert_eq!(spans(7, 7).count(), 0);
+    }
+}

@@ -1,0 +1,241 @@
+//! Reading from a receive stream: what lies between what is consumed and the
+//! edge, in chunks that the engine placed it in.
+
+use super::{edges, entry, spans, telling_threshold};
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Wake;
+use longshore_hostif::{BlockFlags, EdgeFlags, STREAM_MAX, SocketBlock, SocketState};
+use longshore_ring::Locked;
+use std::io::IoSliceMut;
+use std::sync::atomic::Ordering;
+
+/// The bytes at the front of a receive stream, to be looked at in place and
+/// then consumed. Nobody else reads the stream meanwhile.
+#[derive(Debug)]
+pub struct Peeked<'a> {
+    socket: &'a Socket,
+    block: &'static SocketBlock,
+    lock: Locked<'static>,
+    from: u64,
+    len: usize,
+}
+
+impl Socket {
+    /// What is to say about a receive stream that is empty: the end of the
+    /// stream, an error, or that more may come.
+    fn end_of_stream(&self) -> Result<(), SocketError> {
+        let block = self.block();
+        let flags = block.flags();
+        if block.errno.load(Ordering::Relaxed) != 0 {
+            match block.take_errno() {
+                0 => {}
+                errno => return Err(SocketError::failed(errno)),
+            }
+        }
+        if flags.intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD) {
+            return Ok(());
+        }
+        match block.state() {
+            SocketState::Dead | SocketState::Closing | SocketState::Free => Ok(()),
+            SocketState::Open if flags.contains(BlockFlags::DATAGRAM) => {
+                Err(self.would_block_or_gone())
+            }
+            SocketState::Open | SocketState::Listening => {
+                Err(SocketError::Refused(rustix::io::Errno::NOTCONN))
+            }
+            SocketState::Connecting | SocketState::Connected => Err(self.would_block_or_gone()),
+        }
+    }
+
+    fn would_block_or_gone(&self) -> SocketError {
+        if self.host.is_gone() {
+            SocketError::failed(rustix::io::Errno::CONNRESET.raw_os_error() as u32)
+        } else {
+            SocketError::WouldBlock
+        }
+    }
+
+    /// The bytes that have arrived and were not consumed. Empty at the end of
+    /// the stream.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there are none yet; the socket's pending
+    /// error.
+    pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
+        let block = self.block();
+        let lock = block.rcv.lock.lock()?;
+        let mut len = self.held_bytes(block)?;
+        if len == 0 {
+            self.host.drain_if_free();
+            len = self.held_bytes(block)?;
+        }
+        if len == 0 {
+            self.end_of_stream()?;
+            // The end may have come after the last bytes did, and after we
+            // looked for those.
+            len = self.held_bytes(block)?;
+        }
+        Ok(Peeked {
+            socket: self,
+            block,
+            from: block.rcv.done.load(Ordering::Relaxed),
+            lock,
+            len,
+        })
+    }
+
+    fn held_bytes(&self, block: &SocketBlock) -> Result<usize, SocketError> {
+        let held = block.rcv.held();
+        if held > STREAM_MAX {
+            return Err(SocketError::Broken);
+        }
+        Ok(held as usize)
+    }
+
+    /// Copies the bytes at offset `at` of the receive stream, which must hold
+    /// them, for who has its lock.
+    pub(crate) fn copy_from(&self, at: u64, to: &mut [u8]) -> Result<(), SocketError> {
+        let arena = &self.host.arena;
+        let mut done = 0;
+        for (number, within, len) in spans(at, at + to.len() as u64) {
+            let chunk = arena.rcv_directory(self.id.index)[entry(number)].load(Ordering::Acquire);
+            let place = arena
+                .rcv_place(chunk, within, len)
+                .ok_or(SocketError::Broken)?;
+            arena.memory().read(place, &mut to[done..done + len]);
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Bytes that can be read now (FIONREAD).
+    pub fn readable_bytes(&self) -> usize {
+        self.block().rcv.held().min(STREAM_MAX) as usize
+    }
+
+    /// Bytes that were written and are not acknowledged yet (SIOCOUTQ).
+    pub fn unacked_bytes(&self) -> usize {
+        self.block().snd.held().min(STREAM_MAX) as usize
+    }
+
+    /// Copies bytes of the receive stream out, and consumes them unless `keep`.
+    /// Returns how many; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`Socket::peek`].
+    pub fn recv(&self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<usize, SocketError> {
+        let peeked = self.peek()?;
+        let mut read = 0;
+        for part in parts {
+            let fits = part.len().min(peeked.len() - read);
+            peeked.read_at(read, &mut part[..fits])?;
+            read += fits;
+            if read == peeked.len() {
+                break;
+            }
+        }
+        if !keep {
+            peeked.consume(read)?;
+        }
+        Ok(read)
+    }
+
+    /// Throws at most `max` bytes of the receive stream away, as MSG_TRUNC does;
+    /// returns how many.
+    ///
+    /// # Errors
+    /// As [`Socket::peek`].
+    pub fn discard(&self, max: usize) -> Result<usize, SocketError> {
+        let peeked = self.peek()?;
+        let len = peeked.len().min(max);
+        peeked.consume(len)?;
+        Ok(len)
+    }
+}
+
+impl Peeked<'_> {
+    /// Bytes that are there.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the stream has ended.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the bytes at offset `at` out; they must be inside.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`] if the engine's directory names no chunk.
+    pub fn read_at(&self, at: usize, to: &mut [u8]) -> Result<(), SocketError> {
+        let memory = self.socket.host.arena.memory();
+        let mut done = 0;
+        for place in self.places(at, to.len()) {
+            let (place, len) = place?;
+            memory.read(place, &mut to[done..done + len]);
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// The pieces of memory of `len` bytes from `at` on, in order. The engine
+    /// could still change them: what is decided on them must be copied first.
+    pub fn pieces(
+        &self,
+        at: usize,
+        len: usize,
+    ) -> impl Iterator<Item = Result<&[u8], SocketError>> {
+        let memory = self.socket.host.arena.memory();
+        self.places(at, len).map(move |place| {
+            let (place, len) = place?;
+            // SAFETY: the engine leaves what it has delivered alone until it is
+            // consumed, which needs us gone; what a hostile one changes is
+            // payload, on which this library decides nothing.
+            Ok(unsafe { memory.bytes(place, len) })
+        })
+    }
+
+    fn places(
+        &self,
+        at: usize,
+        len: usize,
+    ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
+        assert!(at <= self.len && len <= self.len - at);
+        let host = self.socket.host;
+        let index = self.socket.id.index;
+        let from = self.from + at as u64;
+        spans(from, from + len as u64).map(move |(number, within, len)| {
+            let chunk = host.arena.rcv_directory(index)[entry(number)].load(Ordering::Acquire);
+            let place = host.arena.rcv_place(chunk, within, len);
+            place.map(|p| (p, len)).ok_or(SocketError::Broken)
+        })
+    }
+
+    /// Consumes the first `len` bytes: their memory is the engine's again.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`], [`SocketError::Reentered`].
+    pub fn consume(self, len: usize) -> Result<(), SocketError> {
+        let len = len.min(self.len) as u64;
+        if len == 0 {
+            return Ok(());
+        }
+        let (socket, block) = (self.socket, self.block);
+        let done = self.from + len;
+        block.rcv.done.store(done, Ordering::Release);
+        drop(self.lock);
+        let told = block.rcv.told.load(Ordering::Relaxed);
+        if done.saturating_sub(told) >= telling_threshold(block) {
+            block.rcv.told.fetch_max(done, Ordering::AcqRel);
+            let request = edges(block, socket.id, EdgeFlags::empty());
+            return match socket.host.tell(&request, Wake::Now) {
+                // The bytes are read all the same.
+                Err(SocketError::EngineGone) => Ok(()),
+                other => other,
+            };
+        }
+        socket.host.list_untold(socket.id)
+    }
+}

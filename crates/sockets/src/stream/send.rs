@@ -1,0 +1,304 @@
+//! Writing to a send stream: chunks are taken when the edge first enters them,
+//! and given back when all in them is acknowledged.
+
+use super::{edges, entry, snd_limit, spans, split};
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Wake;
+use longshore_hostif::{BlockFlags, CHUNK, EdgeFlags, STREAM_MAX, SocketBlock, SocketState};
+use longshore_ring::Locked;
+use std::io::IoSlice;
+use std::sync::atomic::Ordering;
+
+/// Room at the end of a send stream, to be filled in place and then committed.
+/// Nobody else writes to the stream meanwhile.
+#[derive(Debug)]
+pub struct Reserved<'a> {
+    socket: &'a Socket,
+    block: &'static SocketBlock,
+    _lock: Locked<'static>,
+    edge: u64,
+    len: usize,
+    /// Chunks from this number up to that were taken for this reservation.
+    taken: std::ops::Range<u64>,
+}
+
+impl Socket {
+    /// What keeps bytes from being written at all.
+    fn check_writable(&self) -> Result<(), SocketError> {
+        let block = self.block();
+        if block.errno.load(Ordering::Relaxed) != 0 {
+            match block.take_errno() {
+                0 => {}
+                errno => return Err(SocketError::failed(errno)),
+            }
+        }
+        if self.host.is_gone() {
+            return Err(SocketError::EngineGone);
+        }
+        if block.flags().contains(BlockFlags::SHUT_WR) {
+            return Err(SocketError::BrokenPipe);
+        }
+        match block.state() {
+            SocketState::Connected => Ok(()),
+            SocketState::Connecting => Err(SocketError::WouldBlock),
+            SocketState::Open if block.flags().contains(BlockFlags::DATAGRAM) => Ok(()),
+            _ => Err(SocketError::BrokenPipe),
+        }
+    }
+
+    /// Gives back the chunks of which all is acknowledged.
+    fn free_acked(&self, block: &SocketBlock) -> Result<(), SocketError> {
+        let edge = block.snd.edge.load(Ordering::Relaxed);
+        let done = block.snd.done.load(Ordering::Acquire).min(edge);
+        let told = block.snd.told.load(Ordering::Relaxed);
+        let told_now = if done == edge {
+            edge
+        } else {
+            done - done % CHUNK as u64
+        };
+        if told_now <= told {
+            return Ok(());
+        }
+        let arena = &self.host.arena;
+        let directory = arena.snd_directory(self.id.index);
+        // The edge moves first: whoever takes over after our death must not
+        // free them a second time.
+        block.snd.told.store(told_now, Ordering::Release);
+        for (number, _, _) in spans(told - told % CHUNK as u64, told_now) {
+            let chunk = directory[entry(number)].load(Ordering::Relaxed);
+            arena
+                .header()
+                .free_snd_chunks
+                .push(arena.snd_links(), chunk)?;
+        }
+        self.host.set_short(false);
+        Ok(())
+    }
+
+    /// Reserves room for at most `max` bytes at the end of the send stream, and
+    /// for at least one.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is none now, what keeps the socket
+    /// from being written to otherwise.
+    pub fn reserve(&self, max: usize) -> Result<Reserved<'_>, SocketError> {
+        self.check_writable()?;
+        let block = self.block();
+        let lock = block.snd.lock.lock()?;
+        self.free_acked(block)?;
+        let limit = snd_limit(block);
+        let mut free = limit.saturating_sub(block.snd.held());
+        if free == 0 {
+            if super::want_room(block) {
+                self.free_acked(block)?;
+                free = limit.saturating_sub(block.snd.held());
+            }
+            if free == 0 {
+                return Err(SocketError::WouldBlock);
+            }
+        }
+        self.take_chunks(block, lock, max.min(free as usize))
+    }
+
+    /// Reserves exactly `len` bytes, for a record that must not be torn.
+    pub(crate) fn reserve_record(&self, len: usize) -> Result<Reserved<'_>, SocketError> {
+        self.check_writable()?;
+        let block = self.block();
+        let lock = block.snd.lock.lock()?;
+        self.free_acked(block)?;
+        // A record may pass the limit, if there was room for its beginning.
+        let fits = |held: u64| held < snd_limit(block) && held + len as u64 <= STREAM_MAX;
+        if !fits(block.snd.held()) {
+            super::want_room(block);
+            self.free_acked(block)?;
+            if !fits(block.snd.held()) {
+                return Err(SocketError::WouldBlock);
+            }
+        }
+        let reserved = self.take_chunks(block, lock, len)?;
+        if reserved.len < len {
+            self.host.set_short(true);
+            return Err(SocketError::WouldBlock);
+        }
+        Ok(reserved)
+    }
+
+    fn take_chunks(
+        &self,
+        block: &'static SocketBlock,
+        lock: Locked<'static>,
+        len: usize,
+    ) -> Result<Reserved<'_>, SocketError> {
+        let edge = block.snd.edge.load(Ordering::Relaxed);
+        let empty = block.snd.told.load(Ordering::Relaxed) == edge;
+        let (number, within) = split(edge);
+        let first = if within != 0 && !empty {
+            number + 1
+        } else {
+            number
+        };
+        let last = split(edge + len as u64 - 1).0;
+        let mut reserved = Reserved {
+            socket: self,
+            block,
+            _lock: lock,
+            edge,
+            len,
+            taken: first..first,
+        };
+        let arena = &self.host.arena;
+        let directory = arena.snd_directory(self.id.index);
+        while reserved.taken.end <= last {
+            let Some(chunk) = arena.header().free_snd_chunks.pop(arena.snd_links())? else {
+                break;
+            };
+            directory[entry(reserved.taken.end)].store(chunk, Ordering::Release);
+            reserved.taken.end += 1;
+        }
+        if reserved.taken.end <= last {
+            let reached = reserved.taken.end * CHUNK as u64;
+            reserved.len = reached.saturating_sub(edge) as usize;
+            self.host.set_short(true);
+            if reserved.len == 0 {
+                super::want_room(block);
+                return Err(SocketError::WouldBlock);
+            }
+        }
+        Ok(reserved)
+    }
+
+    /// Writes what fits of `parts`; returns how many bytes. `more` says that
+    /// more follows at once (MSG_MORE).
+    ///
+    /// # Errors
+    /// As [`Socket::reserve`].
+    pub fn send(&self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, SocketError> {
+        let total: usize = parts.iter().map(|p| p.len()).sum();
+        if total == 0 {
+            return self.check_writable().map(|()| 0);
+        }
+        let mut reserved = self.reserve(total)?;
+        let mut written = 0;
+        for part in parts {
+            let fits = part.len().min(reserved.len() - written);
+            reserved.write_at(written, &part[..fits])?;
+            written += fits;
+            if written == reserved.len() {
+                break;
+            }
+        }
+        reserved.commit(written, more)?;
+        Ok(written)
+    }
+}
+
+impl Reserved<'_> {
+    /// Bytes reserved.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is reserved (never, for one that was given).
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `bytes` to offset `at` of the reservation, inside which they must
+    /// lie.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`] if the session's memory is.
+    pub fn write_at(&mut self, at: usize, bytes: &[u8]) -> Result<(), SocketError> {
+        let memory = self.socket.host.arena.memory();
+        let mut done = 0;
+        for place in self.places(at, bytes.len()) {
+            let (place, len) = place?;
+            memory.write(place, &bytes[done..done + len]);
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// The pieces of memory of `len` reserved bytes from `at` on, to be filled
+    /// in order.
+    pub fn pieces(
+        &mut self,
+        at: usize,
+        len: usize,
+    ) -> impl Iterator<Item = Result<&mut [u8], SocketError>> {
+        let memory = self.socket.host.arena.memory();
+        self.places(at, len).map(move |place| {
+            let (place, len) = place?;
+            // SAFETY: the bytes lie past the edge, in chunks of this stream
+            // that only the holder of its lock writes to; each is given once.
+            Ok(unsafe { memory.bytes_mut(place, len) })
+        })
+    }
+
+    fn places(
+        &self,
+        at: usize,
+        len: usize,
+    ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
+        assert!(at <= self.len && len <= self.len - at);
+        let host = self.socket.host;
+        let index = self.socket.id.index;
+        let from = self.edge + at as u64;
+        spans(from, from + len as u64).map(move |(number, within, len)| {
+            let chunk = host.arena.snd_directory(index)[entry(number)].load(Ordering::Relaxed);
+            let place = host.arena.snd_place(chunk, within, len);
+            place.map(|p| (p, len)).ok_or(SocketError::Broken)
+        })
+    }
+
+    /// Sends the first `len` bytes; the rest of the reservation lapses.
+    ///
+    /// # Errors
+    /// [`SocketError::EngineGone`], [`SocketError::Broken`].
+    pub fn commit(mut self, len: usize, more: bool) -> Result<(), SocketError> {
+        self.len = len.min(self.len);
+        if self.len == 0 {
+            return Ok(());
+        }
+        let edge = self.edge + self.len as u64;
+        self.block.snd.edge.store(edge, Ordering::Release);
+        let flags = if more {
+            EdgeFlags::MORE
+        } else {
+            EdgeFlags::PUSH
+        };
+        let request = edges(self.block, self.socket.id, flags);
+        if let longshore_hostif::Request::Edges { rcv_consumed, .. } = request {
+            self.block
+                .rcv
+                .told
+                .fetch_max(rcv_consumed, Ordering::AcqRel);
+        }
+        let socket = self.socket;
+        // The lock goes, and with it the chunks that were not needed.
+        drop(self);
+        socket.host.tell(&request, Wake::Now)
+    }
+}
+
+impl Drop for Reserved<'_> {
+    /// Gives back the chunks that the edge did not enter.
+    fn drop(&mut self) {
+        let edge = self.block.snd.edge.load(Ordering::Relaxed);
+        let needed = if edge == self.edge {
+            self.taken.start
+        } else {
+            edge.div_ceil(CHUNK as u64).max(self.taken.start)
+        };
+        let arena = &self.socket.host.arena;
+        let directory = arena.snd_directory(self.socket.id.index);
+        for number in needed..self.taken.end {
+            let chunk = directory[entry(number)].load(Ordering::Relaxed);
+            let _ = arena
+                .header()
+                .free_snd_chunks
+                .push(arena.snd_links(), chunk);
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! How a thread waits: it looks, spins a little, and sleeps until the engine
+//! wakes it.
+//!
+//! A thread that sleeps has a waiter of the arena, which it keeps until it
+//! ends, and an eventfd for it if it has to sleep in the kernel, together with
+//! other descriptors. Each sleep is short enough that an engine which was killed
+//! is noticed; an engine that ends in order wakes everybody.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Host;
+use longshore_ring::{Sleep, Woken};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The longest that anybody sleeps before it looks whether the engine lives.
+pub const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// How long to sleep where nobody will wake us: there was no waiter left, or
+/// the session is short of memory.
+pub const BLIND_SLEEP: Duration = Duration::from_millis(5);
+/// Times that a thread looks again, giving way in between, before it sleeps.
+const SPINS: u32 = 12;
+/// Sleeps in a row that spinning did not prevent, after which it is given up
+/// but for one time in as many.
+const PATIENCE: u32 = 16;
+
+/// The environment variable that sets how often to look before sleeping.
+pub const SPIN_VARIABLE: &str = "LONGSHORE_SPIN";
+
+fn spins() -> u32 {
+    static CHOSEN: OnceLock<u32> = OnceLock::new();
+    *CHOSEN.get_or_init(|| {
+        std::env::var(SPIN_VARIABLE)
+            .ok()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(SPINS)
+    })
+}
+
+thread_local! {
+    static MINE: RefCell<Option<Mine>> = const { RefCell::new(None) };
+    /// Spins in a row that were in vain.
+    static IN_VAIN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// What a thread has to sleep on.
+struct Mine {
+    host: &'static Host,
+    epoch: u32,
+    index: u32,
+    bell: Option<OwnedFd>,
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        // After a fork the waiter is the parent's.
+        if self.epoch == self.host.epoch.load(Ordering::Relaxed) {
+            self.host.free_waiter(self.index);
+        }
+        if let Some(bell) = self.bell.take() {
+            (self.host.hooks.discard)(bell);
+        }
+    }
+}
+
+/// How long a call may wait, and whether a signal handler ends it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Patience {
+    /// When to give up; never, if there is none.
+    pub deadline: Option<Instant>,
+    /// Whether a signal handler without SA_RESTART ends the wait.
+    pub interruptible: bool,
+}
+
+impl Patience {
+    /// As long as it takes, whatever signals come.
+    pub const ENDLESS: Self = Self {
+        deadline: None,
+        interruptible: false,
+    };
+
+    /// As a system call waits that has `timeout`, if there is one.
+    pub fn of_call(timeout: Option<Duration>) -> Self {
+        Self {
+            deadline: timeout.map(|t| Instant::now() + t),
+            interruptible: true,
+        }
+    }
+
+    /// How long it may still last.
+    pub fn left(&self) -> Option<Duration> {
+        self.deadline
+            .map(|d| d.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// What else, beside the engine, may end a wait: a kernel descriptor.
+pub type Also<'a> = Option<(BorrowedFd<'a>, PollFlags)>;
+
+impl Host {
+    /// Claims a waiter of the arena for this process.
+    pub(crate) fn claim_waiter(&self) -> Option<u32> {
+        let waiters = self.arena.waiters();
+        let pid = self.pid.load(Ordering::Relaxed);
+        let start = self.next_waiter.load(Ordering::Relaxed) as usize;
+        for i in 0..waiters.len() {
+            let index = (start + i) % waiters.len();
+            let owner = &waiters[index].owner;
+            if owner.load(Ordering::Relaxed) == 0
+                && owner
+                    .compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            {
+                waiters[index].cancel();
+                self.next_waiter.store(index as u32 + 1, Ordering::Relaxed);
+                return Some(index as u32);
+            }
+        }
+        None
+    }
+
+    /// Gives a waiter back.
+    pub(crate) fn free_waiter(&self, index: u32) {
+        if let Some(waiter) = self.arena.waiters().get(index as usize) {
+            waiter.cancel();
+            waiter.owner.store(0, Ordering::Release);
+            self.next_waiter.store(index, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes the eventfd of a waiter and hands it to the engine.
+    pub(crate) fn make_bell(&self, waiter: u32) -> Option<OwnedFd> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()?;
+        let bell = (self.hooks.keep)(bell);
+        self.hand_over(waiter, bell.as_fd());
+        Some(bell)
+    }
+
+    /// This thread's waiter.
+    pub(crate) fn my_waiter(&'static self) -> Option<u32> {
+        self.mine(|mine| mine.index)
+    }
+
+    /// This thread's waiter with its eventfd, for a sleep in the kernel's poll
+    /// or select: the waiter's index and the descriptor.
+    pub(crate) fn my_bell(&'static self) -> Option<(u32, RawFd)> {
+        self.mine(|mine| {
+            if mine.bell.is_none() {
+                mine.bell = self.make_bell(mine.index);
+            }
+            mine.bell.as_ref().map(|b| (mine.index, b.as_raw_fd()))
+        })
+        .flatten()
+    }
+
+    fn mine<T>(&'static self, with: impl FnOnce(&mut Mine) -> T) -> Option<T> {
+        MINE.try_with(|slot| {
+            let mut slot = slot.try_borrow_mut().ok()?;
+            let epoch = self.epoch.load(Ordering::Relaxed);
+            let fits = slot
+                .as_ref()
+                .is_some_and(|m| std::ptr::eq(m.host, self) && m.epoch == epoch);
+            if !fits {
+                let index = self.claim_waiter()?;
+                *slot = Some(Mine {
+                    host: self,
+                    epoch,
+                    index,
+                    bell: None,
+                });
+            }
+            slot.as_mut().map(with)
+        })
+        .ok()
+        .flatten()
+    }
+
+    /// Looks again and again for a short while, giving way to others in
+    /// between; less and less where it is in vain.
+    pub fn spin<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
+    ) -> Result<Option<T>, SocketError> {
+        let in_vain = IN_VAIN.try_with(Cell::get).unwrap_or(0);
+        if in_vain >= PATIENCE && !in_vain.is_multiple_of(PATIENCE) {
+            let _ = IN_VAIN.try_with(|c| c.set(in_vain.wrapping_add(1)));
+            return Ok(None);
+        }
+        for _ in 0..spins() {
+            rustix::thread::sched_yield();
+            self.drain_if_free();
+            if let Some(found) = attempt()? {
+                let _ = IN_VAIN.try_with(|c| c.set(0));
+                return Ok(Some(found));
+            }
+        }
+        let _ = IN_VAIN.try_with(|c| c.set(in_vain.saturating_add(1)));
+        Ok(None)
+    }
+
+    /// Waits until `attempt` gives something, woken by what happens to the
+    /// socket of index `socket` (or by an answer sent to this thread's waiter),
+    /// or by the kernel descriptor `also`.
+    pub(crate) fn wait_for<T>(
+        &'static self,
+        socket: Option<u32>,
+        also: Also<'_>,
+        patience: Patience,
+        mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
+    ) -> Result<T, SocketError> {
+        self.drain_if_free();
+        if let Some(found) = attempt()? {
+            return Ok(found);
+        }
+        self.settle()?;
+        if let Some(found) = self.spin(&mut attempt)? {
+            return Ok(found);
+        }
+        let bell = if also.is_some() { self.my_bell() } else { None };
+        let waiter = self.my_waiter();
+        let listed = Listed::new(self, socket, waiter);
+        loop {
+            if let Some(w) = waiter {
+                let how = if bell.is_some() {
+                    Sleep::Eventfd
+                } else {
+                    Sleep::Futex
+                };
+                self.arena.waiters()[w as usize].declare(how);
+            }
+            self.settle()?;
+            self.drain()?;
+            if let Some(found) = attempt()? {
+                drop(listed);
+                return Ok(found);
+            }
+            self.sleep(waiter, bell.map(|(_, fd)| fd), also, patience)?;
+        }
+    }
+
+    fn sleep(
+        &'static self,
+        waiter: Option<u32>,
+        bell: Option<RawFd>,
+        also: Also<'_>,
+        patience: Patience,
+    ) -> Result<(), SocketError> {
+        let left = patience.left();
+        if left.is_some_and(|l| l.is_zero()) {
+            return Err(SocketError::TimedOut);
+        }
+        let blind = waiter.is_none() || self.is_short();
+        let longest = if blind { BLIND_SLEEP } else { LONGEST_SLEEP };
+        let nap = left.map_or(longest, |l| l.min(longest));
+        let woken = match (waiter, also, bell) {
+            (Some(w), None, _) => self.arena.waiters()[w as usize].sleep(Some(nap)),
+            (_, also, bell) => sleep_in_poll(bell, also, nap),
+        };
+        match woken {
+            Woken::Interrupted if patience.interruptible && !(self.hooks.restarts)() => {
+                Err(SocketError::Interrupted)
+            }
+            Woken::TimedOut => {
+                self.look_at_engine();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn sleep_in_poll(bell: Option<RawFd>, also: Also<'_>, nap: Duration) -> Woken {
+    // SAFETY: the eventfd is this thread's, which keeps it open.
+    let bell = bell.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+    let mut fds = Vec::with_capacity(2);
+    if let Some(bell) = &bell {
+        fds.push(PollFd::new(bell, PollFlags::IN));
+    }
+    if let Some((fd, events)) = &also {
+        fds.push(PollFd::new(fd, *events));
+    }
+    let time = Timespec {
+        tv_sec: nap.as_secs() as i64,
+        tv_nsec: i64::from(nap.subsec_nanos()),
+    };
+    let result = poll(&mut fds, Some(&time));
+    if let Some(bell) = bell {
+        let _ = rustix::io::read(bell, &mut [0u8; 8]);
+    }
+    match result {
+        Err(Errno::INTR) => Woken::Interrupted,
+        Ok(0) => Woken::TimedOut,
+        _ => Woken::Yes,
+    }
+}
+
+/// A waiter listed at a socket's block, for as long as this lives.
+struct Listed {
+    host: &'static Host,
+    socket: Option<u32>,
+    waiter: Option<u32>,
+}
+
+impl Listed {
+    fn new(host: &'static Host, socket: Option<u32>, waiter: Option<u32>) -> Self {
+        if let (Some(socket), Some(waiter)) = (socket, waiter) {
+            host.arena.block(socket).add_waiter(waiter);
+        }
+        Self {
+            host,
+            socket,
+            waiter,
+        }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter {
+            self.host.arena.waiters()[waiter as usize].cancel();
+            if let Some(socket) = self.socket {
+                self.host.arena.block(socket).remove_waiter(waiter);
+            }
+        }
+    }
+}
+
+/// A thread's place to sleep in the kernel's poll, listed at some sockets for as
+/// long as this lives.
+#[derive(Debug)]
+pub struct Sleeper {
+    host: &'static Host,
+    waiter: u32,
+    bell: RawFd,
+    listed: RefCell<Vec<Socket>>,
+}
+
+impl Host {
+    /// This thread's place to sleep. `None` if there is no waiter or descriptor
+    /// left for it.
+    pub fn sleeper(&'static self) -> Option<Sleeper> {
+        let (waiter, bell) = self.my_bell()?;
+        Some(Sleeper {
+            host: self,
+            waiter,
+            bell,
+            listed: RefCell::new(Vec::new()),
+        })
+    }
+}
+
+impl Sleeper {
+    /// The eventfd to sleep on.
+    pub fn bell(&self) -> RawFd {
+        self.bell
+    }
+
+    /// From now on, what happens to `socket` wakes this thread.
+    pub fn list(&self, socket: &Socket) {
+        socket.block().add_waiter(self.waiter);
+        self.listed.borrow_mut().push(socket.clone());
+    }
+
+    /// Says that the thread is about to sleep. It has to look at its sockets
+    /// once more before it does.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`], [`SocketError::Reentered`].
+    pub fn declare(&self) -> Result<(), SocketError> {
+        self.host.arena.waiters()[self.waiter as usize].declare(Sleep::Eventfd);
+        self.host.settle()?;
+        self.host.drain()
+    }
+
+    /// Says that it is awake again.
+    pub fn awake(&self) {
+        self.host.arena.waiters()[self.waiter as usize].cancel();
+        // SAFETY: the eventfd is this thread's, which keeps it open.
+        let bell = unsafe { BorrowedFd::borrow_raw(self.bell) };
+        let _ = rustix::io::read(bell, &mut [0u8; 8]);
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.host.arena.waiters()[self.waiter as usize].cancel();
+        for socket in self.listed.borrow().iter() {
+            socket.block().remove_waiter(self.waiter);
+        }
+    }
+}
