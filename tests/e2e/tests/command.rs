@@ -1,7 +1,7 @@
 //! The command line: exit codes, errors that say what to do, ordinary users.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Finished, Lab, Stack, payload, run};
+use longshore_e2e::{Cmd, Finished, Lab, Stack, payload, run};
 use std::time::Duration;
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
@@ -32,7 +32,8 @@ fn exit_status() {
             assert_eq!(end.status.code(), Some(status), "{script}: {end:?}");
         }
         assert_eq!(host.cmd("/no/such/program").run().status.code(), Some(127));
-        assert_eq!(host.cmd("/etc/hostname").run().status.code(), Some(126));
+        let data = lab.file("data", "no program");
+        assert_eq!(host.cmd(data).run().status.code(), Some(126));
     });
 }
 
@@ -154,6 +155,26 @@ fn help_helps() {
     });
 }
 
+/// `longshore run` as an ordinary user, on a machine whose TUN device has this
+/// mode (distributions differ).
+fn as_ordinary_user(lab: &Lab, mode: &str, arguments: &str) -> Cmd {
+    // That user may not look into the directory in which it was built.
+    let (built, copied) = (longshore_e2e::longshore(), lab.directory("bin"));
+    for file in ["longshore", "liblongshore_preload.so"] {
+        std::fs::copy(built.with_file_name(file), copied.join(file)).expect("copy the product");
+    }
+    let script = format!(
+        "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod {mode} /dev/net/tun; \
+         exec setpriv --reuid 65534 --regid 65534 --clear-groups -- {} run {arguments}",
+        copied.join("longshore").display()
+    );
+    lab.peer()
+        .cmd("unshare")
+        .args(["--mount", "--", "/bin/sh", "-ec", &script])
+        .env("XDG_RUNTIME_DIR", "/nonexistent")
+        .env("HOME", "/nonexistent")
+}
+
 /// An ordinary user has a namespace made for it, and a port of the kernel leads
 /// to the program.
 #[test]
@@ -161,32 +182,19 @@ fn ordinary_user_with_exposed_port() {
     scenario(|lab| {
         let peer = lab.peer();
         let (_, hash) = lab.payload("www/file", 3 << 20);
-        let mut server = peer
-            .cmd("setpriv")
-            .args([
-                "--reuid",
-                "65534",
-                "--regid",
-                "65534",
-                "--clear-groups",
-                "--",
-            ])
-            .arg(longshore_e2e::longshore())
-            .args([
-                "run",
-                "--expose",
-                "8080:8000",
-                "--",
-                PYTHON,
-                "-m",
-                "http.server",
-                "8000",
-                "--directory",
-            ])
-            .arg(lab.path("www"))
-            .env("XDG_RUNTIME_DIR", "/nonexistent")
-            .spawn();
-        peer.wait_for("127.0.0.1:8080".parse().expect("an address"));
+        let arguments = format!(
+            "--expose 8080:8000 -- {PYTHON} -m http.server 8000 --directory {}",
+            lab.path("www").display()
+        );
+        let mut server = as_ordinary_user(lab, "666", &arguments).spawn();
+        longshore_e2e::eventually("the program is reached", Duration::from_secs(10), || {
+            let end = peer
+                .cmd("curl")
+                .args(["-sf", "http://127.0.0.1:8080/"])
+                .run();
+            server.assert_running();
+            end.status.success().then_some(())
+        });
         for _ in 0..3 {
             peer.cmd("curl")
                 .args([
@@ -204,6 +212,15 @@ fn ordinary_user_with_exposed_port() {
             );
         }
         server.assert_running();
+    });
+}
+
+/// Without permission for the device, the error says what to do.
+#[test]
+fn ordinary_user_without_permission() {
+    scenario(|lab| {
+        let end = as_ordinary_user(lab, "600", "-- /bin/true").run();
+        failed(&end, &["/dev/net/tun", "root"]);
     });
 }
 
