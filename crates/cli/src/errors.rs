@@ -182,7 +182,7 @@ impl Error {
 fn tap_hint(error: &TapError) -> Option<&'static str> {
     Some(match error {
         TapError::NoDriver => "load it with `modprobe tun`, or give the container /dev/net/tun",
-        TapError::NoPermission { action } if action.contains("/dev/net/tun") => {
+        TapError::DriverClosed => {
             "let users open it (mode 0666, as distributions have it), or run as root"
         }
         TapError::AddressInUse { .. } => "choose another network with --addr",

@@ -7,7 +7,7 @@ use crate::errors::Error;
 use crate::namespace::may_configure;
 use longshore_ports::Port;
 use longshore_ports::capture::CapturePort;
-use longshore_ports::tap::{Tap, TapConfig, TapError, interface_addresses};
+use longshore_ports::tap::{Tap, TapConfig, TapError, interface_addresses, is_up};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -116,23 +116,19 @@ impl Wanted {
             mtu: self.mtu,
             ..TapConfig::attach(name)?
         };
-        let Some(network) = self.network else {
-            // A missing device can still be made, and a network chosen.
-            return match std::path::Path::new("/sys/class/net").join(name).exists() {
-                true => Err(Error::AddressNeeded {
-                    name: name.to_owned(),
-                }),
-                false => Err(TapError::NoSuchInterface { name: config.name }.into()),
-            };
+        let Some(up) = is_up(&config.name)? else {
+            return Err(TapError::NoSuchInterface { name: config.name }.into());
         };
-        let bridged = std::path::Path::new("/sys/class/net")
-            .join(name)
-            .join("master")
-            .exists();
+        let Some(network) = self.network else {
+            return Err(Error::AddressNeeded {
+                name: name.to_owned(),
+            });
+        };
+        // One that is up was set up by somebody else, as part of a bridge maybe.
         let addressed = interface_addresses()?
             .iter()
             .any(|a| a.interface == name && a.address.is_ipv4());
-        let set_up = !bridged && !addressed && may_configure();
+        let set_up = !up && !addressed && may_configure();
         let tap = Tap::open(&TapConfig {
             kernel_address: set_up.then(|| self.kernel_address(network)),
             ..config

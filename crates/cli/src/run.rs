@@ -223,7 +223,8 @@ impl EngineInUse {
     ) -> u8 {
         let mut vigil = Vigil {
             engine: self.pid(),
-            program,
+            program: program.as_ref().map(|(pid, _)| *pid),
+            session: program.map(|(_, session)| session),
             name: outcome.as_ref().err().cloned().unwrap_or_default(),
             code: outcome.ok(),
             since: Instant::now(),
@@ -231,10 +232,15 @@ impl EngineInUse {
         };
         while !vigil.is_over() {
             vigil.wait(signals);
+            // First of all, so that a signal does not go to a program that has
+            // just ended.
+            vigil.reap();
             while let Some(signal) = signals.next() {
                 vigil.pass_on(signal);
             }
-            vigil.reap();
+            if vigil.program.is_none() && vigil.orphans().is_empty() {
+                vigil.session = None;
+            }
         }
         vigil.code.unwrap_or(OWN_FAILURE)
     }
@@ -243,9 +249,10 @@ impl EngineInUse {
 /// What is waited for.
 struct Vigil {
     engine: Option<Pid>,
-    /// The program, and the session's connection, which is held as long as it
-    /// runs.
-    program: Option<(Pid, OwnedFd)>,
+    program: Option<Pid>,
+    /// The session's connection, held until the program and all that it left
+    /// behind have ended: these may not have joined the session yet.
+    session: Option<OwnedFd>,
     name: String,
     /// The program's exit code, once it has ended.
     code: Option<u8>,
@@ -256,7 +263,7 @@ struct Vigil {
 
 impl Vigil {
     fn is_over(&self) -> bool {
-        self.program.is_none() && self.engine.is_none()
+        self.program.is_none() && self.session.is_none() && self.engine.is_none()
     }
 
     /// Sleeps until a signal comes, or it is time for a word.
@@ -282,7 +289,8 @@ impl Vigil {
         }
     }
 
-    /// Processes that the program left behind.
+    /// Processes that the program left behind. Without a private engine they
+    /// do not become ours, and none are known.
     fn orphans(&self) -> Vec<Pid> {
         let me = rustix::process::getpid().as_raw_nonzero();
         let list = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children"));
@@ -300,9 +308,9 @@ impl Vigil {
         if signal.number == libc::SIGCHLD {
             return;
         }
-        if let Some((program, _)) = &self.program {
+        if let Some(program) = self.program {
             if !signal.from_terminal {
-                let _ = kill_process(*program, number);
+                let _ = kill_process(program, number);
             }
             return;
         }
@@ -332,6 +340,7 @@ impl Vigil {
                     // No child is left at all.
                     self.engine = None;
                     self.program = None;
+                    self.session = None;
                     return;
                 }
             }
@@ -342,14 +351,9 @@ impl Vigil {
         if !(status.exited() || status.signaled()) {
             return;
         }
-        if self
-            .program
-            .as_ref()
-            .is_some_and(|(program, _)| *program == pid)
-        {
+        if self.program == Some(pid) {
             self.code = Some(exit_code(status));
             self.since = Instant::now();
-            // This closes the session's connection.
             self.program = None;
         } else if self.engine == Some(pid) {
             self.engine = None;

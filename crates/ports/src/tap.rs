@@ -11,7 +11,7 @@ mod vnet;
 
 pub use config::{
     InterfaceAddress, KERNEL_MAX_MTU, MAX_MTU, MIN_MTU, Origin, TapConfig, TapError, bring_up,
-    interface_addresses, overlaps,
+    interface_addresses, is_up, overlaps,
 };
 pub use name::{BadName, TapName};
 

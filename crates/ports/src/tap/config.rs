@@ -81,6 +81,9 @@ pub enum TapError {
         "/dev/net/tun does not exist: the kernel has no TUN/TAP driver, or this container was not given the device"
     )]
     NoDriver,
+    /// `/dev/net/tun` may not be opened.
+    #[error("this user may not open /dev/net/tun")]
+    DriverClosed,
     /// The caller may not.
     #[error(
         "no permission to {action}: this needs CAP_NET_ADMIN in this network namespace (be root, \
@@ -264,6 +267,7 @@ fn open_driver() -> Result<OwnedFd, TapError> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|errno| match errno {
         Errno::NOENT | Errno::NODEV | Errno::NXIO => TapError::NoDriver,
+        Errno::ACCESS | Errno::PERM => TapError::DriverClosed,
         errno => os("open /dev/net/tun")(errno),
     })
 }
@@ -336,6 +340,19 @@ fn set_up(
         sys::set_flags(control, name, up).map_err(os(format!("bring {name} up")))?;
     }
     Ok(mtu)
+}
+
+/// Whether an interface is up; `None` if there is none of this name.
+///
+/// # Errors
+/// [`TapError::Os`].
+pub fn is_up(name: &TapName) -> Result<Option<bool>, TapError> {
+    let control = control_socket()?;
+    match sys::flags(control.as_fd(), name) {
+        Ok(flags) => Ok(Some(flags & libc::IFF_UP != 0)),
+        Err(Errno::NODEV) => Ok(None),
+        Err(errno) => Err(os(format!("read the state of {name}"))(errno)),
+    }
 }
 
 /// Brings an interface up that was down, as `lo` is in a new namespace.

@@ -1,0 +1,357 @@
+//! Engines that `longshore run` and `longshore engine` start, each test in a
+//! network namespace of its own. The programs are not on the engine: what is
+//! tested is how it comes, how it goes, and what it leaves behind.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::longshore;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Moves this thread, and what it starts, into a network namespace of its own.
+/// False, with a word on stderr, when the user may not; a failure if
+/// `LONGSHORE_REQUIRE_ROOT` is set.
+fn in_own_namespace() -> bool {
+    // SAFETY: unshare(CLONE_NEWNET) changes this thread's view of the network
+    // and nothing in memory.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+        ip("link set lo up");
+        return true;
+    }
+    let error = std::io::Error::last_os_error();
+    assert!(
+        std::env::var_os("LONGSHORE_REQUIRE_ROOT").is_none(),
+        "cannot make a network namespace: {error}"
+    );
+    eprintln!("SKIPPED: this test makes a network namespace, and needs root for it: {error}");
+    false
+}
+
+/// Runs `ip`, here, and answers what it prints.
+fn ip(arguments: &str) -> String {
+    let out = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "ip {arguments}: {out:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A `longshore run` whose program has said `ready` and goes on until its
+/// input ends, then exits with 5.
+struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = longshore()
+            .arg("run")
+            .args(arguments)
+            .args(["--", "sh", "-c", "echo ready; cat; exit 5"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let mut running = Running { child, out };
+        if line != "ready\n" {
+            panic!("{}", running.end().1);
+        }
+        running
+    }
+
+    /// What `stat --json` says of its engine.
+    fn stat(&self) -> serde_json::Value {
+        let pid = self.child.id().to_string();
+        let out = longshore()
+            .args(["stat", "--json", "--engine", &pid])
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{out:?}");
+        serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap()[0].clone()
+    }
+
+    /// Lets the program end; the exit code and what was said on stderr.
+    fn end(&mut self) -> (Option<i32>, String) {
+        drop(self.child.stdin.take());
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        (status.code(), said)
+    }
+}
+
+fn is_alive(pid: &serde_json::Value) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // One that nobody has waited for yet is dead.
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+fn kill(pid: u64, signal: i32) {
+    // SAFETY: kill touches no memory; the process is one that the test started.
+    assert_eq!(unsafe { libc::kill(pid as libc::pid_t, signal) }, 0);
+}
+
+#[test]
+fn an_engine_comes_and_goes_with_its_program() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut run = Running::start(&["--mtu", "9000"]);
+    let links = ip("addr show");
+    assert!(
+        links.contains("10.77.0.1/24") && links.contains("mtu 9000"),
+        "{links}"
+    );
+    let stat = run.stat();
+    assert_eq!(stat["address"], "10.77.0.2/24");
+    assert_eq!(stat["port"]["name"], "tap:longshore0");
+    assert_eq!(stat["port"]["mtu"], 9000);
+    let dir = PathBuf::from("/run/longshore").join(run.child.id().to_string());
+    assert!(dir.exists() || !Path::new("/run/longshore").exists());
+    assert_eq!(run.end(), (Some(5), String::new()));
+    assert!(!ip("link show").contains("longshore"));
+    assert!(!dir.exists());
+    assert!(!is_alive(&stat["pid"]));
+}
+
+#[test]
+fn two_runs_get_two_networks_and_one_address_one_run() {
+    if !in_own_namespace() {
+        return;
+    }
+    let (mut one, mut two) = (Running::start(&[]), Running::start(&[]));
+    let addresses = [one.stat()["address"].clone(), two.stat()["address"].clone()];
+    assert_eq!(addresses, ["10.77.0.2/24", "10.77.1.2/24"]);
+    let out = longshore()
+        .args(["run", "--addr", "10.77.1.9/24", "--", "true"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(125));
+    assert!(
+        said.contains("10.77.1.1/24") && said.contains("--addr"),
+        "{said}"
+    );
+    one.end();
+    two.end();
+}
+
+#[test]
+fn an_engine_that_dies_is_told_of_and_the_program_goes_on() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut run = Running::start(&[]);
+    let engine = run.stat()["pid"].clone();
+    kill(engine.as_u64().unwrap(), libc::SIGKILL);
+    eventually("the engine is gone", || !is_alive(&engine));
+    let (code, said) = run.end();
+    assert_eq!(code, Some(5));
+    assert!(said.contains("the engine has ended by signal 9"), "{said}");
+}
+
+#[test]
+fn an_engine_ends_when_its_launcher_is_killed() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut run = Running::start(&[]);
+    let engine = run.stat()["pid"].clone();
+    run.child.kill().unwrap();
+    run.end();
+    eventually("the engine is gone", || !is_alive(&engine));
+    // The next run clears up what the killed one left.
+    let left = PathBuf::from("/run/longshore").join(run.child.id().to_string());
+    Running::start(&[]).end();
+    assert!(!left.exists());
+}
+
+#[test]
+fn a_run_lasts_as_long_as_what_its_program_left_behind() {
+    if !in_own_namespace() {
+        return;
+    }
+    let started = Instant::now();
+    let out = longshore()
+        .args(["run", "--", "sh", "-c", "(sleep 1; echo late) & exit 6"])
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(6));
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!(out.stdout, b"late\n");
+}
+
+#[test]
+fn signals_find_what_was_left_behind() {
+    if !in_own_namespace() {
+        return;
+    }
+    let script =
+        "sh -c 'trap \"echo told; exit\" TERM; echo ready; while :; do sleep 0.05; done' & exit 6";
+    let mut child = longshore()
+        .args(["run", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    // Once its parent has ended, it is the launcher's child.
+    let me = child.id();
+    eventually("the parent has ended", || {
+        let children = format!("/proc/{me}/task/{me}/children");
+        let children = std::fs::read_to_string(children).unwrap();
+        children.split_whitespace().any(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("-c\0trap")
+        })
+    });
+    kill(me.into(), libc::SIGTERM);
+    line.clear();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "told\n");
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+#[test]
+fn a_device_that_exists_is_used_and_stays() {
+    if !in_own_namespace() {
+        return;
+    }
+    ip("tuntap add dev mine mode tap");
+    let out = longshore()
+        .args(["run", "--port", "tap:mine", "--", "true"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(said.contains("mine") && said.contains("--addr"), "{said}");
+    let mut run = Running::start(&["--port", "tap:mine", "--addr", "192.168.7.5/24"]);
+    assert_eq!(run.stat()["address"], "192.168.7.5/24");
+    assert!(ip("addr show dev mine").contains("192.168.7.1/24"));
+    let second = longshore()
+        .args([
+            "run",
+            "--port",
+            "tap:mine",
+            "--addr",
+            "192.168.7.6/24",
+            "--",
+            "true",
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains("in use by another process"), "{said}");
+    run.end();
+    assert!(ip("link show").contains("mine"));
+}
+
+#[test]
+fn an_exposed_port_leads_to_the_engine() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut run = Running::start(&["--expose", "127.0.0.1:8080:80"]);
+    let before = run.stat()["port"]["rx"]["frames"].as_u64().unwrap();
+    let mut client = TcpStream::connect("127.0.0.1:8080").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Nobody listens on the engine, which says so, and the client is told.
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    assert!(run.stat()["port"]["rx"]["frames"].as_u64().unwrap() > before);
+    run.end();
+}
+
+#[test]
+fn packets_are_captured() {
+    if !in_own_namespace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.pcapng");
+    let mut run = Running::start(&["--capture", path.to_str().unwrap()]);
+    // Makes the kernel ask for the engine's hardware address.
+    let _ = TcpStream::connect_timeout(&"10.77.0.2:80".parse().unwrap(), PATIENCE);
+    run.end();
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    assert!(bytes.len() > 200, "{} bytes", bytes.len());
+}
+
+#[test]
+fn an_engine_for_many_serves_until_it_is_told_to_stop() {
+    if !in_own_namespace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("engine.sock");
+    let config = dir.path().join("engine.toml");
+    let text = format!(
+        "port = \"tap:many\"\naddress = \"10.9.0.2/24\"\nsocket = {socket:?}\ndrain_seconds = 1\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let start = || {
+        let mut command = longshore();
+        command
+            .args(["engine", "--config"])
+            .arg(&config)
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let mut engine = start();
+    eventually("it listens", || socket.exists());
+    let run = |script: &str| {
+        let mut command = support::run_on(&socket, &["sh", "-c", script]);
+        command.output().unwrap()
+    };
+    assert_eq!(run("exit 3").status.code(), Some(3));
+    assert_eq!(run("exit 4").status.code(), Some(4));
+    let out = longshore()
+        .args(["stat", "--engine"])
+        .arg(&socket)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(said.contains("10.9.0.2/24 on tap:many"), "{said}");
+
+    let second = start().wait_with_output().unwrap();
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(125), "{said}");
+    assert!(said.contains("many is in use"), "{said}");
+    assert!(
+        socket.exists(),
+        "the second has taken the first's socket away"
+    );
+
+    kill(engine.id().into(), libc::SIGTERM);
+    assert!(engine.wait().unwrap().success());
+    assert!(!socket.exists());
+    assert!(!ip("link show").contains("many"));
+}
