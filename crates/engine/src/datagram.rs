@@ -75,6 +75,11 @@ impl Engine {
         }
     }
 
+    /// Whether a UDP socket could have sent something from `local` to `remote`.
+    pub(crate) fn has_datagram_socket(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        self.datagram_socket(local, remote, 0).is_some()
+    }
+
     /// Puts a datagram (or an error in place of one) into a socket's stream.
     fn deliver(&mut self, key: u32, remote: SocketAddr, payload: &[u8], segment: u16, errno: u16) {
         let Some(socket) = self.sockets.get_mut(key) else {

@@ -198,11 +198,16 @@ impl Engine {
         remote: SocketAddr,
     ) {
         let key = match error.protocol {
-            protocol::TCP => match self.connection_of(local, remote) {
-                Some(key) => Some(key),
-                None => return,
-            },
-            _ => None,
+            protocol::TCP => {
+                let key = self.connection_of(local, remote);
+                let quoted = key.and_then(|key| self.connection_mut(key)).zip(error.tcp_seq);
+                if !quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq)) {
+                    return;
+                }
+                key
+            }
+            protocol::UDP if self.has_datagram_socket(local, remote) => None,
+            _ => return,
         };
         let now = self.now;
         let reduced = self.link.pmtu.reduce(

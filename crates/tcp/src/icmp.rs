@@ -44,8 +44,7 @@ impl Tcb {
     /// 3.9.2.2 has all unreachables soft).
     pub fn on_icmp(&mut self, kind: IcmpError, seq: SeqNumber, now: Instant) {
         let _ = now;
-        let pos = self.snd_pos(seq);
-        if self.state == State::Closed || pos < self.snd_una || pos >= self.snd_nxt {
+        if !self.is_in_flight(seq) {
             return;
         }
         if self.state == State::SynSent {
@@ -53,6 +52,14 @@ impl Tcb {
         }
         self.soft_error = Some(kind.error());
         self.events |= Events::SOFT_ERROR;
+    }
+
+    /// Whether an error that quotes sequence number `seq` can be about something that
+    /// we sent: it is in flight.
+    #[must_use]
+    pub fn is_in_flight(&self, seq: SeqNumber) -> bool {
+        let pos = self.snd_pos(seq);
+        self.state != State::Closed && pos >= self.snd_una && pos < self.snd_nxt
     }
 
     /// The path takes segments of `mss` bytes (its MTU less IP and TCP header). If
