@@ -42,7 +42,7 @@ pub fn run(lab: &Lab, program: &str) {
                                 .skip_while(|l| *l != format!("RUN {check}"))
                                 .skip(1)
                                 .take_while(|l| !l.starts_with("RUN "))
-                                .last()
+                                .next()
                         })
                         .unwrap_or("no word from it");
                     wrong.push(format!("{check} (far end: {far}): {why}"));

@@ -233,7 +233,7 @@ scenarios! {
         let (_, large) = lab.payload("www/1m", MB);
         let nginx = Nginx { listen: "8001", ..Nginx::default() };
         let _backend = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
-        peer.wait_for(peer.at(8001));
+        peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8001)));
         let config = haproxy_config(lab, 80, &[peer.at(8001).to_string()]);
         let mut proxy = host.cmd("haproxy").args(["-db", "-f"]).arg(config).spawn();
         peer.wait_for(host.at(80));
@@ -341,7 +341,7 @@ scenarios! {
         let at = host.at(9999);
         peer.namespace().enter(|| {
             let socket = UdpSocket::bind("0.0.0.0:0").expect("bind");
-            socket.connect(at).expect("connect");
+            eventually("there is a way", Duration::from_secs(10), || socket.connect(at).ok());
             socket.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
             let mut answer = vec![0; 70_000];
             eventually("the echo answers", Duration::from_secs(10), || {
