@@ -29,6 +29,6 @@ mod wait;
 pub use engine::Engine;
 pub use lab::{Host, Lab};
 pub use netns::Namespace;
-pub use process::{Cmd, Finished, Proc};
+pub use process::{Cmd, Finished, Proc, signal};
 pub use product::{Stack, longshore};
 pub use wait::eventually;

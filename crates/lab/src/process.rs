@@ -318,7 +318,7 @@ impl Drop for Proc {
 }
 
 /// Sends a signal; a process that is gone already is none to complain about.
-pub(crate) fn signal(pid: i32, what: Signal) {
+pub fn signal(pid: i32, what: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::kill_process(pid, what);
     }

@@ -7,6 +7,6 @@ mod scenario;
 
 pub use longshore_lab::{
     Cmd, Engine, Finished, Host, Lab, Namespace, Proc, Stack, eventually, longshore, payload,
-    servers,
+    servers, signal,
 };
 pub use scenario::{run, soak};

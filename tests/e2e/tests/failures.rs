@@ -2,7 +2,7 @@
 //! see. Longshore only; the kernel does not die alone.
 
 use longshore_e2e::servers::{Nginx, PYTHON};
-use longshore_e2e::{Engine, Host, Lab, Stack, eventually, payload, run, soak};
+use longshore_e2e::{Engine, Host, Lab, Stack, eventually, payload, run, signal, soak};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -76,8 +76,7 @@ fn killed_program() {
             }
             // At another moment each time.
             std::thread::sleep(Duration::from_millis(round * 7 % 50));
-            let pid = rustix::process::Pid::from_raw(victim.program_pid("python3")).expect("a pid");
-            rustix::process::kill_process(pid, Signal::KILL).expect("it runs");
+            signal(victim.program_pid("python3"), Signal::KILL);
             let end = victim.wait();
             assert_eq!(end.status.code(), Some(128 + 9), "{end:?}");
             clients.into_iter().for_each(ends);
@@ -161,7 +160,12 @@ fn nothing_is_left_behind() {
                 hash
             );
             if round == 1 {
+                // Without its launcher, the program goes on until it ends.
+                let master = nginx.program_pid("nginx");
                 nginx.signal(Signal::KILL);
+                std::thread::sleep(Duration::from_millis(200));
+                let _ = connect(&peer, host.at(80));
+                signal(master, Signal::QUIT);
             } else {
                 nginx.signal(Signal::TERM);
             }

@@ -1,7 +1,7 @@
 //! Unmodified servers on the stack under test, clients on the kernel.
 
 use longshore_e2e::servers::{Nginx, PYTHON, haproxy_config, sshd_config};
-use longshore_e2e::{Host, Lab, Proc, eventually, payload, scenarios, soak};
+use longshore_e2e::{Host, Lab, Proc, eventually, payload, scenarios, signal, soak};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -38,11 +38,6 @@ fn read_pid(lab: &Lab, nginx: &Nginx<'_>) -> i32 {
             .parse()
             .ok()
     })
-}
-
-fn kill(pid: i32, signal: Signal) {
-    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
-    rustix::process::kill_process(pid, signal).expect("the process is there");
 }
 
 /// Requests completed and errors, from wrk's report.
@@ -95,7 +90,7 @@ scenarios! {
         for _ in 0..10 {
             assert_eq!(fetch(lab, &peer, &format!("http://{}/file", host.ip())), hash);
         }
-        kill(read_pid(lab, &nginx), Signal::QUIT);
+        signal(read_pid(lab, &nginx), Signal::QUIT);
         assert!(launched.wait().status.success());
         eventually("nginx is gone", Duration::from_secs(10), || {
             host.namespace()
@@ -140,7 +135,7 @@ scenarios! {
             .spawn();
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(600));
-            kill(master, Signal::HUP);
+            signal(master, Signal::HUP);
         }
         let report = load.wait().check();
         let (requests, _) = wrk_result(&report);
@@ -151,7 +146,7 @@ scenarios! {
         let slow = std::thread::scope(|scope| {
             let fetching = scope.spawn(|| fetch(lab, &lab.peer(), &format!("http://{}/slow", lab.host(0).ip())));
             std::thread::sleep(Duration::from_millis(500));
-            kill(master, Signal::QUIT);
+            signal(master, Signal::QUIT);
             fetching.join().expect("fetched")
         });
         assert_eq!(slow, hash);
