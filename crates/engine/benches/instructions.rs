@@ -47,7 +47,10 @@ fn header(t: &Transmit) -> TcpHeader {
 
 impl Ends {
     fn connected() -> Self {
-        let config = TcpConfig { nodelay: true, ..TcpConfig::default() };
+        let config = TcpConfig {
+            nodelay: true,
+            ..TcpConfig::default()
+        };
         let mut now = Instant(1_000_000);
         let mut near = Tcb::connect(&config, MSS, SeqNumber(100), 5, now);
         let syn = near.poll_transmit(now, 0).expect("a SYN");
@@ -58,7 +61,12 @@ impl Ends {
         let _ = near.on_segment(&Segment::new(&answer, 0), now);
         let ack = header(&near.poll_transmit(now, 0).expect("an ACK"));
         let _ = far.on_segment(&Segment::new(&ack, 0), now);
-        let mut ends = Self { near, far, now, written: 0 };
+        let mut ends = Self {
+            near,
+            far,
+            now,
+            written: 0,
+        };
         for _ in 0..64 {
             let data = ends.send();
             ends.receive(&data);
@@ -75,14 +83,18 @@ impl Ends {
     }
 
     fn receive(&mut self, data: &TcpHeader) {
-        let _ = self.far.on_segment(&Segment::new(data, FULL as u32), self.now);
+        let _ = self
+            .far
+            .on_segment(&Segment::new(data, FULL as u32), self.now);
         let edge = self.far.rcv_edge();
         self.far.set_rcv_consumed(edge, self.now);
     }
 
     fn acknowledge(&mut self) {
         while let Some(ack) = self.far.poll_transmit(self.now, 0) {
-            let _ = self.near.on_segment(&Segment::new(&header(&ack), 0), self.now);
+            let _ = self
+                .near
+                .on_segment(&Segment::new(&header(&ack), 0), self.now);
         }
         let _ = self.near.take_events();
         let _ = self.far.take_events();
@@ -181,14 +193,19 @@ fn data_header(seq: u32, ack: u32) -> TcpHeader {
         flags: TcpFlags::ACK | TcpFlags::PSH,
         window: 500,
         urgent: 0,
-        options: TcpOptions { timestamps: Some(Timestamps { val: 10, echo: 0 }), ..TcpOptions::default() },
+        options: TcpOptions {
+            timestamps: Some(Timestamps { val: 10, echo: 0 }),
+            ..TcpOptions::default()
+        },
     }
 }
 
 #[library_benchmark]
 #[bench::packet(packet())]
 fn ip_input(bytes: Vec<u8>) -> Vec<u8> {
-    let _ = black_box(longshore_net::input::classify_from_wire(&bytes, |ip| ip == US));
+    let _ = black_box(longshore_net::input::classify_from_wire(&bytes, |ip| {
+        ip == US
+    }));
     bytes
 }
 
@@ -236,11 +253,19 @@ fn timer_set(mut timers: Box<Timers>) -> Box<Timers> {
     timers
 }
 
-const SMALL: Geometry =
-    Geometry { channels: 64, waiters: 64, sockets: 64, snd_chunks: 64, rcv_chunks: 512 };
+const SMALL: Geometry = Geometry {
+    channels: 64,
+    waiters: 64,
+    sockets: 64,
+    snd_chunks: 64,
+    rcv_chunks: 512,
+};
 
 fn placing(len: usize) -> Box<(Placing, Vec<u8>)> {
-    Box::new((Placing::new(Arena::create(SMALL).expect("an arena")), vec![1; len]))
+    Box::new((
+        Placing::new(Arena::create(SMALL).expect("an arena")),
+        vec![1; len],
+    ))
 }
 
 #[library_benchmark]
@@ -285,7 +310,10 @@ fn frame(header: &TcpHeader, payload: usize) -> Vec<u8> {
 fn whole(waiting: bool) -> Box<Whole> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("engine");
-    let (port, mut wire) = pair(&MemoryConfig { offloads: false, ..MemoryConfig::default() });
+    let (port, mut wire) = pair(&MemoryConfig {
+        offloads: false,
+        ..MemoryConfig::default()
+    });
     let mut engine = Engine::new(Config {
         port: Box::new(port),
         port_name: "memory".to_owned(),
@@ -305,12 +333,15 @@ fn whole(waiting: bool) -> Box<Whole> {
     let program = std::thread::spawn(move || {
         let mut host = Host::new(&path);
         let listener = host.open(SocketKind::Stream);
-        host.bind(listener, "10.0.0.1:80".parse().expect("an address")).expect("bound");
+        host.bind(listener, "10.0.0.1:80".parse().expect("an address"))
+            .expect("bound");
         assert_eq!(host.listen(listener), 0);
         (host, listener)
     });
     while !program.is_finished() {
-        engine.turn_and_rest(Duration::from_millis(1)).expect("a turn");
+        engine
+            .turn_and_rest(Duration::from_millis(1))
+            .expect("a turn");
     }
     let (mut host, listener) = program.join().expect("a program");
     let answer = arp::ArpPacket {
@@ -321,8 +352,12 @@ fn whole(waiting: bool) -> Box<Whole> {
         target_ip: US,
     };
     let mut bytes = vec![0; 42];
-    EthernetHeader { destination: answer.target_mac, source: answer.sender_mac, ether_type: EtherType::Arp }
-        .emit(&mut bytes);
+    EthernetHeader {
+        destination: answer.target_mac,
+        source: answer.sender_mac,
+        ether_type: EtherType::Arp,
+    }
+    .emit(&mut bytes);
     answer.emit(&mut bytes[14..]);
     wire.send(&TxFrame::whole(&bytes)).expect("room");
     let mut syn = data_header(100, 0);
@@ -353,7 +388,8 @@ fn whole(waiting: bool) -> Box<Whole> {
     engine.turn().expect("a turn");
     let socket = host.accept(listener).socket;
     for _ in 0..33 {
-        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL))).expect("room");
+        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL)))
+            .expect("room");
         seq += FULL as u32;
         engine.turn().expect("a turn");
         host.drain();
@@ -366,9 +402,16 @@ fn whole(waiting: bool) -> Box<Whole> {
     engine.turn().expect("a turn");
     while wire.recv(&mut answer).expect("a frame").is_some() {}
     if waiting {
-        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL))).expect("room");
+        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL)))
+            .expect("room");
     }
-    Box::new(Whole { engine, host, wire, _dir: dir, _socket: socket })
+    Box::new(Whole {
+        engine,
+        host,
+        wire,
+        _dir: dir,
+        _socket: socket,
+    })
 }
 
 #[library_benchmark]

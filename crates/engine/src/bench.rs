@@ -77,7 +77,12 @@ impl Placing {
     #[must_use]
     pub fn new(arena: Arena) -> Self {
         let chunks = arena.geometry().rcv_chunks;
-        let mut placing = Self { slab: RcvSlab::new(chunks), stream: RcvStream::EMPTY, arena, at: 0 };
+        let mut placing = Self {
+            slab: RcvSlab::new(chunks),
+            stream: RcvStream::EMPTY,
+            arena,
+            at: 0,
+        };
         placing.place(&[0; 64]);
         placing
     }
@@ -85,7 +90,9 @@ impl Placing {
     /// Places `bytes` at the end; true if there was room.
     #[inline(never)]
     pub fn place(&mut self, bytes: &[u8]) -> bool {
-        let placed = self.stream.place(0, self.at, bytes, &mut self.slab, &self.arena, 1);
+        let placed = self
+            .stream
+            .place(0, self.at, bytes, &mut self.slab, &self.arena, 1);
         self.at += bytes.len() as u64;
         placed.is_ok()
     }

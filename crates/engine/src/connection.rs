@@ -247,7 +247,7 @@ impl Engine {
         };
         let events = c.tcb.take_events();
         if socket.has_block() && !socket.orphan {
-            self.report(key, events);
+            self.report(key);
         } else if socket.has_block() {
             self.release_if_delivered(key);
         }
@@ -263,7 +263,7 @@ impl Engine {
     /// Tells the host what it may be waiting for. Acknowledgments are told when
     /// a quarter of the buffer has become free; fewer wait for something to
     /// ride on.
-    fn report(&mut self, key: u32, events: Events) {
+    fn report(&mut self, key: u32) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
@@ -273,11 +273,6 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        if events.contains(Events::SOFT_ERROR) && !edges.flags.contains(EdgeFlags::DEAD) {
-            // Linux tells an established connection's soft errors only when it
-            // times out; they stay in the block until then.
-            let _ = c.tcb.take_soft_error();
-        }
         let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags;
         let unacknowledged = edges.snd_acked - c.told.snd_acked;
         if !news && unacknowledged < quarter {

@@ -152,7 +152,9 @@ impl Engine {
         };
         // Without a descriptor it is asked for from time to time.
         if let Some(fd) = &process.pidfd {
-            let _ = self.sleeper.watch(fd.as_fd(), Source::Process(session, channel));
+            let _ = self
+                .sleeper
+                .watch(fd.as_fd(), Source::Process(session, channel));
         }
     }
 
@@ -229,7 +231,11 @@ impl Engine {
         self.reassembler.expire(crate::link::net_time(self.now));
         for key in self.sessions.keys() {
             let gone: Vec<u16> = match self.sessions.get(key) {
-                Some(s) => s.unwatched().filter(|(_, lives)| !lives).map(|(c, _)| c).collect(),
+                Some(s) => s
+                    .unwatched()
+                    .filter(|(_, lives)| !lives)
+                    .map(|(c, _)| c)
+                    .collect(),
                 None => continue,
             };
             for channel in gone {

@@ -49,13 +49,7 @@ impl Engine {
     }
 
     /// An IPv4 packet from the port. `gso` is the size of the segments it was merged of, or 0.
-    fn packet_in(
-        &mut self,
-        packet: &[u8],
-        checksum: RxChecksum,
-        gso: u16,
-        broadcast: bool,
-    ) {
+    fn packet_in(&mut self, packet: &[u8], checksum: RxChecksum, gso: u16, broadcast: bool) {
         let link = &self.link;
         let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
         let (header, range) = match found {
@@ -200,7 +194,9 @@ impl Engine {
         let key = match error.protocol {
             protocol::TCP => {
                 let key = self.connection_of(local, remote);
-                let quoted = key.and_then(|key| self.connection_mut(key)).zip(error.tcp_seq);
+                let quoted = key
+                    .and_then(|key| self.connection_mut(key))
+                    .zip(error.tcp_seq);
                 if !quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq)) {
                     return;
                 }

@@ -219,7 +219,9 @@ impl RcvStream {
         // Nearly always the bytes go to the last chunk there is, and fit.
         let within = (at % CHUNK as u64) as usize;
         if self.head != NONE && at / CHUNK as u64 == self.last && bytes.len() <= CHUNK - within {
-            let place = arena.rcv_place(self.tail, within, bytes.len()).ok_or(NoChunk)?;
+            let place = arena
+                .rcv_place(self.tail, within, bytes.len())
+                .ok_or(NoChunk)?;
             arena.memory().write(place, bytes);
             return Ok(1);
         }

@@ -20,6 +20,16 @@ use std::net::SocketAddr;
 /// receive buffer could need beyond what it has.
 const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
 
+/// What a segment asks for beside what its connection sends.
+enum Beside {
+    Nothing,
+    /// A reset in answer.
+    Reset,
+    /// The connection is over, and this is the SYN of the next: it goes to the
+    /// listener, and the new ISS after this number.
+    Reopen(SeqNumber),
+}
+
 impl Engine {
     /// A TCP segment whose checksum is right.
     pub(crate) fn tcp_in(&mut self, ip: &Ipv4Header, bytes: &[u8], gso: u16) {
@@ -44,30 +54,32 @@ impl Engine {
         let remote = SocketAddr::new(ip.source.into(), header.src_port);
         let flow = Flow::new(local, remote);
         match self.demux.find(&flow) {
-            Some(Found::Socket(key)) => self.segment_for(key, &segment, payload),
+            Some(Found::Socket(key)) => {
+                let beside = self.segment_for(key, &segment, payload);
+                self.answer_beside(beside, local, remote, &segment);
+            }
             Some(Found::TimeWait) => self.segment_in_time_wait(&flow, local, remote, &segment),
             None => self.segment_for_listener(local, remote, &segment, None),
         }
     }
 
-    fn segment_for(&mut self, key: u32, segment: &Segment<'_>, payload: &[u8]) {
+    fn segment_for(&mut self, key: u32, segment: &Segment<'_>, payload: &[u8]) -> Beside {
         let now = self.now;
         if self.is_held_back(key, segment) {
-            return;
+            return Beside::Nothing;
         }
         let Some(socket) = self.sockets.get_mut(key) else {
-            return;
+            return Beside::Nothing;
         };
         let Kind::Stream(c) = &mut socket.kind else {
-            return;
+            return Beside::Nothing;
         };
         let was_half_open = c.tcb.state() == State::SynReceived && c.listener.is_some();
         if !payload.is_empty() && !was_half_open {
-            let Some(s) = self.sessions.get(socket.session) else {
-                return;
-            };
-            if s.rcv_slab.available() < SPARE_CHUNKS {
-                return self.counters.drop(EngineDrop::ArenaFull);
+            let slab = self.sessions.get(socket.session).map(|s| &s.rcv_slab);
+            if slab.is_none_or(|slab| slab.available() < SPARE_CHUNKS) {
+                self.counters.drop(EngineDrop::ArenaFull);
+                return Beside::Nothing;
             }
         }
         let disposition = c.tcb.on_segment(segment, now);
@@ -86,6 +98,36 @@ impl Engine {
             }
         }
         self.touch(key);
+        if let Some(iss_after) = disposition.reopen {
+            self.forget(key);
+            return Beside::Reopen(iss_after);
+        }
+        if disposition.reset {
+            Beside::Reset
+        } else {
+            Beside::Nothing
+        }
+    }
+
+    /// Does what a segment asks for beside what its connection sends.
+    fn answer_beside(
+        &mut self,
+        what: Beside,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment<'_>,
+    ) {
+        match what {
+            Beside::Nothing => {}
+            Beside::Reset => {
+                if let Some(reset) = reset_for(segment) {
+                    self.send_reset(local, remote, &reset);
+                }
+            }
+            Beside::Reopen(iss_after) => {
+                self.segment_for_listener(local, remote, segment, Some(iss_after));
+            }
+        }
     }
 
     fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {

@@ -91,9 +91,14 @@ impl Session {
     /// is still there: for those the kernel has to be asked.
     pub(crate) fn unwatched(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
         let unwatched = |p: &&Process| p.pidfd.is_none();
-        self.processes.iter().enumerate().filter_map(move |(channel, p)| {
-            p.as_ref().filter(unwatched).map(|p| (channel as u16, lives(p.pid)))
-        })
+        self.processes
+            .iter()
+            .enumerate()
+            .filter_map(move |(channel, p)| {
+                p.as_ref()
+                    .filter(unwatched)
+                    .map(|p| (channel as u16, lives(p.pid)))
+            })
     }
 
     /// Whether a living process holds socket `index`.
