@@ -10,6 +10,7 @@
 
 mod crossings;
 mod environment;
+mod native;
 pub mod programs;
 pub mod report;
 pub mod scenarios;

@@ -1,5 +1,6 @@
 //! The small programs that scenarios run, on either stack. They use the standard
-//! library's sockets, so they are ordinary programs to Longshore.
+//! library's sockets, so they are ordinary programs to Longshore; only those whose
+//! names begin with `native` are written for it.
 //!
 //! `longshore-bench __program NAME ARGUMENTS...` runs one.
 
@@ -29,6 +30,8 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     match name {
         "source" => source(text(0)?),
         "sink" => sink(text(0)?),
+        "native-source" => crate::native::source(text(0)?),
+        "native-sink" => crate::native::sink(text(0)?),
         "pull" => pull(text(0)?, number(1)?),
         "push" => push(text(0)?, number(1)?),
         "echo" => echo(text(0)?),

@@ -1,6 +1,7 @@
 //! `longshore-demo`: nginx on Longshore serves files, whole and fast; beside it
 //! the same on the kernel.
 
+use longshore_bus::{Bus, PciX};
 use longshore_lab::{Host, Lab, Proc, Stack, servers::Nginx};
 use longshore_measure::report::{self, median, number};
 use longshore_measure::{Crossings, plain_panics};
@@ -49,9 +50,11 @@ fn main() {
             "bytes",
             "descriptors",
             "wake-ups",
+            "PCI-X cycles",
         ],
         3,
     );
+    let bus = PciX::default();
     for ((name, bytes, times), hash) in FILES.iter().zip(&hashes) {
         let server = longshore.host(0);
         let url = format!("http://{}/{bytes}", server.ip());
@@ -88,6 +91,9 @@ fn main() {
                 crossed.bytes.to_string(),
                 crossed.descriptors.to_string(),
                 crossed.wakeups.to_string(),
+                bus.cycles_of_sums(crossed.transfers, crossed.bytes)
+                    .1
+                    .to_string(),
             ]);
         }
     }
@@ -95,8 +101,9 @@ fn main() {
     println!("\n{table}");
     println!(
         "Times are medians, taken in turn on both stacks; curl discards what it gets. \"kernel to\n\
-         kernel\" is the same nginx and curl over veth, all offloads on, CUBIC. The last four columns\n\
-         are what one fetch moved between nginx and its engine, both directions together."
+         kernel\" is the same nginx and curl over veth, all offloads on, CUBIC. The last five columns\n\
+         are what one fetch moved between nginx and its engine, both directions together, and the\n\
+         cycles that it would take at most on a 64-bit PCI-X bus."
     );
 }
 

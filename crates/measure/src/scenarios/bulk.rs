@@ -1,27 +1,46 @@
 //! Bulk over one connection, with the kernel at the far end.
 
-use super::{Effort, Placement, Sample, Scenario, counted, first_number, program};
+use super::{Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim};
 use crate::report::{Better, Target};
-use longshore_lab::Lab;
+use longshore_lab::{Lab, Stack};
 
 const PORT: u16 = 5001;
 
+#[derive(Clone, Copy)]
 struct Bulk {
     name: &'static str,
     /// The program under test, and the one at the far end.
     programs: (&'static str, &'static str),
+    /// What stands in for it on Longshore, written for it.
+    native: Option<&'static str>,
 }
 
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
+    let out = Bulk {
+        name: "bulk to the kernel, POSIX",
+        programs: ("source", "pull"),
+        native: None,
+    };
+    let back = Bulk {
+        name: "bulk from the kernel, POSIX",
+        programs: ("sink", "push"),
+        native: None,
+    };
+    let native_out = Bulk {
+        name: "bulk to the kernel, native",
+        native: Some("native-source"),
+        ..out
+    };
+    let native_back = Bulk {
+        name: "bulk from the kernel, native",
+        native: Some("native-sink"),
+        ..back
+    };
     vec![
-        Box::new(Bulk {
-            name: "bulk to the kernel, POSIX",
-            programs: ("source", "pull"),
-        }),
-        Box::new(Bulk {
-            name: "bulk from the kernel, POSIX",
-            programs: ("sink", "push"),
-        }),
+        Box::new(out),
+        Box::new(back),
+        Box::new(native_out),
+        Box::new(native_back),
     ]
 }
 
@@ -39,14 +58,16 @@ impl Scenario for Bulk {
     }
 
     fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(0.8))
+        Some(Target::Ratio(if self.native.is_some() { 1.0 } else { 0.8 }))
     }
 
     fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
         let (host, peer) = placement.hosts(lab);
-        let _server = program(&host, self.programs.0)
-            .arg(format!("0.0.0.0:{PORT}"))
-            .spawn();
+        let server = match self.native {
+            Some(native) if lab.stack() == Stack::Longshore => without_shim(&host, native),
+            _ => program(&host, self.programs.0),
+        };
+        let _server = server.arg(format!("0.0.0.0:{PORT}")).spawn();
         peer.wait_for(host.at(PORT));
         let (said, crossings) = counted(lab, || {
             program(&peer, self.programs.1)

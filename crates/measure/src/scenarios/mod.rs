@@ -115,6 +115,15 @@ fn program(host: &Host<'_>, name: &str) -> longshore_lab::Cmd {
     host.cmd(me()).arg("__program").arg(name)
 }
 
+/// One of the native ones, which do without the POSIX shim.
+fn without_shim(host: &Host<'_>, name: &str) -> longshore_lab::Cmd {
+    host.cmd("env")
+        .args(["-u", "LD_PRELOAD"])
+        .arg(me())
+        .arg("__program")
+        .arg(name)
+}
+
 fn me() -> PathBuf {
     std::env::current_exe().expect("a program has a path")
 }
