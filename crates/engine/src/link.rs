@@ -153,6 +153,9 @@ impl Link {
 
     /// The largest packet that gets through to `to`.
     pub(crate) fn mtu_to(&mut self, to: Ipv4Addr, now: Instant) -> usize {
+        if self.is_ours(to) {
+            return usize::from(u16::MAX);
+        }
         let link = self.capabilities.mtu.min(65_535);
         let path = self
             .pmtu

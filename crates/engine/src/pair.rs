@@ -13,6 +13,7 @@ use crate::socket::{Kind, Options, Socket, Told};
 use crate::streams::{MAX_PIECES, RcvStream, snd_pieces};
 use longshore_hostif::{Completion, EdgeFlags, SocketId};
 use longshore_ring::NONE;
+use longshore_tcp::Instant;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
@@ -22,6 +23,10 @@ const PIECES_A_TURN: usize = 16;
 /// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there
 /// is no window to be kept small on this path.
 const LEAST_ROOM: u64 = 512 * 1024;
+
+/// How long a corked end holds back less than a full piece, in microseconds, as
+/// Linux does.
+const HOLD_US: u64 = 200_000;
 
 /// One end.
 #[derive(Debug)]
@@ -46,6 +51,12 @@ pub(crate) struct Pair {
     pub(crate) peer_fin: bool,
     /// What arrives is discarded.
     pub(crate) deaf: bool,
+    /// The last write said that more follows at once (MSG_MORE).
+    pub(crate) more_follows: bool,
+    /// TCP_CORK.
+    corked: bool,
+    /// When what is held back for those two goes all the same.
+    pub(crate) hold_until: Option<Instant>,
     /// Why it is dead, an errno.
     pub(crate) dead: Option<u16>,
     pub(crate) told: Told,
@@ -67,9 +78,32 @@ impl Pair {
             shut: false,
             peer_fin: false,
             deaf: false,
+            more_follows: false,
+            corked: false,
+            hold_until: None,
             dead: None,
             told: Told::default(),
         }
+    }
+
+    /// TCP_CORK was set, or taken out.
+    pub(crate) fn release_hold(&mut self, corked: bool) {
+        self.corked = corked;
+        if !corked {
+            self.hold_until = None;
+            self.more_follows = false;
+        }
+    }
+
+    /// Whether what there is to send waits for more: less than a full piece, by
+    /// TCP_CORK or MSG_MORE, for [`HOLD_US`] at most.
+    fn holds_back(&mut self, now: Instant) -> bool {
+        let little = self.snd_edge - self.snd_moved < PIECE && !self.shut;
+        if !(little && (self.corked || self.more_follows)) {
+            self.hold_until = None;
+            return false;
+        }
+        now < *self.hold_until.get_or_insert(now.after_us(HOLD_US))
     }
 
     fn room(&self, options: &Options) -> u64 {
@@ -106,6 +140,7 @@ impl Engine {
         let listener = self.demux.tcp.find(remote, true, spread);
         let mut pair = Pair::new(NONE, local, remote);
         pair.connecting = true;
+        pair.corked = self.sockets.get(key).is_some_and(|s| s.options.tcp.cork);
         if listener.is_none() {
             // As a reset would tell it: refused.
             pair.dead = Some(111);
@@ -149,6 +184,7 @@ impl Engine {
         }
         let mut pair = Pair::new(key, server, client);
         pair.listener = Some(listener);
+        pair.corked = options.tcp.cork;
         let flow = pair.flow;
         let id = SocketId {
             index: NONE,
@@ -189,7 +225,14 @@ impl Engine {
 
     /// Moves what can be moved and tells both hosts what is new.
     pub(crate) fn settle_pair(&mut self, key: u32) {
-        let mut moved = 0;
+        let (now, mut moved) = (self.now, 0);
+        if self
+            .pair_mut(key)
+            .is_some_and(|p| p.snd_moved < p.snd_edge && p.holds_back(now))
+        {
+            self.tell_pair(key);
+            return self.arm(key);
+        }
         while moved < PIECES_A_TURN && self.move_piece(key) {
             moved += 1;
         }
@@ -239,6 +282,9 @@ impl Engine {
         }
         if let Some(p) = self.pair_mut(key) {
             p.snd_moved = at + len;
+            if p.snd_moved == p.snd_edge {
+                p.hold_until = None;
+            }
         }
         if let Some(q) = self.pair_mut(other) {
             q.rcv_edge += len;

@@ -10,7 +10,8 @@ use crate::session::Session;
 use crate::socket::{Datagram, Kind, Listening, Options, Socket};
 use crate::streams::RcvStream;
 use longshore_hostif::{
-    Address, Completion, EdgeFlags, OpenFlags, Query, Request, STREAM_MAX, SocketId, SocketKind,
+    Address, Completion, EdgeFlags, OpenFlags, OptionName, Query, Request, STREAM_MAX, SocketId,
+    SocketKind,
 };
 use longshore_tcp::Listener;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -191,14 +192,7 @@ impl Engine {
                 moved
             }
             Request::SetOption { name, value, .. } => {
-                let now = self.now;
-                if let Some(socket) = self.sockets.get_mut(key) {
-                    socket.options.set(name, value);
-                    if let Kind::Stream(c) = &mut socket.kind {
-                        socket.options.apply(name, &mut c.tcb, now);
-                        self.touch(key);
-                    }
-                }
+                self.set_option(key, name, value);
                 Ok(())
             }
             Request::Query {
@@ -228,6 +222,22 @@ impl Engine {
                 Ok(())
             }
         }
+    }
+
+    fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.options.set(name, value);
+        let options = socket.options;
+        match &mut socket.kind {
+            Kind::Stream(c) => options.apply(name, &mut c.tcb, now),
+            Kind::Listener(l) => l.listener.set_defer_accept(options.defer_accept_s != 0),
+            Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
+            Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
+        }
+        self.touch(key);
     }
 
     fn answer_missing(&mut self, from: From, request: &Request) {
@@ -395,6 +405,10 @@ impl Engine {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         match &socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
+            // A connection that failed or is over may be tried again on the same
+            // socket, from the same address if it was bound.
+            Kind::Stream(c) if c.retired => self.open_connection(key, peer),
+            Kind::Pair(p) if p.dead.is_some() => self.open_connection(key, peer),
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
                 self.connect_datagram(key, peer)
             }
@@ -474,6 +488,7 @@ impl Engine {
                 }
                 if !p.shut {
                     p.snd_edge = p.snd_edge.max(snd_edge);
+                    p.more_follows = flags.contains(EdgeFlags::MORE);
                 }
                 p.shut |= flags.contains(EdgeFlags::SHUT_WR);
                 p.deaf |= flags.contains(EdgeFlags::SHUT_RD);
