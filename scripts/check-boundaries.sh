@@ -38,9 +38,10 @@ for crate in wire tcp net bus; do
   fi
 done
 
-# Unsafe code stands in few places, each listed here.
+# Unsafe code stands in few places. Beside those, a type may be declared fit for
+# shared memory, which `ring` asks for.
 for crate in tcp net bus hostif; do
-  if grep -rnE '\bunsafe (\{|fn|impl)' "crates/$crate/src" --include='*.rs'; then
+  if grep -rnE '\bunsafe (\{|fn|impl)' "crates/$crate/src" --include='*.rs' | grep -v 'unsafe impl Shared for'; then
     complain "crates/$crate has unsafe code (above)"
   fi
 done

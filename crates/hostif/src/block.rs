@@ -281,14 +281,12 @@ impl SocketBlock {
 mod tests {
     use super::*;
 
-    fn block() -> Box<SocketBlock> {
+    fn block() -> &'static SocketBlock {
         let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
         // Blocks are only ever made of zeroed memory.
-        let memory = Box::leak(Box::new(memory));
-        let block: &SocketBlock = memory.at(0);
+        let block: &SocketBlock = Box::leak(Box::new(memory)).at(0);
         block.begin(SocketState::Open, BlockFlags::empty());
-        // SAFETY: the copy is of atomics that nobody else reaches.
-        Box::new(unsafe { std::ptr::read(block) })
+        block
     }
 
     #[test]
