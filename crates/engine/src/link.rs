@@ -286,7 +286,7 @@ impl Link {
             let mut sum = pseudo.plus(Partial::of(&buffer[start..end]));
             let mut at = transport.header_len;
             for piece in transport.payload {
-                sum = if at % 2 == 0 {
+                sum = if at.is_multiple_of(2) {
                     sum.plus(Partial::of(piece))
                 } else {
                     sum.plus_at_odd(Partial::of(piece))

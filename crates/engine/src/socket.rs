@@ -33,6 +33,10 @@ pub(crate) struct Socket {
 
 /// What it is.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "connections are what a table is full of; a box would put a pointer into the state"
+)]
 pub(crate) enum Kind {
     /// Opened, and perhaps bound.
     Idle(SocketKind),

@@ -305,7 +305,7 @@ mod tests {
     fn bytes_out_of_order_lie_where_they_belong() {
         let arena = Arena::create(SMALL).unwrap();
         let (mut slab, mut stream) = (RcvSlab::new(8), RcvStream::EMPTY);
-        let data: Vec<u8> = (0..150_000u32).map(|i| (i * 7 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..150_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
         stream
             .place(0, 100_000, &data[100_000..], &mut slab, &arena, 5)
             .unwrap();

@@ -141,10 +141,8 @@ mod tests {
             let addr: SocketAddr = text.parse().unwrap();
             let native = Native::new(addr, v6);
             // SAFETY: a whole address.
-            assert_eq!(
-                unsafe { read(native.as_ptr(), native.len) },
-                Given::Inet(addr)
-            );
+            let given = unsafe { read(native.as_ptr(), native.len) };
+            assert_eq!(given, Given::Inet(addr));
         }
     }
 
@@ -153,10 +151,8 @@ mod tests {
         let native = Native::new("10.1.2.3:80".parse().unwrap(), true);
         let mapped = "[::ffff:10.1.2.3]:80".parse().unwrap();
         // SAFETY: a whole address.
-        assert_eq!(
-            unsafe { read(native.as_ptr(), native.len) },
-            Given::Inet(mapped)
-        );
+        let given = unsafe { read(native.as_ptr(), native.len) };
+        assert_eq!(given, Given::Inet(mapped));
     }
 
     #[test]

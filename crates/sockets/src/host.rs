@@ -371,9 +371,8 @@ impl Host {
             any = true;
             match completion {
                 Some(Completion::Edges { socket, edges }) => {
-                    if self.apply(socket, &edges) {
-                        post.moved.push(socket.index);
-                    }
+                    let moved = self.apply(socket, &edges).then_some(socket.index);
+                    post.moved.extend(moved);
                 }
                 Some(Completion::Done {
                     tag,

@@ -620,10 +620,12 @@ impl ReadySet {
             }
             set.sleepers != 0
         };
-        if others && self.host.drain().is_ok() && self.is_ready() {
-            if let Ok(hub) = self.host.hub.enter() {
-                hub.ring(&self.host.arena, self.index);
-            }
+        if others
+            && self.host.drain().is_ok()
+            && self.is_ready()
+            && let Ok(hub) = self.host.hub.enter()
+        {
+            hub.ring(&self.host.arena, self.index);
         }
     }
 }

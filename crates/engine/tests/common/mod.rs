@@ -17,13 +17,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A program with one process.
-pub struct Host {
-    pub arena: Arc<Arena>,
-    pub channel: HostChannel,
-    pub doorbell: Doorbell,
-    pub connection: OwnedFd,
-    pub launcher: Option<OwnedFd>,
-    pub token: Token,
+pub(crate) struct Host {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) channel: HostChannel,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) connection: OwnedFd,
+    pub(crate) launcher: Option<OwnedFd>,
+    pub(crate) token: Token,
     done: HashMap<u32, (u16, u64, Address)>,
     edges: HashMap<u32, Edges>,
     sent: HashMap<u32, u64>,
@@ -35,14 +35,14 @@ pub struct Host {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Host {
-    pub fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         let (launcher, token) = new_session(path).unwrap();
         let mut host = Self::join(path, token);
         host.launcher = Some(launcher);
         host
     }
 
-    pub fn join(path: &Path, token: Token) -> Self {
+    pub(crate) fn join(path: &Path, token: Token) -> Self {
         let Joined {
             connection,
             channel,
@@ -66,12 +66,12 @@ impl Host {
         }
     }
 
-    pub fn put(&mut self, request: Request) {
+    pub(crate) fn put(&mut self, request: Request) {
         self.channel.put(&request).unwrap();
         self.channel.publish(&self.doorbell, true);
     }
 
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while let Some(completion) = self.channel.get().unwrap() {
             match completion.expect("the engine makes sense") {
                 Completion::Done {
@@ -91,7 +91,11 @@ impl Host {
         self.channel.release();
     }
 
-    pub fn wait<T>(&mut self, what: &str, mut ready: impl FnMut(&mut Self) -> Option<T>) -> T {
+    pub(crate) fn wait<T>(
+        &mut self,
+        what: &str,
+        mut ready: impl FnMut(&mut Self) -> Option<T>,
+    ) -> T {
         let start = Instant::now();
         loop {
             self.drain();
@@ -107,7 +111,7 @@ impl Host {
         self.wait("an answer", |h| h.done.remove(&tag))
     }
 
-    pub fn open(&mut self, kind: SocketKind) -> SocketId {
+    pub(crate) fn open(&mut self, kind: SocketKind) -> SocketId {
         let index = self
             .arena
             .header()
@@ -129,7 +133,7 @@ impl Host {
         socket
     }
 
-    pub fn bind(&mut self, socket: SocketId, local: SocketAddr) -> Result<SocketAddr, u16> {
+    pub(crate) fn bind(&mut self, socket: SocketId, local: SocketAddr) -> Result<SocketAddr, u16> {
         self.tag += 1;
         self.put(Request::Bind {
             socket,
@@ -143,7 +147,7 @@ impl Host {
         }
     }
 
-    pub fn listen(&mut self, socket: SocketId) -> u16 {
+    pub(crate) fn listen(&mut self, socket: SocketId) -> u16 {
         self.tag += 1;
         self.put(Request::Listen {
             socket,
@@ -155,7 +159,7 @@ impl Host {
     }
 
     /// Connects and waits for the outcome: 0 or an errno.
-    pub fn connect(&mut self, socket: SocketId, peer: SocketAddr) -> u16 {
+    pub(crate) fn connect(&mut self, socket: SocketId, peer: SocketAddr) -> u16 {
         self.tag += 1;
         self.put(Request::Connect {
             socket,
@@ -176,11 +180,11 @@ impl Host {
         })
     }
 
-    pub fn edges(&self, socket: SocketId) -> Option<Edges> {
+    pub(crate) fn edges(&self, socket: SocketId) -> Option<Edges> {
         self.edges.get(&socket.index).copied()
     }
 
-    pub fn accept(&mut self, listener: SocketId) -> AcceptRecord {
+    pub(crate) fn accept(&mut self, listener: SocketId) -> AcceptRecord {
         let at = self.read.get(&listener.index).copied().unwrap_or(0);
         let end = at + ACCEPT_RECORD as u64;
         self.wait("a connection to accept", |h| {
@@ -214,7 +218,7 @@ impl Host {
         }
     }
 
-    pub fn consume(&mut self, socket: SocketId, edge: u64) {
+    pub(crate) fn consume(&mut self, socket: SocketId, edge: u64) {
         self.read.insert(socket.index, edge);
         let snd_edge = self.sent.get(&socket.index).copied().unwrap_or(0);
         self.put(Request::Edges {
@@ -226,7 +230,7 @@ impl Host {
     }
 
     /// Writes to the send stream, taking chunks as they are needed.
-    pub fn send(&mut self, socket: SocketId, bytes: &[u8], flags: EdgeFlags) {
+    pub(crate) fn send(&mut self, socket: SocketId, bytes: &[u8], flags: EdgeFlags) {
         let mut at = self.sent.get(&socket.index).copied().unwrap_or(0);
         let directory = self.arena.snd_directory(socket.index);
         for part in bytes.chunks(1) {
@@ -265,7 +269,7 @@ impl Host {
     }
 
     /// Reads exactly `len` bytes.
-    pub fn receive(&mut self, socket: SocketId, len: usize) -> Vec<u8> {
+    pub(crate) fn receive(&mut self, socket: SocketId, len: usize) -> Vec<u8> {
         let at = self.read.get(&socket.index).copied().unwrap_or(0);
         let mut out = vec![0; len];
         let mut done = 0;
@@ -285,7 +289,7 @@ impl Host {
         out
     }
 
-    pub fn wait_flag(&mut self, socket: SocketId, flag: EdgeFlags) -> Edges {
+    pub(crate) fn wait_flag(&mut self, socket: SocketId, flag: EdgeFlags) -> Edges {
         self.wait("a flag", |h| {
             h.edges
                 .get(&socket.index)
@@ -294,7 +298,7 @@ impl Host {
         })
     }
 
-    pub fn close(&mut self, socket: SocketId) {
+    pub(crate) fn close(&mut self, socket: SocketId) {
         self.arena
             .set_held(self.channel.index(), socket.index, false);
         let snd_edge = self.sent.remove(&socket.index).unwrap_or(0);

@@ -117,7 +117,7 @@ unsafe fn say_segment(m: &mut msghdr, segment: u16) {
         let size = size_of::<c_int>() as c_uint;
         (libc::CMSG_SPACE(size) as usize, libc::CMSG_LEN(size))
     };
-    if segment == 0 || m.msg_control.is_null() || (m.msg_controllen as usize) < space {
+    if segment == 0 || m.msg_control.is_null() || m.msg_controllen < space {
         m.msg_controllen = 0;
         return;
     }

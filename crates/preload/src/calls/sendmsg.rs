@@ -68,7 +68,7 @@ unsafe fn segment_of(msg: *const msghdr) -> u16 {
     for c in unsafe { control(msg) } {
         // SAFETY: a header of the message.
         let (data, header) = unsafe { (libc::CMSG_DATA(c), libc::CMSG_LEN(0)) };
-        let have = (c.cmsg_len as usize).saturating_sub(header as usize);
+        let have = c.cmsg_len.saturating_sub(header as usize);
         if (c.cmsg_level, c.cmsg_type) == (libc::SOL_UDP, libc::UDP_SEGMENT) && have >= 2 {
             // SAFETY: two bytes are there.
             segment = unsafe { data.cast::<u16>().read_unaligned() };
@@ -112,7 +112,7 @@ pub(crate) unsafe fn passed(msg: *const msghdr) -> Vec<c_int> {
         }
         // SAFETY: a header of the message.
         let (data, header) = unsafe { (libc::CMSG_DATA(c), libc::CMSG_LEN(0)) };
-        let bytes = (c.cmsg_len as usize).saturating_sub(header as usize);
+        let bytes = c.cmsg_len.saturating_sub(header as usize);
         for i in 0..bytes / size_of::<c_int>() {
             // SAFETY: inside the control message, by its length.
             found.push(unsafe { data.cast::<c_int>().add(i).read_unaligned() });
