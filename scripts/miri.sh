@@ -25,5 +25,8 @@ rm -f /tmp/miri-setup.$$
 # Shared memory needs a file of the machine; the tests that map one are left out
 # under Miri by themselves.
 export MIRIFLAGS="-Zmiri-disable-isolation"
+# Each step costs a thousand times what it costs elsewhere, and undefined
+# behaviour does not hide in the hundredth case.
+export PROPTEST_CASES=8
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/miri"
 cargo +nightly miri test -p longshore-ring --lib "$@"
