@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::address::{Expose, Network};
+use crate::fault::FaultOrder;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU, TapName};
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,14 @@ pub(crate) struct RunArguments {
     /// Record all packets to this pcapng file
     #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     pub(crate) capture: Option<PathBuf>,
+    /// Spoil packets on purpose, both ways: loss=2%,reorder=2%,duplicate=1%,corrupt=1%,seed=7
+    #[arg(
+        long,
+        value_name = "FAULTS",
+        conflicts_with = "engine",
+        hide_short_help = true
+    )]
+    pub(crate) fault: Option<FaultOrder>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,

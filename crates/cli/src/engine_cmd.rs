@@ -73,6 +73,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         gateway: config.gateway,
         mtu: config.mtu,
         capture: config.capture.clone(),
+        fault: None,
     };
     let opened = wanted.open()?;
     let mut engine = Engine::new(longshore_engine::Config {

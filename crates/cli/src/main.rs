@@ -13,6 +13,7 @@ mod control;
 mod engine_cmd;
 mod errors;
 mod expose;
+mod fault;
 mod namespace;
 mod network;
 mod preload;

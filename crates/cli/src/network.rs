@@ -4,9 +4,11 @@
 use crate::address::{Network, free_network, parse_routes};
 use crate::args::PortName;
 use crate::errors::Error;
+use crate::fault::FaultOrder;
 use crate::namespace::may_configure;
 use longshore_ports::Port;
 use longshore_ports::capture::CapturePort;
+use longshore_ports::fault::FaultPort;
 use longshore_ports::tap::{Tap, TapConfig, TapError, interface_addresses, is_up};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,6 +29,8 @@ pub(crate) struct Wanted {
     pub(crate) gateway: Option<Ipv4Addr>,
     pub(crate) mtu: Option<usize>,
     pub(crate) capture: Option<PathBuf>,
+    /// What goes wrong with packets.
+    pub(crate) fault: Option<FaultOrder>,
 }
 
 /// A port that is ready.
@@ -70,9 +74,14 @@ impl Wanted {
             None => self.create(PATTERN)?,
         };
         let name = format!("tap:{}", tap.name());
+        // The record shows what is on the wire, so the faults stand above it.
         let port: Box<dyn Port> = match &self.capture {
             Some(path) => Box::new(CapturePort::to_file(tap, path, None)?),
             None => Box::new(tap),
+        };
+        let port = match &self.fault {
+            Some(fault) => Box::new(FaultPort::new(port, &fault.config())),
+            None => port,
         };
         Ok(Opened {
             port,

@@ -117,6 +117,7 @@ fn start_private(
         gateway: arguments.gateway,
         mtu: arguments.mtu,
         capture: arguments.capture.as_deref().map(absolute),
+        fault: arguments.fault,
     };
     if own_namespace && wanted.network.is_none() {
         // The program stays here, so here the network must be free.

@@ -401,8 +401,14 @@ impl Engine {
     }
 
     fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        if let (Address::NONE, Kind::Datagram(d), Some(local)) =
+            (peer, &mut socket.kind, socket.local)
+        {
+            d.peer = None;
+            return Ok(local);
+        }
         let peer = peer.get().ok_or(RequestError::Invalid)?;
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         match &socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
             // A connection that failed or is over may be tried again on the same

@@ -7,6 +7,7 @@ use crate::wait::Patience;
 use longshore_hostif::{Address, BlockFlags, Request, SocketState};
 use rustix::io::Errno;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 impl Socket {
     /// Begins to connect; the connection is there when the socket becomes
@@ -26,10 +27,14 @@ impl Socket {
             SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
             SocketState::Connected => return self.note_connected(),
             SocketState::Dead => {
-                return match block.take_errno() {
-                    0 => Err(SocketError::Refused(Errno::CONNABORTED)),
-                    errno => Err(SocketError::failed(errno)),
-                };
+                match block.take_errno() {
+                    // An attempt that failed, and was told so, may be repeated.
+                    0 if self.was_never_connected() => {
+                        block.change_state(SocketState::Dead, SocketState::Open);
+                    }
+                    0 => return Err(SocketError::Refused(Errno::CONNABORTED)),
+                    errno => return Err(SocketError::failed(errno)),
+                }
             }
             _ => return Err(SocketError::Refused(Errno::INVAL)),
         }
@@ -55,6 +60,13 @@ impl Socket {
                 Err(e)
             }
         }
+    }
+
+    fn was_never_connected(&self) -> bool {
+        let block = self.block();
+        self.host_bits() & host_bits::CONNECT_TOLD == 0
+            && block.snd.edge.load(Ordering::Acquire) == 0
+            && block.rcv.edge.load(Ordering::Acquire) == 0
     }
 
     /// The first call after the connection was made is told so; the others that

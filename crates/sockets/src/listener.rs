@@ -4,6 +4,7 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
 use crate::stream::edges;
+use crate::stream::host_bits;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, BlockFlags, EdgeFlags, Request, SocketState};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
@@ -85,6 +86,7 @@ impl Socket {
             // The engine counts who waits, but need not know it now.
             let _ = host.tell(&request, Wake::Never);
             let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
+            accepted.set_host_bits(host_bits::CONNECT_TOLD);
             let of = accepted.block();
             of.rcv
                 .edge
