@@ -29,6 +29,8 @@ pub mod shutdown;
 pub mod socket;
 pub mod spawn;
 pub mod splice;
+#[cfg(target_arch = "x86_64")]
+pub mod syscall;
 
 use libc::{c_int, ssize_t};
 use longshore_sockets::{Patience, Socket, SocketError, host_bits};

@@ -1,0 +1,74 @@
+//! `syscall`, for the libraries that make some socket calls by number: libuv
+//! sends and receives datagrams so, several at a time.
+
+use crate::calls::{recvmsg, sendmsg, set_errno};
+use libc::{c_int, c_long, c_uint};
+
+/// `syscall(2)`: the numbers of socket calls that libraries are known to use go
+/// where the calls of that name go, all others to the kernel.
+///
+/// # Safety
+/// As libc's. It takes its arguments as variadic ones; on this architecture
+/// they come in the same places as these.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(
+    number: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+    f: c_long,
+) -> c_long {
+    match number {
+        // SAFETY: the caller's promise, for a call of this name.
+        libc::SYS_sendmmsg => c_long::from(unsafe {
+            sendmsg::sendmmsg(a as c_int, b as *mut _, c as c_uint, d as c_int)
+        }),
+        // SAFETY: as above.
+        libc::SYS_recvmmsg => c_long::from(unsafe {
+            recvmsg::recvmmsg(
+                a as c_int,
+                b as *mut _,
+                c as c_uint,
+                d as c_int,
+                e as *mut _,
+            )
+        }),
+        // SAFETY: the caller's promise.
+        _ => match unsafe { kernel(number, [a, b, c, d, e, f]) } {
+            failed @ -4095..=-1 => {
+                set_errno(-failed as c_int);
+                -1
+            }
+            result => result,
+        },
+    }
+}
+
+/// The system call itself, without libc: this very function is what libc's
+/// callers, ours among them, would come back to.
+///
+/// # Safety
+/// As the system call of this number.
+unsafe fn kernel(number: c_long, arguments: [c_long; 6]) -> c_long {
+    let result;
+    // SAFETY: the kernel's calling convention on x86-64: it changes rax, rcx and
+    // r11 and what the arguments point to, as the caller expects.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
