@@ -238,6 +238,9 @@ impl EngineInUse {
             vigil.reap();
             while let Some(signal) = signals.next() {
                 vigil.pass_on(signal);
+                // It may be the word of a death after the reaping above, and
+                // there will be no other.
+                vigil.reap();
             }
             if vigil.program.is_none() && vigil.orphans().is_empty() {
                 vigil.session = None;

@@ -339,6 +339,18 @@ impl ReadySet {
         }
     }
 
+    /// Wakes whoever sleeps on its eventfd, if it has one.
+    ///
+    /// # Errors
+    /// [`SocketError::Reentered`], or if the set is gone.
+    pub fn ring(&self) -> Result<(), SocketError> {
+        let mut hub = self.host.hub.enter()?;
+        if let Some(bell) = &hub.set(self.index)?.bell {
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        }
+        Ok(())
+    }
+
     /// The eventfd on which its threads sleep, made if it is not there yet, and
     /// whether it was made now. After a fork the child gets a waiter of its own
     /// for the eventfd that it inherited.

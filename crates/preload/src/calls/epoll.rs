@@ -386,7 +386,13 @@ fn control_socket(
     socket: &Socket,
     r: Registered,
 ) -> Result<(), SocketError> {
+    let first = instance.set().is_none();
     let set = instance.make_set(socket.host())?;
+    if first {
+        // Who sleeps in the kernel already does so without a bell of ours.
+        instance.prepare_bell(socket.host(), &set)?;
+        set.ring()?;
+    }
     match op {
         libc::EPOLL_CTL_ADD => set.add(socket, r.fd, r.events, r.data)?,
         libc::EPOLL_CTL_MOD => set.modify(socket, r.fd, r.events, r.data)?,
@@ -579,9 +585,11 @@ impl Waiting<'_> {
         }
         self.host.settle()?;
         let host = self.host;
-        if host
-            .spin(|| Ok(Some(self.harvest()?).filter(|n| *n != 0)))?
-            .is_some()
+        let concerns_us = self.set.is_some() || self.instance.has_nested.load(Ordering::Relaxed);
+        if concerns_us
+            && host
+                .spin(|| Ok(Some(self.harvest()?).filter(|n| *n != 0)))?
+                .is_some()
         {
             return Ok(self.found.count);
         }
@@ -661,7 +669,9 @@ unsafe fn wait(
     };
     let set = instance.set();
     let concerns_us = set.is_some() || instance.has_nested.load(Ordering::Relaxed);
-    if !concerns_us || most <= 0 || events.is_null() {
+    // Who sleeps may still be given a socket of the engine by another thread.
+    let sleeps = limit != Some(Duration::ZERO);
+    if !(concerns_us || sleeps) || most <= 0 || events.is_null() {
         // What was put off is said before the program sleeps.
         let _ = host.settle();
         return plain();
