@@ -17,6 +17,9 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
 
+/// EPOLLEXCLUSIVE.
+const EXCLUSIVE: u32 = 1 << 28;
+
 bitflags::bitflags! {
     /// What a socket can do, in the numbers of Linux's poll and epoll.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -351,6 +354,18 @@ impl ReadySet {
         Ok(())
     }
 
+    /// Silences its eventfd.
+    ///
+    /// # Errors
+    /// As [`ReadySet::ring`].
+    pub fn silence(&self) -> Result<(), SocketError> {
+        let mut hub = self.host.hub.enter()?;
+        if let Some(bell) = &hub.set(self.index)?.bell {
+            let _ = rustix::io::read(bell, &mut [0u8; 8]);
+        }
+        Ok(())
+    }
+
     /// The eventfd on which its threads sleep, made if it is not there yet, and
     /// whether it was made now. After a fork the child gets a waiter of its own
     /// for the eventfd that it inherited.
@@ -446,7 +461,7 @@ impl ReadySet {
     /// Changes an interest, and arms it again.
     ///
     /// # Errors
-    /// ENOENT if it is not in the set.
+    /// ENOENT if it is not in the set; EINVAL if it is exclusive, or is to be.
     pub fn modify(
         &self,
         socket: &Socket,
@@ -463,6 +478,9 @@ impl ReadySet {
                 .copied();
             let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
             if let Some(Some(interest)) = hub.interests.get_mut(key as usize) {
+                if (interest.events | events) & EXCLUSIVE != 0 {
+                    return Err(SocketError::Refused(Errno::INVAL));
+                }
                 (interest.events, interest.data) = (events, data);
                 interest.disarmed = false;
             }

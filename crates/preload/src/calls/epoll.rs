@@ -556,11 +556,40 @@ impl Waiting<'_> {
                 self.host.look_at_engine();
                 continue;
             }
+            if self.is_hollow(word)? {
+                continue;
+            }
             if !(both && self.found.merge(events, word)) {
                 self.found.push(events, word);
             }
         }
         Ok(())
+    }
+
+    /// Whether an event only says that the bell of a nested instance has rung,
+    /// for something that is not there any more. Silences the bell.
+    fn is_hollow(&self, word: u64) -> Result<bool, SocketError> {
+        if !self.instance.has_nested.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let lists = self.instance.lists.enter()?;
+        let Some(r) = lists.nested.iter().find(|r| r.data == word) else {
+            return Ok(false);
+        };
+        let (Some(set), Some(inner)) = (ready_set(r.inner), instance(r.inner)) else {
+            return Ok(false);
+        };
+        if set.is_ready() {
+            return Ok(false);
+        }
+        set.silence()?;
+        let mut fd = libc::pollfd {
+            fd: inner.epfd.load(Ordering::Relaxed),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, which lives until the call is over.
+        Ok(unsafe { real::poll(&mut fd, 1, 0) } == 0)
     }
 
     fn has_kernels(&self) -> bool {
@@ -612,8 +641,10 @@ impl Waiting<'_> {
                 set.awake();
             }
             result?;
-            self.host.drain_if_free();
-            self.harvest()?;
+            if self.found.count == 0 {
+                self.host.drain_if_free();
+                self.harvest()?;
+            }
             if self.found.count != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
                 return Ok(self.found.count);
             }
