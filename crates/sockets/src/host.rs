@@ -438,6 +438,10 @@ impl Host {
             return false;
         }
         let mut ready = edges.rcv_edge > block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
+        // Another process may have moved the shared edge already; what waits in
+        // a listener's queue is news to this one all the same.
+        ready |= block.state() == SocketState::Listening
+            && edges.rcv_edge > block.rcv.done.load(Ordering::Acquire);
         let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));
         if acked > block.snd.done.fetch_max(acked, Ordering::AcqRel) {
             ready |= crate::stream::take_room_wanted(block);

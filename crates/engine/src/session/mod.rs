@@ -105,8 +105,6 @@ pub(crate) struct Session {
     pub(crate) doorbell: Doorbell,
     /// Eventfds of waiters, by waiter.
     bells: HashMap<u32, Doorbell>,
-    /// Waiters that were to be rung before their eventfd came.
-    unrung: Vec<u32>,
     /// Channels with staged completions.
     staged: Vec<u16>,
     /// Waiters to wake after the next publication.
@@ -138,7 +136,6 @@ impl Session {
             arena,
             doorbell,
             bells: HashMap::new(),
-            unrung: Vec::new(),
             staged: Vec::new(),
             to_wake: Vec::new(),
             touched: Vec::new(),

@@ -83,11 +83,12 @@ impl Session {
         let bell = self.bells.get(&waiter);
         match word.take() {
             None => return,
-            Some(Sleep::Eventfd) => match bell {
-                Some(bell) => bell.ring(),
-                None if self.unrung.len() < 4096 => self.unrung.push(waiter),
-                None => {}
-            },
+            // If its eventfd has not come yet, it is rung when it does.
+            Some(Sleep::Eventfd) => {
+                if let Some(bell) = bell {
+                    bell.ring();
+                }
+            }
             Some(Sleep::Futex) => word.wake_futex(),
         }
         self.meter.to_host.wakeups += 1;
@@ -100,16 +101,15 @@ impl Session {
         }
     }
 
-    /// Takes the eventfd of a waiter, and rings it if that is overdue.
+    /// Takes the eventfd of a waiter, and rings it once, for what is overdue.
     pub(crate) fn add_bell(&mut self, waiter: u32, bell: Doorbell) {
         if waiter >= self.arena.geometry().waiters {
             self.bad_descriptors += 1;
             return;
         }
-        if let Some(at) = self.unrung.iter().position(|w| *w == waiter) {
-            self.unrung.swap_remove(at);
-            bell.ring();
-        }
+        // Whoever was to be woken before its eventfd came, or by the eventfd of
+        // the waiter's last owner, looks now.
+        bell.ring();
         self.bells.insert(waiter, bell);
     }
 
