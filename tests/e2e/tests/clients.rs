@@ -126,7 +126,6 @@ scenarios! {
     }
 
     /// dig asks a name server by UDP.
-    #[longshore(ignore = "sendmsg on a connected UDP socket fails with EDESTADDRREQ in libuv")]
     fn dig(lab) within 60 {
         let (host, peer) = (lab.host(0), lab.peer());
         peer.namespace().enter(|| {
