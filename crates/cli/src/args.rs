@@ -90,7 +90,7 @@ pub(crate) struct RunArguments {
     /// Largest packet in bytes, 1500 to 65535
     #[arg(long, value_name = "N", value_parser = mtu, conflicts_with = "engine")]
     pub(crate) mtu: Option<usize>,
-    /// Who has 127.0.0.0/8 and ::1: the kernel, or the engine for the programs on it
+    /// Who has 127.0.0.0/8: the kernel, or the engine for the programs on it
     #[arg(long, value_name = "WHO", conflicts_with = "engine")]
     pub(crate) loopback: Option<LoopbackOwner>,
     /// Relay this port of the kernel to this port of the program; repeatable

@@ -24,7 +24,8 @@ pub enum Loopback {
     /// The kernel: programs on Longshore meet those that are not.
     #[default]
     Kernel,
-    /// The engine: 127.0.0.0/8 and ::1 are shared by the programs on it alone.
+    /// The engine: 127.0.0.0/8 is shared by the programs on it alone. ::1 stays
+    /// with the kernel.
     Engine,
 }
 
@@ -115,11 +116,17 @@ impl Routes {
         }
     }
 
+    /// Whether a loopback address is the engine's: of IPv4's alone, the only kind
+    /// that it speaks.
+    fn has_loopback(&self, ip: IpAddr) -> bool {
+        ip.is_ipv4() && self.loopback() == Loopback::Engine
+    }
+
     /// Who carries a connection or datagram to `ip`.
     pub fn owner_of(&self, ip: IpAddr) -> Owner {
         let ip = ip.to_canonical();
         let engine = if ip.is_loopback() {
-            self.loopback() == Loopback::Engine
+            self.has_loopback(ip)
         } else {
             self.iter().any(|r| r.contains(ip))
         };
@@ -131,7 +138,7 @@ impl Routes {
     pub fn owner_of_local(&self, ip: IpAddr) -> Owner {
         let ip = ip.to_canonical();
         let engine = ip.is_unspecified()
-            || (ip.is_loopback() && self.loopback() == Loopback::Engine)
+            || (ip.is_loopback() && self.has_loopback(ip))
             || self.iter().any(|r| r.local && r.address == ip);
         if engine { Owner::Engine } else { Owner::Kernel }
     }
@@ -169,6 +176,8 @@ mod tests {
         assert_eq!(owner("10.78.0.1"), Owner::Kernel);
         assert_eq!(owner("127.0.0.1"), Owner::Kernel);
         assert_eq!(owner("::1"), Owner::Kernel);
+        let ours = table(Loopback::Engine);
+        assert_eq!(ours.owner_of("::1".parse().unwrap()), Owner::Kernel);
         assert_eq!(
             table(Loopback::Engine).owner_of("127.0.0.9".parse().unwrap()),
             Owner::Engine
