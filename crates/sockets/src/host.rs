@@ -502,6 +502,18 @@ impl Host {
         Ok(())
     }
 
+    /// Chunks of the send slab that nobody has, found by taking them all.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn count_free_chunks(&self) -> usize {
+        let free = &self.arena.header().free_snd_chunks;
+        let links = self.arena.snd_links();
+        let all: Vec<u32> = std::iter::from_fn(|| free.pop(links).ok().flatten()).collect();
+        for chunk in all.iter().rev() {
+            let _ = free.push(links, *chunk);
+        }
+        all.len()
+    }
+
     /// The post, for fork.
     pub(crate) fn stop_post(&'static self) -> Option<Inside<'static, Post>> {
         self.post.enter().ok()

@@ -1,1 +1,156 @@
-//! mock
+//! A small engine for tests: the adapter's half of the interface over sockets
+//! that only meet each other, in a thread of the test.
+//!
+//! It has no network. What is sent on one connection arrives on the other as
+//! soon as the thread gets to it; a datagram goes to the socket that has its
+//! port. [`Manners`] make it behave badly where a test wants that.
+
+mod peers;
+mod session;
+
+use crate::host::{Hooks, Host};
+use longshore_hostif::attach::Token;
+use longshore_hostif::{Geometry, OptionName};
+use session::Session;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// The engine's own address.
+pub const ADDRESS: &str = "10.9.9.2";
+/// A port of the engine's address that never answers.
+pub const SILENT_PORT: u16 = 9;
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 256,
+    sockets: 1024,
+    snd_chunks: 512,
+    rcv_chunks: 512,
+};
+
+/// How the engine behaves, to be changed while it runs.
+#[derive(Debug, Default)]
+pub struct Manners {
+    /// Acknowledges nothing of what is sent, though it arrives.
+    pub holds_acknowledgments: AtomicBool,
+    /// Does not look at requests.
+    pub is_deaf: AtomicBool,
+    /// The next so many moves of edges are left out, as if there was no room.
+    pub loses: AtomicU32,
+    /// Bytes that it leaves unread at a receiver; 0 is the usual.
+    pub window: AtomicU32,
+}
+
+/// What the engine has seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Options, in order, by the socket's index.
+    pub options: Vec<(u32, OptionName, u64)>,
+    /// Sockets that are open.
+    pub open: usize,
+    /// Chunks of the receive slab that are in use.
+    pub rcv_chunks: usize,
+    /// Requests that made no sense.
+    pub bad: usize,
+}
+
+/// The engine, until it is dropped.
+#[derive(Debug)]
+pub struct Engine {
+    path: PathBuf,
+    /// How it behaves.
+    pub manners: Arc<Manners>,
+    /// What it has seen.
+    pub seen: Arc<Mutex<Seen>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Starts an engine that listens in `directory`.
+    ///
+    /// # Panics
+    /// If it cannot: this is for tests.
+    pub fn start(directory: &Path) -> Self {
+        Self::with_geometry(directory, GEOMETRY)
+    }
+
+    /// The same, with a memory of its own measures.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn with_geometry(directory: &Path, geometry: Geometry) -> Self {
+        let path = directory.join("engine.sock");
+        let (manners, seen, stop) = <(Arc<Manners>, Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
+        let mut session =
+            Session::open(&path, geometry, manners.clone(), seen.clone()).expect("make a session");
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                session.turn();
+            }
+            session.close();
+        });
+        Self {
+            path,
+            manners,
+            seen,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The token of its only session.
+    pub fn token(&self) -> Token {
+        session::TOKEN
+    }
+
+    /// Joins the session, as a process of its own would.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub fn join(&self) -> &'static Host {
+        Host::join(&self.path, self.token(), Hooks::default()).expect("join the session")
+    }
+
+    /// An address of the engine.
+    pub fn address(port: u16) -> SocketAddr {
+        SocketAddr::new(ADDRESS.parse().expect("an address"), port)
+    }
+
+    /// Waits until `right` holds of what the engine has seen.
+    ///
+    /// # Panics
+    /// If that takes more than ten seconds.
+    pub fn wait_until(&self, what: &str, right: impl Fn(&Seen) -> bool) {
+        for _ in 0..2000 {
+            if right(&self.seen.lock().expect("no panic while it is held")) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        panic!("never: {what}: {:?}", self.seen);
+    }
+
+    /// Ends it, as an engine ends that is told to.
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,337 @@
+//! The sockets of the tests' engine, and how bytes get from one to the other.
+
+use super::session::Session;
+use longshore_hostif::{
+    ACCEPT_RECORD, AcceptRecord, BlockFlags, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord,
+    EdgeFlags, Edges, SocketId, SocketKind, SocketState, datagram_span,
+};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+/// Bytes that may wait at a receiver.
+pub(super) const RECEIVE_WINDOW: u64 = 128 * 1024;
+
+const ECONNRESET: u16 = 104;
+const ECONNREFUSED: u16 = 111;
+
+pub(super) enum Kind {
+    Idle,
+    Listener,
+    /// A connection, with the socket at its other end.
+    Stream {
+        other: Option<u32>,
+    },
+}
+
+pub(super) struct Peer {
+    pub(super) id: SocketId,
+    pub(super) protocol: SocketKind,
+    pub(super) kind: Kind,
+    pub(super) subscribers: Vec<u16>,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) remote: Option<SocketAddr>,
+    snd_edge: u64,
+    moved: u64,
+    rcv_edge: u64,
+    rcv_consumed: u64,
+    chunks: BTreeMap<u64, u32>,
+    flags: EdgeFlags,
+    errno: u16,
+    pub(super) snd_shut: bool,
+    fin_sent: bool,
+    holds_back: bool,
+    pub(super) orphan: bool,
+    pub(super) resets: bool,
+    pub(super) untold: bool,
+}
+
+impl Peer {
+    pub(super) fn new(id: SocketId, protocol: SocketKind, channel: u16) -> Self {
+        Self {
+            id,
+            protocol,
+            kind: Kind::Idle,
+            subscribers: vec![channel],
+            local: None,
+            remote: None,
+            snd_edge: 0,
+            moved: 0,
+            rcv_edge: 0,
+            rcv_consumed: 0,
+            chunks: BTreeMap::new(),
+            flags: EdgeFlags::empty(),
+            errno: 0,
+            snd_shut: false,
+            fin_sent: false,
+            holds_back: false,
+            orphan: false,
+            resets: false,
+            untold: false,
+        }
+    }
+
+    pub(super) fn edges(&self) -> Edges {
+        Edges {
+            rcv_edge: self.rcv_edge,
+            snd_acked: if self.holds_back { 0 } else { self.moved },
+            flags: self.flags,
+            errno: self.errno,
+        }
+    }
+
+    fn die(&mut self, errno: u16) {
+        self.flags |= EdgeFlags::DEAD;
+        self.errno = errno;
+        self.untold = true;
+    }
+}
+
+impl Session {
+    /// What the host says about a socket's edges.
+    pub(super) fn edges(&mut self, index: u32, snd_edge: u64, consumed: u64, flags: EdgeFlags) {
+        let peer = self.peer(index);
+        peer.snd_edge = peer.snd_edge.max(snd_edge);
+        assert!(consumed <= peer.rcv_edge, "consumed what never came");
+        peer.rcv_consumed = peer.rcv_consumed.max(consumed);
+        peer.snd_shut |= flags.contains(EdgeFlags::SHUT_WR);
+        // Chunks that are done with are free again; the last one, too, if all in
+        // it is.
+        let all = peer.rcv_consumed == peer.rcv_edge;
+        let keep = peer.rcv_consumed / CHUNK as u64;
+        let free: Vec<u64> = peer
+            .chunks
+            .keys()
+            .copied()
+            .filter(|n| all || *n < keep)
+            .collect();
+        let free: Vec<u32> = free.iter().filter_map(|n| peer.chunks.remove(n)).collect();
+        self.rcv_free.extend(free);
+    }
+
+    /// Puts bytes at the end of a socket's receive stream.
+    fn place(&mut self, index: u32, bytes: &[u8]) {
+        let arena = self.arena.clone();
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = self.peer(index).rcv_edge + done as u64;
+            let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
+            let chunk = match self.peer(index).chunks.get(&number) {
+                Some(chunk) => *chunk,
+                None => {
+                    let chunk = self.rcv_free.pop().expect("enough chunks for the test");
+                    self.peer(index).chunks.insert(number, chunk);
+                    arena.rcv_directory(index)[number as usize % DIRECTORY]
+                        .store(chunk, Ordering::Release);
+                    chunk
+                }
+            };
+            let len = (CHUNK - within).min(bytes.len() - done);
+            let place = arena.rcv_place(chunk, within, len).expect("inside");
+            arena.memory().write(place, &bytes[done..done + len]);
+            done += len;
+        }
+        let peer = self.peer(index);
+        peer.rcv_edge += bytes.len() as u64;
+        peer.untold = true;
+    }
+
+    /// Copies out of a socket's send stream.
+    fn take(&self, index: u32, from: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let mut done = 0;
+        while done < len {
+            let at = from + done as u64;
+            let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
+            let chunk = self.arena.snd_directory(index)[number as usize % DIRECTORY]
+                .load(Ordering::Acquire);
+            let step = (CHUNK - within).min(len - done);
+            let place = self.arena.snd_place(chunk, within, step).expect("inside");
+            self.arena
+                .memory()
+                .read(place, &mut bytes[done..done + step]);
+            done += step;
+        }
+        bytes
+    }
+
+    /// Connects a socket to the listener that it asked for, if there is one.
+    pub(super) fn meet(&mut self, index: u32, local: SocketAddr, to: SocketAddr) {
+        let listener = self
+            .by_port(SocketKind::Stream, to.port())
+            .filter(|l| matches!(self.peers[l].kind, Kind::Listener));
+        let Some(listener) = listener else {
+            return self.peer(index).die(ECONNREFUSED);
+        };
+        let arena = self.arena.clone();
+        let free = &arena.header().free_sockets;
+        let accepted = free.pop(arena.socket_links()).expect("a sane list");
+        let accepted = accepted.expect("enough sockets for the test");
+        let block = arena.block(accepted);
+        let generation = block.begin(SocketState::Connected, BlockFlags::BOUND);
+        block.set_local(to.into());
+        block.set_peer(local.into());
+        let id = SocketId {
+            index: accepted,
+            generation,
+        };
+        let channels = self.peers[&listener].subscribers.clone();
+        let mut peer = Peer::new(id, SocketKind::Stream, channels[0]);
+        peer.subscribers = channels.clone();
+        peer.kind = Kind::Stream { other: Some(index) };
+        self.peers.insert(accepted, peer);
+        let record = AcceptRecord {
+            socket: id,
+            local: to.into(),
+            peer: local.into(),
+            rcv_edge: 0,
+            subscriber: (channels.len() == 1).then(|| channels[0]),
+        };
+        let bytes: [u8; ACCEPT_RECORD] = record.encode();
+        self.place(listener, &bytes);
+        let peer = self.peer(index);
+        peer.kind = Kind::Stream {
+            other: Some(accepted),
+        };
+        peer.flags |= EdgeFlags::CONNECTED;
+        peer.untold = true;
+    }
+
+    /// Moves what one socket has sent to where it goes.
+    pub(super) fn move_bytes(&mut self, index: u32) {
+        match self.peers.get(&index).map(|p| (p.protocol, &p.kind)) {
+            Some((SocketKind::Datagram, _)) => self.move_datagrams(index),
+            Some((_, Kind::Stream { other })) => {
+                let other = *other;
+                self.move_stream(index, other);
+            }
+            _ => {}
+        }
+        if self
+            .peers
+            .get(&index)
+            .is_some_and(|p| p.orphan && self.is_over(p))
+        {
+            self.forget(index);
+        }
+    }
+
+    /// Whether an orphan has nothing more to do.
+    fn is_over(&self, peer: &Peer) -> bool {
+        match peer.kind {
+            Kind::Stream { other: Some(_) } => {
+                peer.fin_sent || peer.resets || peer.flags.contains(EdgeFlags::DEAD)
+            }
+            _ => true,
+        }
+    }
+
+    fn move_stream(&mut self, index: u32, other: Option<u32>) {
+        let window = self.window();
+        let Some(other) = other else {
+            let peer = self.peer(index);
+            if peer.snd_edge > peer.moved && !peer.flags.contains(EdgeFlags::DEAD) {
+                peer.die(ECONNRESET);
+            }
+            return;
+        };
+        let to = &self.peers[&other];
+        let room = window.saturating_sub(to.rcv_edge - to.rcv_consumed);
+        let from = &self.peers[&index];
+        let len = (from.snd_edge - from.moved).min(room) as usize;
+        if to.orphan && from.snd_edge > from.moved {
+            // Nobody will ever read it.
+            return self.peer(index).die(ECONNRESET);
+        }
+        let bytes = self.take(index, from.moved, len);
+        if len != 0 {
+            self.place(other, &bytes);
+        }
+        let holds_back = self.manners.holds_acknowledgments.load(Ordering::Relaxed);
+        let peer = self.peer(index);
+        peer.untold |= len != 0 || (peer.holds_back && !holds_back);
+        peer.holds_back = holds_back;
+        peer.moved += len as u64;
+        if peer.snd_shut && peer.moved == peer.snd_edge && !peer.fin_sent {
+            peer.fin_sent = true;
+            let to = self.peer(other);
+            to.flags |= EdgeFlags::PEER_FIN;
+            to.untold = true;
+        }
+    }
+
+    fn move_datagrams(&mut self, index: u32) {
+        loop {
+            let peer = &self.peers[&index];
+            let (at, connected) = (peer.moved, peer.remote);
+            if peer.snd_edge - at < DATAGRAM_HEADER as u64 {
+                return;
+            }
+            let from = peer.local.expect("bound before it sends");
+            let header = self.take(index, at, DATAGRAM_HEADER);
+            let mut record = DatagramRecord::decode(&header.try_into().expect("a header's length"));
+            let span = datagram_span(record.len);
+            let payload = self.take(index, at + DATAGRAM_HEADER as u64, record.len as usize);
+            let to = record.peer.get().or(connected).expect("a destination");
+            match self.by_port(SocketKind::Datagram, to.port()) {
+                Some(other) => {
+                    record.peer = from.into();
+                    self.deliver(other, &record, &payload);
+                }
+                None if connected.is_some() => {
+                    let refused = DatagramRecord {
+                        len: 0,
+                        segment: 0,
+                        errno: ECONNREFUSED,
+                        peer: to.into(),
+                    };
+                    self.deliver(index, &refused, &[]);
+                }
+                None => {}
+            }
+            let peer = self.peer(index);
+            peer.moved += span;
+            peer.untold = true;
+        }
+    }
+
+    fn deliver(&mut self, index: u32, record: &DatagramRecord, payload: &[u8]) {
+        let mut bytes = record.encode().to_vec();
+        bytes.extend_from_slice(payload);
+        bytes.resize(datagram_span(record.len) as usize, 0);
+        self.place(index, &bytes);
+    }
+
+    /// The end of a socket: its chunks and its block are free again.
+    fn forget(&mut self, index: u32) {
+        let Some(peer) = self.peers.remove(&index) else {
+            return;
+        };
+        self.rcv_free.extend(peer.chunks.values());
+        if let Kind::Stream { other: Some(other) } = peer.kind
+            && let Some(other) = self.peers.get_mut(&other)
+        {
+            other.kind = Kind::Stream { other: None };
+            if peer.resets {
+                other.die(ECONNRESET);
+            }
+        }
+        let arena = &self.arena;
+        let block = arena.block(index);
+        let (told, edge) = (
+            block.snd.told.load(Ordering::Acquire),
+            block.snd.edge.load(Ordering::Acquire),
+        );
+        if told < edge {
+            for number in told / CHUNK as u64..edge.div_ceil(CHUNK as u64) {
+                let chunk =
+                    arena.snd_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
+                let free = &arena.header().free_snd_chunks;
+                free.push(arena.snd_links(), chunk).expect("a sane list");
+            }
+        }
+        block.set_state(SocketState::Free);
+        let free = &arena.header().free_sockets;
+        free.push(arena.socket_links(), index).expect("a sane list");
+    }
+}

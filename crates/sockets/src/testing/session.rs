@@ -1,0 +1,464 @@
+//! The session of the tests' engine: who is in it, what they ask, what they are
+//! told.
+
+use super::peers::{Kind, Peer, RECEIVE_WINDOW};
+use super::{ADDRESS, Manners, SILENT_PORT, Seen};
+use longshore_hostif::attach::{Message, Token, receive, send};
+use longshore_hostif::{
+    AdapterChannel, Address, Arena, ArenaError, ChannelState, Completion, EdgeFlags, Geometry,
+    Loopback, Request, Route, SocketId, SocketKind,
+};
+use longshore_ring::{Doorbell, Sleep, Waiter};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    sockopt::socket_peercred,
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::Timespec;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+pub(super) const TOKEN: Token = Token([7; 16]);
+/// How long a turn without work lasts.
+const TURN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 5_000_000,
+};
+
+struct Process {
+    channel: AdapterChannel,
+    pidfd: Option<OwnedFd>,
+}
+
+pub(super) struct Session {
+    pub(super) arena: Arc<Arena>,
+    doorbell: Doorbell,
+    door: OwnedFd,
+    visitors: Vec<OwnedFd>,
+    processes: BTreeMap<u16, Process>,
+    bells: HashMap<u32, Doorbell>,
+    pub(super) peers: BTreeMap<u32, Peer>,
+    pub(super) rcv_free: Vec<u32>,
+    pub(super) manners: Arc<Manners>,
+    pub(super) seen: Arc<Mutex<Seen>>,
+    /// Sockets whose waiters are to be woken.
+    touched: Vec<u32>,
+    to_wake: Vec<u32>,
+    next_port: u16,
+}
+
+impl Session {
+    pub(super) fn open(
+        path: &Path,
+        geometry: Geometry,
+        manners: Arc<Manners>,
+        seen: Arc<Mutex<Seen>>,
+    ) -> Result<Self, ArenaError> {
+        let arena = Arc::new(Arena::create(geometry)?);
+        let own = ADDRESS.parse().expect("an address");
+        let route = |prefix_len, local| Route {
+            address: own,
+            prefix_len,
+            local,
+        };
+        let routes = [route(32, true), route(24, false)];
+        arena.header().routes.publish(&routes, Loopback::Kernel);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let door = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .expect("make the door");
+        bind(&door, &SocketAddrUnix::new(path).expect("a short path")).expect("bind the door");
+        listen(&door, 16).expect("open the door");
+        Ok(Self {
+            doorbell: Doorbell::new().expect("make a doorbell"),
+            door,
+            visitors: Vec::new(),
+            processes: BTreeMap::new(),
+            bells: HashMap::new(),
+            peers: BTreeMap::new(),
+            rcv_free: (0..geometry.rcv_chunks).rev().collect(),
+            manners,
+            seen,
+            touched: Vec::new(),
+            to_wake: Vec::new(),
+            next_port: 40_000,
+            arena,
+        })
+    }
+
+    /// Does what there is to do, then waits a little for more.
+    pub(super) fn turn(&mut self) {
+        self.doorbell.clear();
+        self.answer_door();
+        if !self.manners.is_deaf.load(Ordering::Relaxed) {
+            self.take_requests();
+        }
+        self.bury_dead();
+        for index in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.move_bytes(index);
+        }
+        for index in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.tell(index);
+        }
+        self.publish();
+        self.note();
+        self.sleep();
+    }
+
+    fn sleep(&mut self) {
+        let engine = &self.arena.header().engine;
+        engine.declare(Sleep::Eventfd);
+        let deaf = self.manners.is_deaf.load(Ordering::Relaxed);
+        let pending = !deaf
+            && self
+                .processes
+                .values()
+                .any(|p| p.channel.pending(&self.arena));
+        if !pending {
+            let mut fds = vec![
+                PollFd::new(&self.doorbell, PollFlags::IN),
+                PollFd::new(&self.door, PollFlags::IN),
+            ];
+            fds.extend(self.visitors.iter().map(|v| PollFd::new(v, PollFlags::IN)));
+            let _ = poll(&mut fds, Some(&TURN));
+        }
+        engine.cancel();
+    }
+
+    fn answer_door(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(visitor) = accept_with(&self.door, flags) {
+            self.visitors.push(visitor);
+        }
+        for at in 0..self.visitors.len() {
+            while let Ok((message, mut fds)) = receive(self.visitors[at].as_fd()) {
+                match message {
+                    Message::Join(TOKEN) => self.admit(at),
+                    Message::Eventfd(waiter) => {
+                        if let Some(fd) = fds.pop() {
+                            let bell = Doorbell::from_fd(fd);
+                            bell.ring();
+                            self.bells.insert(waiter, bell);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, visitor: usize) {
+        let visitor = self.visitors[visitor].as_fd();
+        let pid = socket_peercred(visitor).map_or(0, |c| c.pid.as_raw_nonzero().get() as u32);
+        // A new image of a process keeps its channel; in tests, several hosts
+        // share one process.
+        let own = rustix::process::getpid().as_raw_nonzero().get() as u32;
+        let known = self.processes.keys().copied().find(|c| {
+            pid != own
+                && self
+                    .arena
+                    .control(u32::from(*c))
+                    .pid
+                    .load(Ordering::Relaxed)
+                    == pid
+        });
+        let channel = known.unwrap_or_else(|| {
+            (0..self.arena.geometry().channels as u16)
+                .find(|c| self.arena.control(u32::from(*c)).state() == ChannelState::Free)
+                .expect("a free channel")
+        });
+        let control = self.arena.control(u32::from(channel));
+        control.reset();
+        control.pid.store(pid, Ordering::Relaxed);
+        control.set_state(ChannelState::Open);
+        self.processes.insert(channel, process(channel, pid));
+        let welcome = Message::Welcome(u32::from(channel), *self.arena.geometry());
+        let _ = send(
+            visitor,
+            &welcome,
+            &[self.arena.as_fd(), self.doorbell.as_fd()],
+        );
+    }
+
+    fn take_requests(&mut self) {
+        let pending = &self.arena.header().requests_pending;
+        pending.any.store(0, Ordering::SeqCst);
+        for channel in 0..self.arena.geometry().channels as u16 {
+            let control = self.arena.control(u32::from(channel));
+            if control.state() == ChannelState::Claimed {
+                control.set_state(ChannelState::Open);
+                let pid = control.pid.load(Ordering::Acquire);
+                self.processes.insert(channel, process(channel, pid));
+            }
+            while let Some(p) = self.processes.get_mut(&channel) {
+                let Ok(Some(message)) = p.channel.get(&self.arena) else {
+                    p.channel.release(&self.arena);
+                    break;
+                };
+                match Request::decode(&message) {
+                    Ok(request) => self.serve(channel, &request),
+                    Err(_) => self.seen.lock().expect("not poisoned").bad += 1,
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, channel: u16, request: &Request) {
+        let socket = request.socket();
+        if let Request::Open { kind, .. } = *request {
+            self.peers
+                .insert(socket.index, Peer::new(socket, kind, channel));
+            return;
+        }
+        let missing = self.peers.get(&socket.index).is_none_or(|p| p.id != socket);
+        if missing {
+            return;
+        }
+        match *request {
+            Request::Bind {
+                tag, waiter, local, ..
+            } => {
+                let answer = self.bind(socket.index, local);
+                self.done(channel, socket, tag, waiter, answer);
+            }
+            Request::Listen { tag, waiter, .. } => {
+                self.peer(socket.index).kind = Kind::Listener;
+                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
+            }
+            Request::Connect {
+                tag, waiter, peer, ..
+            } => {
+                let answer = self.connect(socket.index, peer);
+                self.done(channel, socket, tag, waiter, answer);
+            }
+            Request::Edges {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ..
+            } => self.edges(socket.index, snd_edge, rcv_consumed, flags),
+            Request::Close {
+                snd_edge,
+                rcv_consumed,
+                linger,
+                ..
+            } => {
+                self.edges(socket.index, snd_edge, rcv_consumed, EdgeFlags::SHUT_WR);
+                let peer = self.peer(socket.index);
+                peer.orphan = true;
+                peer.resets = linger == Some(0);
+            }
+            Request::SetOption { name, value, .. } => {
+                let mut seen = self.seen.lock().expect("not poisoned");
+                seen.options.push((socket.index, name, value));
+            }
+            Request::Query { tag, waiter, .. } => {
+                let info: Vec<u8> = (0..104).collect();
+                let control = self.arena.control(u32::from(channel));
+                let len = control.write_mailbox(&info) as u64;
+                self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
+            }
+            Request::Subscribe { .. } => {
+                let peer = self.peer(socket.index);
+                if !peer.subscribers.contains(&channel) {
+                    peer.subscribers.push(channel);
+                }
+                peer.untold = true;
+            }
+            Request::Unsubscribe { .. } => {
+                let peer = self.peer(socket.index);
+                peer.subscribers.retain(|c| *c != channel);
+            }
+            Request::Open { .. } => {}
+        }
+    }
+
+    pub(super) fn peer(&mut self, index: u32) -> &mut Peer {
+        self.peers.get_mut(&index).expect("looked up before")
+    }
+
+    fn bind(&mut self, index: u32, local: Address) -> Result<(u64, Address), u16> {
+        let mut local = local.get().ok_or(22u16)?;
+        let kind = self.peer(index).protocol;
+        if local.port() == 0 {
+            self.next_port += 1;
+            local.set_port(self.next_port);
+        } else if self.by_port(kind, local.port()).is_some() {
+            return Err(98);
+        }
+        self.peer(index).local = Some(local);
+        Ok((0, local.into()))
+    }
+
+    pub(super) fn by_port(&self, kind: SocketKind, port: u16) -> Option<u32> {
+        let found = self.peers.iter().find(|(_, p)| {
+            p.protocol == kind
+                && !p.orphan
+                && !matches!(p.kind, Kind::Stream { .. })
+                && p.local.is_some_and(|l| l.port() == port)
+        });
+        found.map(|(index, _)| *index)
+    }
+
+    fn connect(&mut self, index: u32, to: Address) -> Result<(u64, Address), u16> {
+        let to = match to.get() {
+            Some(to) => to,
+            None => {
+                self.peer(index).remote = None;
+                return Ok((0, Address::NONE));
+            }
+        };
+        if self.peer(index).local.is_none() {
+            let any = SocketAddr::new(ADDRESS.parse().expect("an address"), 0);
+            self.bind(index, any.into())?;
+        }
+        let peer = self.peer(index);
+        peer.remote = Some(to);
+        let local = peer.local.expect("bound above");
+        if peer.protocol == SocketKind::Stream && to.port() != SILENT_PORT {
+            self.meet(index, local, to);
+        }
+        Ok((0, local.into()))
+    }
+
+    fn done(
+        &mut self,
+        channel: u16,
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+        answer: Result<(u64, Address), u16>,
+    ) {
+        let (errno, (value, address)) = match answer {
+            Ok(answer) => (0, answer),
+            Err(errno) => (errno, (0, Address::NONE)),
+        };
+        let done = Completion::Done {
+            socket,
+            tag,
+            errno,
+            value,
+            address,
+        };
+        if let Some(p) = self.processes.get_mut(&channel) {
+            p.channel.put(&self.arena, &done).expect("room for answers");
+        }
+        self.to_wake.extend(waiter.map(u32::from));
+    }
+
+    /// Tells a socket's processes what has changed.
+    fn tell(&mut self, index: u32) {
+        let Some(peer) = self.peers.get_mut(&index) else {
+            return;
+        };
+        if !std::mem::take(&mut peer.untold) {
+            return;
+        }
+        let completion = Completion::Edges {
+            socket: peer.id,
+            edges: peer.edges(),
+        };
+        for channel in peer.subscribers.clone() {
+            let lose = self
+                .manners
+                .loses
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1))
+                .is_ok();
+            let Some(p) = self.processes.get_mut(&channel) else {
+                continue;
+            };
+            if lose || p.channel.put(&self.arena, &completion).is_err() {
+                let control = self.arena.control(u32::from(channel));
+                control.lost.store(1, Ordering::Release);
+            }
+        }
+        self.touched.push(index);
+    }
+
+    fn publish(&mut self) {
+        for p in self.processes.values_mut() {
+            p.channel.publish(&self.arena);
+        }
+        Waiter::fence();
+        for index in self.touched.drain(..) {
+            let block = self.arena.block(index);
+            self.to_wake.extend(block.waiters());
+            if block.unlisted_waiters.load(Ordering::Relaxed) != 0 {
+                self.to_wake.extend(0..self.arena.geometry().waiters);
+            }
+        }
+        for waiter in self.to_wake.drain(..) {
+            self.arena.waiters()[waiter as usize].wake(self.bells.get(&waiter));
+        }
+    }
+
+    fn bury_dead(&mut self) {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let dead: Vec<u16> = self
+            .processes
+            .iter()
+            .filter(|(_, p)| {
+                p.pidfd.as_ref().is_some_and(|fd| {
+                    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+                    poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
+                })
+            })
+            .map(|(channel, _)| *channel)
+            .collect();
+        for channel in dead {
+            self.processes.remove(&channel);
+            let control = self.arena.control(u32::from(channel));
+            control.set_state(ChannelState::Free);
+            for index in 0..self.arena.geometry().sockets {
+                if self.arena.set_held(u32::from(channel), index, false)
+                    && !self.is_held(index)
+                    && let Some(peer) = self.peers.get_mut(&index)
+                {
+                    peer.orphan = true;
+                    peer.snd_shut = true;
+                }
+            }
+        }
+    }
+
+    fn is_held(&self, index: u32) -> bool {
+        (0..self.arena.geometry().channels).any(|c| {
+            self.arena.control(c).state() != ChannelState::Free && self.arena.holds(c, index)
+        })
+    }
+
+    fn note(&self) {
+        let mut seen = self.seen.lock().expect("not poisoned");
+        seen.open = self.peers.len();
+        seen.rcv_chunks = self.arena.geometry().rcv_chunks as usize - self.rcv_free.len();
+    }
+
+    pub(super) fn window(&self) -> u64 {
+        match self.manners.window.load(Ordering::Relaxed) {
+            0 => RECEIVE_WINDOW,
+            window => u64::from(window),
+        }
+    }
+
+    /// Says that it is over, and wakes everybody.
+    pub(super) fn close(&mut self) {
+        self.arena.header().closed.store(1, Ordering::Release);
+        self.to_wake.extend(0..self.arena.geometry().waiters);
+        self.publish();
+    }
+}
+
+fn process(channel: u16, pid: u32) -> Process {
+    let pidfd = Pid::from_raw(pid as i32).and_then(|p| pidfd_open(p, PidfdFlags::empty()).ok());
+    Process {
+        channel: AdapterChannel::new(channel.into()),
+        pidfd,
+    }
+}
