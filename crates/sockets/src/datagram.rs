@@ -2,10 +2,13 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, datagram_span};
+use longshore_hostif::{
+    Address, Arena, BlockFlags, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord, datagram_span,
+};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 /// Most payload of a datagram over IPv4.
 pub const MOST_PAYLOAD: usize = 65_507;
@@ -39,6 +42,10 @@ impl Socket {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         if len > MOST_PAYLOAD {
             return Err(SocketError::Refused(Errno::MSGSIZE));
+        }
+        match self.take_front_error() {
+            0 => {}
+            errno => return Err(SocketError::failed(errno)),
         }
         if to.is_none() && self.block().peer().get().is_none() {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
@@ -122,6 +129,18 @@ impl Socket {
         })
     }
 
+    /// Takes the error that is to be reported before any other datagram, if
+    /// there is one: an errno, or 0.
+    pub(crate) fn take_front_error(&self) -> u32 {
+        if front_error(&self.host.arena, self.id.index) == 0 {
+            return 0;
+        }
+        match self.recv_datagram(&mut [], true) {
+            Err(SocketError::Failed(errno)) => errno.raw_os_error() as u32,
+            _ => 0,
+        }
+    }
+
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.
     pub fn next_datagram(&self) -> usize {
         let Ok(peeked) = self.peek() else { return 0 };
@@ -131,4 +150,26 @@ impl Socket {
         }
         DatagramRecord::decode(&header).len as usize
     }
+}
+
+/// The errno of an error report at the front of a datagram socket's stream; 0
+/// if a datagram is there, or nothing. Without the stream's lock this is only a
+/// hint: what is read may be consumed meanwhile.
+pub(crate) fn front_error(arena: &Arena, index: u32) -> u16 {
+    let rcv = &arena.block(index).rcv;
+    if rcv.held() < DATAGRAM_HEADER as u64 {
+        return 0;
+    }
+    let at = rcv.done.load(Ordering::Acquire);
+    let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
+    let chunk = arena.rcv_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
+    let mut header = [0; DATAGRAM_HEADER];
+    // A header that lies in two chunks has its errno in the first: it is in the
+    // first eight bytes, and spans are multiples of that.
+    let have = (CHUNK - within).min(DATAGRAM_HEADER);
+    let Some(place) = arena.rcv_place(chunk, within, have) else {
+        return 0;
+    };
+    arena.memory().read(place, &mut header[..have]);
+    DatagramRecord::decode(&header).errno
 }

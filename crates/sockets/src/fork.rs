@@ -7,7 +7,7 @@
 
 use crate::gate::Inside;
 use crate::host::{Host, Post, own_pid};
-use crate::readiness::Hub;
+use crate::hub::Hub;
 use longshore_hostif::{ChannelState, HostChannel, SocketId};
 use longshore_ring::forget_thread_id;
 use std::sync::atomic::Ordering;

@@ -7,7 +7,7 @@
 
 use crate::errors::SocketError;
 use crate::gate::{Gate, Inside};
-use crate::readiness::Hub;
+use crate::hub::Hub;
 use crate::wait::Patience;
 use longshore_hostif::attach::{self, AttachError, Joined, Message, Token};
 use longshore_hostif::{

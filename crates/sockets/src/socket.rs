@@ -94,7 +94,10 @@ impl Socket {
         if self.host.is_gone() && self.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
-        self.block().take_errno()
+        match self.block().take_errno() {
+            0 if self.is_datagram() => self.take_front_error(),
+            errno => errno,
+        }
     }
 
     /// Binds it; port 0 asks for one. Returns the address it has now.

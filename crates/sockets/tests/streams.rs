@@ -25,7 +25,7 @@ fn pair(host: &'static Host) -> (Stream, Stream) {
 }
 
 fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (i * i >> 5) as u8).collect()
+    (0..len as u64).map(|i| ((i * i) >> 5) as u8).collect()
 }
 
 fn read_to_end(stream: &Stream) -> Vec<u8> {

@@ -1,0 +1,174 @@
+//! All ready sets of a process, behind one lock: which sockets are in which,
+//! and which of them may be ready.
+//!
+//! What happens to a socket puts its interests on the ready lists of their
+//! sets. A list may name too many, never too few: who reports looks again.
+
+use crate::errors::SocketError;
+use longshore_hostif::{Arena, SocketId};
+use longshore_ring::{NONE, Waiter};
+use rustix::io::Errno;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{OwnedFd, RawFd};
+
+/// One socket in one set, under one descriptor.
+#[derive(Debug)]
+pub(crate) struct Interest {
+    pub(crate) id: SocketId,
+    pub(crate) fd: RawFd,
+    pub(crate) events: u32,
+    pub(crate) data: u64,
+    pub(crate) set: u32,
+    /// The next of the same socket.
+    pub(crate) next: u32,
+    pub(crate) queued: bool,
+    /// Reported once, and not set again since.
+    pub(crate) disarmed: bool,
+}
+
+/// One set.
+#[derive(Debug, Default)]
+pub(crate) struct Set {
+    pub(crate) ready: VecDeque<u32>,
+    pub(crate) by_key: HashMap<(RawFd, u32), u32>,
+    pub(crate) waiter: Option<u32>,
+    pub(crate) bell: Option<OwnedFd>,
+    /// Threads that sleep for it.
+    pub(crate) sleepers: u32,
+    /// The process that its waiter is of.
+    pub(crate) epoch: u32,
+}
+
+/// All ready sets of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    pub(crate) sets: Vec<Option<Set>>,
+    pub(crate) interests: Vec<Option<Interest>>,
+    pub(crate) free: Vec<u32>,
+    /// The first interest in each socket.
+    pub(crate) heads: Vec<u32>,
+}
+
+impl Hub {
+    pub(crate) fn of_socket(&self, index: u32) -> u32 {
+        self.heads.get(index as usize).copied().unwrap_or(NONE)
+    }
+
+    pub(crate) fn queue(&mut self, key: u32) {
+        if let Some(Some(interest)) = self.interests.get_mut(key as usize)
+            && !interest.queued
+            && !interest.disarmed
+            && let Some(Some(set)) = self.sets.get_mut(interest.set as usize)
+        {
+            interest.queued = true;
+            set.ready.push_back(key);
+        }
+    }
+
+    pub(crate) fn queue_socket(&mut self, index: u32) {
+        let mut key = self.of_socket(index);
+        while let Some(Some(interest)) = self.interests.get(key as usize) {
+            let next = interest.next;
+            self.queue(key);
+            key = next;
+        }
+    }
+
+    /// Something happened to these sockets. The engine wakes who sleeps for
+    /// them.
+    pub(crate) fn moved(&mut self, sockets: &[u32]) {
+        for index in sockets {
+            self.queue_socket(*index);
+        }
+    }
+
+    /// Something happened to a socket that the engine does not know of: wakes
+    /// who sleeps for it in this process.
+    pub(crate) fn moved_by_us(&mut self, arena: &Arena, index: u32) {
+        self.queue_socket(index);
+        let mut key = self.of_socket(index);
+        while let Some(Some(interest)) = self.interests.get(key as usize) {
+            self.ring(arena, interest.set);
+            key = interest.next;
+        }
+    }
+
+    /// Everything happened: the engine is gone.
+    pub(crate) fn all_moved(&mut self) {
+        for key in 0..self.interests.len() as u32 {
+            self.queue(key);
+        }
+    }
+
+    /// Wakes a thread that sleeps for a set.
+    pub(crate) fn ring(&self, arena: &Arena, set: u32) {
+        if let Some(Some(set)) = self.sets.get(set as usize)
+            && let (Some(waiter), Some(bell)) = (set.waiter, &set.bell)
+        {
+            Waiter::fence();
+            if arena.waiters()[waiter as usize].take().is_some() {
+                let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+            }
+        }
+    }
+
+    /// Takes a socket out of all sets.
+    pub(crate) fn forget(&mut self, arena: &Arena, index: u32) {
+        loop {
+            match self.of_socket(index) {
+                NONE => return,
+                key => self.remove(arena, key),
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, arena: &Arena, key: u32) {
+        let Some(interest) = self.interests.get_mut(key as usize).and_then(Option::take) else {
+            return;
+        };
+        let index = interest.id.index;
+        let mut again = false;
+        if self.of_socket(index) == key {
+            self.heads[index as usize] = interest.next;
+        }
+        let mut at = self.of_socket(index);
+        while let Some(Some(other)) = self.interests.get_mut(at as usize) {
+            again |= other.set == interest.set;
+            if other.next == key {
+                other.next = interest.next;
+            }
+            at = other.next;
+        }
+        if let Some(Some(set)) = self.sets.get_mut(interest.set as usize) {
+            set.by_key.remove(&(interest.fd, index));
+            if interest.queued {
+                set.ready.retain(|k| *k != key);
+            }
+            if !again && let Some(waiter) = set.waiter {
+                arena.block(index).remove_waiter(waiter);
+            }
+        }
+        self.free.push(key);
+    }
+
+    pub(crate) fn insert(&mut self, interest: Interest) -> u32 {
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.interests.push(None);
+            self.interests.len() as u32 - 1
+        });
+        let index = interest.id.index as usize;
+        if self.heads.len() <= index {
+            self.heads.resize(index + 1, NONE);
+        }
+        let next = std::mem::replace(&mut self.heads[index], key);
+        self.interests[key as usize] = Some(Interest { next, ..interest });
+        key
+    }
+
+    pub(crate) fn set(&mut self, set: u32) -> Result<&mut Set, SocketError> {
+        self.sets
+            .get_mut(set as usize)
+            .and_then(Option::as_mut)
+            .ok_or(SocketError::Refused(Errno::BADF))
+    }
+}

@@ -1,0 +1,424 @@
+//! Sets of sockets of which some become ready: the engine's half of an epoll
+//! instance.
+//!
+//! `harvest` looks at each socket on the set's ready list again and reports
+//! what it finds. All sets of a process stand in one [`Hub`](crate::hub::Hub).
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::host::Host;
+use crate::hub::{Interest, Set};
+use crate::readiness::{Ready, readiness};
+use longshore_hostif::SocketId;
+use longshore_ring::{NONE, Sleep};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::atomic::Ordering;
+
+/// What a set reports of an interest once, and then no more until it is set
+/// again (EPOLLONESHOT).
+pub const ONE_SHOT: u32 = 1 << 30;
+/// A set reports it when it becomes ready, not while it is (EPOLLET).
+pub const EDGE: u32 = 1 << 31;
+
+/// EPOLLEXCLUSIVE.
+const EXCLUSIVE: u32 = 1 << 28;
+
+/// What a set reports: the events, and the word that came with the interest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// What the socket can do.
+    pub events: u32,
+    /// The interest's word.
+    pub data: u64,
+    /// The descriptor that it was entered under.
+    pub fd: RawFd,
+}
+
+/// A set of sockets to wait for.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadySet {
+    host: &'static Host,
+    index: u32,
+}
+
+impl ReadySet {
+    /// Makes an empty set.
+    ///
+    /// # Errors
+    /// [`SocketError::Reentered`].
+    pub fn new(host: &'static Host) -> Result<Self, SocketError> {
+        let mut hub = host.hub.enter()?;
+        let epoch = host.epoch.load(Ordering::Relaxed);
+        let set = Set {
+            epoch,
+            ..Set::default()
+        };
+        let free = hub.sets.iter().position(Option::is_none);
+        let index = free.unwrap_or(hub.sets.len());
+        match free {
+            Some(index) => hub.sets[index] = Some(set),
+            None => hub.sets.push(Some(set)),
+        }
+        Ok(Self {
+            host,
+            index: index as u32,
+        })
+    }
+
+    /// The set of this number, which [`ReadySet::number`] gave.
+    pub fn of(host: &'static Host, number: u32) -> Self {
+        Self {
+            host,
+            index: number,
+        }
+    }
+
+    /// Its number among the sets of the process.
+    pub fn number(&self) -> u32 {
+        self.index
+    }
+
+    /// Takes it away.
+    pub fn close(self) {
+        let Ok(mut hub) = self.host.hub.enter() else {
+            return;
+        };
+        let keys: Vec<u32> = match hub.set(self.index) {
+            Ok(set) => set.by_key.values().copied().collect(),
+            Err(_) => return,
+        };
+        for key in keys {
+            hub.remove(&self.host.arena, key);
+        }
+        if let Some(set) = hub.sets[self.index as usize].take() {
+            if let Some(waiter) = set.waiter
+                && set.epoch == self.host.epoch.load(Ordering::Relaxed)
+            {
+                self.host.free_waiter(waiter);
+            }
+            if let Some(bell) = set.bell {
+                (self.host.hooks.discard)(bell);
+            }
+        }
+    }
+
+    /// Wakes whoever sleeps on its eventfd, if it has one.
+    ///
+    /// # Errors
+    /// [`SocketError::Reentered`], or if the set is gone.
+    pub fn ring(&self) -> Result<(), SocketError> {
+        let mut hub = self.host.hub.enter()?;
+        if let Some(bell) = &hub.set(self.index)?.bell {
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    /// Silences its eventfd.
+    ///
+    /// # Errors
+    /// As [`ReadySet::ring`].
+    pub fn silence(&self) -> Result<(), SocketError> {
+        let mut hub = self.host.hub.enter()?;
+        if let Some(bell) = &hub.set(self.index)?.bell {
+            let _ = rustix::io::read(bell, &mut [0u8; 8]);
+        }
+        Ok(())
+    }
+
+    /// The eventfd on which its threads sleep, made if it is not there yet, and
+    /// whether it was made now. After a fork the child gets a waiter of its own
+    /// for the eventfd that it inherited.
+    ///
+    /// # Errors
+    /// ENOMEM without a waiter or a descriptor.
+    pub fn bell(&self) -> Result<(RawFd, bool), SocketError> {
+        let mut hub = self.host.hub.enter()?;
+        let epoch = self.host.epoch.load(Ordering::Relaxed);
+        let set = hub.set(self.index)?;
+        if set.waiter.is_some() && set.epoch == epoch {
+            let bell = set.bell.as_ref().ok_or(SocketError::Broken)?;
+            return Ok((bell.as_raw_fd(), false));
+        }
+        let no_memory = SocketError::Refused(Errno::NOMEM);
+        let waiter = self.host.claim_waiter().ok_or(no_memory)?;
+        let new = set.bell.is_none();
+        match &set.bell {
+            Some(bell) => self.host.hand_over(waiter, bell.as_fd()),
+            None => match self.host.make_bell(waiter) {
+                Some(bell) => set.bell = Some(bell),
+                None => {
+                    self.host.free_waiter(waiter);
+                    return Err(no_memory);
+                }
+            },
+        }
+        set.waiter = Some(waiter);
+        set.epoch = epoch;
+        let fd = set.bell.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let sockets: Vec<SocketId> = set
+            .by_key
+            .keys()
+            .map(|(_, i)| *i)
+            .map(|i| SocketId {
+                index: i,
+                generation: 0,
+            })
+            .collect();
+        drop(hub);
+        for socket in sockets {
+            let block = self.host.arena.block(socket.index);
+            block.add_waiter(waiter);
+            let generation = block.generation.load(Ordering::Acquire);
+            // Taking a use of it makes the engine tell us of it.
+            drop(self.host.acquire(SocketId {
+                generation,
+                ..socket
+            }));
+        }
+        Ok((fd, new))
+    }
+
+    /// Enters a socket under descriptor `fd`. The set does not keep the socket
+    /// open.
+    ///
+    /// # Errors
+    /// EEXIST if it is in the set under this descriptor.
+    pub fn add(
+        &self,
+        socket: &Socket,
+        fd: RawFd,
+        events: u32,
+        data: u64,
+    ) -> Result<(), SocketError> {
+        let index = socket.id.index;
+        {
+            let mut hub = self.host.hub.enter()?;
+            let set = hub.set(self.index)?;
+            if set.by_key.contains_key(&(fd, index)) {
+                return Err(SocketError::Refused(Errno::EXIST));
+            }
+            let waiter = set.waiter;
+            let key = hub.insert(Interest {
+                id: socket.id,
+                fd,
+                events,
+                data,
+                set: self.index,
+                next: NONE,
+                queued: false,
+                disarmed: false,
+            });
+            hub.set(self.index)?.by_key.insert((fd, index), key);
+            self.host.set_watched(index);
+            if let Some(waiter) = waiter {
+                socket.block().add_waiter(waiter);
+            }
+        }
+        self.look(socket, fd)
+    }
+
+    /// Changes an interest, and arms it again.
+    ///
+    /// # Errors
+    /// ENOENT if it is not in the set; EINVAL if it is exclusive, or is to be.
+    pub fn modify(
+        &self,
+        socket: &Socket,
+        fd: RawFd,
+        events: u32,
+        data: u64,
+    ) -> Result<(), SocketError> {
+        {
+            let mut hub = self.host.hub.enter()?;
+            let key = hub
+                .set(self.index)?
+                .by_key
+                .get(&(fd, socket.id.index))
+                .copied();
+            let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
+            if let Some(Some(interest)) = hub.interests.get_mut(key as usize) {
+                if (interest.events | events) & EXCLUSIVE != 0 {
+                    return Err(SocketError::Refused(Errno::INVAL));
+                }
+                (interest.events, interest.data) = (events, data);
+                interest.disarmed = false;
+            }
+        }
+        self.look(socket, fd)
+    }
+
+    /// Takes a socket out.
+    ///
+    /// # Errors
+    /// ENOENT if it is not in the set.
+    pub fn remove(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
+        let mut hub = self.host.hub.enter()?;
+        let key = hub
+            .set(self.index)?
+            .by_key
+            .get(&(fd, socket.id.index))
+            .copied();
+        let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
+        hub.remove(&self.host.arena, key);
+        Ok(())
+    }
+
+    /// Puts an interest on the ready list if it is ready now, and wakes who
+    /// sleeps for it.
+    fn look(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
+        let ready = socket.readiness().bits();
+        let mut hub = self.host.hub.enter()?;
+        let Some(key) = hub
+            .set(self.index)?
+            .by_key
+            .get(&(fd, socket.id.index))
+            .copied()
+        else {
+            return Ok(());
+        };
+        let wanted = hub.interests.get(key as usize).and_then(Option::as_ref);
+        let always = (Ready::ERR | Ready::HUP).bits();
+        if wanted.is_some_and(|i| ready & (i.events | always) != 0) {
+            hub.queue(key);
+            hub.ring(&self.host.arena, self.index);
+        }
+        Ok(())
+    }
+
+    /// Whether any socket is in it.
+    pub fn is_empty(&self) -> bool {
+        self.host
+            .hub
+            .enter()
+            .is_ok_and(|mut hub| hub.set(self.index).is_ok_and(|s| s.by_key.is_empty()))
+    }
+
+    /// Looks at the ready list and reports at most `room` sockets by `report`;
+    /// returns how many.
+    ///
+    /// # Errors
+    /// EBADF if the set is closed.
+    pub fn harvest(
+        &self,
+        room: usize,
+        mut report: impl FnMut(Report),
+    ) -> Result<usize, SocketError> {
+        let gone = self.host.is_gone();
+        let mut hub = self.host.hub.enter()?;
+        let hub = &mut *hub;
+        let Some(Some(set)) = hub.sets.get_mut(self.index as usize) else {
+            return Err(SocketError::Refused(Errno::BADF));
+        };
+        let mut found = 0;
+        for _ in 0..set.ready.len() {
+            if found == room {
+                break;
+            }
+            let Some(key) = set.ready.pop_front() else {
+                break;
+            };
+            let Some(Some(interest)) = hub.interests.get_mut(key as usize) else {
+                continue;
+            };
+            interest.queued = false;
+            let block = self.host.arena.block(interest.id.index);
+            if interest.disarmed || !(block.is(interest.id) || gone) {
+                continue;
+            }
+            let always = Ready::ERR | Ready::HUP;
+            let mut ready = readiness(&self.host.arena, interest.id.index);
+            if gone {
+                ready |= always | Ready::IN | Ready::OUT | Ready::RDHUP;
+            }
+            let events = ready.bits() & (interest.events | always.bits());
+            if events == 0 {
+                continue;
+            }
+            report(Report {
+                events,
+                data: interest.data,
+                fd: interest.fd,
+            });
+            found += 1;
+            if interest.events & ONE_SHOT != 0 {
+                interest.disarmed = true;
+            } else if interest.events & EDGE == 0 {
+                interest.queued = true;
+                set.ready.push_back(key);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether anything on the ready list is ready. Leaves it there.
+    pub fn is_ready(&self) -> bool {
+        let Ok(mut hub) = self.host.hub.enter() else {
+            return false;
+        };
+        let gone = self.host.is_gone();
+        let hub = &mut *hub;
+        let Some(Some(set)) = hub.sets.get_mut(self.index as usize) else {
+            return false;
+        };
+        set.ready.iter().any(|key| {
+            let Some(Some(interest)) = hub.interests.get(*key as usize) else {
+                return false;
+            };
+            let block = self.host.arena.block(interest.id.index);
+            let always = (Ready::ERR | Ready::HUP).bits();
+            gone || (!interest.disarmed
+                && block.is(interest.id)
+                && readiness(&self.host.arena, interest.id.index).bits()
+                    & (interest.events | always)
+                    != 0)
+        })
+    }
+
+    /// Says that this thread is about to sleep on the set's eventfd. It has to
+    /// look at the list once more before it does.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`], [`SocketError::Reentered`].
+    pub fn declare(&self) -> Result<(), SocketError> {
+        {
+            let mut hub = self.host.hub.enter()?;
+            let set = hub.set(self.index)?;
+            set.sleepers += 1;
+            if let Some(waiter) = set.waiter {
+                self.host.arena.waiters()[waiter as usize].declare(Sleep::Eventfd);
+            }
+        }
+        self.host.settle()?;
+        self.host.drain()
+    }
+
+    /// Says that this thread is awake again. If others still sleep, they are
+    /// woken for what comes next, and for what is left.
+    pub fn awake(&self) {
+        let others = {
+            let Ok(mut hub) = self.host.hub.enter() else {
+                return;
+            };
+            let Ok(set) = hub.set(self.index) else { return };
+            set.sleepers = set.sleepers.saturating_sub(1);
+            if let Some(waiter) = set.waiter {
+                let waiter = &self.host.arena.waiters()[waiter as usize];
+                if set.sleepers == 0 {
+                    waiter.cancel();
+                } else {
+                    waiter.declare(Sleep::Eventfd);
+                }
+            }
+            set.sleepers != 0
+        };
+        if others
+            && self.host.drain().is_ok()
+            && self.is_ready()
+            && let Ok(hub) = self.host.hub.enter()
+        {
+            hub.ring(&self.host.arena, self.index);
+        }
+    }
+}

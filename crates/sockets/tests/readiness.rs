@@ -1,0 +1,204 @@
+//! Readiness of sockets, and sets of them.
+
+use longshore_sockets::testing::{Engine, SILENT_PORT};
+use longshore_sockets::{EDGE, Half, Host, Listener, ONE_SHOT, Ready, ReadySet, Socket, Stream};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::BorrowedFd;
+use rustix::time::Timespec;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+const IN: u32 = Ready::IN.bits();
+const OUT: u32 = Ready::OUT.bits();
+
+fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
+    (engine, host, directory)
+}
+
+fn pair(host: &'static Host) -> (Stream, Stream) {
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let a = Stream::connect(host, listener.local().unwrap()).unwrap();
+    let (b, _) = listener.accept().unwrap();
+    (a, b)
+}
+
+/// Sleeps on the set as epoll does; the data words of what is ready.
+fn wait(host: &'static Host, set: &ReadySet, limit: Duration) -> Vec<(u64, u32)> {
+    let (bell, _) = set.bell().unwrap();
+    let deadline = Instant::now() + limit;
+    loop {
+        set.declare().unwrap();
+        let mut found = Vec::new();
+        set.harvest(16, |r| found.push((r.data, r.events))).unwrap();
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !found.is_empty() || left.is_zero() {
+            set.awake();
+            return found;
+        }
+        // SAFETY: the set's eventfd, which it keeps open.
+        let fd = unsafe { BorrowedFd::borrow_raw(bell) };
+        let time = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&time)).unwrap();
+        let _ = rustix::io::read(fd, &mut [0; 8]);
+        set.awake();
+        host.drain_if_free();
+    }
+}
+
+const SOON: Duration = Duration::from_secs(5);
+const NEVER: Duration = Duration::from_millis(30);
+
+fn read(socket: &Socket) -> usize {
+    let mut buf = [0; 64];
+    socket
+        .recv(&mut [IoSliceMut::new(&mut buf)], false)
+        .unwrap_or(0)
+}
+
+#[test]
+fn masks_are_those_of_linux() {
+    let (_engine, host, _directory) = engine();
+    let (kind, flags) = (
+        longshore_hostif::SocketKind::Stream,
+        longshore_hostif::OpenFlags::empty(),
+    );
+    let fresh = host.open(kind, flags, 0).unwrap();
+    let writable = Ready::OUT | Ready::WRNORM;
+    let readable = Ready::IN | Ready::RDNORM;
+    assert_eq!(fresh.readiness(), Ready::HUP | writable);
+    let _ = fresh.start_connect(Engine::address(SILENT_PORT));
+    assert_eq!(fresh.readiness(), Ready::empty());
+    let (a, b) = pair(host);
+    assert_eq!(a.socket().readiness(), writable);
+    b.finish().unwrap();
+    assert_eq!(a.read(&mut [0; 3]), Ok(0));
+    assert_eq!(a.socket().readiness(), readable | writable | Ready::RDHUP);
+    a.socket().shutdown(Half::Write).unwrap();
+    let all = readable | writable | Ready::RDHUP | Ready::HUP;
+    assert_eq!(a.socket().readiness(), all);
+    let (a, b) = pair(host);
+    b.socket().set_linger(Some(0));
+    drop(b);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 1, IN, 0).unwrap();
+    let (_, events) = wait(host, &set, SOON)[0];
+    assert_eq!(events, IN | (Ready::ERR | Ready::HUP).bits());
+}
+
+#[test]
+fn level_is_reported_again_and_edge_is_not() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = pair(host);
+    let (level, edge) = (ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap());
+    level.add(b.socket(), 5, IN, 50).unwrap();
+    edge.add(b.socket(), 5, IN | EDGE, 51).unwrap();
+    a.write_all(b"one").unwrap();
+    assert_eq!(wait(host, &level, SOON), [(50, IN)]);
+    assert_eq!(wait(host, &level, SOON), [(50, IN)]);
+    assert_eq!(wait(host, &edge, SOON), [(51, IN)]);
+    assert_eq!(wait(host, &edge, NEVER), []);
+    a.write_all(b"two").unwrap();
+    assert_eq!(wait(host, &edge, SOON), [(51, IN)]);
+    assert_eq!(read(b.socket()), 6);
+    assert_eq!(wait(host, &level, NEVER), []);
+}
+
+#[test]
+fn one_shot_is_armed_by_modify() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = pair(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(b.socket(), 5, IN | ONE_SHOT, 1).unwrap();
+    a.write_all(b"one").unwrap();
+    assert_eq!(wait(host, &set, SOON), [(1, IN)]);
+    a.write_all(b"two").unwrap();
+    assert_eq!(wait(host, &set, NEVER), []);
+    set.modify(b.socket(), 5, IN | ONE_SHOT, 2).unwrap();
+    assert_eq!(wait(host, &set, SOON), [(2, IN)]);
+}
+
+#[test]
+fn room_is_an_edge_only_for_who_ran_out_of_it() {
+    let (engine, host, _directory) = engine();
+    let (a, b) = pair(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(a.socket(), 5, OUT | EDGE, 1).unwrap();
+    assert_eq!(wait(host, &set, SOON), [(1, OUT)]);
+    a.write_all(b"acknowledged at once").unwrap();
+    assert_eq!(wait(host, &set, NEVER), []);
+    engine
+        .manners
+        .holds_acknowledgments
+        .store(true, Ordering::Relaxed);
+    let block = vec![0; 100_000];
+    while a.socket().send(&[IoSlice::new(&block)], false).is_ok() {
+        while read(b.socket()) != 0 {}
+    }
+    assert_eq!(wait(host, &set, NEVER), []);
+    engine
+        .manners
+        .holds_acknowledgments
+        .store(false, Ordering::Relaxed);
+    let reader = std::thread::spawn(move || while b.read(&mut [0; 50_000]).unwrap_or(0) != 0 {});
+    assert_eq!(wait(host, &set, SOON), [(1, OUT)]);
+    drop(a);
+    reader.join().unwrap();
+}
+
+#[test]
+fn closed_sockets_leave_their_sets() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = pair(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(b.socket(), 5, IN, 1).unwrap();
+    set.add(b.socket(), 6, IN, 2).unwrap();
+    assert!(set.add(b.socket(), 5, IN, 1).is_err());
+    set.remove(b.socket(), 5).unwrap();
+    assert!(set.remove(b.socket(), 5).is_err());
+    a.write_all(b"x").unwrap();
+    assert_eq!(wait(host, &set, SOON), [(2, IN)]);
+    drop(b);
+    assert!(set.is_empty());
+    assert_eq!(wait(host, &set, NEVER), []);
+}
+
+#[test]
+fn every_thread_that_sleeps_for_a_set_is_woken() {
+    let (_engine, host, _directory) = engine();
+    let set = ReadySet::new(host).unwrap();
+    let pairs: Vec<_> = (0..4).map(|_| pair(host)).collect();
+    for (i, (_, b)) in pairs.iter().enumerate() {
+        set.add(b.socket(), i as i32, IN | EDGE, i as u64).unwrap();
+    }
+    let sleepers: Vec<_> = (0..4)
+        .map(|_| std::thread::spawn(move || wait(host, &set, SOON).len()))
+        .collect();
+    std::thread::sleep(Duration::from_millis(30));
+    for (a, _) in &pairs {
+        a.write_all(b"x").unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let found: usize = sleepers.into_iter().map(|s| s.join().unwrap()).sum();
+    assert_eq!(found, 4);
+}
+
+#[test]
+fn the_engines_end_makes_everything_ready() {
+    let (mut engine, host, _directory) = engine();
+    let (_a, b) = pair(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(b.socket(), 5, IN, 1).unwrap();
+    let sleeper = std::thread::spawn(move || wait(host, &set, SOON));
+    std::thread::sleep(Duration::from_millis(30));
+    engine.stop();
+    host.look_at_engine();
+    let found = sleeper.join().unwrap();
+    assert_eq!(found, [(1, IN | (Ready::ERR | Ready::HUP).bits())]);
+}
