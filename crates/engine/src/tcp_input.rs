@@ -279,7 +279,7 @@ impl Engine {
         Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
         let socket = self.sockets.get_mut(key).ok_or(missing)?;
         socket.id = id;
-        socket.subscribers = crate::session::Subscribers::provisional(&subscribers);
+        socket.subscribers = crate::session::Subscribers::of_accepted(&subscribers);
         self.counters.passive_opens += 1;
         self.touch(listener_key);
         Ok(())

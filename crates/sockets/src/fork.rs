@@ -109,7 +109,10 @@ impl Forking {
             host.recount(id, count);
         }
         if let Some(post) = &mut self.post {
-            **post = Post::new(HostChannel::new(host.arena.clone(), channel));
+            **post = Post::new(
+                HostChannel::new(host.arena.clone(), channel),
+                host.uses.len(),
+            );
             let control = host.arena.control(channel);
             control.pid.store(pid, Ordering::Release);
             control.change_state(ChannelState::Reserved, ChannelState::Claimed);
