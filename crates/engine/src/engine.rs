@@ -113,7 +113,6 @@ pub struct Engine {
     pub(crate) draining: bool,
     pub(crate) grace: Duration,
     pub(crate) drain_by: Instant,
-    pub(crate) stale_reservations: Vec<(u32, Vec<u16>)>,
     pub(crate) housekeeping_at: Instant,
     pub(crate) control: Option<ControlServer>,
     /// What its port is called.
@@ -174,7 +173,6 @@ impl Engine {
             draining: false,
             grace: config.grace,
             drain_by: Instant::NEVER,
-            stale_reservations: Vec::new(),
             housekeeping_at: now,
             control,
             port_name: config.port_name,

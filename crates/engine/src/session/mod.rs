@@ -105,6 +105,8 @@ pub(crate) struct Session {
     to_wake: Vec<u32>,
     /// Sockets whose waiters to wake after it.
     touched: Vec<u32>,
+    /// Channels that were reserved when the house was last kept.
+    reservations: Vec<processes::Reservation>,
     /// The launcher's connection is open; which one.
     pub(crate) launched: bool,
     pub(crate) launcher: Option<RawFd>,
@@ -133,6 +135,7 @@ impl Session {
             staged: Vec::new(),
             to_wake: Vec::new(),
             touched: Vec::new(),
+            reservations: Vec::new(),
             launched: true,
             launcher: None,
             uid: 0,
