@@ -62,8 +62,13 @@ pub struct TcpInfo {
     pub data_segs_in: u32,
     pub total_retrans: u32,
     pub dsack_dups: u32,
+    pub reord_seen: u32,
     pub rcv_ooopack: u32,
     pub total_rto: u16,
+    /// Tail loss probes sent (RFC 8985).
+    pub tail_probes: u32,
+    /// Recoveries that proved needless and were taken back.
+    pub undos: u32,
     /// Segments that header prediction took.
     pub fast_path_hits: u32,
     /// Name of the congestion control.
@@ -77,19 +82,10 @@ impl Tcb {
         let c = &self.counters;
         let una = self.snd_una;
         let r = &self.recovery;
-        let (lost, retrans) = if r.is_open() {
-            (0, 0)
-        } else {
-            let edge = r.lost_edge.max(una);
-            (
-                self.scoreboard.missing_within(una, una, edge),
-                self.scoreboard.missing_within(una, una, r.high_rxt),
-            )
-        };
         TcpInfo {
             state: self.state,
             ca_state: match r.phase {
-                Phase::Open if self.scoreboard.is_empty() && r.dup_acks == 0 => 0,
+                Phase::Open if self.scoreboard.sacked() == 0 && r.dup_acks == 0 => 0,
                 Phase::Open => 1,
                 Phase::Fast | Phase::Mtu => 3,
                 Phase::Loss => 4,
@@ -118,8 +114,8 @@ impl Tcb {
             pmtu: u32::from(self.path_mss) + 40,
             unacked: self.in_flight(),
             sacked: self.scoreboard.sacked(),
-            lost,
-            retrans,
+            lost: self.scoreboard.lost(),
+            retrans: self.scoreboard.repeated_in_network(una),
             last_data_sent_us: now.since(self.last_sent_data),
             last_data_recv_us: now.since(self.last_rcv_data),
             last_ack_recv_us: now.since(self.last_rcv_ack),
@@ -144,8 +140,11 @@ impl Tcb {
             data_segs_in: c.data_segs_in,
             total_retrans: c.retrans,
             dsack_dups: c.dsacks,
+            reord_seen: r.rack.reorderings,
             rcv_ooopack: c.rcv_ooo,
             total_rto: c.timeouts,
+            tail_probes: c.probes,
+            undos: c.undos,
             fast_path_hits: c.fast_hits,
             congestion: self.congestion.which().name(),
         }
@@ -229,7 +228,8 @@ impl TcpInfo {
         w.u64s(&[0, 0, 0, 0]);
         w.u32s(&[packets(self.bytes_acked), 0]);
         w.u64s(&[self.bytes_sent, self.bytes_retrans]);
-        w.u32s(&[u64::from(self.dsack_dups), 0, u64::from(self.rcv_ooopack)]);
+        w.u32s(&[u64::from(self.dsack_dups), u64::from(self.reord_seen)]);
+        w.u32s(&[u64::from(self.rcv_ooopack)]);
         w.u32s(&[u64::from(self.snd_wnd), u64::from(self.rcv_wnd), 0]);
         w.put(&self.total_rto.to_ne_bytes());
         bytes

@@ -26,8 +26,9 @@
 //! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a segment out: what to send, with which options |
 //! | `timers.rs`, `rtt.rs` | deadlines and what happens at them |
-//! | `assembler.rs`, `scoreboard.rs`, `ranges.rs` | out-of-order ranges, ours and the peer's |
-//! | `recovery.rs`, `congestion/` | what is lost, and how much may be in flight |
+//! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
+//! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
+//! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
 //! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.

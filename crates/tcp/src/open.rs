@@ -182,8 +182,6 @@ impl Tcb {
         self.last_sent_data = now;
         self.last_rcv_data = now;
         self.timers.xmit_kind = XmitTimer::Retransmit;
-        self.recovery.high_rxt = self.snd_una;
-        self.recovery.lost_edge = self.snd_una;
         self.state = if self.flags.contains(Flags::FIN_QUEUED) {
             State::FinWait1
         } else {

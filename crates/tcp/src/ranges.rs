@@ -1,7 +1,6 @@
 //! A bounded, ordered set of disjoint ranges of positions, kept inline.
 //!
-//! Owns [`RangeSet`], on which the assembler (what arrived out of order) and the
-//! scoreboard (what the peer reported) stand. Ends are stored as the low 32 bits of
+//! Owns [`RangeSet`], on which the assembler (what arrived out of order) stands. Ends are stored as the low 32 bits of
 //! positions to halve the size: all ranges lie within a window, so 32 bits and a
 //! base near them say it all. Each call is given that base, a position not above
 //! any range and less than 2^31 below.
@@ -44,10 +43,6 @@ impl<const N: usize> RangeSet<N> {
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.len = 0;
     }
 
     /// The range number `i`, lowest first; `i` must be below `len`.

@@ -1,127 +1,506 @@
-//! What the peer reports to have received above SND.UNA (RFC 2018), and what
-//! follows from it (RFC 6675 section 4).
+//! What is in flight, stretch by stretch: when each was last sent, and what became of
+//! it (RFC 2018, RFC 6675 section 4, RFC 8985 section 5).
 //!
-//! Owns [`Scoreboard`]. `input/ack.rs` puts SACK blocks in, `recovery.rs` asks what
-//! is lost and what to send next. When its table is full, a block that touches no
-//! other is ignored: the sender then believes less to have arrived than has, and at
-//! worst repeats it.
+//! Owns [`Scoreboard`]. Output tells it what goes out, `input/ack.rs` what came back,
+//! and `recovery/` asks what is lost, what to send next and how much is in the
+//! network.
+//!
+//! RACK wants the transmit time of every segment. A window may hold ten thousand of
+//! them, and nothing is allocated here, so neighbours share a [`Stretch`]: what goes
+//! out in one tick of a clock a few times finer than the reordering window (see
+//! [`grain`]) extends the last one, and a SACK block or a repetition cuts a stretch
+//! where it must. A path without loss thus needs some forty of them whatever its
+//! rate. The stretches lie side by side from SND.UNA to SND.NXT, so each stores only
+//! its end. When the table is full, the two neighbours whose times differ least become
+//! one.
+//!
+//! A stretch knows when its first and its last part were sent. What is delivered counts
+//! by the first, what may be lost by the last, so that what is not known exactly delays
+//! the discovery of a loss by the difference and never invents one.
+//!
+//! If the table is full and every neighbour has another fate, a further SACK block is
+//! passed over: the sender believes less to have arrived than has, and at worst repeats
+//! it.
 
-use crate::ranges::RangeSet;
+mod stretch;
+
+pub(crate) use stretch::{Fate, Stamp, Stretch, grain};
+
 use crate::tcb::Pos;
+use crate::time::Instant;
 
-/// How many separate ranges are remembered.
-pub(crate) const MAX_RANGES: usize = 40;
-/// DupThresh of RFC 6675.
-pub(crate) const DUP_THRESH: u32 = 3;
+/// How many stretches are remembered: 31 reported ranges and the holes between them,
+/// as many as a receiver of ours remembers.
+pub(crate) const MAX_STRETCHES: usize = 64;
 
-/// The reported ranges of a send stream.
+/// One stretch as stored; it begins where the one before ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stored {
+    /// The low 32 bits of its end.
+    end: u32,
+    at: Stamp,
+}
+
+/// What is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scoreboard {
-    ranges: RangeSet<MAX_RANGES>,
-    /// Bytes in them.
+    /// The stretches are `first..first + len` of the tables.
+    stored: [Stored; MAX_STRETCHES],
+    /// From the first to the last part's time, microseconds. Joined neighbours may lie
+    /// wider apart than 65 ms; only on a path of seconds, where that is little.
+    spreads: [u16; MAX_STRETCHES],
+    fates: [Fate; MAX_STRETCHES],
+    first: u8,
+    len: u8,
+    /// What sends share a stretch, see [`grain`].
+    grain: u8,
+    /// Bytes that are `SACKED`, and that are `LOST`.
     sacked: u64,
+    lost: u64,
 }
 
 impl Scoreboard {
     pub(crate) const fn new() -> Scoreboard {
+        let none = Stored {
+            end: 0,
+            at: Stamp::new(Instant(0)),
+        };
         Scoreboard {
-            ranges: RangeSet::new(),
+            stored: [none; MAX_STRETCHES],
+            spreads: [0; MAX_STRETCHES],
+            fates: [Fate::empty(); MAX_STRETCHES],
+            first: 0,
+            len: 0,
+            grain: 0,
             sacked: 0,
+            lost: 0,
         }
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
-    /// Bytes reported.
+    /// Bytes that the peer reports to have.
     pub(crate) const fn sacked(&self) -> u64 {
         self.sacked
     }
 
-    /// How many ranges there are.
-    #[cfg(test)]
+    /// Bytes that are believed lost and wait to be repeated.
+    pub(crate) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Nothing is reported and nothing lost.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.sacked == 0 && self.lost == 0
+    }
+
+    /// How many stretches there are.
     pub(crate) const fn len(&self) -> usize {
-        self.ranges.len()
+        self.len as usize
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.ranges.clear();
-        self.sacked = 0;
+    // ---- Sending. ----
+
+    /// What ends at `end` and follows everything sent so far goes out for the first
+    /// time; `grain` is that of [`grain`].
+    pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
+        let at = Stamp::new(now);
+        self.grain = grain;
+        if self.len > 0 {
+            let last = self.index(self.len() - 1);
+            let shared = self.stored[last].at.is_same_tick(at, grain);
+            if shared && self.fates[last].is_empty() {
+                return self.extend(last, end, at);
+            }
+        }
+        if !self.make_room(1) {
+            // The last stretch takes it in: at worst it is sent again in vain.
+            let last = self.index(self.len() - 1);
+            let len = self.stored[last]
+                .end
+                .wrapping_sub(self.stored[last - 1].end);
+            self.uncount(self.fates[last], u64::from(len));
+            self.fates[last] -= Fate::SACKED | Fate::LOST;
+            return self.extend(last, end, at);
+        }
+        let i = self.index(self.len());
+        self.stored[i] = Stored {
+            end: end as u32,
+            at,
+        };
+        self.spreads[i] = 0;
+        self.fates[i] = Fate::empty();
+        self.len += 1;
     }
 
-    /// Takes a SACK block that lies in `snd_una..snd_nxt` (the caller has checked).
-    /// Says how many of its bytes were not reported before.
-    pub(crate) fn add(&mut self, snd_una: Pos, start: Pos, end: Pos) -> u64 {
-        let new = self.ranges.insert(snd_una, start, end).unwrap_or(0);
-        self.sacked += new;
+    /// The stretch at `i` of the tables grows to `end`, with something sent at `at`.
+    #[inline]
+    fn extend(&mut self, i: usize, end: Pos, at: Stamp) {
+        let first = self.first_of(i);
+        self.stored[i].end = end as u32;
+        self.set_times(i, first, at);
+    }
+
+    /// When the first part of the stretch at `i` of the tables was sent.
+    fn first_of(&self, i: usize) -> Stamp {
+        self.stored[i].at.before(self.spreads[i])
+    }
+
+    fn set_times(&mut self, i: usize, first: Stamp, at: Stamp) {
+        self.stored[i].at = at;
+        self.spreads[i] = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
+    }
+
+    /// `start..end`, sent before, goes out again.
+    pub(crate) fn repeat(&mut self, una: Pos, start: Pos, end: Pos, now: Instant) {
+        let Some((from, to)) = self.cut_out(una, start, end) else {
+            // No room to tell it from its surroundings: they count as sent again
+            // with it, and what was not is found lost in its turn.
+            self.for_each(una, |s| {
+                if s.start < end && s.end > start && !s.is_sacked() {
+                    s.fate = (s.fate | Fate::REPEATED) - Fate::LOST;
+                    s.first = Stamp::new(now);
+                    s.at = s.first;
+                }
+            });
+            return self.merge();
+        };
+        for i in from..to {
+            let mut s = self.get(una, i);
+            if !s.is_sacked() {
+                s.fate = (s.fate | Fate::REPEATED) - Fate::LOST;
+                s.first = Stamp::new(now);
+                s.at = s.first;
+                self.put(i, s);
+            }
+        }
+        self.merge();
+    }
+
+    // ---- What came back. ----
+
+    /// SND.UNA goes from `old_una` to `una`, and `news` is told of each stretch, or
+    /// part of one, that this covers.
+    #[inline]
+    pub(crate) fn advance(&mut self, old_una: Pos, una: Pos, mut news: impl FnMut(Stretch)) {
+        let mut start = old_una;
+        while self.len > 0 && start < una {
+            let mut s = self.get_from(start, 0);
+            let whole = s.end <= una;
+            start = s.end;
+            s.end = s.end.min(una);
+            self.uncount(s.fate, s.len());
+            news(s);
+            if !whole {
+                return;
+            }
+            self.first += 1;
+            self.len -= 1;
+        }
+        if self.len == 0 {
+            self.first = 0;
+        }
+    }
+
+    /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`
+    /// is told of each part that was not reported before. Says how many bytes that
+    /// were.
+    pub(crate) fn sack(
+        &mut self,
+        una: Pos,
+        start: Pos,
+        end: Pos,
+        mut news: impl FnMut(Stretch),
+    ) -> u64 {
+        if self.is_sacked_within(una, start, end) {
+            return 0;
+        }
+        let Some((from, to)) = self.cut_out(una, start, end) else {
+            return 0;
+        };
+        let before = self.sacked;
+        for i in from..to {
+            let mut s = self.get(una, i);
+            if s.is_sacked() {
+                continue;
+            }
+            news(s);
+            s.fate = Fate::SACKED;
+            self.put(i, s);
+        }
+        let new = self.sacked - before;
+        self.merge();
         new
     }
 
-    /// SND.UNA goes from `old_una` to `una`. Says how many reported bytes that
-    /// covers.
-    pub(crate) fn advance(&mut self, old_una: Pos, una: Pos) -> u64 {
-        let gone = self.ranges.trim_below(old_una, una);
-        self.sacked -= gone;
-        gone
+    fn is_sacked_within(&self, una: Pos, start: Pos, end: Pos) -> bool {
+        self.sacked > 0
+            && self
+                .iter(una)
+                .any(|s| s.is_sacked() && s.start <= start && end <= s.end)
+    }
+
+    // ---- What to think of it. ----
+
+    /// Marks as lost what `is_lost` says of what is in the network. Says how many
+    /// bytes that were.
+    pub(crate) fn mark_lost(&mut self, una: Pos, mut is_lost: impl FnMut(&Stretch) -> bool) -> u64 {
+        let before = self.lost;
+        self.for_each(una, |s| {
+            if s.in_network() && is_lost(s) {
+                s.fate |= Fate::LOST;
+            }
+        });
+        let new = self.lost - before;
+        if new > 0 {
+            self.merge();
+        }
+        new
+    }
+
+    /// Marks as lost what is in the network of `start..end` (of more, if the table is
+    /// full). Says how many bytes that were.
+    pub(crate) fn mark_lost_within(&mut self, una: Pos, start: Pos, end: Pos) -> u64 {
+        let _ = self.cut_out(una, start, end);
+        self.mark_lost(una, |s| s.start < end && s.end > start)
+    }
+
+    /// Nothing was lost after all: what waits to be repeated is in the network.
+    pub(crate) fn unmark_lost(&mut self, una: Pos) {
+        self.for_each(una, |s| s.fate.remove(Fate::LOST));
+        self.merge();
+    }
+
+    /// The peer may have thrown away what it reported (RFC 2018 section 8).
+    pub(crate) fn forget_sacked(&mut self, una: Pos) {
+        self.for_each(una, |s| s.fate.remove(Fate::SACKED));
+        self.merge();
+    }
+
+    // ---- Questions. ----
+
+    /// The first stretch that is to be repeated.
+    pub(crate) fn first_lost(&self, una: Pos) -> Option<Stretch> {
+        if self.lost == 0 {
+            return None;
+        }
+        self.iter(una).find(Stretch::is_lost)
     }
 
     /// The highest reported position, plus one; `una` if there is none.
     pub(crate) fn highest(&self, una: Pos) -> Pos {
-        match self.ranges.len() {
-            0 => una,
-            n => self.ranges.get(una, n - 1).1,
+        if self.sacked == 0 {
+            return una;
         }
+        self.iter(una)
+            .filter(Stretch::is_sacked)
+            .last()
+            .map_or(una, |s| s.end)
     }
 
     /// Whether what starts at SND.UNA is reported: a peer that had it in order
     /// would have acknowledged it, so it has thrown data away (reneging).
     pub(crate) fn is_reneged(&self, una: Pos) -> bool {
-        !self.is_empty() && self.ranges.get(una, 0).0 <= una
+        self.sacked > 0 && self.get(una, 0).is_sacked()
     }
 
-    /// RFC 6675 section 4, IsLost: everything not reported below the returned
-    /// position is lost, that is, it has DupThresh reported ranges or more than
-    /// (DupThresh - 1) * SMSS reported bytes above it. `una` if nothing is.
-    pub(crate) fn lost_edge(&self, una: Pos, mss: u32) -> Pos {
-        let mut ranges = 0;
-        let mut bytes = 0;
-        for (start, end) in self.ranges.iter(una).rev() {
-            ranges += 1;
-            bytes += (end - start) as u64;
-            if ranges >= DUP_THRESH || bytes > u64::from((DUP_THRESH - 1) * mss) {
-                return start;
+    /// Segments of `mss` bytes that are reported, as far as bytes tell, but at most
+    /// `enough`.
+    pub(crate) fn segments_sacked(&self, una: Pos, mss: u16, enough: u64) -> u64 {
+        let mut segments = 0;
+        for s in self.iter(una).filter(Stretch::is_sacked) {
+            segments += s.len().div_ceil(u64::from(mss.max(1)));
+            if segments >= enough {
+                break;
             }
         }
-        una
+        segments
     }
 
-    /// Positions of `start..end` that are not reported.
-    pub(crate) fn missing_within(&self, una: Pos, start: Pos, end: Pos) -> u64 {
-        if start >= end {
-            return 0;
+    /// Bytes that were repeated and are in the network.
+    pub(crate) fn repeated_in_network(&self, una: Pos) -> u64 {
+        self.iter(una)
+            .filter(|s| s.was_repeated() && s.in_network())
+            .map(|s| s.len())
+            .sum()
+    }
+
+    /// The stretches, lowest first.
+    pub(crate) fn iter(&self, una: Pos) -> impl Iterator<Item = Stretch> + '_ {
+        let mut start = una;
+        (0..self.len()).map(move |i| {
+            let s = self.get_from(start, i);
+            start = s.end;
+            s
+        })
+    }
+
+    // ---- The table. ----
+
+    fn index(&self, i: usize) -> usize {
+        usize::from(self.first) + i
+    }
+
+    /// Stretch `i`, which begins at `start`.
+    fn get_from(&self, start: Pos, i: usize) -> Stretch {
+        let stored = self.stored[self.index(i)];
+        Stretch {
+            start,
+            end: start + i64::from(stored.end.wrapping_sub(start as u32)),
+            first: self.first_of(self.index(i)),
+            at: stored.at,
+            fate: self.fates[self.index(i)],
         }
-        (end - start) as u64 - self.ranges.count_within(una, start, end)
     }
 
-    /// The first stretch that is not reported at or after `from` and below `limit`.
-    pub(crate) fn next_hole(&self, una: Pos, from: Pos, limit: Pos) -> Option<(Pos, Pos)> {
-        let mut start = from;
-        for (s, e) in self.ranges.iter(una) {
-            if e <= start {
-                continue;
+    fn get(&self, una: Pos, i: usize) -> Stretch {
+        let start = match i {
+            0 => una,
+            _ => {
+                let end = self.stored[self.index(i - 1)].end;
+                una + i64::from(end.wrapping_sub(una as u32))
             }
-            if s > start {
-                return (start < limit).then_some((start, s.min(limit)));
-            }
-            start = e;
+        };
+        self.get_from(start, i)
+    }
+
+    fn count(&mut self, fate: Fate, bytes: u64) {
+        if fate.contains(Fate::SACKED) {
+            self.sacked += bytes;
+        } else if fate.contains(Fate::LOST) {
+            self.lost += bytes;
         }
-        (start < limit).then_some((start, limit))
     }
 
-    /// The ranges, lowest first.
-    pub(crate) fn iter(&self, una: Pos) -> impl DoubleEndedIterator<Item = (Pos, Pos)> + '_ {
-        self.ranges.iter(una)
+    fn uncount(&mut self, fate: Fate, bytes: u64) {
+        if fate.contains(Fate::SACKED) {
+            self.sacked -= bytes;
+        } else if fate.contains(Fate::LOST) {
+            self.lost -= bytes;
+        }
+    }
+
+    /// Changes time and fate of stretch `i`.
+    fn put(&mut self, i: usize, s: Stretch) {
+        self.uncount(self.fates[self.index(i)], s.len());
+        let at = self.index(i);
+        self.set_times(at, s.first, s.at);
+        self.fates[at] = s.fate;
+        self.count(s.fate, s.len());
+    }
+
+    /// Lets `change` change time and fate of each stretch.
+    fn for_each(&mut self, una: Pos, mut change: impl FnMut(&mut Stretch)) {
+        let mut start = una;
+        for i in 0..self.len() {
+            let mut s = self.get_from(start, i);
+            start = s.end;
+            self.uncount(s.fate, s.len());
+            change(&mut s);
+            let at = self.index(i);
+            self.set_times(at, s.first, s.at);
+            self.fates[at] = s.fate;
+            self.count(s.fate, s.len());
+        }
+    }
+
+    /// Cuts stretches so that `start..end` consists of whole ones; says which.
+    /// `None` if there is no room for that, and nothing has changed.
+    fn cut_out(&mut self, una: Pos, start: Pos, end: Pos) -> Option<(usize, usize)> {
+        let inside = |pos: Pos| self.iter(una).any(|s| s.start < pos && pos < s.end);
+        if (inside(start) || inside(end)) && !self.make_room(2) {
+            return None;
+        }
+        let from = self.cut_at(una, start);
+        let to = self.cut_at(una, end);
+        (from < to).then_some((from, to))
+    }
+
+    /// Cuts the stretch that `pos` lies in; says which one begins there now.
+    fn cut_at(&mut self, una: Pos, pos: Pos) -> usize {
+        for i in 0..self.len() {
+            let s = self.get(una, i);
+            if pos <= s.start {
+                return i;
+            }
+            if pos < s.end {
+                let (a, z) = (self.index(i), self.index(self.len()));
+                self.stored.copy_within(a..z, a + 1);
+                self.spreads.copy_within(a..z, a + 1);
+                self.fates.copy_within(a..z, a + 1);
+                self.stored[a].end = pos as u32;
+                self.len += 1;
+                return i + 1;
+            }
+        }
+        self.len()
+    }
+
+    /// Makes room for `wanted` more stretches after the last one.
+    fn make_room(&mut self, wanted: usize) -> bool {
+        if self.index(self.len()) + wanted <= MAX_STRETCHES {
+            return true;
+        }
+        let (a, z) = (self.index(0), self.index(self.len()));
+        self.stored.copy_within(a..z, 0);
+        self.spreads.copy_within(a..z, 0);
+        self.fates.copy_within(a..z, 0);
+        self.first = 0;
+        while self.len() + wanted > MAX_STRETCHES {
+            if !self.squeeze() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Makes one of the two neighbours in the network whose times differ least.
+    fn squeeze(&mut self) -> bool {
+        let fate = |i: usize| self.fates[self.index(i)];
+        let at = |i: usize| self.stored[self.index(i)].at;
+        let best = (1..self.len())
+            .filter(|&i| fate(i) == fate(i - 1))
+            .min_by_key(|&i| at(i).since(at(i - 1)).unsigned_abs());
+        // Fates alone differ: which of them were repeated may be blurred.
+        let best = best.or_else(|| {
+            let kind = |i: usize| fate(i) - Fate::REPEATED;
+            (1..self.len()).find(|&i| kind(i) == kind(i - 1))
+        });
+        if let Some(i) = best {
+            self.join(i);
+        }
+        best.is_some()
+    }
+
+    /// Joins stretch `i` to the one before it.
+    fn join(&mut self, i: usize) {
+        let (a, b) = (self.index(i - 1), self.index(i));
+        let first = self.first_of(a).earlier(self.first_of(b));
+        let at = self.stored[a].at.later(self.stored[b].at);
+        let fate = self.fates[a] | self.fates[b];
+        let z = self.index(self.len());
+        self.stored.copy_within(b..z, a);
+        self.spreads.copy_within(b..z, a);
+        self.fates.copy_within(b..z, a);
+        self.set_times(a, first, at);
+        self.fates[a] = fate;
+        self.len -= 1;
+    }
+
+    /// Joins neighbours of one fate whose times are near, or do not matter.
+    fn merge(&mut self) {
+        let mut i = 1;
+        while i < self.len() {
+            let (a, b) = (self.index(i - 1), self.index(i));
+            let fate = self.fates[a];
+            let timeless = fate.intersects(Fate::SACKED | Fate::LOST);
+            let near = self.stored[a]
+                .at
+                .is_same_tick(self.stored[b].at, self.grain);
+            if fate == self.fates[b] && (timeless || near) {
+                self.join(i);
+            } else {
+                i += 1;
+            }
+        }
     }
 }
 

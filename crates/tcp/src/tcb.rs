@@ -87,6 +87,10 @@ pub(crate) struct Counters {
     pub(crate) retrans: u32,
     pub(crate) rcv_ooo: u32,
     pub(crate) dsacks: u32,
+    /// Tail loss probes.
+    pub(crate) probes: u32,
+    /// Recoveries undone.
+    pub(crate) undos: u32,
     pub(crate) timeouts: u16,
     pub(crate) fast_hits: u32,
     pub(crate) bytes_retrans: u64,

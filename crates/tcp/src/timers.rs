@@ -6,7 +6,7 @@
 //!
 //! | deadline | concern |
 //! | --- | --- |
-//! | `xmit` | repetition of what is outstanding (RFC 6298), or probing of a closed window |
+//! | `xmit` | repetition of what is outstanding (RFC 6298) and what is tried before it (RFC 8985), or probing of a closed window |
 //! | `ack` | the delayed acknowledgment (RFC 9293 section 3.8.6.3) |
 //! | `keepalive` | probing of an idle connection (RFC 9293 section 3.8.4) |
 //! | `state` | the end of TIME-WAIT, or of an orphan's FIN-WAIT-2 |
@@ -22,8 +22,7 @@ use crate::time::{Instant, MS};
 /// How long a cork may hold a small segment back, as Linux has it.
 pub(crate) const CORK_US: u64 = 200 * MS;
 
-/// What the `xmit` deadline is for. A tail loss probe and RACK's reordering timer
-/// (RFC 8985) would be two more.
+/// What the `xmit` deadline is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum XmitTimer {
@@ -31,6 +30,12 @@ pub(crate) enum XmitTimer {
     Retransmit,
     /// The persist timer: the window is closed.
     Persist,
+    /// The tail loss probe's, in place of the retransmission timer (RFC 8985
+    /// section 7.2).
+    Probe,
+    /// The reordering timer, in place of the retransmission timer (RFC 8985 section
+    /// 6.2 step 5).
+    Reorder,
 }
 
 /// The deadlines of a connection; `Instant::NEVER` if off.
@@ -43,6 +48,9 @@ pub(crate) struct Timers {
     pub(crate) user: Instant,
     pub(crate) hold: Instant,
     pub(crate) xmit_kind: XmitTimer,
+    /// When the retransmission timer runs out, if `xmit` stands for an earlier one in
+    /// its place.
+    pub(crate) rto: Instant,
 }
 
 impl Timers {
@@ -55,6 +63,7 @@ impl Timers {
             user: Instant::NEVER,
             hold: Instant::NEVER,
             xmit_kind: XmitTimer::Retransmit,
+            rto: Instant::NEVER,
         }
     }
 }
@@ -99,6 +108,8 @@ impl Tcb {
             match self.timers.xmit_kind {
                 XmitTimer::Retransmit => self.on_retransmission_timeout(now),
                 XmitTimer::Persist => self.on_persist_timeout(now),
+                XmitTimer::Probe => self.on_probe_timeout(now),
+                XmitTimer::Reorder => self.on_reorder_timeout(now),
             }
         }
         if take_due(&mut self.timers.keepalive, now) {
@@ -136,7 +147,7 @@ impl Tcb {
         if self.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
         } else {
-            self.enter_loss();
+            self.enter_loss(now);
         }
         self.rtt.back_off();
         self.arm_retransmit(now);
@@ -228,6 +239,13 @@ impl Tcb {
     pub(crate) fn arm_retransmit(&mut self, now: Instant) {
         self.timers.xmit_kind = XmitTimer::Retransmit;
         self.timers.xmit = now.after_us(self.rtt.rto());
+        self.timers.rto = self.timers.xmit;
+    }
+
+    /// What stood in place of the retransmission timer is over: it has its turn.
+    pub(crate) fn wait_for_rto(&mut self, now: Instant) {
+        self.timers.xmit_kind = XmitTimer::Retransmit;
+        self.timers.xmit = self.timers.rto.max(now.after_us(1));
     }
 
     /// The peer has made progress, or there is something to wait for where there was

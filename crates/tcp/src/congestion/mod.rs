@@ -177,6 +177,13 @@ impl Controller {
         self.window.cwnd = self.window.mss;
     }
 
+    /// The loss that was answered was none: window and threshold are at least what
+    /// they were before (RFC 4015 section 3.2).
+    pub(crate) fn undo(&mut self, cwnd: u32, ssthresh: u32) {
+        self.window.cwnd = self.window.cwnd.max(cwnd).min(MAX_CWND);
+        self.window.ssthresh = self.window.ssthresh.max(ssthresh);
+    }
+
     /// RFC 5681 section 4.1: after an idle time of an RTO or more, start again from
     /// `restart_window` bytes.
     pub(crate) fn on_idle(&mut self, restart_window: u32) {

@@ -8,12 +8,16 @@
 use super::fast_path::UNPREDICTABLE;
 use super::{Arrival, Step};
 use crate::events::Events;
-use crate::recovery::AckNews;
+use crate::recovery::{AckNews, Delivery};
 use crate::segment::Disposition;
 use crate::state::State;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::{Instant, MS};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
+
+/// How far below the acknowledgment a duplicate may be reported, bytes: more than any
+/// window, less than what would make sequence numbers ambiguous.
+const MAX_DSACK_AGE: u32 = 1 << 30;
 
 impl Tcb {
     /// Takes the acknowledgment of an acceptable segment.
@@ -23,23 +27,28 @@ impl Tcb {
         self.last_rcv_ack = a.now;
         self.keepalive_probes = 0;
         let old_una = self.snd_una;
-        let news = AckNews {
+        let mut news = AckNews {
             acked: (ack - old_una).max(0) as u64,
-            sacked: self.take_sack(h, ack.max(old_una)),
-            duplicate: false,
             window_used: self.window_was_used(),
+            echo: self.echo(h),
+            ..AckNews::default()
         };
+        let mut delivery = self.start_delivery(news.echo, a.now);
+        self.take_sack(h, ack.max(old_una), &mut news, &mut delivery);
         let old_window = self.snd_wnd;
         self.update_window(a, ack);
-        let duplicate = ack == old_una
+        news.duplicate = ack == old_una
             && self.in_flight() > 0
             && a.end == a.start
             && (news.sacked > 0 || (self.snd_wnd == old_window && !self.expects_sack()));
-        let news = AckNews { duplicate, ..news };
         if news.acked > 0 {
+            self.take_delivered(ack, &mut delivery);
             self.advance_una(ack, h, a.now);
         }
-        if news.acked > 0 || news.sacked > 0 || duplicate {
+        self.recovery.rack.on_ack(&delivery);
+        news.delivered = delivery.bytes;
+        news.original = delivery.original;
+        if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
             self.on_ack_news(news, a.now);
         }
         self.after_ack(a.now)
@@ -60,13 +69,18 @@ impl Tcb {
                 && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))
     }
 
+    /// Everything below `ack` is delivered.
+    #[inline]
+    pub(super) fn take_delivered(&mut self, ack: Pos, d: &mut Delivery) {
+        let rack = &mut self.recovery.rack;
+        self.scoreboard
+            .advance(self.snd_una, ack, |s| rack.on_delivered(s, false, d));
+    }
+
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip.
     pub(super) fn advance_una(&mut self, ack: Pos, h: &TcpHeader, now: Instant) {
         let old = self.snd_una;
         self.snd_una = ack;
-        if !self.scoreboard.is_empty() {
-            self.scoreboard.advance(old, ack);
-        }
         if ack.min(self.snd_edge) > old {
             self.events |= Events::SND_ACKED;
         }
@@ -78,7 +92,7 @@ impl Tcb {
         if self.in_flight() == 0 {
             self.disarm_xmit();
         } else {
-            self.arm_retransmit(now);
+            self.arm_loss_timer(now);
             self.arm_user_timeout(now);
         }
     }
@@ -93,18 +107,20 @@ impl Tcb {
             }
             return;
         }
-        if let (true, Some(ts)) = (
-            self.flags.contains(Flags::TIMESTAMPS),
-            &h.options.timestamps,
-        ) && ts.echo != 0
-        {
+        if let Some(echo) = self.echo(h) {
             let clock = now.millis32().wrapping_add(self.ts_offset);
-            let elapsed = clock.wrapping_sub(ts.echo);
+            let elapsed = clock.wrapping_sub(echo);
             // An echo from the future, or from long ago, is the peer's mistake.
             if elapsed < 120_000 {
                 self.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
             }
         }
+    }
+
+    /// The timestamp that a segment echoes, if they are agreed and it has one.
+    pub(super) fn echo(&self, h: &TcpHeader) -> Option<u32> {
+        let echo = h.options.timestamps.as_ref()?.echo;
+        (self.flags.contains(Flags::TIMESTAMPS) && echo != 0).then_some(echo)
     }
 
     /// The timed round trip is over.
@@ -116,28 +132,40 @@ impl Tcb {
     }
 
     /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is
-    /// nonsense is passed over; a block that repeats something acknowledged is a
-    /// DSACK (RFC 2883 section 5) and counted. Says how many bytes are newly reported.
-    fn take_sack(&mut self, h: &TcpHeader, una: Pos) -> u64 {
+    /// nonsense is passed over.
+    fn take_sack(&mut self, h: &TcpHeader, una: Pos, news: &mut AckNews, d: &mut Delivery) {
         if h.options.sack.is_empty() || !self.flags.contains(Flags::SACK) {
-            return 0;
+            return;
+        }
+        news.dsack = self.find_dsack(h, una);
+        if news.dsack.is_some() {
+            self.counters.dsacks = self.counters.dsacks.wrapping_add(1);
         }
         let base = self.snd_una;
-        let mut new = 0;
-        for (i, (left, right)) in h.options.sack.iter().enumerate() {
+        for (left, right) in h.options.sack.iter() {
             let (start, end) = (self.snd_pos(left), self.snd_pos(right));
-            if start >= end || end > self.snd_nxt {
-                continue;
-            }
-            if i == 0 && end <= una {
-                self.counters.dsacks = self.counters.dsacks.wrapping_add(1);
-            }
             let start = start.max(una);
-            if start < end {
-                new += self.scoreboard.add(base, start, end);
+            if start < end && end <= self.snd_nxt {
+                let rack = &mut self.recovery.rack;
+                news.sacked += self
+                    .scoreboard
+                    .sack(base, start, end, |s| rack.on_delivered(s, true, d));
             }
         }
-        new
+    }
+
+    /// RFC 2883 section 4: the first block reports a duplicate if it lies below the
+    /// acknowledgment, or within the second block.
+    fn find_dsack(&self, h: &TcpHeader, una: Pos) -> Option<(Pos, Pos)> {
+        let mut blocks = h
+            .options
+            .sack
+            .iter()
+            .map(|(left, right)| (self.snd_pos(left), self.snd_pos(right)));
+        let (start, end) = blocks.next()?;
+        let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
+        let sane = start < end && end <= self.snd_nxt && start >= una - i64::from(MAX_DSACK_AGE);
+        (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
     }
 
     /// RFC 9293 section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and
@@ -208,8 +236,9 @@ impl Tcb {
             self.state,
             State::Closed | State::SynSent | State::SynReceived | State::TimeWait
         ) && self.assembler.is_empty()
-            && self.scoreboard.is_empty()
-            && self.recovery.is_open()
+            && self.scoreboard.is_plain()
+            && self.recovery.is_quiet()
+            && !self.recovery.probe.is_outstanding()
             && self.recovery.dup_acks == 0
             && (self.rcv_fin == NO_POS || self.peer_closed());
         self.predict_data = plain

@@ -101,6 +101,8 @@ impl Tcb {
     fn fast_ack(&mut self, acked: u64, segment: &Segment<'_>, now: Instant) {
         let window_used = self.window_was_used();
         let ack = self.snd_una + acked as i64;
+        let mut delivery = self.start_delivery(self.echo(segment.header), now);
+        self.take_delivered(ack, &mut delivery);
         self.advance_una(ack, segment.header, now);
         if window_used {
             let srtt = self.rtt.srtt().unwrap_or(0);

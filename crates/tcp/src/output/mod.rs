@@ -9,10 +9,12 @@ mod select;
 
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
+use crate::scoreboard;
 use crate::segment::Transmit;
 use crate::state::State;
 use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS};
+use crate::timers::XmitTimer;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpOptions};
 
@@ -26,7 +28,7 @@ impl Tcb {
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let idle = self.snd_nxt >= self.snd_end()
-            && self.recovery.is_open()
+            && self.recovery.is_quiet()
             && !self.flags.intersects(Flags::OWED_NOW);
         if idle {
             return None;
@@ -50,6 +52,11 @@ impl Tcb {
             }
             if let Some((start, end)) = self.select_new(now, max_payload) {
                 return Some(self.emit_new(start, end, now));
+            }
+            if self.recovery.probe.due {
+                let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
+                self.recovery.probe.on_sent(start, end, true);
+                return Some(self.emit_repetition(start, end, now));
             }
         }
         if self.flags.contains(Flags::PROBE_DUE) {
@@ -77,15 +84,23 @@ impl Tcb {
         if self.snd_una == self.snd_nxt {
             self.arm_user_timeout(now);
         }
-        if self.timers.xmit.is_never() || self.in_flight() == 0 {
-            self.arm_retransmit(now);
-        }
+        let starts = self.timers.xmit.is_never() || self.in_flight() == 0;
         self.retries = if self.in_flight() == 0 {
             0
         } else {
             self.retries
         };
         self.snd_nxt = end;
+        let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
+        self.scoreboard.send(end, now, grain);
+        if self.recovery.probe.due {
+            self.recovery.probe.on_sent(start, end, false);
+        }
+        if starts {
+            self.arm_loss_timer(now);
+        } else if self.timers.xmit_kind == XmitTimer::Probe {
+            self.arm_probe(now);
+        }
         if !self.flags.contains(Flags::TIMING) && self.recovery.is_open() {
             self.flags |= Flags::TIMING;
             self.rtt_pos = end;
@@ -112,7 +127,7 @@ impl Tcb {
         }
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
         self.flags.remove(Flags::TIMING);
-        self.on_repeated(start, end);
+        self.on_repeated(start, end, now);
         self.note_data_sent(now);
         let mut transmit = self.emit_data(start, end, now);
         transmit.retransmission = true;

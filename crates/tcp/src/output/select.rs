@@ -11,7 +11,7 @@ use crate::timers::{CORK_US, XmitTimer};
 
 impl Tcb {
     /// Payload bytes of one packet of the next segment.
-    fn packet_payload(&self) -> i64 {
+    pub(super) fn packet_payload(&self) -> i64 {
         i64::from(self.snd_mss - self.sack_len_due())
     }
 
@@ -24,7 +24,7 @@ impl Tcb {
     pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, end) = self.next_repetition()?;
         let mss = self.packet_payload();
-        let forced = self.recovery.force_first && start == self.snd_una;
+        let forced = self.recovery.forced;
         let mut len = (end - start).min(max_payload as i64);
         if forced {
             len = len.min(mss);
@@ -75,7 +75,11 @@ impl Tcb {
             return (window > 0).then_some((start, start + 1));
         }
         let mss = self.packet_payload();
-        let room = self.congestion_room();
+        let mut room = self.congestion_room();
+        if self.recovery.probe.due {
+            // RFC 8985 section 7.3: a probe may exceed the congestion window.
+            room = room.max(mss);
+        }
         let mut len = available.min(window).min(max_payload);
         if room < len {
             self.cwnd_full_at = self.snd_nxt;

@@ -1,12 +1,35 @@
 //! Loss found and repaired, segment by segment.
 
 use super::*;
-use crate::script::{ACK, Script};
+use crate::script::{ACK, MSS, SYN, Script};
 use crate::{Config, Congestion};
 use longshore_wire::tcp::TcpOptions;
 
+/// The round trip of these tests, milliseconds.
+pub(super) const RTT: u64 = 20;
+
+/// ESTABLISHED by an active open; the handshake took a round trip.
+pub(super) fn established(cfg: &Config, options: TcpOptions) -> Script {
+    let mut s = Script::connecting(cfg);
+    s.sent_one();
+    s.now = s.now.after_ms(RTT);
+    s.timestamps = options.timestamps;
+    let syn_ack = TcpOptions {
+        mss: Some(MSS),
+        ..options
+    };
+    let _ = s.arrives_with(SYN | ACK, -1, 0, 0, syn_ack);
+    s.sent();
+    s
+}
+
 /// A connection with SACK or without, NewReno, that has sent 20 segments of 1000.
-fn flight(sack: bool) -> Script {
+pub(super) fn flight(sack: bool) -> Script {
+    flight_of(sack, 60_000)
+}
+
+/// The same, of a stream of `total` bytes.
+pub(super) fn flight_of(sack: bool, total: u64) -> Script {
     let cfg = Config {
         timestamps: false,
         window_scaling: false,
@@ -19,16 +42,28 @@ fn flight(sack: bool) -> Script {
         sack_permitted: sack,
         ..TcpOptions::default()
     };
-    let mut s = Script::established_with(&cfg, options);
+    let mut s = established(&cfg, options);
     s.window = 60_000;
     let _ = s.arrives(ACK, 0, 0, 0);
-    s.writes(60_000);
+    s.writes(total);
     assert_eq!(s.sent().len(), 20);
-    s.now = s.now.after_ms(10);
+    s.now = s.now.after_ms(RTT);
     s
 }
 
-fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
+/// Time passes until the retransmission timer has run out; what is sent before is lost.
+pub(super) fn timeout(s: &mut Script) {
+    for _ in 0..4 {
+        s.until_timer();
+        if s.tcb.recovery.phase == Phase::Loss {
+            return;
+        }
+        s.sent();
+    }
+    panic!("no timeout: {:?}", s.tcb);
+}
+
+pub(super) fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
     let mut options = TcpOptions::default();
     for &(start, end) in blocks {
         options.sack.push(s.tcb.snd_seq(start), s.tcb.snd_seq(end));
@@ -36,7 +71,7 @@ fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
     let _ = s.arrives_with(ACK, 0, ack, 0, options);
 }
 
-fn repeated(s: &mut Script) -> Vec<u64> {
+pub(super) fn repeated(s: &mut Script) -> Vec<u64> {
     let sent = s.sent();
     sent.iter()
         .filter(|t| t.retransmission)
@@ -108,8 +143,9 @@ fn sack_repeats_every_hole() {
     );
     let holes = repeated(&mut s);
     assert_eq!(holes[0], 0);
-    sacks(&mut s, 4_000, &[(9_000, 21_000), (5_000, 8_000)]);
-    sacks(&mut s, 4_000, &[(9_000, 22_000), (5_000, 8_000)]);
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 4_000, &[(9_000, 20_000), (5_000, 8_000)]);
+    sacks(&mut s, 8_000, &[(9_000, 20_000)]);
     let all: Vec<u64> = holes.into_iter().chain(repeated(&mut s)).collect();
     assert_eq!(all, [0, 4_000, 8_000]);
 }
@@ -156,13 +192,12 @@ fn a_lost_repetition_is_found() {
 #[test]
 fn a_timeout_repeats_from_the_start() {
     for sack in [false, true] {
-        let mut s = flight(sack);
+        let mut s = flight_of(sack, 20_000);
         if sack {
             sacks(&mut s, 0, &[(3_000, 5_000)]);
             s.sent();
         }
-        s.until_timer();
-        assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+        timeout(&mut s);
         assert_eq!(s.tcb.cwnd(), 1_000);
         assert_eq!(repeated(&mut s), [0]);
         // Slow start: two for one, and what is reported is left out.
@@ -210,7 +245,7 @@ fn reneging_is_survived() {
 fn a_lost_tail_is_rescued_within_the_recovery() {
     // Without more data than the flight, segments 0, 18 and 19 are lost: nothing
     // above 18 is ever reported.
-    let mut s = Script::established_with(
+    let mut s = established(
         &Config {
             timestamps: false,
             window_scaling: false,

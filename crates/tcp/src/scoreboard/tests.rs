@@ -1,79 +1,317 @@
-//! Held against RFC 6675's definitions, byte by byte.
+//! The table against one that remembers every byte.
 
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeSet;
 
-const MSS: u32 = 10;
-
-/// IsLost (SeqNum) of RFC 6675 section 4, read literally.
-fn is_lost(sacked: &BTreeSet<Pos>, pos: Pos) -> bool {
-    let above: Vec<Pos> = sacked.range(pos + 1..).copied().collect();
-    let mut runs = 0;
-    let mut last = None;
-    for &p in &above {
-        if last != Some(p - 1) {
-            runs += 1;
-        }
-        last = Some(p);
-    }
-    runs >= DUP_THRESH || above.len() as u32 > (DUP_THRESH - 1) * MSS
+fn at(us: u64) -> Instant {
+    Instant(us)
 }
 
-proptest! {
-    #[test]
-    fn loss_and_holes(blocks in proptest::collection::vec((0i64..300, 1i64..40), 0..20), una in 0i64..50) {
-        let mut board = Scoreboard::new();
-        let mut oracle = BTreeSet::new();
-        for (start, len) in blocks {
-            let (start, end) = (una + start, una + start + len);
-            let before = oracle.len();
-            oracle.extend(start..end);
-            prop_assert_eq!(board.add(una, start, end) as usize, oracle.len() - before);
-        }
-        prop_assert_eq!(board.sacked() as usize, oracle.len());
-        let edge = board.lost_edge(una, MSS);
-        for pos in una..una + 400 {
-            if !oracle.contains(&pos) {
-                prop_assert_eq!(pos < edge, is_lost(&oracle, pos), "{} {}", pos, edge);
-            }
-        }
-        prop_assert_eq!(board.highest(una), oracle.last().map_or(una, |p| p + 1));
-        for from in [una, una + 20, una + 100] {
-            let limit = una + 250;
-            let first = (from..limit).find(|p| !oracle.contains(p));
-            let hole = first.map(|s| {
-                (s, (s..limit).find(|p| oracle.contains(p)).unwrap_or(limit))
-            });
-            prop_assert_eq!(board.next_hole(una, from, limit), hole);
-            let missing = (from..limit).filter(|p| !oracle.contains(p)).count() as u64;
-            prop_assert_eq!(board.missing_within(una, from, limit), missing);
-        }
+/// Flights of `n` stretches of 1000, sent a millisecond apart.
+fn flight(n: i64) -> Scoreboard {
+    let mut b = Scoreboard::new();
+    for i in 0..n {
+        b.send((i + 1) * 1000, at(i as u64 * 1000), 0);
     }
+    b
+}
 
-    #[test]
-    fn advancing_forgets(blocks in proptest::collection::vec((0i64..300, 1i64..40), 0..20), by in 0i64..300) {
-        let mut board = Scoreboard::new();
-        let mut oracle = BTreeSet::new();
-        for (start, len) in blocks {
-            board.add(0, start, start + len);
-            oracle.extend(start..start + len);
-        }
-        let kept = oracle.split_off(&by);
-        prop_assert_eq!(board.advance(0, by) as usize, oracle.len());
-        prop_assert_eq!(board.sacked() as usize, kept.len());
-        prop_assert_eq!(board.is_reneged(by), kept.contains(&by));
+fn shape(b: &Scoreboard, una: Pos) -> Vec<(Pos, Pos, Fate)> {
+    b.iter(una).map(|s| (s.start, s.end, s.fate)).collect()
+}
+
+#[test]
+fn what_goes_out_in_one_tick_is_one_stretch() {
+    let mut b = Scoreboard::new();
+    for i in 0..1000 {
+        b.send((i + 1) * 1000, at(i as u64), 6);
+    }
+    assert_eq!(b.len(), 1000 / 64 + 1);
+    // The time is that of the latest part.
+    let first = b.iter(0).next().expect("a stretch");
+    assert_eq!((first.end, first.at), (64_000, Stamp::new(at(63))));
+    assert_eq!(first.first, Stamp::new(at(0)));
+}
+
+#[test]
+fn a_tick_is_a_small_part_of_the_round_trip() {
+    assert_eq!(grain(0), 0);
+    for srtt in [20, 100, 1_000, 50_000, 300_000, 10_000_000] {
+        let tick = 1 << grain(srtt);
+        assert!(tick <= (srtt / 32).max(1), "{srtt} {tick}");
+        assert!(tick >= (srtt / 128).min(1 << 15), "{srtt} {tick}");
     }
 }
 
 #[test]
-fn thousands_of_blocks_are_bounded() {
-    let mut board = Scoreboard::new();
-    for i in 1..5_000 {
-        board.add(0, i * 10, i * 10 + 1);
+fn a_block_cuts_and_counts_once() {
+    let mut b = flight(10);
+    let mut news = Vec::new();
+    assert_eq!(
+        b.sack(0, 2_500, 4_500, |s| news.push((s.start, s.end))),
+        2_000
+    );
+    assert_eq!(news, [(2_500, 3_000), (3_000, 4_000), (4_000, 4_500)]);
+    assert_eq!(b.sack(0, 2_000, 5_000, |_| {}), 1_000);
+    assert_eq!(b.sack(0, 2_000, 5_000, |_| panic!("known")), 0);
+    assert_eq!((b.sacked(), b.highest(0)), (3_000, 5_000));
+    // 0, 1, [2..5], 5, 6, 7, 8, 9.
+    assert_eq!(b.len(), 8);
+    assert_eq!(b.segments_sacked(0, 1000, 99), 3);
+}
+
+#[test]
+fn an_advance_takes_from_the_front() {
+    let mut b = flight(4);
+    b.sack(0, 1_000, 2_000, |_| {});
+    b.mark_lost_within(0, 0, 500);
+    let mut news = Vec::new();
+    b.advance(0, 2_500, |s| news.push((s.start, s.end, s.fate)));
+    assert_eq!(
+        news,
+        [
+            (0, 500, Fate::LOST),
+            (500, 1_000, Fate::empty()),
+            (1_000, 2_000, Fate::SACKED),
+            (2_000, 2_500, Fate::empty()),
+        ]
+    );
+    assert!(b.is_plain());
+    b.advance(2_500, 4_000, |_| {});
+    assert_eq!(b.len(), 0);
+}
+
+#[test]
+fn what_is_lost_is_repeated_from_the_front() {
+    let mut b = flight(4);
+    assert_eq!(b.mark_lost(0, |s| s.end <= 3_000), 3_000);
+    assert_eq!(b.first_lost(0).map(|s| (s.start, s.end)), Some((0, 3_000)));
+    b.repeat(0, 0, 1_000, at(9_000));
+    assert_eq!(b.lost(), 2_000);
+    assert_eq!(b.first_lost(0).map(|s| s.start), Some(1_000));
+    assert_eq!(b.repeated_in_network(0), 1_000);
+    // The repetition gets lost too, and is no longer marked as an original.
+    assert_eq!(b.mark_lost(0, Stretch::was_repeated), 1_000);
+    assert_eq!(
+        shape(&b, 0),
+        [
+            (0, 1_000, Fate::LOST | Fate::REPEATED),
+            (1_000, 3_000, Fate::LOST),
+            (3_000, 4_000, Fate::empty()),
+        ]
+    );
+    b.unmark_lost(0);
+    assert_eq!(b.lost(), 0);
+}
+
+#[test]
+fn a_full_table_joins_the_nearest_times() {
+    let mut b = Scoreboard::new();
+    for i in 0..200_i64 {
+        // Two at a time, 10 us apart, then a pause.
+        let t = (i / 2) * 1000 + (i % 2) * 10;
+        b.send((i + 1) * 1000, at(t as u64), 0);
     }
-    assert_eq!(board.len(), MAX_RANGES);
-    assert_eq!(board.sacked() as usize, MAX_RANGES);
-    board.clear();
-    assert!(board.is_empty() && board.sacked() == 0);
+    assert_eq!(b.len(), MAX_STRETCHES);
+    let end = b.iter(0).last().map(|s| s.end);
+    assert_eq!(end, Some(200_000));
+    // Never earlier than it was.
+    for s in b.iter(0) {
+        let last = s.end / 1000 - 1;
+        let sent = (last / 2) * 1000 + (last % 2) * 10;
+        assert!(s.at.since(Stamp::new(at(sent as u64))) >= 0, "{s:?}");
+    }
+}
+
+#[test]
+fn a_table_full_of_holes_passes_blocks_over_and_goes_on() {
+    let mut b = Scoreboard::new();
+    b.send(1_000_000, at(0), 0);
+    let mut taken = 0;
+    for i in 0..400 {
+        taken += b.sack(0, i * 2000 + 1000, i * 2000 + 2000, |_| {});
+    }
+    assert_eq!(taken, b.sacked());
+    assert!(b.len() <= MAX_STRETCHES && taken >= 30_000, "{taken}");
+    // More is sent, and all of it is lost and repeated.
+    for i in 0..100 {
+        b.send(1_000_000 + (i + 1) * 1000, at(5_000 * i as u64), 0);
+    }
+    b.mark_lost(0, |_| true);
+    let mut rounds = 0;
+    while let Some(s) = b.first_lost(0) {
+        b.repeat(0, s.start, s.end.min(s.start + 1000), at(1_000_000));
+        rounds += 1;
+        assert!(rounds < 2_000);
+    }
+    assert_eq!(b.lost(), 0);
+}
+
+#[test]
+fn reneging_is_seen() {
+    let mut b = flight(4);
+    b.sack(0, 1_000, 2_000, |_| {});
+    assert!(!b.is_reneged(0));
+    b.advance(0, 1_000, |_| {});
+    assert!(b.is_reneged(1_000));
+    b.forget_sacked(1_000);
+    assert!(!b.is_reneged(1_000) && b.is_plain());
+}
+
+/// The same, byte by byte.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    una: usize,
+    bytes: Vec<(u64, Fate)>,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Send(usize),
+    Repeat(usize, usize),
+    Sack(usize, usize),
+    Lose(usize, usize),
+    Advance(usize),
+    Unmark,
+    Forget,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..30_usize).prop_map(Step::Send),
+        2 => (0..300_usize, 1..20_usize).prop_map(|(a, n)| Step::Repeat(a, n)),
+        4 => (0..300_usize, 1..20_usize).prop_map(|(a, n)| Step::Sack(a, n)),
+        2 => (0..300_usize, 1..20_usize).prop_map(|(a, n)| Step::Lose(a, n)),
+        2 => (1..40_usize).prop_map(Step::Advance),
+        1 => Just(Step::Unmark),
+        1 => Just(Step::Forget),
+    ]
+}
+
+impl Model {
+    /// The part of `a..a + n` above SND.UNA that is in flight.
+    fn range(&self, a: usize, n: usize) -> Option<(usize, usize)> {
+        let start = (self.una + a).min(self.bytes.len());
+        let end = (start + n).min(self.bytes.len());
+        (start < end).then_some((start, end))
+    }
+
+    fn sum(&self, fate: Fate) -> u64 {
+        self.bytes[self.una..]
+            .iter()
+            .filter(|b| b.1.contains(fate))
+            .count() as u64
+    }
+}
+
+proptest! {
+    /// As long as the table is not full it knows every byte's fate and time.
+    #[test]
+    fn it_remembers_every_byte(steps in prop::collection::vec(step(), 1..40)) {
+        let (mut b, mut m, mut now) = (Scoreboard::new(), Model::default(), 0);
+        for step in steps {
+            now += 10;
+            let una = m.una as Pos;
+            match step {
+                Step::Send(n) => {
+                    m.bytes.extend(std::iter::repeat_n((now, Fate::empty()), n));
+                    b.send(m.bytes.len() as Pos, at(now), 0);
+                }
+                Step::Repeat(a, n) => if let Some((s, e)) = m.range(a, n) {
+                    for x in m.bytes[s..e].iter_mut().filter(|x| !x.1.contains(Fate::SACKED)) {
+                        *x = (now, Fate::REPEATED);
+                    }
+                    b.repeat(una, s as Pos, e as Pos, at(now));
+                },
+                Step::Sack(a, n) => if let Some((s, e)) = m.range(a, n) {
+                    let before = m.sum(Fate::SACKED);
+                    m.bytes[s..e].iter_mut().for_each(|x| x.1 = Fate::SACKED);
+                    let new = b.sack(una, s as Pos, e as Pos, |_| {});
+                    prop_assert_eq!(new, m.sum(Fate::SACKED) - before);
+                },
+                Step::Lose(a, n) => if let Some((s, e)) = m.range(a, n) {
+                    for x in m.bytes[s..e].iter_mut().filter(|x| !x.1.contains(Fate::SACKED)) {
+                        x.1 |= Fate::LOST;
+                    }
+                    b.mark_lost_within(una, s as Pos, e as Pos);
+                },
+                Step::Advance(n) => {
+                    let to = (m.una + n).min(m.bytes.len());
+                    let mut told = 0;
+                    b.advance(una, to as Pos, |s| told += s.len());
+                    prop_assert_eq!(told, (to - m.una) as u64);
+                    m.una = to;
+                }
+                Step::Unmark => {
+                    m.bytes.iter_mut().for_each(|x| x.1.remove(Fate::LOST));
+                    b.unmark_lost(una);
+                }
+                Step::Forget => {
+                    m.bytes.iter_mut().for_each(|x| x.1.remove(Fate::SACKED));
+                    b.forget_sacked(una);
+                }
+            }
+            let una = m.una as Pos;
+            prop_assert!(b.len() <= MAX_STRETCHES);
+            prop_assert_eq!(b.sacked(), m.sum(Fate::SACKED));
+            prop_assert_eq!(b.lost(), m.sum(Fate::LOST));
+            let mut next = una;
+            for s in b.iter(una) {
+                prop_assert!(s.start == next && s.end > s.start);
+                next = s.end;
+                for x in &m.bytes[s.start as usize..s.end as usize] {
+                    prop_assert_eq!(x.1, s.fate);
+                    // Between the two times; joined while SACKED or LOST, they may
+                    // lie wide apart.
+                    let sent = Stamp::new(at(x.0));
+                    prop_assert!(s.at.since(sent) >= 0 && sent.since(s.first) >= 0);
+                }
+            }
+            prop_assert_eq!(next, m.bytes.len() as Pos);
+        }
+    }
+
+    /// A small table under any load: sums and edges still agree, nothing panics.
+    #[test]
+    fn it_survives_being_full(steps in prop::collection::vec(step(), 300..600)) {
+        let (mut b, mut end, mut una, mut now) = (Scoreboard::new(), 0_i64, 0_i64, 0);
+        for step in steps {
+            now += 10;
+            let range = |a: usize, n: usize| {
+                let s = (una + a as i64).min(end);
+                (s, (s + n as i64).min(end))
+            };
+            match step {
+                Step::Send(n) => {
+                    end += n as i64;
+                    b.send(end, at(now), 0);
+                }
+                Step::Repeat(a, n) => {
+                    let (s, e) = range(a, n);
+                    if s < e { b.repeat(una, s, e, at(now)); }
+                }
+                Step::Sack(a, n) => {
+                    let (s, e) = range(a, n);
+                    if s < e { b.sack(una, s, e, |_| {}); }
+                }
+                Step::Lose(a, n) => {
+                    let (s, e) = range(a, n);
+                    if s < e { b.mark_lost_within(una, s, e); }
+                }
+                // Rarely, so that it fills up.
+                Step::Advance(n) if n < 4 => {
+                    let to = (una + n as i64).min(end);
+                    b.advance(una, to, |_| {});
+                    una = to;
+                }
+                _ => {}
+            }
+            let sum = |want: fn(&Stretch) -> bool| -> u64 {
+                b.iter(una).filter(want).map(|s| s.len()).sum()
+            };
+            prop_assert_eq!(b.sacked(), sum(Stretch::is_sacked));
+            prop_assert_eq!(b.lost(), sum(Stretch::is_lost));
+            prop_assert_eq!(b.iter(una).last().map_or(una, |s| s.end), end);
+        }
+    }
 }

@@ -1,0 +1,146 @@
+//! The tail loss probe (RFC 8985 section 7): when the last of what was sent is not
+//! acknowledged within two round trips, one more segment is sent, so that a lost tail
+//! shows by SACK instead of by the retransmission timer.
+//!
+//! Owns [`Probe`] and when the timer runs. `timers.rs` tells that it has run out,
+//! `output/select.rs` what was sent for it, `recovery.rs` what came back.
+
+use super::AckNews;
+use crate::tcb::{Flags, NO_POS, Pos, Tcb};
+use crate::time::{Instant, MS};
+use crate::timers::XmitTimer;
+
+/// TLP.max_ack_delay, microseconds: what a peer may wait with the acknowledgment of a
+/// single segment. Ours and Linux's wait 40 ms at first.
+const MAX_ACK_DELAY: u64 = 45 * MS;
+
+/// Time on top of two round trips for a peer that is slow to be scheduled,
+/// microseconds; on a link of 50 us, the round trips alone would be no patience.
+const SLACK: u64 = 2 * MS;
+
+/// A probe that is due, or whose answer is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// TLP.end_seq: SND.NXT after the probe, `NO_POS` if none is outstanding.
+    end: Pos,
+    /// Where the repeated segment starts.
+    start: Pos,
+    /// TLP.is_retrans: it repeated the last segment.
+    repeats: bool,
+    /// One is to be sent.
+    pub(crate) due: bool,
+}
+
+impl Probe {
+    pub(super) const fn new() -> Probe {
+        Probe {
+            end: NO_POS,
+            start: 0,
+            repeats: false,
+            due: false,
+        }
+    }
+
+    /// Another kind of repair has taken over.
+    pub(super) fn forget(&mut self) {
+        *self = Probe::new();
+    }
+
+    /// One has been sent, and its answer is not here.
+    pub(crate) fn is_outstanding(&self) -> bool {
+        self.end != NO_POS
+    }
+
+    /// Whether a DSACK of this range is the probe's own.
+    pub(super) fn explains(&self, (start, end): (Pos, Pos)) -> bool {
+        self.repeats && self.is_outstanding() && start >= self.start && end <= self.end
+    }
+
+    /// `start..end` went out as the probe, or ahead of it; it repeats if `repeats`.
+    pub(crate) fn on_sent(&mut self, start: Pos, end: Pos, repeats: bool) {
+        *self = Probe {
+            end,
+            start,
+            repeats,
+            due: false,
+        };
+    }
+}
+
+impl Tcb {
+    /// Whether a lost tail may be probed for (RFC 8985 section 7.2): nothing else is
+    /// on its track.
+    fn may_probe(&self) -> bool {
+        self.flags.contains(Flags::SACK)
+            && self.recovery.is_quiet()
+            && !self.recovery.probe.is_outstanding()
+            && self.scoreboard.sacked() == 0
+            && self.state.is_synchronized()
+    }
+
+    /// There is something in flight whose loss a timer must find: starts the
+    /// retransmission timer anew, and the probe's in its place if it is earlier.
+    pub(crate) fn arm_loss_timer(&mut self, now: Instant) {
+        self.arm_retransmit(now);
+        self.arm_probe(now);
+    }
+
+    /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
+    pub(crate) fn arm_probe(&mut self, now: Instant) {
+        if !self.may_probe() {
+            return;
+        }
+        let mut pto = match self.rtt.srtt() {
+            Some(srtt) => 2 * srtt + SLACK,
+            None => 1000 * MS,
+        };
+        if self.in_flight() <= u64::from(self.snd_mss) {
+            pto += MAX_ACK_DELAY;
+        }
+        self.timers.xmit_kind = XmitTimer::Probe;
+        self.timers.xmit = now.after_us(pto).min(self.timers.rto);
+    }
+
+    /// The probe's timer has run out (RFC 8985 section 7.3).
+    pub(crate) fn on_probe_timeout(&mut self, now: Instant) {
+        if self.in_flight() == 0 {
+            return;
+        }
+        self.arm_retransmit(now);
+        if self.may_probe() {
+            self.recovery.probe.due = true;
+            self.counters.probes = self.counters.probes.wrapping_add(1);
+            self.predict = crate::input::UNPREDICTABLE;
+        }
+    }
+
+    /// The last segment, to be repeated as a probe if there is nothing new to send.
+    /// It has `most` bytes at most.
+    pub(crate) fn last_segment(&self, most: i64) -> (Pos, Pos) {
+        let start = self.snd_nxt - most.max(1);
+        (start.max(self.snd_una), self.snd_nxt)
+    }
+
+    /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
+    pub(super) fn on_probe_news(&mut self, news: AckNews) {
+        let probe = self.recovery.probe;
+        if !probe.is_outstanding() || self.snd_una < probe.end {
+            return;
+        }
+        let both_arrived = news.dsack.is_some_and(|d| probe.explains(d))
+            || (news.acked == 0 && news.sacked == 0 && news.duplicate);
+        if !probe.repeats || both_arrived {
+            self.recovery.probe.forget();
+        } else if self.snd_una > probe.end {
+            // The probe has repaired a loss that nothing else will tell of: the
+            // window comes down as by a fast recovery.
+            self.recovery.probe.forget();
+            let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
+            self.congestion.on_loss(flight.max(self.congestion.cwnd()));
+            self.congestion.set_cwnd(self.congestion.ssthresh());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Proportional rate reduction (RFC 9937, which replaces RFC 6937): the pace of fast
+//! recovery.
+//!
+//! Owns [`Reduction`]. `recovery.rs` starts it, tells it what each acknowledgment
+//! delivered and sets the congestion window by it, output what has gone out.
+
+use super::Phase;
+use crate::tcb::Tcb;
+
+/// The counters of a recovery episode, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reduction {
+    /// prr_delivered: delivered since the episode began.
+    delivered: u32,
+    /// prr_out: sent since then.
+    out: u32,
+    /// RecoverFS: what was to be delivered when it began.
+    flight: u32,
+}
+
+impl Reduction {
+    pub(super) const fn new() -> Reduction {
+        Reduction {
+            delivered: 0,
+            out: 0,
+            flight: 1,
+        }
+    }
+}
+
+impl Tcb {
+    /// A fast recovery begins with an acknowledgment that delivered this much. RFC
+    /// 9937 section 6: RecoverFS leaves out what was reported before that one, as it
+    /// will not be delivered again.
+    pub(super) fn start_reduction(&mut self, delivered: u32) {
+        let rest = self.in_flight() - self.scoreboard.sacked();
+        let flight = rest + u64::from(delivered);
+        self.recovery.reduction = Reduction {
+            delivered: 0,
+            out: 0,
+            flight: flight.clamp(1, 1 << 30) as u32,
+        };
+    }
+
+    /// RFC 9937 section 6: the window is what is in the network plus what this
+    /// acknowledgment lets go. `safe`: it is a good sign (SafeACK), so that below the
+    /// threshold one segment more than was delivered may go.
+    pub(super) fn reduce_proportionally(&mut self, delivered: u32, safe: bool) {
+        let pipe = self.pipe().min(u64::from(u32::MAX)) as u32;
+        let ssthresh = self.congestion.ssthresh();
+        let mss = u32::from(self.snd_mss);
+        let forced = self.recovery.forced;
+        let r = &mut self.recovery.reduction;
+        r.delivered = r.delivered.saturating_add(delivered);
+        let mut count = if pipe > ssthresh {
+            let share = u64::from(r.delivered) * u64::from(ssthresh);
+            let share = share.div_ceil(u64::from(r.flight)).min(1 << 30) as u32;
+            share.saturating_sub(r.out)
+        } else {
+            let mut limit = r.delivered.saturating_sub(r.out).max(delivered);
+            if safe {
+                limit = limit.saturating_add(mss);
+            }
+            limit.min(ssthresh - pipe)
+        };
+        if forced {
+            count = count.max(mss);
+        }
+        self.congestion.set_cwnd(pipe.saturating_add(count));
+    }
+
+    /// Bytes have gone out during recovery (prr_out).
+    pub(crate) fn count_sent(&mut self, bytes: u32) {
+        if self.recovery.phase == Phase::Fast {
+            let r = &mut self.recovery.reduction;
+            r.out = r.out.saturating_add(bytes);
+        }
+    }
+}

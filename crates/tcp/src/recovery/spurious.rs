@@ -1,0 +1,191 @@
+//! What was believed lost and was not: detected, and its consequences taken back.
+//!
+//! Owns [`Undo`]. Three kinds of evidence:
+//!
+//! * the *echoed timestamp* of the first acknowledgment after a repetition is older
+//!   than the repetition: the original has arrived (Eifel, RFC 3522);
+//! * every repetition was reported as a *duplicate* (RFC 2883, RFC 3708);
+//! * after a timeout, what was sent once only is acknowledged although the sender has
+//!   kept from repeating it (F-RTO, RFC 5682; with SACK, its section 3).
+//!
+//! The answer is that of RFC 4015: threshold and window are what they were, and what
+//! waits to be repeated counts as in the network again. `recovery.rs` calls all this.
+
+use super::{AckNews, Phase};
+use crate::tcb::{Flags, NO_POS, Pos, Tcb};
+use crate::time::Instant;
+
+/// How far F-RTO has come (RFC 5682 section 2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Frto {
+    /// Not at all.
+    Off,
+    /// Step 1: the first segment is repeated.
+    Repeated,
+    /// Step 2b: new data are sent, nothing else is repeated.
+    NewData,
+}
+
+/// What it takes to undo a recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Undo {
+    /// SND.UNA when it began, `NO_POS` if there is nothing to undo.
+    from: Pos,
+    /// Window and threshold before it, bytes.
+    cwnd: u32,
+    ssthresh: u32,
+    /// Bytes repeated since, less those reported as duplicates.
+    repeated: u32,
+    /// Our timestamp on the first repetition, if there was one.
+    stamp: u32,
+    stamped: bool,
+    frto: Frto,
+}
+
+impl Undo {
+    pub(super) const fn new() -> Undo {
+        Undo {
+            from: NO_POS,
+            cwnd: 0,
+            ssthresh: 0,
+            repeated: 0,
+            stamp: 0,
+            stamped: false,
+            frto: Frto::Off,
+        }
+    }
+
+    /// Whether F-RTO keeps from repeating for the moment.
+    pub(super) fn holds_repetition(&self) -> bool {
+        self.frto == Frto::NewData
+    }
+
+    pub(super) fn end_frto(&mut self) {
+        self.frto = Frto::Off;
+    }
+}
+
+impl Tcb {
+    /// A recovery begins that may have to be undone.
+    pub(super) fn remember_for_undo(&mut self) {
+        self.recovery.undo = Undo {
+            from: self.snd_una,
+            cwnd: self.congestion.cwnd(),
+            ssthresh: self.congestion.ssthresh(),
+            ..Undo::new()
+        };
+    }
+
+    /// The retransmission timer has run out; `first`: for the first time since
+    /// SND.UNA advanced. RFC 5682 section 2.1 step 1 leaves out a timeout within the
+    /// recovery from another one.
+    pub(super) fn start_frto(&mut self, first: bool) {
+        let phase = self.recovery.phase;
+        // What a fast recovery has changed is undone with it.
+        if phase == Phase::Open || phase == Phase::Mtu {
+            self.remember_for_undo();
+        }
+        let wanted = first && matches!(phase, Phase::Open | Phase::Fast);
+        self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
+    }
+
+    /// Something has been repeated.
+    pub(super) fn note_repetition(&mut self, bytes: Pos, now: Instant) {
+        let clock = now.millis32().wrapping_add(self.ts_offset);
+        let undo = &mut self.recovery.undo;
+        undo.repeated = undo.repeated.saturating_add(bytes as u32);
+        if !undo.stamped {
+            undo.stamped = true;
+            undo.stamp = clock;
+        }
+    }
+
+    /// Looks for evidence in an acknowledgment, and undoes the recovery that is under
+    /// way, or the last one. Says whether it did.
+    pub(super) fn undo_if_spurious(&mut self, news: AckNews) -> bool {
+        if self.recovery.undo.from == NO_POS {
+            return false;
+        }
+        let spurious = self.all_were_duplicates(news)
+            || (news.acked > 0 && self.echo_is_of_original(news))
+            || self.frto_says_spurious(news);
+        if spurious {
+            self.undo();
+        }
+        spurious
+    }
+
+    /// RFC 3708 section 2: each repetition was reported as a duplicate.
+    fn all_were_duplicates(&mut self, news: AckNews) -> bool {
+        let undo = &mut self.recovery.undo;
+        let Some((start, end)) = news.dsack else {
+            return false;
+        };
+        if start < undo.from || undo.repeated == 0 {
+            return false;
+        }
+        let len = (end - start).min(1 << 30) as u32;
+        undo.repeated = undo.repeated.saturating_sub(len);
+        undo.repeated == 0
+    }
+
+    /// RFC 3522 section 3.2: the acknowledgment was caused by what was sent before
+    /// the first repetition. In a fast recovery with further holes, they decide.
+    fn echo_is_of_original(&self, news: AckNews) -> bool {
+        let r = &self.recovery;
+        let whole = match r.phase {
+            Phase::Loss => true,
+            Phase::Fast => self.scoreboard.sacked() == 0 || self.snd_una >= r.recover,
+            Phase::Open | Phase::Mtu => false,
+        };
+        let older = |echo: u32| (echo.wrapping_sub(r.undo.stamp) as i32) < 0;
+        whole && r.undo.stamped && news.echo.is_some_and(older)
+    }
+
+    /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.
+    fn frto_says_spurious(&mut self, news: AckNews) -> bool {
+        let below = self.snd_una < self.recovery.recover;
+        let advanced = news.acked > 0 && below;
+        match self.recovery.undo.frto {
+            Frto::Off => false,
+            Frto::Repeated => {
+                // Step 2: with the first acknowledgment that advances, up to two
+                // new segments go, if there are any and the peer has room;
+                // otherwise, the conventional way.
+                let room = self.snd_nxt < self.snd_end() && self.snd_wnd_edge() > self.snd_nxt;
+                self.recovery.undo.frto = if advanced && room {
+                    self.flags |= Flags::FORCE_SMALL;
+                    Frto::NewData
+                } else {
+                    Frto::Off
+                };
+                false
+            }
+            Frto::NewData => {
+                // Step 3: what was not repeated has arrived (b), or not (a).
+                self.recovery.undo.frto = Frto::Off;
+                news.original && (advanced || news.sacked > 0)
+            }
+        }
+    }
+
+    /// RFC 4015 section 3.2 and RFC 5682 section 4: as it was before.
+    fn undo(&mut self) {
+        let undo = self.recovery.undo;
+        let (una, phase) = (self.snd_una, self.recovery.phase);
+        self.counters.undos = self.counters.undos.wrapping_add(1);
+        self.congestion.undo(undo.cwnd, undo.ssthresh);
+        self.recovery.undo = Undo::new();
+        if phase == Phase::Fast {
+            self.recovery.rack.note_reordering();
+        }
+        if matches!(phase, Phase::Fast | Phase::Loss) {
+            self.scoreboard.unmark_lost(una);
+            self.reopen();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Recoveries that prove needless are taken back, and only they.
+
+use crate::recovery::Phase;
+use crate::recovery::tests::{RTT, established, flight, flight_of, repeated, sacks, timeout};
+use crate::script::{ACK, Script};
+use crate::{Config, Congestion};
+use longshore_wire::tcp::{TcpOptions, Timestamps};
+
+/// A connection with timestamps, SACK or not, that has sent 20 segments of 988.
+fn stamped_flight(sack: bool, total: u64) -> Script {
+    let cfg = Config {
+        window_scaling: false,
+        sack,
+        congestion: Congestion::NewReno,
+        initial_window: 20,
+        ..Config::default()
+    };
+    let options = TcpOptions {
+        sack_permitted: sack,
+        timestamps: Some(Timestamps { val: 5, echo: 0 }),
+        ..TcpOptions::default()
+    };
+    let mut s = established(&cfg, options);
+    s.window = 60_000;
+    echo(&mut s);
+    let _ = s.arrives(ACK, 0, 0, 0);
+    s.writes(total);
+    assert_eq!(s.sent().len(), 20);
+    s
+}
+
+/// From now on the peer echoes what is sent now.
+fn echo(s: &mut Script) {
+    s.timestamps = Some(Timestamps {
+        val: 5,
+        echo: s.now.millis32(),
+    });
+}
+
+fn undone(s: &Script, cwnd: u32) {
+    assert!(s.tcb.recovery.is_open(), "{:?}", s.tcb.recovery);
+    assert!(s.tcb.cwnd() >= cwnd, "{} {cwnd}", s.tcb.cwnd());
+    assert_eq!(s.tcb.congestion.ssthresh(), u32::MAX);
+    assert_eq!(s.tcb.scoreboard.lost(), 0);
+    assert_eq!(s.tcb.counters.undos, 1);
+}
+
+#[test]
+fn an_old_echo_undoes_a_timeout() {
+    for sack in [false, true] {
+        let mut s = stamped_flight(sack, 100_000);
+        let cwnd = s.tcb.cwnd();
+        timeout(&mut s);
+        assert_eq!(s.tcb.cwnd(), 988);
+        assert_eq!(repeated(&mut s), [0]);
+        // The flight was only late: the echo is of the original.
+        let _ = s.arrives(ACK, 0, 988, 0);
+        undone(&s, cwnd);
+        assert!(repeated(&mut s).is_empty());
+        assert_eq!(s.tcb.info(s.now).backoff, 0);
+    }
+}
+
+#[test]
+fn a_new_echo_leaves_a_timeout_as_it_is() {
+    let mut s = stamped_flight(false, 19_760);
+    timeout(&mut s);
+    assert_eq!(repeated(&mut s), [0]);
+    echo(&mut s);
+    s.now = s.now.after_ms(RTT);
+    let _ = s.arrives(ACK, 0, 988, 0);
+    assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+    assert_eq!(repeated(&mut s), [988, 1_976]);
+}
+
+#[test]
+fn an_old_echo_undoes_a_fast_recovery() {
+    let mut s = stamped_flight(true, 100_000);
+    let cwnd = s.tcb.cwnd();
+    s.now = s.now.after_ms(RTT);
+    // The first segment takes a long way round.
+    sacks(&mut s, 0, &[(988, 19_760)]);
+    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(repeated(&mut s), [0]);
+    s.now = s.now.after_ms(2);
+    sacks(&mut s, 19_760, &[]);
+    undone(&s, cwnd);
+    // It was reordering, and is known as such from now on.
+    assert_eq!(s.tcb.info(s.now).reord_seen, 1);
+}
+
+#[test]
+fn duplicates_of_all_repetitions_undo_a_recovery() {
+    // Without timestamps, and after the recovery is over.
+    let mut s = flight(true);
+    let cwnd = s.tcb.cwnd();
+    sacks(&mut s, 0, &[(2_000, 20_000)]);
+    assert_eq!(repeated(&mut s), [0, 1_000]);
+    s.now = s.now.after_ms(RTT);
+    let recover = s.tcb.recovery.recover;
+    sacks(&mut s, recover, &[]);
+    assert!(s.tcb.recovery.is_open() && s.tcb.cwnd() < cwnd);
+    sacks(&mut s, recover, &[(0, 1_000)]);
+    assert_eq!(s.tcb.counters.undos, 0);
+    sacks(&mut s, recover, &[(1_000, 2_000)]);
+    undone(&s, cwnd);
+    // A further one says nothing new.
+    sacks(&mut s, recover, &[(1_000, 2_000)]);
+    assert_eq!(s.tcb.counters.undos, 1);
+}
+
+#[test]
+fn a_duplicate_of_something_else_undoes_nothing() {
+    let mut s = flight(true);
+    s.now = s.now.after_ms(1);
+    sacks(&mut s, 5_000, &[]);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 5_000, &[(6_000, 20_000)]);
+    assert_eq!(repeated(&mut s), [5_000]);
+    // The network has doubled a segment from before the recovery.
+    sacks(&mut s, 5_000, &[(1_000, 2_000), (6_000, 20_000)]);
+    assert_eq!(s.tcb.counters.undos, 0);
+    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+}
+
+#[test]
+fn frto_tells_late_from_lost() {
+    // RFC 5682, with SACK and without, without timestamps.
+    for sack in [false, true] {
+        let mut s = flight_of(sack, 60_000);
+        let cwnd = s.tcb.cwnd();
+        timeout(&mut s);
+        assert_eq!(repeated(&mut s), [0]);
+        // Step 2b: the window advances; new data go, nothing is repeated.
+        sacks(&mut s, 1_000, &[]);
+        let sent = s.sent();
+        assert!((1..=2).contains(&sent.len()), "{sent:?}");
+        assert!(sent.iter().all(|t| !t.retransmission));
+        // Step 3b: what was not repeated arrives.
+        sacks(&mut s, 2_000, &[]);
+        undone(&s, cwnd);
+    }
+}
+
+#[test]
+fn frto_by_sack() {
+    let mut s = flight_of(true, 60_000);
+    let cwnd = s.tcb.cwnd();
+    timeout(&mut s);
+    s.sent();
+    sacks(&mut s, 1_000, &[]);
+    s.sent();
+    // Out of order, but originals all the same (RFC 5682 section 3.1 step 3b).
+    sacks(&mut s, 1_000, &[(2_000, 4_000)]);
+    assert!(s.tcb.cwnd() >= cwnd);
+    assert_eq!(s.tcb.counters.undos, 1);
+}
+
+#[test]
+fn frto_repeats_after_all_if_it_was_loss() {
+    for sack in [false, true] {
+        let mut s = flight_of(sack, 60_000);
+        timeout(&mut s);
+        assert_eq!(repeated(&mut s), [0]);
+        sacks(&mut s, 1_000, &[]);
+        let new = s.sent();
+        assert!(!new.is_empty() && new.iter().all(|t| !t.retransmission));
+        let end = s.tcb.snd_sent() as i64;
+        // Step 3a: what arrives is the new data alone.
+        s.now = s.now.after_ms(RTT);
+        let block = [(end - 1_000, end)];
+        sacks(&mut s, 1_000, if sack { &block } else { &[] });
+        assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+        assert_eq!(repeated(&mut s)[0], 1_000);
+        assert_eq!(s.tcb.counters.undos, 0);
+    }
+}
+
+#[test]
+fn a_second_timeout_leaves_frto_out() {
+    let mut s = flight_of(true, 60_000);
+    timeout(&mut s);
+    s.sent();
+    s.until_timer();
+    assert_eq!(s.tcb.info(s.now).total_rto, 2);
+    assert_eq!(repeated(&mut s), [0]);
+    sacks(&mut s, 1_000, &[]);
+    assert_eq!(repeated(&mut s)[0], 1_000);
+}
