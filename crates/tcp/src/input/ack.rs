@@ -13,7 +13,7 @@ use crate::segment::Disposition;
 use crate::state::State;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::{Instant, MS};
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader};
 
 impl Tcb {
     /// Takes the acknowledgment of an acceptable segment.
@@ -37,7 +37,8 @@ impl Tcb {
             && (news.sacked > 0 || (self.snd_wnd == old_window && !self.expects_sack()));
         let news = AckNews { duplicate, ..news };
         if news.acked > 0 {
-            self.advance_una(ack, h, a.now);
+            let echo = h.options.timestamps.map(|ts| ts.echo);
+            self.advance_una(ack, echo, a.now);
         }
         if news.acked > 0 || news.sacked > 0 || duplicate {
             self.on_ack_news(news, a.now);
@@ -54,14 +55,17 @@ impl Tcb {
     /// Whether the congestion window was what limited us when the data that is being
     /// acknowledged was sent. In slow start, half of it in use is enough: bursts end
     /// below it.
+    #[inline]
     pub(super) fn window_was_used(&self) -> bool {
         self.snd_una <= self.cwnd_full_at
             || (self.congestion.in_slow_start()
                 && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))
     }
 
-    /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip.
-    pub(super) fn advance_una(&mut self, ack: Pos, h: &TcpHeader, now: Instant) {
+    /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
+    /// is the timestamp echo that came with it.
+    #[inline(always)]
+    pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let old = self.snd_una;
         self.snd_una = ack;
         if !self.scoreboard.is_empty() {
@@ -70,7 +74,7 @@ impl Tcb {
         if ack.min(self.snd_edge) > old {
             self.events |= Events::SND_ACKED;
         }
-        self.sample_round_trip(ack, h, now);
+        self.sample_round_trip(ack, echo, now);
         self.retries = 0;
         self.soft_error = None;
         self.rtt.clear_backoff();
@@ -86,20 +90,20 @@ impl Tcb {
     /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
     /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
     /// not spoil.
-    fn sample_round_trip(&mut self, ack: Pos, h: &TcpHeader, now: Instant) {
+    #[inline(always)]
+    fn sample_round_trip(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             if ack >= self.rtt_pos {
                 self.take_timed_sample(now);
             }
             return;
         }
-        if let (true, Some(ts)) = (
-            self.flags.contains(Flags::TIMESTAMPS),
-            &h.options.timestamps,
-        ) && ts.echo != 0
+        if let Some(echo) = echo
+            && echo != 0
+            && self.flags.contains(Flags::TIMESTAMPS)
         {
             let clock = now.millis32().wrapping_add(self.ts_offset);
-            let elapsed = clock.wrapping_sub(ts.echo);
+            let elapsed = clock.wrapping_sub(echo);
             // An echo from the future, or from long ago, is the peer's mistake.
             if elapsed < 120_000 {
                 self.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
@@ -108,6 +112,7 @@ impl Tcb {
     }
 
     /// The timed round trip is over.
+    #[inline(always)]
     pub(super) fn take_timed_sample(&mut self, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             self.flags.remove(Flags::TIMING);
@@ -169,6 +174,7 @@ impl Tcb {
     /// The peer lives, and nothing is in flight or it has no room for it. RFC 9293
     /// section 3.8.6.1: as long as probes of a closed window are answered, the
     /// connection is kept, unless no program holds it any more.
+    #[inline]
     pub(super) fn note_answered(&mut self) {
         if self.snd_wnd > 0 {
             self.rtt.clear_backoff();
@@ -211,12 +217,13 @@ impl Tcb {
             && self.scoreboard.is_empty()
             && self.recovery.is_open()
             && self.recovery.dup_acks == 0
+            && self.snd_wl1 <= self.rcv_nxt
             && (self.rcv_fin == NO_POS || self.peer_closed());
         self.predict_data = plain
             && self.state.may_receive_data()
             && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);
         self.predict = if plain {
-            TcpFlags::ACK.0
+            Plain::control(TcpFlags::ACK, self.flags.contains(Flags::TIMESTAMPS))
         } else {
             UNPREDICTABLE
         };
