@@ -70,6 +70,7 @@ impl Tcb {
         let mut tcb = Tcb {
             predict: UNPREDICTABLE,
             predict_data: false,
+            rcv_echo: 0,
             flags: Flags::empty(),
             rcv_nxt: 0,
             snd_una: SYN_POS,

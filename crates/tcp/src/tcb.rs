@@ -118,8 +118,8 @@ pub(crate) struct Counters {
 #[repr(C, align(64))]
 pub struct Tcb {
     // ---- What header prediction and output look at for every segment. ----
-    /// The flags of the segment that is expected, see `input/fast_path.rs`;
-    /// `UNPREDICTABLE` if none can be.
+    /// Data offset and flags of the segment that is expected, see
+    /// `input/fast_path.rs`; `UNPREDICTABLE` if none can be.
     pub(crate) predict: u16,
     /// It may carry payload.
     pub(crate) predict_data: bool,
@@ -140,6 +140,8 @@ pub struct Tcb {
     pub(crate) ts_offset: u32,
     /// The right edge of the window that we have advertised.
     pub(crate) rcv_adv: Pos,
+    /// The timestamp echo that last told of the receiver's round trip.
+    pub(crate) rcv_echo: u32,
     /// Last.ACK.sent: RCV.NXT when we last sent an acknowledgment.
     pub(crate) last_ack_sent: Pos,
     /// The last byte that the user has written ends here.

@@ -66,6 +66,20 @@ impl Partial {
         ))
     }
 
+    /// The sum of eight bytes, read as one word in the machine's byte order.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn of_pair(word: u64) -> Self {
+        Self((word & 0xffff_ffff) + (word >> 32))
+    }
+
+    /// Two words more, in the machine's byte order of what is on the wire.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn plus_word(self, one: u16, other: u16) -> Self {
+        Self(self.0 + one as u64 + other as u64)
+    }
+
     /// The sum of the IPv6 pseudo-header (RFC 8200 section 8.1).
     #[must_use]
     pub fn of_pseudo_v6(

@@ -19,6 +19,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod seq;
 pub mod tcp;
+pub mod tcp4;
 pub mod udp;
 
 pub use ethernet::MacAddr;

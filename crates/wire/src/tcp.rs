@@ -1,8 +1,11 @@
 //! TCP headers (RFC 9293 section 3.1).
 
 mod options;
+mod plain;
 
+use options::ALIGNED_TIMESTAMPS;
 pub use options::{FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
+pub use plain::{PLAIN_LEN, Plain};
 
 use crate::{SeqNumber, WireError, get16, get32, put16, put32};
 use core::fmt;

@@ -19,7 +19,7 @@ const FAST_OPEN: u8 = 34;
 const MAX_LEN: usize = super::MAX_HEADER_LEN - super::HEADER_LEN;
 
 /// NOP, NOP, timestamps of 10 bytes: the only options of most segments.
-const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
+pub(super) const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
 
 /// The timestamps option (RFC 7323 section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
