@@ -97,6 +97,9 @@ pub(crate) struct RunArguments {
     /// Who has 127.0.0.0/8: the kernel, or the engine for the programs on it
     #[arg(long, value_name = "WHO", conflicts_with = "engine")]
     pub(crate) loopback: Option<LoopbackOwner>,
+    /// Whose TCP settings new sockets start from: the host's (net.ipv4.tcp_*), or Longshore's own
+    #[arg(long, value_name = "WHOSE", conflicts_with = "engine")]
+    pub(crate) sysctl: Option<Sysctl>,
     /// Relay this port of the kernel to this port of the program; repeatable
     #[arg(long, value_name = "[ADDR:]HOSTPORT:PORT", conflicts_with = "engine")]
     pub(crate) expose: Vec<Expose>,
@@ -156,6 +159,24 @@ pub(crate) enum LoopbackOwner {
     /// The kernel
     #[default]
     Kernel,
+}
+
+/// Whose TCP settings new sockets start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Sysctl {
+    /// The host's, as they are when a socket is made
+    #[default]
+    Host,
+    /// Longshore's own defaults
+    None,
+}
+
+impl Sysctl {
+    /// The host's settings, of this thread's network namespace.
+    pub(crate) fn open(self) -> Option<longshore_engine::HostSettings> {
+        (self == Sysctl::Host).then(longshore_engine::HostSettings::open)
+    }
 }
 
 impl From<LoopbackOwner> for longshore_hostif::Loopback {
