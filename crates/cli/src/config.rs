@@ -2,7 +2,7 @@
 //! anything is started.
 
 use crate::address::Network;
-use crate::args::{LoopbackOwner, PortName};
+use crate::args::{LoopbackOwner, PortName, Sysctl};
 use longshore_hostif::{CHUNK, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::Deserialize;
@@ -56,6 +56,8 @@ struct File {
     #[serde(default)]
     loopback: LoopbackOwner,
     #[serde(default)]
+    sysctl: Sysctl,
+    #[serde(default)]
     users: Vec<User>,
     #[serde(default = "default_drain")]
     drain_seconds: u64,
@@ -105,6 +107,7 @@ pub(crate) struct Config {
     pub(crate) mtu: Option<usize>,
     pub(crate) socket: PathBuf,
     pub(crate) loopback: LoopbackOwner,
+    pub(crate) sysctl: Sysctl,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
@@ -163,6 +166,7 @@ impl Config {
             mtu: file.mtu,
             socket: file.socket,
             loopback: file.loopback,
+            sysctl: file.sysctl,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,

@@ -90,6 +90,9 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
             dir.control(),
         )
     })?;
+    if let Some(settings) = config.sysctl.open() {
+        engine.follow(settings);
+    }
     // Whoever may use the engine is a matter of `users`, not of the file's mode.
     let open_to_all = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(&config.socket, open_to_all)

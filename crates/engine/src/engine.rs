@@ -118,6 +118,8 @@ pub struct Engine {
     /// What its port is called.
     pub(crate) port_name: String,
     pub(crate) gateway: Option<Ipv4Addr>,
+    /// Where new sockets' settings come from, if not from our defaults.
+    pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
@@ -177,10 +179,16 @@ impl Engine {
             control,
             port_name: config.port_name,
             gateway: config.gateway,
+            host_settings: None,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             due: Vec::new(),
         })
+    }
+
+    /// From now on, new sockets start from the host's settings.
+    pub fn follow(&mut self, settings: crate::sysctl::HostSettings) {
+        self.host_settings = Some(settings);
     }
 
     /// Serves until it is told to stop, or, for a private engine, until its

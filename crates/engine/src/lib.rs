@@ -16,6 +16,7 @@
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
+//! | `sysctl` | the host's TCP settings |
 //! | `house`, `sleep` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
@@ -40,6 +41,7 @@ mod slab;
 mod sleep;
 mod socket;
 mod streams;
+mod sysctl;
 mod tcp_input;
 mod time;
 mod timers;
@@ -48,3 +50,4 @@ pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
 pub use session::door::DoorError;
 pub use sleep::Stopper;
+pub use sysctl::HostSettings;

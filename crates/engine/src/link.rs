@@ -68,7 +68,7 @@ pub(crate) struct Link {
     neighbors: Neighbors,
     pub(crate) pmtu: PathMtu,
     identification: u16,
-    gateway: bool,
+    leads_everywhere: bool,
     /// Packets to ourselves, on their way in again.
     pub(crate) own: VecDeque<Vec<u8>>,
     /// Whether 127.0.0.0/8 is ours.
@@ -79,6 +79,14 @@ pub(crate) fn net_time(now: Instant) -> NetInstant {
     NetInstant(now.0)
 }
 
+/// Our address on the port's link; nothing where there is no link layer.
+fn mac_of(capabilities: &Capabilities) -> MacAddr {
+    match capabilities.link {
+        LinkKind::Ethernet { mac } => MacAddr(mac),
+        LinkKind::Ip => MacAddr::default(),
+    }
+}
+
 impl Link {
     pub(crate) fn new(
         port: Box<dyn Port>,
@@ -87,10 +95,9 @@ impl Link {
         loopback: bool,
     ) -> Self {
         let capabilities = *port.capabilities();
-        let mac = match capabilities.link {
-            LinkKind::Ethernet { mac } => MacAddr(mac),
-            LinkKind::Ip => MacAddr::default(),
-        };
+        // What has no link layer has another end and no neighbours: all that is
+        // sent there arrives, and what it leads to is the other end's affair.
+        let leads_everywhere = gateway.is_some() || capabilities.link == LinkKind::Ip;
         let mut routes = Routes::new();
         let source = address.address;
         let network = Cidr {
@@ -103,14 +110,14 @@ impl Link {
             source,
             mtu: None,
         });
-        if let Some(gateway) = gateway {
+        if leads_everywhere {
             let everything = Cidr {
                 address: Ipv4Addr::UNSPECIFIED.into(),
                 prefix_len: 0,
             };
             routes.add(Route {
                 to: everything,
-                next_hop: Some(gateway.into()),
+                next_hop: gateway.map(IpAddr::from),
                 source,
                 mtu: None,
             });
@@ -118,13 +125,13 @@ impl Link {
         Self {
             port,
             capabilities,
-            mac,
+            mac: mac_of(&capabilities),
             address,
             routes,
             neighbors: Neighbors::new(NEIGHBORS),
             pmtu: PathMtu::new(),
             identification: 1,
-            gateway: gateway.is_some(),
+            leads_everywhere,
             own: VecDeque::new(),
             loopback,
         }
@@ -137,7 +144,15 @@ impl Link {
 
     /// Whether it has a way to everywhere.
     pub(crate) fn has_default_route(&self) -> bool {
-        self.gateway
+        self.leads_everywhere
+    }
+
+    /// The port's interface has come, changed or gone.
+    pub(crate) fn take_port_news(&mut self) {
+        if self.port.take_news() {
+            self.capabilities = *self.port.capabilities();
+            self.mac = mac_of(&self.capabilities);
+        }
     }
 
     /// Our address towards `to`.

@@ -305,6 +305,10 @@ impl Engine {
         kind: SocketKind,
         flags: OpenFlags,
     ) -> Result<(), RequestError> {
+        let mut options = Options::new(flags);
+        if let (SocketKind::Stream, Some(settings)) = (kind, &mut self.host_settings) {
+            options.tcp = settings.tcp(self.now);
+        }
         let s = self
             .sessions
             .get_mut(from.session)
@@ -316,7 +320,7 @@ impl Engine {
             id,
             from.session,
             Some(from.channel),
-            Options::new(flags),
+            options,
             Kind::Idle(kind),
         );
         let key = self.sockets.insert(socket);
