@@ -2,6 +2,7 @@
 
 use crate::{WireError, get16, put16};
 use core::fmt;
+use core::net::Ipv6Addr;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 14;
@@ -13,6 +14,13 @@ pub struct MacAddr(pub [u8; 6]);
 impl MacAddr {
     /// All stations.
     pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Where packets to an IPv6 group go (RFC 2464 section 7).
+    #[must_use]
+    pub const fn of_group(group: Ipv6Addr) -> Self {
+        let o = group.octets();
+        Self([0x33, 0x33, o[12], o[13], o[14], o[15]])
+    }
 
     /// Whether it names one station.
     #[must_use]
@@ -113,6 +121,14 @@ impl EthernetHeader {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn groups_have_their_stations() {
+        let group = crate::ipv6::solicited_node("fd00::1:2:abcd:1234".parse().unwrap());
+        let mac = MacAddr::of_group(group);
+        assert_eq!(mac.to_string(), "33:33:ff:cd:12:34");
+        assert!(!mac.is_unicast());
+    }
 
     proptest! {
         #[test]
