@@ -167,7 +167,7 @@ impl RcvStream {
             arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
             return Ok(chunk);
         }
-        if number < self.first || number - self.first >= DIRECTORY as u64 - 1 {
+        if number < self.first || number - self.first >= DIRECTORY as u64 {
             return Err(NoChunk);
         }
         while self.last < number {
@@ -336,6 +336,29 @@ mod tests {
             stream.place(0, STREAM_MAX, &[1], &mut slab, &arena, 0),
             Err(NoChunk)
         );
+    }
+
+    /// A stream as long as it may be has its first and its last chunk in part:
+    /// one chunk more than a stream that begins with one.
+    #[test]
+    fn a_full_stream_may_begin_anywhere() {
+        let geometry = Geometry {
+            rcv_chunks: 256,
+            ..SMALL
+        };
+        let arena = Arena::create(geometry).unwrap();
+        for base in [0, 1, CHUNK as u64 - 1, 5 * CHUNK as u64 + 17] {
+            let (mut slab, mut stream) = (RcvSlab::new(256), RcvStream::EMPTY);
+            let end = base + STREAM_MAX;
+            for at in [base, base + 100_000, end - 1000] {
+                let placed = stream.place(base, at, &[7; 1000], &mut slab, &arena, 2);
+                assert!(placed.is_ok(), "{at} of {base}");
+            }
+            assert_eq!(read_back(&arena, 2, base..base + 1000), [7; 1000]);
+            assert_eq!(read_back(&arena, 2, end - 1000..end), [7; 1000]);
+            let beyond = stream.place(base, end, &[1], &mut slab, &arena, 2);
+            assert_eq!(beyond, Err(NoChunk));
+        }
     }
 
     #[test]
