@@ -3,6 +3,8 @@
 //!
 //! `make bench-instructions` runs it and prints the table beside the paper's.
 
+#![allow(missing_docs, reason = "the benchmarks' macro makes modules")]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 
@@ -12,13 +14,13 @@ use longshore_engine::bench::{Lookup, Placing, Timers};
 use longshore_engine::{Config, Engine};
 use longshore_hostif::{Arena, EdgeFlags, Geometry, Loopback, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
-use longshore_ports::{Port, TxFrame};
+use longshore_ports::{Port, RxChecksum, RxMeta, TxFrame};
 use longshore_tcp::{Config as TcpConfig, Instant, Segment, Tcb, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
-use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -148,7 +150,10 @@ fn bytes_of(header: &TcpHeader) -> Vec<u8> {
 fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let (ends_, bytes) = &mut *ends;
     let now = ends_.now;
-    let at = Plain::read(bytes).and_then(|h| ends_.far.on_plain(&h, FULL as u32, 0, now));
+    let at = ends_
+        .far
+        .predicts(bytes, FULL as u32)
+        .map(|p| p.take(0, now));
     assert!(black_box(at).is_some(), "predicted");
     ends
 }
@@ -158,7 +163,7 @@ fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
 fn tcp_input_ack(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let (ends_, bytes) = &mut *ends;
     let now = ends_.now;
-    let at = Plain::read(bytes).and_then(|h| ends_.near.on_plain(&h, 0, 0, now));
+    let at = ends_.near.predicts(bytes, 0).map(|p| p.take(0, now));
     assert!(black_box(at).is_some(), "predicted");
     ends
 }
@@ -242,17 +247,18 @@ fn tcp_header_emit((mut bytes, header): (Vec<u8>, TcpHeader)) -> Vec<u8> {
 
 // ---- the engine's parts ----
 
-fn table() -> Box<Lookup> {
-    let mut lookup = Lookup::with_connections(10_000);
+fn table(count: u32) -> Box<Lookup> {
+    let mut lookup = Lookup::with_connections(count);
     lookup.find(77);
     Box::new(lookup)
 }
 
 #[library_benchmark]
-#[bench::same_as_last(table(), 77)]
-#[bench::another(table(), 4711)]
-fn connection_lookup(mut table: Box<Lookup>, which: u16) -> Box<Lookup> {
-    black_box(table.find(which));
+#[bench::same_as_last(table(10_000), 77)]
+#[bench::another(table(10_000), 4711)]
+#[bench::another_of_a_million(table(1_000_000), 471_108)]
+fn connection_lookup(mut table: Box<Lookup>, which: u32) -> Box<Lookup> {
+    assert!(table.find(black_box(which)));
     table
 }
 
@@ -293,6 +299,8 @@ struct Whole {
     engine: Engine,
     host: Host,
     wire: MemoryPort,
+    /// The next frame of the peer.
+    next: Vec<u8>,
     _dir: tempfile::TempDir,
     _socket: SocketId,
 }
@@ -316,8 +324,9 @@ fn frame(header: &TcpHeader, payload: usize) -> Vec<u8> {
 }
 
 /// An engine with one accepted connection, which has taken some segments; the
-/// next one waits on the wire, if `waiting`.
-fn whole(waiting: bool) -> Box<Whole> {
+/// next one, with `payload` bytes, waits on the wire, if `waiting`. The stream is
+/// empty, or has `unread` bytes.
+fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("engine");
     let (port, mut wire) = pair(&MemoryConfig {
@@ -397,12 +406,16 @@ fn whole(waiting: bool) -> Box<Whole> {
     wire.send(&TxFrame::whole(&frame(&ack, 0))).expect("room");
     engine.turn().expect("a turn");
     let socket = host.accept(listener).socket;
-    for _ in 0..33 {
+    for i in 0..34 {
         wire.send(&TxFrame::whole(&frame(&segment(seq), FULL)))
             .expect("room");
         seq += FULL as u32;
         engine.turn().expect("a turn");
         host.drain();
+        // What came last lies there unread, if the next is to lie behind it.
+        if i == 33 && unread {
+            break;
+        }
         let edge = host.edges(socket).map_or(0, |e| e.rcv_edge);
         host.consume(socket, edge);
         engine.turn().expect("a turn");
@@ -411,22 +424,44 @@ fn whole(waiting: bool) -> Box<Whole> {
     host.send(socket, b"x", EdgeFlags::PUSH);
     engine.turn().expect("a turn");
     while wire.recv(&mut answer).expect("a frame").is_some() {}
+    let next = frame(&segment(seq), payload);
     if waiting {
-        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL)))
-            .expect("room");
+        wire.send(&TxFrame::whole(&next)).expect("room");
     }
     Box::new(Whole {
         engine,
         host,
         wire,
+        next,
         _dir: dir,
         _socket: socket,
     })
 }
 
+fn in_hand(payload: usize, unread: bool, checksum: RxChecksum) -> Box<(Whole, RxMeta)> {
+    let whole = whole(false, payload, unread);
+    let len = whole.next.len();
+    let gso = None;
+    Box::new((*whole, RxMeta { len, checksum, gso }))
+}
+
+// A received data segment from its Ethernet header to the host's stream, its bytes
+// copied there: what the turn does with each frame. The port vouches for the
+// checksum, or the engine makes it.
 #[library_benchmark]
-#[bench::nothing(whole(false))]
-#[bench::data_segment(whole(true))]
+#[bench::one_byte(in_hand(1, true, RxChecksum::Valid))]
+#[bench::full_segment(in_hand(FULL, true, RxChecksum::Valid))]
+#[bench::to_empty_stream(in_hand(FULL, false, RxChecksum::Valid))]
+#[bench::summed(in_hand(FULL, true, RxChecksum::Unknown))]
+fn frame_to_stream(mut all: Box<(Whole, RxMeta)>) -> Box<(Whole, RxMeta)> {
+    let (whole, meta) = &mut *all;
+    whole.engine.take_frame(black_box(&whole.next), meta);
+    all
+}
+
+#[library_benchmark]
+#[bench::nothing(whole(false, FULL, true))]
+#[bench::data_segment(whole(true, FULL, true))]
 fn whole_turn(mut whole: Box<Whole>) -> Box<Whole> {
     let _ = black_box(whole.engine.turn());
     black_box((&whole.host, &whole.wire));
@@ -446,6 +481,7 @@ library_benchmark_group!(
         connection_lookup,
         timer_set,
         stream_place,
+        frame_to_stream,
         whole_turn
     ]
 );

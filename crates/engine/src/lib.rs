@@ -8,7 +8,8 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `engine` | the loop and everything it owns |
-//! | `input`, `tcp_input`, `datagram` | packets in |
+//! | `fast_input` | packets in, as they nearly always are |
+//! | `input`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
@@ -28,6 +29,7 @@ mod counters;
 mod datagram;
 mod demux;
 mod engine;
+mod fast_input;
 mod house;
 mod info;
 mod input;

@@ -16,7 +16,7 @@ use longshore_ports::{
 use longshore_tcp::Instant;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::Partial;
-use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
 use longshore_wire::ipv4::{self, Ipv4Header};
 use longshore_wire::{MacAddr, arp as arp_wire};
 use std::collections::VecDeque;
@@ -63,6 +63,8 @@ pub(crate) struct Link {
     pub(crate) port: Box<dyn Port>,
     pub(crate) capabilities: Capabilities,
     pub(crate) mac: MacAddr,
+    /// IPv4 packets to that.
+    pub(crate) wanted: Wanted,
     pub(crate) address: Cidr,
     routes: Routes,
     neighbors: Neighbors,
@@ -95,6 +97,7 @@ impl Link {
         loopback: bool,
     ) -> Self {
         let capabilities = *port.capabilities();
+        let mac = mac_of(&capabilities);
         // What has no link layer has another end and no neighbours: all that is
         // sent there arrives, and what it leads to is the other end's affair.
         let leads_everywhere = gateway.is_some() || capabilities.link == LinkKind::Ip;
@@ -125,7 +128,8 @@ impl Link {
         Self {
             port,
             capabilities,
-            mac: mac_of(&capabilities),
+            mac,
+            wanted: Wanted::new(mac, EtherType::Ipv4),
             address,
             routes,
             neighbors: Neighbors::new(NEIGHBORS),

@@ -88,6 +88,7 @@ pub(crate) struct RcvSlab {
     free: Vec<u32>,
     never_used: u32,
     limit: u32,
+    available: u32,
 }
 
 impl RcvSlab {
@@ -97,6 +98,7 @@ impl RcvSlab {
             free: Vec::new(),
             never_used: 0,
             limit: chunks,
+            available: chunks,
         }
     }
 
@@ -111,17 +113,24 @@ impl RcvSlab {
             None => return None,
         };
         self.links[chunk as usize] = NONE;
+        self.available -= 1;
         Some(chunk)
     }
 
+    fn give_back(&mut self, chunk: u32) {
+        self.free.push(chunk);
+        self.available += 1;
+    }
+
     /// Chunks that can still be taken.
+    #[inline]
     pub(crate) fn available(&self) -> u32 {
-        self.limit - self.in_use()
+        self.available
     }
 
     /// Chunks in use.
     pub(crate) fn in_use(&self) -> u32 {
-        self.never_used - self.free.len() as u32
+        self.limit - self.available
     }
 }
 
@@ -207,6 +216,7 @@ impl RcvStream {
 
     /// Copies `bytes` to offset `at` of the stream, all or nothing. `base` is
     /// how far the host has consumed: the stream begins there if it is empty.
+    #[inline(always)]
     pub(crate) fn place(
         &mut self,
         base: u64,
@@ -228,6 +238,7 @@ impl RcvStream {
         self.place_anywhere(base, at, bytes, slab, arena, index)
     }
 
+    #[inline(never)]
     fn place_anywhere(
         &mut self,
         base: u64,
@@ -263,7 +274,7 @@ impl RcvStream {
         let first_kept = consumed / CHUNK as u64;
         while self.head != NONE && (self.first < first_kept || all) {
             let chunk = self.head;
-            slab.free.push(chunk);
+            slab.give_back(chunk);
             if chunk == self.tail {
                 *self = Self::EMPTY;
             } else {

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 
 /// Chunks that must be free before a connection is given data: what a whole
 /// receive buffer could need beyond what it has.
-const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
+pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
 
 /// What a segment asks for beside what its connection sends.
 enum Beside {
@@ -49,7 +49,7 @@ impl Engine {
                 _ => Ecn::NotCapable,
             },
         };
-        self.counters.segments_in += 1;
+        self.counters.unpredicted += 1;
         let local = SocketAddr::new(ip.destination.into(), header.dst_port);
         let remote = SocketAddr::new(ip.source.into(), header.src_port);
         let flow = Flow::new(local, remote);
@@ -83,8 +83,15 @@ impl Engine {
             }
         }
         let disposition = c.tcb.on_segment(segment, now);
-        self.counters.fast_path += u64::from(disposition.fast_path);
-        self.counters.data_segments_in += u64::from(!payload.is_empty());
+        let has_data = u64::from(!payload.is_empty());
+        if disposition.fast_path {
+            // A packet of our own to ourselves, which comes this way.
+            self.counters.unpredicted -= 1;
+            self.counters.predicted_data += has_data;
+            self.counters.predicted_acks += 1 - has_data;
+        } else {
+            self.counters.unpredicted_data += has_data;
+        }
         if let Some(reason) = disposition.drop {
             self.counters.drop_tcp(reason);
         }
@@ -152,13 +159,16 @@ impl Engine {
                 let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
                 Socket::count_payload(count, pieces, bytes.len() as u64);
             }
-            // It was made sure that there is room; if there is none all the
-            // same, the stream has a hole that nothing can fill.
-            Err(_) => {
-                self.counters.drop(EngineDrop::ArenaFull);
-                self.abort(key);
-            }
+            Err(_) => self.no_room_after_all(key),
         }
+    }
+
+    /// It was made sure that there is room for payload; if there is none all the
+    /// same, the stream has a hole that nothing can fill.
+    #[cold]
+    pub(crate) fn no_room_after_all(&mut self, key: u32) {
+        self.counters.drop(EngineDrop::ArenaFull);
+        self.abort(key);
     }
 
     /// Whether a segment for a half-open connection has to be dropped, because

@@ -80,6 +80,7 @@ impl Tcb {
     #[must_use]
     pub fn info(&self, now: Instant) -> TcpInfo {
         let c = &self.counters;
+        let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
         let una = self.snd_una;
         let r = &self.recovery;
         TcpInfo {
@@ -135,9 +136,9 @@ impl Tcb {
             bytes_sent: self.snd_sent() + c.bytes_retrans,
             bytes_retrans: c.bytes_retrans,
             segs_out: c.segs_out,
-            segs_in: c.segs_in,
+            segs_in: c.slow_segs_in.wrapping_add(fast),
             data_segs_out: c.data_segs_out,
-            data_segs_in: c.data_segs_in,
+            data_segs_in: c.slow_data_in.wrapping_add(c.fast_data_in),
             total_retrans: c.retrans,
             dsack_dups: c.dsacks,
             reord_seen: r.rack.reorderings,
@@ -145,7 +146,7 @@ impl Tcb {
             total_rto: c.timeouts,
             tail_probes: c.probes,
             undos: c.undos,
-            fast_path_hits: c.fast_hits,
+            fast_path_hits: fast,
             congestion: self.congestion.which().name(),
         }
     }

@@ -72,6 +72,7 @@ pub use drop::DropReason;
 pub use events::{Error, Events};
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
+pub use input::Predicted;
 pub use listener::{ListenVerdict, Listener};
 pub use reset::reset_for;
 pub use segment::{Disposition, Ecn, Place, Segment, Transmit};

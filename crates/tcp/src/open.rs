@@ -56,7 +56,7 @@ impl Tcb {
         let mut tcb = Tcb::new(cfg, mss, iss, ts_offset, now);
         tcb.state = State::SynReceived;
         tcb.flags = Flags::SYN_DUE;
-        tcb.counters.segs_in = 1;
+        tcb.counters.slow_segs_in = 1;
         tcb.take_syn(syn.header, now);
         tcb
     }

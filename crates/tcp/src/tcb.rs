@@ -80,9 +80,13 @@ bitflags::bitflags! {
 /// Counters of one connection, as Linux's `tcp_info` has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    pub(crate) segs_in: u32,
+    /// Segments, and among them those with payload, that were not predicted.
+    pub(crate) slow_segs_in: u32,
     pub(crate) segs_out: u32,
-    pub(crate) data_segs_in: u32,
+    pub(crate) slow_data_in: u32,
+    /// Those that were: with payload, and without.
+    pub(crate) fast_data_in: u32,
+    pub(crate) fast_acks_in: u32,
     pub(crate) data_segs_out: u32,
     pub(crate) retrans: u32,
     pub(crate) rcv_ooo: u32,
@@ -92,7 +96,6 @@ pub(crate) struct Counters {
     /// Recoveries undone.
     pub(crate) undos: u32,
     pub(crate) timeouts: u16,
-    pub(crate) fast_hits: u32,
     pub(crate) bytes_retrans: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Ethernet II frames (IEEE 802.3, RFC 894).
 
-use crate::{WireError, get16, put16};
+use crate::{WireError, array, get16, put16};
 use core::fmt;
 use core::net::Ipv6Addr;
 
@@ -117,6 +117,34 @@ impl EthernetHeader {
     }
 }
 
+/// A station and what it wants, ready to be compared with frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The address, shifted to the end of eight bytes.
+    station: u64,
+    ether_type: [u8; 2],
+}
+
+impl Wanted {
+    /// Frames for `station` alone that carry `what`.
+    #[must_use]
+    pub fn new(station: MacAddr, what: EtherType) -> Self {
+        let [a, b, c, d, e, f] = station.0;
+        Self {
+            station: u64::from_le_bytes([0, 0, a, b, c, d, e, f]),
+            ether_type: u16::from(what).to_be_bytes(),
+        }
+    }
+
+    /// Whether a frame is such a one. No more of it is read.
+    #[inline]
+    #[must_use]
+    pub fn is(&self, header: &[u8; HEADER_LEN]) -> bool {
+        let station = u64::from_le_bytes(array(header, 0)) << 16;
+        station == self.station && array(header, 12) == self.ether_type
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +165,11 @@ mod tests {
             let mut bytes = [0; HEADER_LEN];
             h.emit(&mut bytes);
             prop_assert_eq!(EthernetHeader::parse(&bytes), Ok(h));
+            prop_assert!(Wanted::new(h.destination, h.ether_type).is(&bytes));
+            prop_assert!(!Wanted::new(h.destination, EtherType::Other(!t)).is(&bytes));
+            let mut other = h.destination;
+            other.0[usize::from(s[0]) % 6] ^= 1 << (s[1] & 7);
+            prop_assert!(!Wanted::new(other, h.ether_type).is(&bytes));
             prop_assert_eq!(EthernetHeader::parse(&bytes[..13]), Err(WireError::Truncated));
         }
     }

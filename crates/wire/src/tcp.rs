@@ -5,7 +5,7 @@ mod plain;
 
 use options::ALIGNED_TIMESTAMPS;
 pub use options::{FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
-pub use plain::{PLAIN_LEN, Plain};
+pub use plain::{Head, PLAIN_LEN, Plain, Stamps, control};
 
 use crate::{SeqNumber, WireError, get16, get32, put16, put32};
 use core::fmt;

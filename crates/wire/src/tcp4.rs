@@ -1,7 +1,7 @@
 //! A TCP segment over IPv4, read in one pass over both headers.
 //!
 //! Owns [`Tcp4`], for the packets that nearly all are: an IPv4 header without
-//! options, not a fragment, and a plain TCP header ([`Plain`]) behind it.
+//! options, not a fragment, and a TCP segment behind it.
 //! The engine's common path reads packets with it and compares [`Tcp4::flow`] with
 //! that of a connection it knows; what it refuses, and what belongs to no such
 //! connection, goes through [`Ipv4Header`](crate::ipv4::Ipv4Header) and
@@ -9,17 +9,57 @@
 
 use crate::checksum::Partial;
 use crate::ipv4::{HEADER_LEN, protocol};
-use crate::tcp::Plain;
-use crate::{get16, get32};
+use crate::tcp;
+use crate::{array, get16};
 use core::net::Ipv4Addr;
+
+/// The addresses of a packet as they stand in it, the sender's first, in the
+/// machine's byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Addresses4(u64);
+
+impl Addresses4 {
+    /// From `source` to `destination`.
+    #[must_use]
+    pub fn new(source: Ipv4Addr, destination: Ipv4Addr) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (source.octets(), destination.octets());
+        Self(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+    }
+
+    /// The flow of a TCP segment between them.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_ports_of(self, segment: &[u8]) -> Flow4 {
+        let ports = segment.first_chunk().map_or(0, |p| u32::from_ne_bytes(*p));
+        Flow4 {
+            addresses: self,
+            ports,
+        }
+    }
+
+    /// The sum of the pseudo-header (RFC 9293 section 3.1) of a segment of `len`
+    /// bytes between them, TCP header included.
+    #[inline]
+    #[must_use]
+    pub const fn pseudo(self, len: u16) -> Partial {
+        Partial::of_pair(self.0).plus_word((protocol::TCP as u16).to_be(), len.to_be())
+    }
+
+    /// Whether the TCP checksum of a segment between them is right.
+    #[inline(never)]
+    #[must_use]
+    pub fn verify(self, segment: &[u8]) -> bool {
+        let pseudo = self.pseudo(segment.len() as u16);
+        pseudo.plus(Partial::of(segment)).finish() == 0
+    }
+}
 
 /// Addresses and ports of a segment as they stand in it, to be compared in two
 /// operations. The sender's come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flow4 {
-    /// Source and destination address, in the machine's byte order.
-    addresses: u64,
-    /// Source and destination port, in the machine's byte order.
+    addresses: Addresses4,
+    /// In the machine's byte order.
     ports: u32,
 }
 
@@ -27,20 +67,16 @@ impl Flow4 {
     /// The flow of segments from `source` to `destination`.
     #[must_use]
     pub fn new(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Self {
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&source.0.octets());
-        bytes[4..].copy_from_slice(&destination.0.octets());
-        let addresses = u64::from_ne_bytes(bytes);
-        bytes[..2].copy_from_slice(&source.1.to_be_bytes());
-        bytes[2..4].copy_from_slice(&destination.1.to_be_bytes());
-        let ports = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let addresses = Addresses4::new(source.0, destination.0);
+        let ([a, b], [c, d]) = (source.1.to_be_bytes(), destination.1.to_be_bytes());
+        let ports = u32::from_ne_bytes([a, b, c, d]);
         Self { addresses, ports }
     }
 
     /// The sender's address and port.
     #[must_use]
     pub fn source(&self) -> (Ipv4Addr, u16) {
-        let (a, p) = (self.addresses.to_ne_bytes(), self.ports.to_ne_bytes());
+        let (a, p) = (self.addresses.0.to_ne_bytes(), self.ports.to_ne_bytes());
         (
             Ipv4Addr::new(a[0], a[1], a[2], a[3]),
             u16::from_be_bytes([p[0], p[1]]),
@@ -50,94 +86,60 @@ impl Flow4 {
     /// The receiver's address and port.
     #[must_use]
     pub fn destination(&self) -> (Ipv4Addr, u16) {
-        let (a, p) = (self.addresses.to_ne_bytes(), self.ports.to_ne_bytes());
+        let (a, p) = (self.addresses.0.to_ne_bytes(), self.ports.to_ne_bytes());
         (
             Ipv4Addr::new(a[4], a[5], a[6], a[7]),
             u16::from_be_bytes([p[2], p[3]]),
         )
     }
-
-    /// The sum of the pseudo-header (RFC 9293 section 3.1) of a segment of `len`
-    /// bytes, TCP header included.
-    #[inline]
-    #[must_use]
-    pub const fn pseudo(&self, len: u16) -> Partial {
-        Partial::of_pair(self.addresses).plus_word((protocol::TCP as u16).to_be(), len.to_be())
-    }
 }
+
+/// What counts in the word of flags, fragment offset, hop limit and protocol: all but
+/// "don't fragment" and the hop limit.
+const INSIDE: u32 = u32::from_ne_bytes([0xbf, 0xff, 0, 0xff]);
+/// And what it is for a whole packet of TCP.
+const TCP_INSIDE: u32 = u32::from_ne_bytes([0, 0, 0, protocol::TCP]);
 
 /// A segment, its IPv4 header checked and its TCP checksum not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tcp4<'a> {
     /// Between whom.
-    pub flow: Flow4,
-    /// DSCP and ECN.
-    pub tos: u8,
-    /// The TCP header.
-    pub tcp: Plain,
-    /// The whole segment, TCP header and payload.
+    pub addresses: Addresses4,
+    /// The two ECN bits (RFC 3168 section 5).
+    pub ecn: u8,
+    /// The segment, TCP header and payload; 20 bytes at least.
     pub segment: &'a [u8],
 }
 
 impl<'a> Tcp4<'a> {
     /// Reads an IPv4 packet; what follows its end (a short frame's padding) is left
     /// out. `None` for whatever is not a whole, valid IPv4 packet without options
-    /// (RFC 1122 section 3.2.1: version, length, checksum) that carries TCP with a
-    /// plain header.
-    #[inline]
+    /// (RFC 1122 section 3.2.1: version, length, checksum) that carries TCP.
+    #[inline(always)]
     #[must_use]
     pub fn read(packet: &'a [u8]) -> Option<Self> {
         let b: &[u8; HEADER_LEN] = packet.first_chunk()?;
         let total = usize::from(get16(b, 2));
-        // Reserved bit, "more fragments" and offset zero, TCP inside; "don't
-        // fragment" and hop limit do not matter.
-        let inside = get32(b, 4 + 2) & 0xbfff_00ff;
-        if b[0] != 0x45 || inside != protocol::TCP as u32 {
+        if b[0] != 0x45 || u32::from_ne_bytes(array(b, 6)) & INSIDE != TCP_INSIDE {
             return None;
         }
         let segment = packet.get(HEADER_LEN..total)?;
-        if !is_intact(b) {
+        if segment.len() < tcp::HEADER_LEN || !is_intact(b) {
             return None;
         }
         Some(Self {
-            flow: Flow4 {
-                addresses: word64(b, 12),
-                ports: u32::from_ne_bytes(*segment.first_chunk()?),
-            },
-            tos: b[1],
-            tcp: Plain::read(segment)?,
+            addresses: Addresses4(u64::from_ne_bytes(array(b, 12))),
+            ecn: b[1] & 3,
             segment,
         })
     }
 
-    /// The payload.
-    #[inline]
+    /// Between whom, with the ports.
+    #[inline(always)]
     #[must_use]
-    pub fn payload(&self) -> &'a [u8] {
-        self.segment.get(self.tcp.len()..).unwrap_or_default()
+    pub fn flow(&self) -> Flow4 {
+        self.addresses.with_ports_of(self.segment)
     }
-
-    /// Whether the TCP checksum is right.
-    #[inline]
-    #[must_use]
-    pub fn verify(&self) -> bool {
-        let pseudo = self.flow.pseudo(self.segment.len() as u16);
-        pseudo.plus(Partial::of(self.segment)).finish() == 0
-    }
-}
-
-#[inline]
-fn word64(b: &[u8; HEADER_LEN], at: usize) -> u64 {
-    u64::from_ne_bytes([
-        b[at],
-        b[at + 1],
-        b[at + 2],
-        b[at + 3],
-        b[at + 4],
-        b[at + 5],
-        b[at + 6],
-        b[at + 7],
-    ])
 }
 
 /// Whether a header's checksum is right: the one's complement sum of its words is
@@ -145,8 +147,9 @@ fn word64(b: &[u8; HEADER_LEN], at: usize) -> u64 {
 /// version is not.
 #[inline]
 fn is_intact(b: &[u8; HEADER_LEN]) -> bool {
-    let (first, second) = (word64(b, 0), word64(b, 8));
-    let third = u32::from_ne_bytes([b[16], b[17], b[18], b[19]]);
+    let word = |at| u64::from_ne_bytes(array(b, at));
+    let (first, second) = (word(0), word(8));
+    let third = u32::from_ne_bytes(array(b, 16));
     let low = |w: u64| w & 0xffff_ffff;
     let sum = low(first) + (first >> 32) + low(second) + (second >> 32) + u64::from(third);
     sum.is_multiple_of(0xffff)
@@ -206,18 +209,19 @@ mod tests {
             let mut bytes = packet(ts, b"payload");
             bytes.extend([0; 9]);
             let read = Tcp4::read(&bytes).unwrap();
-            assert_eq!(read.payload(), b"payload");
-            assert_eq!((read.tos, read.tcp.has_timestamps()), (2, ts));
-            assert_eq!(read.flow.source(), ([10, 0, 0, 2].into(), 1000));
-            assert_eq!(read.flow.destination(), ([10, 0, 0, 1].into(), 80));
+            let header_len = if ts { 32 } else { 20 };
+            assert_eq!(&read.segment[header_len..], b"payload");
+            assert_eq!(read.ecn, 2);
+            assert_eq!(read.flow().source(), ([10, 0, 0, 2].into(), 1000));
+            assert_eq!(read.flow().destination(), ([10, 0, 0, 1].into(), 80));
             assert_eq!(
-                read.flow,
-                Flow4::new(read.flow.source(), read.flow.destination())
+                read.flow(),
+                Flow4::new(read.flow().source(), read.flow().destination())
             );
-            assert!(read.verify());
+            assert!(read.addresses.verify(read.segment));
             let last = HEADER_LEN + read.segment.len() - 1;
             bytes[last] ^= 1;
-            assert!(!Tcp4::read(&bytes).unwrap().verify());
+            assert!(!Tcp4::read(&bytes).is_some_and(|r| r.addresses.verify(r.segment)));
         }
     }
 
@@ -246,17 +250,19 @@ mod tests {
             bytes.truncate(cut);
             let Some(read) = Tcp4::read(&bytes) else { return Ok(()) };
             let (ip, range) = Ipv4Header::parse(&bytes).unwrap();
-            let (tcp, len) = TcpHeader::parse(&bytes[range.clone()]).unwrap();
             prop_assert!(ip.protocol == protocol::TCP && !ip.is_fragment());
-            prop_assert_eq!(read.flow.source(), (ip.source, tcp.src_port));
-            prop_assert_eq!(read.flow.destination(), (ip.destination, tcp.dst_port));
-            prop_assert_eq!(read.tos, ip.tos);
-            prop_assert_eq!(Plain::of(&tcp), Some(read.tcp));
-            prop_assert_eq!(read.payload(), &bytes[range.start + len..range.end]);
+            prop_assert_eq!(read.flow().source().0, ip.source);
+            prop_assert_eq!(read.flow().destination().0, ip.destination);
+            if let Ok((tcp, _)) = TcpHeader::parse(read.segment) {
+                prop_assert_eq!(read.flow().source().1, tcp.src_port);
+                prop_assert_eq!(read.flow().destination().1, tcp.dst_port);
+            }
+            prop_assert_eq!(read.ecn, ip.ecn());
+            prop_assert_eq!(read.segment, &bytes[range.clone()]);
             let right = verify_transport(
                 ip.source.into(), ip.destination.into(), ip.protocol, &bytes[range],
             );
-            prop_assert_eq!(read.verify(), right);
+            prop_assert_eq!(read.addresses.verify(read.segment), right);
         }
 
         /// What nearly all packets are is read, and not left to the parsers.

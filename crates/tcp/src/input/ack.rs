@@ -13,7 +13,7 @@ use crate::segment::Disposition;
 use crate::state::State;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::{Instant, MS};
-use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, control};
 
 /// How far below the acknowledgment a duplicate may be reported, bytes: more than any
 /// window, less than what would make sequence numbers ambiguous.
@@ -258,7 +258,7 @@ impl Tcb {
             && self.state.may_receive_data()
             && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);
         self.predict = if plain {
-            Plain::control(TcpFlags::ACK, self.flags.contains(Flags::TIMESTAMPS))
+            control(TcpFlags::ACK, self.flags.contains(Flags::TIMESTAMPS))
         } else {
             UNPREDICTABLE
         };

@@ -29,7 +29,7 @@ impl Tcb {
             return Err(Disposition::dropped(DropReason::AfterFin));
         }
         self.discard_check(a)?;
-        self.counters.data_segs_in = self.counters.data_segs_in.wrapping_add(1);
+        self.counters.slow_data_in = self.counters.slow_data_in.wrapping_add(1);
         self.estimate_rcv_mss(a.segment.payload_len, a.segment.gso_size);
 
         let (start, end, cut) = self.trim(a);
@@ -120,22 +120,19 @@ impl Tcb {
         if self.flags.contains(Flags::RCV_SHUT) {
             self.rcv_consumed = self.rcv_nxt;
         }
-        let echo = segment.header.options.timestamps.map(|ts| ts.echo);
-        self.after_in_order(fills, segment.payload_len, echo, now);
+        match &segment.header.options.timestamps {
+            Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
+                self.sample_receiver_rtt_by_echo(segment.payload_len, ts.echo, now);
+            }
+            _ => self.sample_receiver_rtt_by_window(now),
+        }
+        self.after_in_order(fills, now);
     }
 
-    /// RCV.NXT has moved over a segment with `payload_len` bytes of payload and this
-    /// timestamp echo; it `fills` a hole, or nothing is missing.
+    /// RCV.NXT has moved over a segment that `fills` a hole, or nothing is missing.
     #[inline(always)]
-    pub(super) fn after_in_order(
-        &mut self,
-        fills: bool,
-        payload_len: u32,
-        echo: Option<u32>,
-        now: Instant,
-    ) {
+    pub(super) fn after_in_order(&mut self, fills: bool, now: Instant) {
         self.events |= Events::RCV_EDGE;
-        self.sample_receiver_rtt(payload_len, echo, now);
         // A long silence ends what was learned of the peer's habits: it may be in
         // slow start again.
         if self.rtt.is_longer_than_rto(now.since(self.last_rcv_data)) {
@@ -232,44 +229,51 @@ impl Tcb {
     /// Learns how long the peer's segments are, for "every second full segment". A
     /// merged one tells by its GSO size; without it, no packet is longer than we
     /// allowed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: u16) {
+        if payload_len <= u32::from(self.rcv_mss) {
+            return;
+        }
         let size = match gso_size {
             0 => payload_len,
             size => u32::from(size),
         };
-        if size > u32::from(self.rcv_mss) {
-            let most = u32::from(self.rcv_mss_full());
-            self.rcv_mss = self.rcv_mss.max(size.min(most) as u16);
-        }
+        let most = u32::from(self.rcv_mss_full());
+        self.rcv_mss = self.rcv_mss.max(size.min(most) as u16);
     }
 
     /// The round trip as a receiver sees it, for the buffer's tuning: from the echo
-    /// of our timestamps, or from the time that a window's worth of data takes.
+    /// of our timestamps.
     #[inline(always)]
-    fn sample_receiver_rtt(&mut self, payload_len: u32, echo: Option<u32>, now: Instant) {
-        match echo {
-            // The first segment that echoes a timestamp tells of the round trip; later
-            // ones add the time that the peer took to send them.
-            Some(echo) if echo == self.rcv_echo => {}
-            _ if self.rcv_buffer.is_fixed() => {}
-            Some(echo) if self.flags.contains(Flags::TIMESTAMPS) => {
-                if payload_len < u32::from(self.rcv_mss) {
-                    return;
-                }
-                self.rcv_echo = echo;
-                let clock = now.millis32().wrapping_add(self.ts_offset);
-                let elapsed = clock.wrapping_sub(echo);
-                if elapsed < 10_000 {
-                    // The clock ticks in milliseconds; the handshake measured finer.
-                    let micros = (u64::from(elapsed) * MS).max(self.rtt.min_rtt_or(MS).min(MS));
-                    self.rcv_buffer.sample_rtt(micros);
-                }
-            }
-            _ => {
-                let window = self.offered();
-                self.rcv_buffer.sample_window(self.rcv_nxt, window, now);
-            }
+    pub(super) fn sample_receiver_rtt_by_echo(
+        &mut self,
+        payload_len: u32,
+        echo: u32,
+        now: Instant,
+    ) {
+        // The first segment that echoes a timestamp tells of the round trip; later ones
+        // add the time that the peer took to send them.
+        if echo == self.rcv_echo
+            || payload_len < u32::from(self.rcv_mss)
+            || self.rcv_buffer.is_fixed()
+        {
+            return;
+        }
+        self.rcv_echo = echo;
+        let clock = now.millis32().wrapping_add(self.ts_offset);
+        let elapsed = clock.wrapping_sub(echo);
+        if elapsed < 10_000 {
+            // The clock ticks in milliseconds; the handshake measured finer.
+            let micros = (u64::from(elapsed) * MS).max(self.rtt.min_rtt_or(MS).min(MS));
+            self.rcv_buffer.sample_rtt(micros);
+        }
+    }
+
+    /// The same without timestamps: from the time that a window's worth of data takes.
+    pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
+        if !self.rcv_buffer.is_fixed() {
+            let window = self.offered();
+            self.rcv_buffer.sample_window(self.rcv_nxt, window, now);
         }
     }
 }

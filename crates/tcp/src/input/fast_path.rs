@@ -1,97 +1,143 @@
 //! Header prediction, for both directions (Clark, Jacobson, Romkey, Salwen 1989;
 //! RFC 7323 section 4.2 keeps it working with timestamps).
 //!
-//! Owns [`Tcb::on_plain`], tried first for every segment: by the engine straight from
-//! the packet's bytes, by [`Tcb::on_segment`] for a header that is already parsed.
-//! On a connection where nothing is lost or out of order, the next segment is
-//! known but for its payload, acknowledgment and window: a [`Plain`] header, the ACK
-//! flag (PSH aside), timestamps if they were agreed, the sequence number RCV.NXT.
+//! Owns [`Tcb::predicts`], tried first for every segment: by the engine straight
+//! from the packet's bytes, by [`Tcb::on_segment`] for a header that is already
+//! parsed. On a connection where nothing is lost or out of order, the next segment is
+//! known but for its payload, acknowledgment and window: no options but the timestamps
+//! that were agreed, the ACK flag (PSH aside), the sequence number RCV.NXT.
 //! `predict` holds the half word of data offset and flags that this means, worked out
-//! by `predict_next` whenever the slow path has run, or [`UNPREDICTABLE`], which no
-//! plain header has. (The paper also wants the window unchanged; a receiver that
-//! tunes its buffer, or reads at its own pace, changes it all the time, and taking it
-//! over costs less than comparing.) What is done then is what the slow path would do;
-//! a property test holds them against each other.
+//! by `predict_next` whenever the slow path has run, or [`UNPREDICTABLE`], which is
+//! compared with no segment's. (The paper also wants the window unchanged; a receiver
+//! that tunes its buffer, or reads at its own pace, changes it all the time, and
+//! taking it over costs less than comparing.) What is done then is what the slow path
+//! would do; a property test holds them against each other.
 
 use crate::segment::{Disposition, Ecn, Place, Segment};
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
-use longshore_wire::tcp::{Plain, TcpFlags};
+use longshore_wire::tcp::{Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
 
-/// The value of `predict` that no plain header has.
+/// The value of `predict` that stands for none: a data offset of 15 words with flags
+/// that exclude each other.
 pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 
+/// A segment that a block predicted: nothing has changed yet, and
+/// [`take`](Predicted::take) cannot fail.
+#[derive(Debug)]
+#[must_use]
+pub struct Predicted<'t, 'h> {
+    tcb: &'t mut Tcb,
+    head: Head<'h>,
+    stamps: Option<Stamps<'h>>,
+    payload_len: u32,
+    /// Bytes of the send stream, and FIN, that it acknowledges.
+    acked: u32,
+}
+
 impl Tcb {
-    /// Takes a segment with a plain header and `payload_len` bytes of payload,
-    /// checksum verified, if it is the one that was predicted; `gso_size` as in
-    /// [`Segment`]. Its packet must not be marked by congestion
-    /// ([`Ecn::Congested`]).
+    /// Says whether a segment is the one that was predicted. It begins with `header`
+    /// (its other bytes may follow) and has `payload_len` bytes of payload behind as
+    /// much of a header as its data offset says. Its packet must not be marked by
+    /// congestion ([`Ecn::Congested`]).
     ///
-    /// Gives the position in the receive stream where all of its payload belongs, to
-    /// be copied there before anything else is asked of the block. `None` if it is
-    /// another segment: nothing has changed, and [`on_segment`](Tcb::on_segment)
-    /// takes it.
+    /// `None` if it is another segment: [`on_segment`](Tcb::on_segment) takes it.
     #[inline(always)]
-    pub fn on_plain(
-        &mut self,
-        h: &Plain,
+    pub fn predicts<'t, 'h>(
+        &'t mut self,
+        header: &'h [u8],
         payload_len: u32,
-        gso_size: u16,
-        now: Instant,
-    ) -> Option<u64> {
-        let (at, timestamps) = (self.rcv_nxt, h.has_timestamps());
-        if h.control & !TcpFlags::PSH.0 != self.predict || h.seq != self.rcv_seq(at) {
+    ) -> Option<Predicted<'t, 'h>> {
+        let (head, at) = (Head::of(header)?, self.rcv_nxt);
+        if head.control() & !TcpFlags::PSH.0 != self.predict || head.seq() != self.rcv_seq(at) {
             return None;
         }
-        if timestamps && (h.timestamps.val.wrapping_sub(self.ts_recent) as i32) < 0 {
-            return None;
-        }
-        let acked = u64::from(h.ack.0.wrapping_sub(self.snd_seq(self.snd_una).0));
-        let ack = self.snd_una + acked as i64;
-        let end = at + i64::from(payload_len);
-        // Nothing of the send stream may be acknowledged that was not sent, and the
-        // acknowledgment of our FIN changes the state.
-        if ack > self.snd_nxt || (acked > 0 && ack > self.snd_edge) {
-            return None;
-        }
-        let expected = if payload_len > 0 {
-            self.predict_data && end <= self.rcv_adv
+        let stamps = if self.flags.contains(Flags::TIMESTAMPS) {
+            let stamps = Stamps::of(header)?;
+            if (stamps.val().wrapping_sub(self.ts_recent) as i32) < 0 {
+                return None;
+            }
+            Some(stamps)
         } else {
-            acked > 0
+            None
         };
-        if !expected {
+        let acked = head.ack().0.wrapping_sub(self.snd_seq(self.snd_una).0);
+        if acked != 0 {
+            // Nothing of the send stream may be acknowledged that was not sent, and
+            // the acknowledgment of our FIN changes the state.
+            let ack = self.snd_una + i64::from(acked);
+            if ack > self.snd_nxt || ack > self.snd_edge {
+                return None;
+            }
+        } else if payload_len == 0 {
             return None;
         }
-
-        // It is as predicted; from here on nothing is left to the slow path.
-        self.counters.segs_in = self.counters.segs_in.wrapping_add(1);
-        self.counters.fast_hits = self.counters.fast_hits.wrapping_add(1);
-        if timestamps && at <= self.last_ack_sent {
-            self.ts_recent = h.timestamps.val;
-            self.ts_recent_at = now;
+        if payload_len != 0 && (!self.predict_data || at + i64::from(payload_len) > self.rcv_adv) {
+            return None;
         }
-        let echo = timestamps.then_some(h.timestamps.echo);
-        self.last_rcv_ack = now;
-        self.keepalive_probes = 0;
-        self.snd_wl1 = at;
-        self.snd_wl2 = ack;
-        self.snd_wnd = u32::from(h.window) << self.snd_wscale;
-        self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
-        if acked > 0 {
-            self.fast_ack(ack, echo, now);
-        } else if self.in_flight() == 0 || self.snd_wnd == 0 {
-            // Progress has done the same.
-            self.note_answered();
-        }
-        if payload_len > 0 {
-            self.counters.data_segs_in = self.counters.data_segs_in.wrapping_add(1);
-            self.estimate_rcv_mss(payload_len, gso_size);
-            self.rcv_nxt = end;
-            self.after_in_order(false, payload_len, echo, now);
-        }
-        Some(at as u64)
+        Some(Predicted {
+            tcb: self,
+            head,
+            stamps,
+            payload_len,
+            acked,
+        })
     }
+}
 
+impl Predicted<'_, '_> {
+    /// Takes it, once its checksum is known to be right. `gso_size` as in
+    /// [`Segment`]. Gives the position in the receive stream where all of its payload
+    /// belongs, to be copied there before anything else is asked of the block.
+    #[inline(always)]
+    pub fn take(self, gso_size: u16, now: Instant) -> u64 {
+        let Self {
+            tcb,
+            head,
+            stamps,
+            payload_len,
+            acked,
+        } = self;
+        let (at, ack) = (tcb.rcv_nxt, tcb.snd_una + i64::from(acked));
+        if payload_len != 0 {
+            tcb.estimate_rcv_mss(payload_len, gso_size);
+        }
+        if let Some(stamps) = stamps {
+            if at <= tcb.last_ack_sent {
+                tcb.ts_recent = stamps.val();
+                tcb.ts_recent_at = now;
+            }
+            if payload_len != 0 {
+                tcb.sample_receiver_rtt_by_echo(payload_len, stamps.echo(), now);
+            }
+        }
+        tcb.last_rcv_ack = now;
+        tcb.keepalive_probes = 0;
+        tcb.snd_wl1 = at;
+        tcb.snd_wl2 = ack;
+        tcb.snd_wnd = u32::from(head.window()) << tcb.snd_wscale;
+        tcb.max_snd_wnd = tcb.max_snd_wnd.max(tcb.snd_wnd);
+        if acked != 0 {
+            tcb.fast_ack(ack, stamps.map(Stamps::echo), now);
+        } else if tcb.in_flight() == 0 || tcb.snd_wnd == 0 {
+            // Progress has done the same.
+            tcb.note_answered();
+        }
+        if payload_len == 0 {
+            tcb.counters.fast_acks_in = tcb.counters.fast_acks_in.wrapping_add(1);
+        } else {
+            tcb.counters.fast_data_in = tcb.counters.fast_data_in.wrapping_add(1);
+            tcb.rcv_nxt = at + i64::from(payload_len);
+            if stamps.is_none() {
+                tcb.sample_receiver_rtt_by_window(now);
+            }
+            tcb.after_in_order(false, now);
+        }
+        at as u64
+    }
+}
+
+impl Tcb {
     /// New data is acknowledged, in order and with nothing lost.
     #[inline(always)]
     fn fast_ack(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
@@ -111,9 +157,10 @@ impl Tcb {
         if segment.ecn == Ecn::Congested {
             return None;
         }
-        let plain = Plain::of(segment.header)?;
+        let mut header = [0; PLAIN_LEN];
+        Plain::of(segment.header)?.write(&mut header, 0);
         let len = segment.payload_len;
-        let stream_offset = self.on_plain(&plain, len, segment.gso_size, now)?;
+        let stream_offset = self.predicts(&header, len)?.take(segment.gso_size, now);
         Some(Disposition {
             place: (len > 0).then_some(Place {
                 stream_offset,

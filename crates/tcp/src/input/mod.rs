@@ -13,6 +13,7 @@ mod fin;
 mod rst;
 mod syn_sent;
 
+pub use fast_path::Predicted;
 pub(crate) use fast_path::UNPREDICTABLE;
 
 use crate::drop::DropReason;
@@ -76,7 +77,7 @@ impl Tcb {
 
     /// The same without header prediction.
     pub(crate) fn slow_path(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
-        self.counters.segs_in = self.counters.segs_in.wrapping_add(1);
+        self.counters.slow_segs_in = self.counters.slow_segs_in.wrapping_add(1);
         let mut disposition = match self.state {
             State::Closed => self.in_closed(segment),
             State::SynSent => self.in_syn_sent(segment, now),

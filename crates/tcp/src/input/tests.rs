@@ -26,10 +26,14 @@ fn full() -> Script {
     Script::established_with(&Config::default(), full_options())
 }
 
-/// Everything of a block but the count of fast-path hits, a line for each field.
+/// Everything of a block but which of its segments were predicted, a line for each
+/// field.
 fn state_of(tcb: &Tcb) -> Vec<String> {
     let mut tcb = tcb.clone();
-    tcb.counters.fast_hits = 0;
+    let c = &mut tcb.counters;
+    let fast_data = std::mem::take(&mut c.fast_data_in);
+    c.slow_data_in += fast_data;
+    c.slow_segs_in += fast_data + std::mem::take(&mut c.fast_acks_in);
     format!("{tcb:#?}").lines().map(str::to_owned).collect()
 }
 

@@ -1,9 +1,10 @@
 //! The header that nearly every segment has: no options, or timestamps alone in
 //! the layout that RFC 7323 appendix A recommends.
 //!
-//! Owns [`Plain`], which is read straight from a packet's bytes and written
-//! straight to them, a word at a time. The common path of `tcp` and `engine`
-//! speaks of segments in it; whatever it cannot say is [`TcpHeader`]'s.
+//! Owns [`Plain`], which writes such a header a word at a time, and [`Head`] and
+//! [`Stamps`], which read one where it lies, each field when it is asked for: on the
+//! common path of `tcp` and `engine` most fields are only compared. What is not
+//! plain is [`TcpHeader`]'s.
 
 use super::{ALIGNED_TIMESTAMPS, HEADER_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use crate::{SeqNumber, get16, get32, put16, put32};
@@ -11,18 +12,97 @@ use crate::{SeqNumber, get16, get32, put16, put32};
 /// Bytes of a plain header with timestamps.
 pub const PLAIN_LEN: usize = HEADER_LEN + 12;
 
-/// The data offset, in its place beside the flags.
-const WITHOUT_OPTIONS: u16 = (HEADER_LEN as u16 / 4) << 12;
-const WITH_TIMESTAMPS: u16 = (PLAIN_LEN as u16 / 4) << 12;
-/// What of that half word must be as one of the two: data offset and reserved bits,
-/// and URG, with which the header's last field counts.
-const NOT_FLAGS: u16 = 0xfe00 | TcpFlags::URG.0;
+/// Data offset and flags of a plain header: the first half of its fourth word.
+#[inline]
+#[must_use]
+pub const fn control(flags: TcpFlags, timestamps: bool) -> u16 {
+    let len = if timestamps { PLAIN_LEN } else { HEADER_LEN };
+    (len as u16 / 4) << 12 | flags.0
+}
 
-/// A header without options but timestamps. Ports and checksum are the caller's.
+/// The fields that every header has, where they lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a>(&'a [u8; HEADER_LEN]);
+
+impl<'a> Head<'a> {
+    /// Of the segment that begins here. Nothing of it is checked.
+    #[inline]
+    #[must_use]
+    pub fn of(segment: &'a [u8]) -> Option<Self> {
+        Some(Self(segment.first_chunk()?))
+    }
+
+    /// Data offset, reserved bits and flags; see [`control`].
+    #[inline]
+    #[must_use]
+    pub fn control(self) -> u16 {
+        get16(self.0, 12)
+    }
+
+    /// The header's length as its data offset says, in bytes; less than 20 if it
+    /// lies.
+    #[inline]
+    #[must_use]
+    pub fn header_len(self) -> usize {
+        usize::from(self.0[12] >> 4) * 4
+    }
+
+    /// The window, unscaled.
+    #[inline]
+    #[must_use]
+    pub fn window(self) -> u16 {
+        get16(self.0, 14)
+    }
+
+    /// Sequence number.
+    #[inline]
+    #[must_use]
+    pub fn seq(self) -> SeqNumber {
+        SeqNumber(get32(self.0, 4))
+    }
+
+    /// Acknowledgment number.
+    #[inline]
+    #[must_use]
+    pub fn ack(self) -> SeqNumber {
+        SeqNumber(get32(self.0, 8))
+    }
+}
+
+/// Timestamps in their usual layout, where they lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamps<'a>(&'a [u8; PLAIN_LEN]);
+
+impl<'a> Stamps<'a> {
+    /// Those of a segment whose options begin with them, if they do. They are all of
+    /// its options if its data offset says so.
+    #[inline]
+    #[must_use]
+    pub fn of(segment: &'a [u8]) -> Option<Self> {
+        let bytes: &[u8; PLAIN_LEN] = segment.first_chunk()?;
+        (get32(bytes, HEADER_LEN) == ALIGNED_TIMESTAMPS).then_some(Self(bytes))
+    }
+
+    /// TSval.
+    #[inline]
+    #[must_use]
+    pub fn val(self) -> u32 {
+        get32(self.0, HEADER_LEN + 4)
+    }
+
+    /// TSecr.
+    #[inline]
+    #[must_use]
+    pub fn echo(self) -> u32 {
+        get32(self.0, HEADER_LEN + 8)
+    }
+}
+
+/// A header without options but timestamps, to be written. Ports and checksum are
+/// the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plain {
-    /// Data offset, reserved bits and flags, as they stand in the header's fourth
-    /// word. The offset is 5, or 8 with timestamps.
+    /// See [`control`].
     pub control: u16,
     /// The window, unscaled.
     pub window: u16,
@@ -35,32 +115,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// The fourth word's first half for these flags.
-    #[inline]
-    #[must_use]
-    pub const fn control(flags: TcpFlags, timestamps: bool) -> u16 {
-        if timestamps {
-            WITH_TIMESTAMPS | flags.0
-        } else {
-            WITHOUT_OPTIONS | flags.0
-        }
-    }
-
-    /// The flags.
-    #[inline]
-    #[must_use]
-    pub const fn flags(&self) -> TcpFlags {
-        TcpFlags(self.control & 0x1ff)
-    }
-
-    /// Whether it has timestamps.
-    #[inline]
-    #[must_use]
-    pub const fn has_timestamps(&self) -> bool {
-        self.control >> 12 == WITH_TIMESTAMPS >> 12
-    }
-
-    /// The header's length in bytes.
+    /// The header's length in bytes, 20 or 32.
     #[inline]
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no header is empty")]
@@ -68,81 +123,25 @@ impl Plain {
         (self.control >> 12) as usize * 4
     }
 
-    /// Reads the header at the start of a segment. `None` if it is not plain (the
-    /// urgent pointer and reserved bits included) or cut short:
-    /// [`TcpHeader::parse`] knows what it is then. The checksum is not verified.
-    #[inline]
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        let b: &[u8; HEADER_LEN] = bytes.first_chunk()?;
-        let control = get16(b, 12);
-        let timestamps = match control & NOT_FLAGS {
-            WITH_TIMESTAMPS => {
-                let b: &[u8; PLAIN_LEN] = bytes.first_chunk()?;
-                if get32(b, 20) != ALIGNED_TIMESTAMPS {
-                    return None;
-                }
-                Timestamps {
-                    val: get32(b, 24),
-                    echo: get32(b, 28),
-                }
-            }
-            WITHOUT_OPTIONS => Timestamps::default(),
-            _ => return None,
-        };
-        Some(Self {
-            control,
-            window: get16(b, 14),
-            seq: SeqNumber(get32(b, 4)),
-            ack: SeqNumber(get32(b, 8)),
-            timestamps,
-        })
-    }
-
-    /// The same header, if it is plain.
-    #[inline]
+    /// A header that is plain; `None` for any other, one with an urgent pointer
+    /// among them.
     #[must_use]
     pub fn of(header: &TcpHeader) -> Option<Self> {
-        let TcpOptions {
-            mss: None,
-            window_scale: None,
-            sack_permitted: false,
+        let timestamps = header.options.timestamps;
+        let plain = TcpOptions {
             timestamps,
-            sack,
-            fast_open: None,
-            user_timeout: None,
-        } = header.options
-        else {
-            return None;
+            ..TcpOptions::default()
         };
-        if !sack.is_empty() || header.flags.intersects(TcpFlags::URG) {
+        if header.options != plain || header.flags.intersects(TcpFlags::URG) {
             return None;
         }
         Some(Self {
-            control: Self::control(header.flags, timestamps.is_some()),
+            control: control(header.flags, timestamps.is_some()),
             window: header.window,
             seq: header.seq,
             ack: header.ack,
             timestamps: timestamps.unwrap_or_default(),
         })
-    }
-
-    /// The same as a full header between these ports.
-    #[must_use]
-    pub fn header(&self, src_port: u16, dst_port: u16) -> TcpHeader {
-        TcpHeader {
-            src_port,
-            dst_port,
-            seq: self.seq,
-            ack: self.ack,
-            flags: self.flags(),
-            window: self.window,
-            urgent: 0,
-            options: TcpOptions {
-                timestamps: self.has_timestamps().then_some(self.timestamps),
-                ..TcpOptions::default()
-            },
-        }
     }
 
     /// Writes it, between ports given as they stand in the header's first word,
@@ -166,73 +165,72 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plain() -> impl Strategy<Value = Plain> {
-        (
-            (0u16..0x200, any::<bool>()),
-            any::<(u16, u32, u32, u32, u32)>(),
-        )
-            .prop_map(|((flags, ts), (window, seq, ack, val, echo))| Plain {
-                control: Plain::control(TcpFlags(flags) & !TcpFlags::URG, ts),
-                window,
+    fn header() -> impl Strategy<Value = TcpHeader> {
+        let fields = any::<(u16, u16, u32, u32, u16, u16)>();
+        (0u16..0x200, fields, any::<Option<(u32, u32)>>()).prop_map(
+            |(flags, (src_port, dst_port, seq, ack, window, urgent), ts)| TcpHeader {
+                src_port,
+                dst_port,
                 seq: SeqNumber(seq),
                 ack: SeqNumber(ack),
-                timestamps: if ts {
-                    Timestamps { val, echo }
-                } else {
-                    Timestamps::default()
+                flags: TcpFlags(flags),
+                window,
+                urgent,
+                options: TcpOptions {
+                    timestamps: ts.map(|(val, echo)| Timestamps { val, echo }),
+                    ..TcpOptions::default()
                 },
-            })
+            },
+        )
     }
 
     proptest! {
-        /// Both ways of writing a header, and both ways of reading it, agree.
+        /// Both ways of writing a header agree, but for the urgent pointer.
         #[test]
-        fn it_is_the_header_that_it_says(p in plain(), ports: u32) {
-            let header = p.header((ports >> 16) as u16, ports as u16);
+        fn it_writes_the_header_that_it_is_of(mut header in header()) {
+            let urgent = header.flags.intersects(TcpFlags::URG);
+            prop_assert_eq!(Plain::of(&header).is_none(), urgent);
+            header.flags = header.flags & !TcpFlags::URG;
+            header.urgent = 0;
             let mut full = [0; PLAIN_LEN];
             let len = header.emit(&mut full);
+            let plain = Plain::of(&header).unwrap();
             let mut quick = [0xff; PLAIN_LEN];
-            p.write(&mut quick, ports);
-            prop_assert_eq!(len, p.len());
+            plain.write(&mut quick, u32::from(header.src_port) << 16 | u32::from(header.dst_port));
+            prop_assert_eq!(len, plain.len());
             prop_assert_eq!(&full[..len], &quick[..len]);
-            prop_assert_eq!(Plain::read(&quick[..len]), Some(p));
-            prop_assert_eq!(Plain::of(&header), Some(p));
         }
 
-        /// What it reads is what the parser reads; what it refuses is refused for
-        /// a reason.
+        /// Both ways of reading it do.
         #[test]
-        fn any_bytes_are_read_as_the_parser_reads_them(
-            mut bytes in proptest::collection::vec(any::<u8>(), 0..80),
-            offset in prop_oneof![Just(5u8), Just(8), 0u8..16],
-            canonical: bool,
-        ) {
-            if let Some(b) = bytes.get_mut(12) {
-                *b = offset << 4;
-            }
-            if canonical && bytes.len() >= 24 {
-                bytes[20..24].copy_from_slice(&ALIGNED_TIMESTAMPS.to_be_bytes());
-                bytes[18..20].fill(0);
-            }
-            let parsed = TcpHeader::parse(&bytes);
-            match Plain::read(&bytes) {
-                Some(plain) => {
-                    let (header, len) = parsed.unwrap();
-                    prop_assert_eq!(len, plain.len());
-                    prop_assert_eq!(header.seq, plain.seq);
-                    prop_assert_eq!(header.ack, plain.ack);
-                    prop_assert_eq!(header.flags, plain.flags());
-                    prop_assert_eq!(header.window, plain.window);
-                    let timestamps = plain.has_timestamps().then_some(plain.timestamps);
-                    prop_assert_eq!(header.options, TcpOptions { timestamps, ..Default::default() });
-                }
-                None => {
-                    let plain = parsed.is_ok_and(|(h, len)| {
-                        Plain::of(&h).is_some() && (len == 20 || canonical && len == 32)
-                    });
-                    prop_assert!(!plain, "it is plain");
-                }
-            }
+        fn it_is_read_as_the_parser_reads_it(header in header(), cut in 0usize..40) {
+            let mut bytes = [0; 40];
+            let len = header.emit(&mut bytes);
+            let head = Head::of(&bytes).unwrap();
+            prop_assert_eq!((head.seq(), head.ack()), (header.seq, header.ack));
+            prop_assert_eq!((head.window(), head.header_len()), (header.window, len));
+            let timestamps = header.options.timestamps;
+            prop_assert_eq!(head.control(), control(header.flags, timestamps.is_some()));
+            let stamps = Stamps::of(&bytes);
+            let read = stamps.map(|s| Timestamps { val: s.val(), echo: s.echo() });
+            prop_assert_eq!(read, timestamps);
+            prop_assert_eq!(Head::of(&bytes[..cut]).is_some(), cut >= HEADER_LEN);
+            let there = cut >= PLAIN_LEN && timestamps.is_some();
+            prop_assert_eq!(Stamps::of(&bytes[..cut]).is_some(), there);
         }
+    }
+
+    #[test]
+    fn other_options_are_not_plain() {
+        let mut header = TcpHeader::parse(&[0x50; 20]).unwrap().0;
+        header.flags = TcpFlags::ACK;
+        assert!(Plain::of(&header).is_some());
+        header.options.sack.push(SeqNumber(1), SeqNumber(2));
+        assert!(Plain::of(&header).is_none());
+        header.options = TcpOptions {
+            user_timeout: Some(1),
+            ..TcpOptions::default()
+        };
+        assert!(Plain::of(&header).is_none());
     }
 }
