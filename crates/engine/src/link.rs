@@ -156,6 +156,7 @@ impl Link {
         if self.port.take_news() {
             self.capabilities = *self.port.capabilities();
             self.mac = mac_of(&self.capabilities);
+            self.wanted = Wanted::new(self.mac, EtherType::Ipv4);
         }
     }
 

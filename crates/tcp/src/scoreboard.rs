@@ -140,6 +140,7 @@ impl Scoreboard {
     }
 
     /// When the first part of the stretch at `i` of the tables was sent.
+    #[inline]
     fn first_of(&self, i: usize) -> Stamp {
         self.stored[i].at.before(self.spreads[i])
     }
@@ -198,6 +199,36 @@ impl Scoreboard {
         if self.len == 0 {
             self.first = 0;
         }
+    }
+
+    /// The same as long as nothing that it covers was reported, lost or repeated: then
+    /// the last stretch alone says when it was sent, its first and its last part. Fails
+    /// with how far it has come where it meets another, or nothing.
+    #[inline]
+    pub(crate) fn advance_in_order(
+        &mut self,
+        old_una: Pos,
+        una: Pos,
+    ) -> Result<(Stamp, Stamp), Pos> {
+        let mut start = old_una;
+        while self.len > 0 {
+            let i = usize::from(self.first) % MAX_STRETCHES;
+            if !self.fates[i].is_empty() {
+                break;
+            }
+            let times = (self.first_of(i), self.stored[i].at);
+            let beyond = (una as u32).wrapping_sub(self.stored[i].end) as i32;
+            if beyond < 0 {
+                return Ok(times);
+            }
+            start = una - Pos::from(beyond);
+            self.len -= 1;
+            self.first = if self.len == 0 { 0 } else { self.first + 1 };
+            if beyond == 0 {
+                return Ok(times);
+            }
+        }
+        Err(start)
     }
 
     /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`

@@ -42,7 +42,7 @@ impl Tcb {
             && a.end == a.start
             && (news.sacked > 0 || (self.snd_wnd == old_window && !self.expects_sack()));
         if news.acked > 0 {
-            self.take_delivered(ack, &mut delivery);
+            self.take_delivered(old_una, ack, &mut delivery);
             self.advance_una(ack, self.echo(h), a.now);
         }
         self.recovery.rack.on_ack(&delivery);
@@ -70,12 +70,12 @@ impl Tcb {
                 && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))
     }
 
-    /// Everything below `ack` is delivered.
+    /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
     #[inline]
-    pub(super) fn take_delivered(&mut self, ack: Pos, d: &mut Delivery) {
+    pub(super) fn take_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
         let rack = &mut self.recovery.rack;
         self.scoreboard
-            .advance(self.snd_una, ack, |s| rack.on_delivered(s, false, d));
+            .advance(from, ack, |s| rack.on_delivered(s, false, d));
     }
 
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`

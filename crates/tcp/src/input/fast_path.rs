@@ -143,13 +143,22 @@ impl Tcb {
     fn fast_ack(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
         let echo = echo.filter(|echo| self.usable_echo(*echo));
-        let mut delivery = self.start_delivery(echo, now);
-        self.take_delivered(ack, &mut delivery);
+        match self.scoreboard.advance_in_order(self.snd_una, ack) {
+            Ok(times) => self.recovery.rack.on_delivered_in_order(ack, times, now),
+            Err(reached) => self.take_delivered_from(reached, ack, echo, now),
+        }
         self.advance_una(ack, echo, now);
         if window_used {
             let srtt = self.rtt.srtt().unwrap_or(0);
             self.congestion.on_ack(acked as u32, srtt, now);
         }
+    }
+
+    /// Some of what is acknowledged was repeated.
+    #[cold]
+    fn take_delivered_from(&mut self, reached: Pos, ack: Pos, echo: Option<u32>, now: Instant) {
+        let mut delivery = self.start_delivery(echo, now);
+        self.take_delivered(reached, ack, &mut delivery);
     }
 
     /// The same for a header that is parsed.
