@@ -20,7 +20,7 @@ use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
-use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -130,11 +130,15 @@ fn with_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
     Box::new((ends, bytes_of(&ack)))
 }
 
-fn with_data_written() -> Box<Ends> {
+/// With a segment in flight before it, or nothing.
+fn with_data_written(in_flight: bool) -> Box<(Ends, [u8; PLAIN_LEN])> {
     let mut ends = Ends::connected();
+    if in_flight {
+        ends.send();
+    }
     ends.written += FULL as u64;
     ends.near.set_snd_edge(ends.written, true);
-    Box::new(ends)
+    Box::new((ends, [0; PLAIN_LEN]))
 }
 
 /// A header as it lies in a packet.
@@ -168,11 +172,28 @@ fn tcp_input_ack(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     ends
 }
 
+fn with_ack_owed() -> Box<(Ends, [u8; PLAIN_LEN])> {
+    let mut ends = Ends::connected();
+    for _ in 0..2 {
+        let data = ends.send();
+        ends.receive(&data);
+    }
+    std::mem::swap(&mut ends.near, &mut ends.far);
+    Box::new((ends, [0; PLAIN_LEN]))
+}
+
+// State to header bytes: what the engine does between a connection's turn and the
+// headers below TCP.
 #[library_benchmark]
-#[bench::data(with_data_written())]
-fn tcp_output(mut ends: Box<Ends>) -> Box<Ends> {
-    black_box(ends.near.poll_transmit(ends.now, FULL));
-    ends
+#[bench::data(with_data_written(true))]
+#[bench::first_data(with_data_written(false))]
+#[bench::ack(with_ack_owed())]
+fn tcp_output(mut all: Box<(Ends, [u8; PLAIN_LEN])>) -> Box<(Ends, [u8; PLAIN_LEN])> {
+    let (ends, bytes) = &mut *all;
+    let segment = ends.near.poll_plain(ends.now, FULL).expect("something");
+    segment.header.write(bytes, 0x03e8_0050);
+    black_box(bytes);
+    all
 }
 
 // ---- headers ----

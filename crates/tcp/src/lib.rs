@@ -75,7 +75,7 @@ pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
 pub use input::Predicted;
 pub use listener::{ListenVerdict, Listener};
 pub use reset::reset_for;
-pub use segment::{Disposition, Ecn, Place, Segment, Transmit};
+pub use segment::{Disposition, Ecn, Place, PlainTransmit, Segment, Transmit};
 pub use state::State;
 pub use tcb::Tcb;
 pub use time::Instant;

@@ -206,6 +206,7 @@ impl Tcb {
     }
 
     /// Payload bytes of a full segment of the peer, as far as we have let it.
+    #[inline]
     pub(crate) fn rcv_mss_full(&self) -> u16 {
         if self.flags.contains(Flags::TIMESTAMPS) {
             self.adv_mss - TIMESTAMPS_LEN

@@ -90,6 +90,7 @@ impl Recovery {
     }
 
     /// Nothing but new data, if any, is to be sent.
+    #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.phase == Phase::Open && !self.probe.due
     }
@@ -118,6 +119,7 @@ pub(crate) struct AckNews {
 
 impl Tcb {
     /// Bytes believed to be in the network (RFC 6675 section 4, SetPipe).
+    #[inline]
     pub(crate) fn pipe(&self) -> u64 {
         let gone = self.scoreboard.sacked() + self.scoreboard.lost();
         self.in_flight()

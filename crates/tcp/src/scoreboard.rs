@@ -101,6 +101,7 @@ impl Scoreboard {
 
     /// What ends at `end` and follows everything sent so far goes out for the first
     /// time; `grain` is that of [`grain`].
+    #[inline]
     pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
         let at = Stamp::new(now);
         self.grain = grain;
@@ -111,7 +112,7 @@ impl Scoreboard {
                 return self.extend(last, end, at);
             }
         }
-        if !self.make_room(1) {
+        if self.index(self.len()) >= MAX_STRETCHES && !self.make_room(1) {
             // The last stretch takes it in: at worst it is sent again in vain.
             let last = self.index(self.len() - 1);
             let len = self.stored[last]
@@ -366,6 +367,7 @@ impl Scoreboard {
 
     // ---- The table. ----
 
+    #[inline]
     fn index(&self, i: usize) -> usize {
         usize::from(self.first) + i
     }

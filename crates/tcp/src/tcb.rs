@@ -226,11 +226,13 @@ impl Tcb {
     // ---- Conversions between positions and the wire. ----
 
     /// The sequence number of a position of the send stream.
+    #[inline]
     pub(crate) fn snd_seq(&self, pos: Pos) -> SeqNumber {
         SeqNumber(self.snd_base.wrapping_add(pos as u32))
     }
 
     /// The sequence number of a position of the receive stream.
+    #[inline]
     pub(crate) fn rcv_seq(&self, pos: Pos) -> SeqNumber {
         SeqNumber(self.rcv_base.wrapping_add(pos as u32))
     }
@@ -376,16 +378,19 @@ impl Tcb {
     // ---- Used everywhere inside. ----
 
     /// Bytes (and SYN, FIN) that are sent and not acknowledged.
+    #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         (self.snd_nxt - self.snd_una) as u64
     }
 
     /// The position after everything that there is to send, the FIN included.
+    #[inline]
     pub(crate) fn snd_end(&self) -> Pos {
         self.snd_edge + i64::from(self.flags.contains(Flags::FIN_QUEUED))
     }
 
     /// The right edge of the peer's window.
+    #[inline]
     pub(crate) fn snd_wnd_edge(&self) -> Pos {
         self.snd_una.max(0) + i64::from(self.snd_wnd)
     }

@@ -236,6 +236,7 @@ impl Tcb {
     }
 
     /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
+    #[inline]
     pub(crate) fn arm_retransmit(&mut self, now: Instant) {
         self.timers.xmit_kind = XmitTimer::Retransmit;
         self.timers.xmit = now.after_us(self.rtt.rto());
@@ -250,6 +251,7 @@ impl Tcb {
 
     /// The peer has made progress, or there is something to wait for where there was
     /// nothing: the user timeout begins anew.
+    #[inline]
     pub(crate) fn arm_user_timeout(&mut self, now: Instant) {
         self.stalled_since = now;
         self.timers.user = match self.cfg.user_timeout_ms {

@@ -4,6 +4,7 @@
 //! engine calls it after each burst until it gives nothing. `select.rs` decides what
 //! goes, `options.rs` which options it carries.
 
+mod fast_path;
 mod options;
 mod select;
 
@@ -16,7 +17,7 @@ use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS};
 use crate::timers::XmitTimer;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpOptions};
+use longshore_wire::tcp::{Plain, TcpFlags, TcpOptions, control};
 
 /// Data that goes out this soon after some came in makes a connection interactive.
 const ANSWER_US: u64 = 40 * MS;
@@ -74,22 +75,27 @@ impl Tcb {
 
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
     /// peer's window if that has shrunk, or the peer would not look at it.
+    #[inline]
     fn ack_pos(&self) -> Pos {
         self.snd_nxt.min(self.snd_wnd_edge().max(self.snd_una))
     }
 
-    /// New data, or the FIN, goes out.
     fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        self.note_new(start, end, now);
+        self.emit_data(start, end, now)
+    }
+
+    /// New data, or the FIN, goes out.
+    #[inline(always)]
+    fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
         if self.snd_una == self.snd_nxt {
             self.arm_user_timeout(now);
         }
         let starts = self.timers.xmit.is_never() || self.in_flight() == 0;
-        self.retries = if self.in_flight() == 0 {
-            0
-        } else {
-            self.retries
-        };
+        if self.in_flight() == 0 {
+            self.retries = 0;
+        }
         self.snd_nxt = end;
         let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
         self.scoreboard.send(end, now, grain);
@@ -106,14 +112,13 @@ impl Tcb {
             self.rtt_pos = end;
             self.rtt_at = now;
         }
-        if len % i64::from(self.snd_mss) != 0 {
+        if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
             self.snd_sml = end;
         }
         self.count_sent(len as u32);
         self.note_data_sent(now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
-        self.emit_data(start, end, now)
     }
 
     /// A stretch that was sent before goes out again.
@@ -134,6 +139,7 @@ impl Tcb {
         transmit
     }
 
+    #[inline(always)]
     fn note_data_sent(&mut self, now: Instant) {
         self.last_sent_data = now;
         if now.since(self.last_rcv_data) < ANSWER_US {
@@ -143,6 +149,14 @@ impl Tcb {
 
     /// A segment with payload or FIN.
     fn emit_data(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        let (flags, data_end) = self.flags_of(start, end);
+        self.emit(start, data_end, flags, now)
+    }
+
+    /// The flags of a segment with payload or FIN, and where its payload ends. Counts
+    /// its packets.
+    #[inline(always)]
+    fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written.
@@ -153,15 +167,44 @@ impl Tcb {
             flags |= TcpFlags::FIN;
         }
         if data_end > start {
-            let packets = ((data_end - start) as u64).div_ceil(u64::from(self.snd_mss)) as u32;
+            let len = (data_end - start) as u32;
+            let packets = if len <= u32::from(self.snd_mss) {
+                1
+            } else {
+                len.div_ceil(u32::from(self.snd_mss))
+            };
             self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
         }
-        self.emit(start, data_end.max(start), flags, now)
+        (flags, data_end.max(start))
     }
 
-    /// Any segment with an acknowledgment: settles what is owed of one.
+    /// Any segment with an acknowledgment.
     fn emit(&mut self, start: Pos, data_end: Pos, flags: TcpFlags, now: Instant) -> Transmit {
         let options = self.segment_options(now);
+        let h = self.settle(start, flags, now);
+        let payload = if data_end > start {
+            start as u64..data_end as u64
+        } else {
+            0..0
+        };
+        Transmit {
+            seq: h.seq,
+            ack: h.ack,
+            flags,
+            window: h.window,
+            urgent: 0,
+            mss: self.snd_mss - options::sack_len(&options),
+            options,
+            payload,
+            retransmission: false,
+        }
+    }
+
+    /// The header of a segment that starts at `start`, and what it does away with: the
+    /// acknowledgment that it carries is no longer owed.
+    #[inline(always)]
+    fn settle(&mut self, start: Pos, flags: TcpFlags, now: Instant) -> Plain {
+        let timestamps = self.timestamps(now);
         let window = self.offer_window();
         self.last_ack_sent = self.rcv_nxt;
         self.acks_owed = self.acks_owed.saturating_sub(1);
@@ -171,21 +214,12 @@ impl Tcb {
         self.timers.ack = Instant::NEVER;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
-        let payload = if data_end > start {
-            start as u64..data_end as u64
-        } else {
-            0..0
-        };
-        Transmit {
+        Plain {
+            control: control(flags, timestamps.is_some()),
+            window,
             seq: self.snd_seq(start),
             ack: self.rcv_seq(self.rcv_nxt),
-            flags,
-            window,
-            urgent: 0,
-            mss: self.snd_mss - options::sack_len(&options),
-            options,
-            payload,
-            retransmission: false,
+            timestamps: timestamps.unwrap_or_default(),
         }
     }
 

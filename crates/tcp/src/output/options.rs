@@ -47,6 +47,7 @@ pub(crate) fn plain_ack(
 
 impl Tcb {
     /// The timestamps option, if agreed.
+    #[inline]
     pub(crate) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
         self.flags.contains(Flags::TIMESTAMPS).then(|| Timestamps {
             val: now.millis32().wrapping_add(self.ts_offset),
@@ -67,6 +68,7 @@ impl Tcb {
         options
     }
 
+    #[inline]
     fn owes_sack(&self) -> bool {
         self.flags.contains(Flags::SACK)
             && (!self.assembler.is_empty() || self.flags.contains(Flags::DSACK))
@@ -82,6 +84,7 @@ impl Tcb {
     }
 
     /// Bytes that SACK blocks would take of the next segment.
+    #[inline]
     pub(super) fn sack_len_due(&self) -> u16 {
         if !self.owes_sack() {
             return 0;
