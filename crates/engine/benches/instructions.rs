@@ -13,6 +13,7 @@ use gungraun::{library_benchmark, library_benchmark_group, main};
 use longshore_engine::bench::{Lookup, Placing, Timers};
 use longshore_engine::{Config, Engine};
 use longshore_hostif::{Arena, EdgeFlags, Geometry, Loopback, SocketId, SocketKind};
+use longshore_net::template::Ipv4Template;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, RxChecksum, RxMeta, TxFrame};
 use longshore_tcp::{Config as TcpConfig, Instant, Segment, Tcb, Transmit};
@@ -21,6 +22,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use longshore_wire::tcp4::Tcp4;
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -239,16 +241,17 @@ fn data_header(seq: u32, ack: u32) -> TcpHeader {
 #[library_benchmark]
 #[bench::packet(packet())]
 fn ip_input(bytes: Vec<u8>) -> Vec<u8> {
-    let _ = black_box(longshore_net::input::classify_from_wire(&bytes, |ip| {
-        ip == US
-    }));
+    let flow = Tcp4::read(&bytes).map(|p| p.flow());
+    assert!(black_box(flow).is_some());
     bytes
 }
 
 #[library_benchmark]
-#[bench::packet(packet())]
-fn ip_output(mut bytes: Vec<u8>) -> Vec<u8> {
-    black_box(ip_header(1480).emit(&mut bytes));
+#[bench::packet((packet(), Ipv4Template::new(&ip_header(0))))]
+fn ip_output((mut bytes, template): (Vec<u8>, Ipv4Template)) -> Vec<u8> {
+    if let Some(header) = bytes.first_chunk_mut() {
+        black_box(&template).write(header, 1480, 7);
+    }
     bytes
 }
 

@@ -13,6 +13,7 @@
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
+//! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `link` | packets out: headers, routes, neighbours |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
@@ -30,6 +31,7 @@ mod datagram;
 mod demux;
 mod engine;
 mod fast_input;
+mod fast_output;
 mod house;
 mod info;
 mod input;

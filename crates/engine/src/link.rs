@@ -275,6 +275,7 @@ impl Link {
         self.neighbors.deadline().map(|t| Instant(t.0))
     }
 
+    #[inline]
     pub(crate) fn next_identification(&mut self) -> u16 {
         self.identification = self.identification.wrapping_add(1);
         self.identification
@@ -303,16 +304,9 @@ impl Link {
         } else if offload {
             pseudo.unfinished()
         } else {
-            let mut sum = pseudo.plus(Partial::of(&buffer[start..end]));
-            let mut at = transport.header_len;
-            for piece in transport.payload {
-                sum = if at.is_multiple_of(2) {
-                    sum.plus(Partial::of(piece))
-                } else {
-                    sum.plus_at_odd(Partial::of(piece))
-                };
-                at += piece.len();
-            }
+            let sum = pseudo
+                .plus(Partial::of(&buffer[start..end]))
+                .followed_by(transport.header_len, Partial::of_pieces(transport.payload));
             // RFC 768: a UDP checksum that comes out as zero is sent as all ones.
             if sum.finish() == 0 && transport.protocol == ipv4::protocol::UDP {
                 0xffff

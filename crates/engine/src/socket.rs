@@ -1,6 +1,7 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
 use crate::demux::{Flow, Reuse};
+use crate::fast_output::Headers;
 use crate::pair::Pair;
 use crate::session::Subscribers;
 use crate::streams::RcvStream;
@@ -56,6 +57,8 @@ pub(crate) struct Connection {
     pub(crate) tcb: Tcb,
     pub(crate) flow: Flow,
     pub(crate) remote: SocketAddr,
+    /// What its segments have in common, once some were sent.
+    pub(crate) headers: Option<Headers>,
     /// What the receive stream lies in.
     pub(crate) rcv: RcvStream,
     /// The listener that it came through, until it is accepted.
@@ -89,6 +92,7 @@ impl Connection {
             tcb,
             flow: Flow::new(local, remote),
             remote,
+            headers: None,
             rcv: RcvStream::EMPTY,
             listener,
             told: Told::default(),

@@ -48,6 +48,19 @@ pub(crate) fn snd_pieces<'a>(
 ) -> Result<usize, BadStream> {
     let directory = arena.snd_directory(index);
     let mut count = 0;
+    // A packet nearly always lies in one chunk.
+    let (within, len) = (
+        range.start as usize % CHUNK,
+        (range.end - range.start) as usize,
+    );
+    if len <= CHUNK - within {
+        let number = (range.start / CHUNK as u64) as usize % DIRECTORY;
+        let chunk = directory[number].load(Ordering::Acquire);
+        let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
+        // SAFETY: as below.
+        out[0] = IoSlice::new(unsafe { arena.memory().bytes(place, len) });
+        return Ok(1);
+    }
     for (number, within, len) in spans(range) {
         let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
         let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;

@@ -45,6 +45,19 @@ impl Partial {
         }
     }
 
+    /// The sum of pieces that lie one behind the other in the whole, the first at an
+    /// even offset.
+    #[inline]
+    #[must_use]
+    pub fn of_pieces<T: core::ops::Deref<Target = [u8]>>(pieces: &[T]) -> Self {
+        let (mut sum, mut at) = (Self::ZERO, 0);
+        for piece in pieces {
+            sum = sum.followed_by(at, Self::of(piece));
+            at += piece.len();
+        }
+        sum
+    }
+
     /// Copies `from` to `to` and sums it on the way. Panics if the lengths
     /// differ.
     #[inline]

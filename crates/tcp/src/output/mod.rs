@@ -28,13 +28,20 @@ impl Tcb {
     /// Whatever is handed out counts as sent.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let idle = self.snd_nxt >= self.snd_end()
-            && self.recovery.is_quiet()
-            && !self.flags.intersects(Flags::OWED_NOW);
-        if idle {
+        if !self.may_have_to_send() {
             return None;
         }
         self.poll_something(now, max_payload)
+    }
+
+    /// Whether [`poll_transmit`](Tcb::poll_transmit) may have something. `false` is
+    /// certain, and true for most blocks that a burst has touched.
+    #[inline]
+    #[must_use]
+    pub fn may_have_to_send(&self) -> bool {
+        self.snd_nxt < self.snd_end()
+            || !self.recovery.is_quiet()
+            || self.flags.intersects(Flags::OWED_NOW)
     }
 
     fn poll_something(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
