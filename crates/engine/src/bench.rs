@@ -4,7 +4,7 @@
 use crate::demux::{Demux, Flow};
 use crate::engine::Engine;
 use crate::streams::{RcvSlab, RcvStream};
-use crate::timers::Wheel;
+use crate::timers::{Alarm, Wheel};
 use longshore_hostif::Arena;
 use longshore_ports::RxMeta;
 use longshore_tcp::Instant;
@@ -55,26 +55,38 @@ impl Engine {
 }
 
 /// The timer wheel.
-pub struct Timers(Wheel<u32>);
+pub struct Timers {
+    wheel: Wheel<u32>,
+    alarm: Alarm,
+}
 
 impl Timers {
-    /// An empty wheel.
+    /// A wheel that has been round, and an alarm that is not set.
     #[must_use]
     pub fn new() -> Self {
         let mut wheel = Wheel::new(Instant(0));
         // Slots take memory when they are used first.
         for i in 0..4000 {
-            wheel.enter(0, Instant(i * 1000));
+            wheel.set(&mut Alarm::OFF.clone(), 0, Instant(i * 1024));
         }
         let mut due = Vec::new();
-        wheel.advance(Instant(4_000_000), &mut due);
-        Self(wheel)
+        wheel.advance(Instant(4_100_000), &mut due);
+        Self {
+            wheel,
+            alarm: Alarm::OFF,
+        }
     }
 
-    /// Sets a timer.
-    #[inline(never)]
+    /// Sets the alarm.
+    #[inline(always)]
     pub fn set(&mut self, micros: u64) {
-        self.0.enter(7, Instant(micros));
+        self.wheel.set(&mut self.alarm, 7, Instant(micros));
+    }
+
+    /// Clears it.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.alarm.clear();
     }
 }
 

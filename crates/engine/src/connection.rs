@@ -2,10 +2,11 @@
 //! touched it, closed, retired to TIME-WAIT, forgotten.
 
 use crate::demux::{Flow, Reuse, Waiting};
-use crate::engine::{Engine, Timer};
+use crate::engine::Engine;
 use crate::output::Sent;
 use crate::socket::{Connection, Kind, Socket};
 use crate::tcp_input::as_family;
+use crate::timers::Alarm;
 use longshore_hostif::{CHUNK, Completion, DIRECTORY, EdgeFlags, Edges, SocketId, SocketState};
 use longshore_ring::NONE;
 use longshore_tcp::{Error, Events, Instant, State, Tcb};
@@ -323,11 +324,8 @@ impl Engine {
             Kind::Pair(p) => p.hold_until,
             _ => None,
         };
-        if let Some(deadline) = deadline.filter(|d| !d.is_never())
-            && deadline < socket.armed
-        {
-            socket.armed = self.wheel.enter(Timer::Socket(key), deadline);
-        }
+        let deadline = deadline.unwrap_or(Instant::NEVER);
+        self.wheel.set(&mut socket.alarm, key, deadline);
     }
 
     /// The wheel has named a socket.
@@ -336,12 +334,9 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
-        if socket.armed > now {
-            // An entry of an earlier deadline that was moved forward, or of an
-            // earlier socket of this key.
+        if !self.wheel.is_due(&mut socket.alarm, key, now) {
             return;
         }
-        socket.armed = Instant::NEVER;
         let mut tell = false;
         match &mut socket.kind {
             Kind::Stream(c) => {
@@ -382,7 +377,8 @@ impl Engine {
         }
         let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
         c.retired = true;
-        let expires = record.expires();
+        let mut alarm = Alarm::OFF;
+        self.time_waits.set(&mut alarm, flow, record.expires());
         self.demux.remove(&flow);
         self.demux.wait(
             flow,
@@ -390,10 +386,9 @@ impl Engine {
                 record,
                 local,
                 remote,
-                expires,
+                alarm,
             },
         );
-        self.wheel.enter(Timer::TimeWait(flow), expires);
         self.after_end(key);
     }
 
@@ -402,12 +397,15 @@ impl Engine {
         let Some(waiting) = self.demux.waiting(&flow) else {
             return;
         };
+        if !self.time_waits.is_due(&mut waiting.alarm, flow, now) {
+            return;
+        }
+        // A segment may have begun it anew.
         let expires = waiting.record.expires();
-        waiting.expires = expires;
         if expires <= now {
             self.demux.end_wait(&flow);
         } else {
-            self.wheel.enter(Timer::TimeWait(flow), expires);
+            self.time_waits.set(&mut waiting.alarm, flow, expires);
         }
     }
 

@@ -5,7 +5,8 @@
 //! listeners and datagram sockets by port and then by the most specific
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
-use longshore_tcp::{Instant, TimeWait};
+use crate::timers::Alarm;
+use longshore_tcp::TimeWait;
 use longshore_wire::tcp4::Flow4;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -133,7 +134,8 @@ pub(crate) struct Waiting {
     pub(crate) record: TimeWait,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    pub(crate) expires: Instant,
+    /// When that is to be looked at.
+    pub(crate) alarm: Alarm,
 }
 
 /// What a flow belongs to.

@@ -77,13 +77,6 @@ pub enum EngineError {
     Address(IpAddr),
 }
 
-/// What the wheel names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timer {
-    Socket(u32),
-    TimeWait(Flow),
-}
-
 /// The engine.
 pub struct Engine {
     pub(crate) clock: Clock,
@@ -93,7 +86,9 @@ pub struct Engine {
     pub(crate) sockets: Slab<Socket>,
     pub(crate) sessions: Slab<Session>,
     pub(crate) demux: Demux,
-    pub(crate) wheel: Wheel<Timer>,
+    /// Deadlines of sockets, and of what is left of those in TIME-WAIT.
+    pub(crate) wheel: Wheel<u32>,
+    pub(crate) time_waits: Wheel<Flow>,
     /// Sockets to be looked at at the end of this turn.
     pub(crate) dirty: Vec<u32>,
     /// Connections that wait for their next hop.
@@ -123,7 +118,8 @@ pub struct Engine {
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
-    due: Vec<Timer>,
+    due: Vec<u32>,
+    over: Vec<Flow>,
 }
 
 /// Frames taken from the port in one turn, so that requests and timers get
@@ -159,6 +155,7 @@ impl Engine {
             sessions: Slab::new(),
             demux: Demux::new(),
             wheel: Wheel::new(now),
+            time_waits: Wheel::new(now),
             dirty: Vec::new(),
             unresolved: Vec::new(),
             reassembler: longshore_net::fragment::Reassembler::new(Default::default()),
@@ -183,6 +180,7 @@ impl Engine {
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             due: Vec::new(),
+            over: Vec::new(),
         })
     }
 
@@ -250,13 +248,16 @@ impl Engine {
         let mut due = std::mem::take(&mut self.due);
         self.wheel.advance(self.now, &mut due);
         let any = !due.is_empty();
-        for timer in due.drain(..) {
-            match timer {
-                Timer::Socket(key) => self.socket_timer(key),
-                Timer::TimeWait(flow) => self.time_wait_timer(flow),
-            }
+        for key in due.drain(..) {
+            self.socket_timer(key);
         }
         self.due = due;
+        let mut over = std::mem::take(&mut self.over);
+        self.time_waits.advance(self.now, &mut over);
+        for flow in over.drain(..) {
+            self.time_wait_timer(flow);
+        }
+        self.over = over;
         if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {
             let gave_up = self.link.poll_neighbors(self.now, &mut self.counters);
             if gave_up {
@@ -270,10 +271,8 @@ impl Engine {
     }
 
     fn publish(&mut self) {
-        for key in self.sessions.keys() {
-            if let Some(session) = self.sessions.get_mut(key) {
-                session.publish();
-            }
+        for session in self.sessions.iter_mut() {
+            session.publish();
         }
     }
 

@@ -33,21 +33,24 @@ impl Engine {
     /// says whether there were any.
     pub(crate) fn take_requests(&mut self) -> bool {
         let mut any = false;
-        for session in self.sessions.keys() {
+        for session in 0..self.sessions.end() {
             let Some(s) = self.sessions.get(session) else {
                 continue;
             };
-            let pending = &s.arena.header().requests_pending;
-            if pending.any.load(Ordering::Relaxed) == 0 {
+            if s.arena
+                .header()
+                .requests_pending
+                .any
+                .load(Ordering::Relaxed)
+                == 0
+            {
                 continue;
             }
+            let (arena, words) = (s.arena.clone(), s.processes.len() / 64);
+            let pending = &arena.header().requests_pending;
             pending.any.store(0, Ordering::SeqCst);
-            let words = s.processes.len() / 64;
-            let bits: Vec<u64> = pending.channels[..words]
-                .iter()
-                .map(|w| w.swap(0, Ordering::AcqRel))
-                .collect();
-            for (i, mut word) in bits.into_iter().enumerate() {
+            for (i, bits) in pending.channels[..words].iter().enumerate() {
+                let mut word = bits.swap(0, Ordering::AcqRel);
                 while word != 0 {
                     let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
                     word &= word - 1;

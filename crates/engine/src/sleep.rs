@@ -210,6 +210,7 @@ impl Engine {
         let housekeeping = Some(self.housekeeping_at).filter(|_| self.needs_house_kept());
         [
             self.wheel.next(),
+            self.time_waits.next(),
             self.link.neighbor_deadline(),
             housekeeping,
         ]

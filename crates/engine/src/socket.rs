@@ -5,6 +5,7 @@ use crate::fast_output::Headers;
 use crate::pair::Pair;
 use crate::session::Subscribers;
 use crate::streams::RcvStream;
+use crate::timers::Alarm;
 use longshore_hostif::{
     BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind,
 };
@@ -28,8 +29,8 @@ pub(crate) struct Socket {
     pub(crate) dirty: bool,
     /// No process holds it any more.
     pub(crate) orphan: bool,
-    /// When the wheel will name it; [`Instant::NEVER`] if it will not.
-    pub(crate) armed: Instant,
+    /// When it has to be looked at again.
+    pub(crate) alarm: Alarm,
 }
 
 /// What it is.
@@ -282,7 +283,7 @@ impl Socket {
             meter: Meter::default(),
             dirty: false,
             orphan: false,
-            armed: Instant::NEVER,
+            alarm: Alarm::OFF,
         }
     }
 
