@@ -47,30 +47,45 @@ impl RequestError {
 /// host can give the memory back.
 const TELL_AFTER: u64 = 100_000;
 
+impl Connection {
+    /// Where its streams stand.
+    #[inline]
+    fn edges(&self) -> Edges {
+        let mut flags = EdgeFlags::empty();
+        flags.set(EdgeFlags::CONNECTED, self.tcb.state().is_synchronized());
+        flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
+        let mut errno = 0;
+        if let Some(error) = self.tcb.error() {
+            flags |= EdgeFlags::DEAD;
+            errno = if self.unreachable && error == Error::Aborted {
+                113
+            } else {
+                error.errno()
+            };
+        }
+        Edges {
+            rcv_edge: self.tcb.rcv_edge(),
+            snd_acked: self.tcb.snd_acked(),
+            flags,
+            errno,
+        }
+    }
+
+    /// The host has just been told of these.
+    #[inline]
+    fn note_told(&mut self, edges: &Edges) {
+        self.told.rcv_edge = edges.rcv_edge;
+        self.told.snd_acked = edges.snd_acked;
+        self.told.flags = edges.flags;
+        self.tell_by = Instant::NEVER;
+    }
+}
+
 impl Socket {
     /// Where its streams stand.
     pub(crate) fn edges(&self) -> Edges {
         match &self.kind {
-            Kind::Stream(c) => {
-                let mut flags = EdgeFlags::empty();
-                flags.set(EdgeFlags::CONNECTED, c.tcb.state().is_synchronized());
-                flags.set(EdgeFlags::PEER_FIN, c.tcb.peer_closed());
-                let mut errno = 0;
-                if let Some(error) = c.tcb.error() {
-                    flags |= EdgeFlags::DEAD;
-                    errno = if c.unreachable && error == Error::Aborted {
-                        113
-                    } else {
-                        error.errno()
-                    };
-                }
-                Edges {
-                    rcv_edge: c.tcb.rcv_edge(),
-                    snd_acked: c.tcb.snd_acked(),
-                    flags,
-                    errno,
-                }
-            }
+            Kind::Stream(c) => c.edges(),
             Kind::Pair(p) => Edges {
                 rcv_edge: p.rcv_edge,
                 snd_acked: p.snd_moved,
@@ -102,12 +117,7 @@ impl Socket {
     pub(crate) fn note_told(&mut self) {
         let edges = self.edges();
         match &mut self.kind {
-            Kind::Stream(c) => {
-                c.told.rcv_edge = edges.rcv_edge;
-                c.told.snd_acked = edges.snd_acked;
-                c.told.flags = edges.flags;
-                c.tell_by = Instant::NEVER;
-            }
+            Kind::Stream(c) => c.note_told(&edges),
             Kind::Pair(p) => {
                 p.told = crate::socket::Told {
                     rcv_edge: edges.rcv_edge,
@@ -269,11 +279,11 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
-        let mut edges = socket.edges();
         let quarter = u64::from(socket.options.send_buffer / 4);
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        let mut edges = c.edges();
         let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags;
         let unacknowledged = edges.snd_acked - c.told.snd_acked;
         if !news && unacknowledged < quarter {
@@ -285,11 +295,12 @@ impl Engine {
         if edges.flags == c.told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
             edges.errno = 0;
         }
-        let (id, to, session) = (socket.id, socket.subscribers, socket.session);
-        socket.note_told();
+        c.note_told(&edges);
         socket.meter.to_host.descriptors += 1;
-        if let Some(s) = self.sessions.get_mut(session) {
-            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+        let id = socket.id;
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            let news = Completion::Edges { socket: id, edges };
+            s.post(id.index, &socket.subscribers, &news);
         }
     }
 

@@ -253,6 +253,7 @@ impl Tcb {
     // ---- Getters. ----
 
     /// The state.
+    #[inline]
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -260,6 +261,7 @@ impl Tcb {
 
     /// The end of what may be read, in bytes of the receive stream: everything
     /// below is there, in order.
+    #[inline]
     #[must_use]
     pub fn rcv_edge(&self) -> u64 {
         self.rcv_nxt.min(self.rcv_fin).max(0) as u64
@@ -267,12 +269,14 @@ impl Tcb {
 
     /// The end of what is acknowledged, in bytes of the send stream: chunks below
     /// may be freed.
+    #[inline]
     #[must_use]
     pub fn snd_acked(&self) -> u64 {
         self.snd_una.clamp(0, self.snd_edge) as u64
     }
 
     /// The end of what the user has written.
+    #[inline]
     #[must_use]
     pub fn snd_edge(&self) -> u64 {
         self.snd_edge as u64
@@ -285,6 +289,7 @@ impl Tcb {
     }
 
     /// The end of what the user has read, as it told.
+    #[inline]
     #[must_use]
     pub fn rcv_consumed(&self) -> u64 {
         self.rcv_consumed as u64
@@ -305,6 +310,7 @@ impl Tcb {
 
     /// Whether the peer has closed its direction and everything before its FIN has
     /// arrived.
+    #[inline]
     #[must_use]
     pub fn peer_closed(&self) -> bool {
         self.rcv_nxt > self.rcv_fin
@@ -329,6 +335,7 @@ impl Tcb {
     }
 
     /// Why the connection died, if it did.
+    #[inline]
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         self.error
@@ -352,6 +359,7 @@ impl Tcb {
     }
 
     /// Payload bytes of a full segment at present.
+    #[inline]
     #[must_use]
     pub fn mss(&self) -> u16 {
         self.snd_mss
@@ -365,6 +373,7 @@ impl Tcb {
     }
 
     /// What has happened since the last call.
+    #[inline]
     pub fn take_events(&mut self) -> Events {
         core::mem::take(&mut self.events)
     }

@@ -79,6 +79,7 @@ fn take_due(deadline: &mut Instant, now: Instant) -> bool {
 impl Tcb {
     /// The earliest deadline: call [`Tcb::on_timer`] when it has passed. `None` if
     /// nothing is to happen without a segment or a call.
+    #[inline]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let t = &self.timers;
