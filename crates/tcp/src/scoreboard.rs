@@ -101,7 +101,7 @@ impl Scoreboard {
 
     /// What ends at `end` and follows everything sent so far goes out for the first
     /// time; `grain` is that of [`grain`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
         let at = Stamp::new(now);
         self.grain = grain;
@@ -133,7 +133,7 @@ impl Scoreboard {
     }
 
     /// The stretch at `i` of the tables grows to `end`, with something sent at `at`.
-    #[inline]
+    #[inline(always)]
     fn extend(&mut self, i: usize, end: Pos, at: Stamp) {
         let first = self.first_of(i);
         self.stored[i].end = end as u32;
@@ -146,6 +146,7 @@ impl Scoreboard {
         self.stored[i].at.before(self.spreads[i])
     }
 
+    #[inline]
     fn set_times(&mut self, i: usize, first: Stamp, at: Stamp) {
         self.stored[i].at = at;
         self.spreads[i] = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;

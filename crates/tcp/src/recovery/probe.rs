@@ -70,7 +70,7 @@ impl Probe {
 impl Tcb {
     /// Whether a lost tail may be probed for (RFC 8985 section 7.2): nothing else is
     /// on its track.
-    #[inline]
+    #[inline(always)]
     fn may_probe(&self) -> bool {
         self.flags.contains(Flags::SACK)
             && self.recovery.is_quiet()
@@ -88,7 +88,7 @@ impl Tcb {
     }
 
     /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm_probe(&mut self, now: Instant) {
         if !self.may_probe() {
             return;
