@@ -241,7 +241,9 @@ impl RcvStream {
     ) -> Result<u64, NoChunk> {
         // Nearly always the bytes go to the last chunk there is, and fit.
         let within = (at % CHUNK as u64) as usize;
-        if self.head != NONE && at / CHUNK as u64 == self.last && bytes.len() <= CHUNK - within {
+        let fits = bytes.len() <= CHUNK - within
+            && at.wrapping_sub(base) <= STREAM_MAX - bytes.len() as u64;
+        if self.head != NONE && at / CHUNK as u64 == self.last && fits {
             let place = arena
                 .rcv_place(self.tail, within, bytes.len())
                 .ok_or(NoChunk)?;
