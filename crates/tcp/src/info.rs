@@ -67,6 +67,8 @@ pub struct TcpInfo {
     pub total_rto: u16,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
+    /// How often the path was suspected to swallow full segments (RFC 4821).
+    pub black_holes: u32,
     /// Recoveries that proved needless and were taken back.
     pub undos: u32,
     /// Segments that header prediction took.
@@ -144,6 +146,7 @@ impl Tcb {
             rcv_ooopack: c.rcv_ooo,
             total_rto: c.timeouts,
             tail_probes: c.probes,
+            black_holes: c.black_holes,
             undos: c.undos,
             fast_path_hits: c.fast_hits,
             congestion: self.congestion.which().name(),

@@ -29,6 +29,7 @@
 //! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
 //! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
+//! | `plpmtu.rs` | what the path takes, when no router says |
 //! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
@@ -53,6 +54,7 @@ mod listener;
 mod nagle;
 mod open;
 mod output;
+mod plpmtu;
 mod ranges;
 mod recovery;
 mod reset;

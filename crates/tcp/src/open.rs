@@ -11,6 +11,7 @@ use crate::events::Events;
 use crate::icmp::MIN_MSS;
 use crate::input::UNPREDICTABLE;
 use crate::output::TIMESTAMPS_LEN;
+use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -117,6 +118,7 @@ impl Tcb {
             last_challenge: Instant::NEVER,
             peer_mss: DEFAULT_PEER_MSS,
             path_mss: mss,
+            mtu: MtuSearch::new(mss),
             adv_mss,
             retries: 0,
             keepalive_probes: 0,

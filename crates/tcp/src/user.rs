@@ -207,7 +207,6 @@ impl Tcb {
     /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
     pub fn set_max_segment(&mut self, mss: u16) {
         self.cfg.mss = mss;
-        let path = self.path_mss;
-        self.set_path_mss(path);
+        self.bound_segments();
     }
 }

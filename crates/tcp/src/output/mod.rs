@@ -23,7 +23,8 @@ const ANSWER_US: u64 = 40 * MS;
 
 impl Tcb {
     /// The next segment to send, if any. `max_payload` is how much one may carry:
-    /// the MSS, or more if it is cut up later (then a multiple of the MSS is used).
+    /// the MSS, or more if it is cut up later (then a multiple of the MSS is used). A
+    /// probe of the path's MTU may be longer, but fits the interface in one packet.
     /// Whatever is handed out counts as sent.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
@@ -49,6 +50,11 @@ impl Tcb {
         if self.state.may_transmit_data() {
             if let Some((start, end)) = self.select_repetition(max_payload) {
                 return Some(self.emit_repetition(start, end, now));
+            }
+            if self.mtu.active
+                && let Some((start, end)) = self.select_mtu_probe(now)
+            {
+                return Some(self.emit_mtu_probe(start, end, now));
             }
             if let Some((start, end)) = self.select_new(now, max_payload) {
                 return Some(self.emit_new(start, end, now));
@@ -79,7 +85,7 @@ impl Tcb {
     }
 
     /// New data, or the FIN, goes out.
-    fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+    pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let len = end - start;
         if self.snd_una == self.snd_nxt {
             self.arm_user_timeout(now);

@@ -82,7 +82,7 @@ impl Tcb {
     }
 
     /// Bytes that SACK blocks would take of the next segment.
-    pub(super) fn sack_len_due(&self) -> u16 {
+    pub(crate) fn sack_len_due(&self) -> u16 {
         if !self.owes_sack() {
             return 0;
         }

@@ -16,7 +16,7 @@ impl Tcb {
     }
 
     /// Bytes that the congestion window has room for.
-    fn congestion_room(&self) -> i64 {
+    pub(crate) fn congestion_room(&self) -> i64 {
         i64::from(self.congestion.cwnd()) - self.pipe() as i64
     }
 
