@@ -113,6 +113,17 @@ impl MtuSearch {
     }
 }
 
+/// What there is to do about a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbeChoice {
+    /// Nothing.
+    None,
+    /// Nothing else that is new, until acknowledgments have made room for it.
+    Hold,
+    /// Send these bytes as one.
+    Send(Pos, Pos),
+}
+
 impl Tcb {
     /// A router has told what the path takes, in place of any search; it may be
     /// wrong, or the path may change, so the search begins in a while.
@@ -159,39 +170,41 @@ impl Tcb {
         self.snd_mss + options
     }
 
-    /// The bytes to send as a probe now, if one is due (RFC 4821 section 7.4). It
-    /// needs SACK, so that its loss alone can be told, room in both windows and data
-    /// that follow it.
-    pub(crate) fn select_mtu_probe(&mut self, now: Instant) -> Option<(Pos, Pos)> {
+    /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
+    /// that its loss alone can be told, room in both windows and data that follow it.
+    pub(crate) fn select_mtu_probe(&mut self, now: Instant) -> ProbeChoice {
         if self.mtu.is_probing() || !self.recovery.is_quiet() || !self.flags.contains(Flags::SACK) {
-            return None;
+            return ProbeChoice::None;
         }
         if self.mtu.not_before.is_never() {
             self.mtu.not_before = now.after_us(RAISE_AFTER);
         }
         if now < self.mtu.not_before {
-            return None;
+            return ProbeChoice::None;
         }
         let low = self.path_mss_used();
         let size = self.mtu.next(low).min(self.peer_mss);
         if size <= low {
             self.mtu.high = low;
             self.mtu.settle(low);
-            return None;
+            return ProbeChoice::None;
         }
         let len = i64::from(size - (low - self.snd_mss) - self.sack_len_due());
         let follow = FOLLOWERS * i64::from(self.snd_mss);
         let start = self.snd_nxt;
         let fits = start + len + follow <= self.snd_edge.min(self.snd_wnd_edge())
-            && len + follow <= self.congestion_room();
+            && len + follow <= i64::from(self.congestion.cwnd());
         if !fits {
-            return None;
+            return ProbeChoice::None;
+        }
+        if len > self.congestion_room() {
+            return ProbeChoice::Hold;
         }
         self.mtu.probe = size;
         self.mtu.start = start;
         self.mtu.end = start + len;
         self.predict = UNPREDICTABLE;
-        Some((start, start + len))
+        ProbeChoice::Send(start, start + len)
     }
 
     /// Sends the probe that was selected: one packet, longer than the MSS.

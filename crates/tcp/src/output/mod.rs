@@ -9,6 +9,7 @@ mod select;
 
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
+use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
 use crate::segment::Transmit;
 use crate::state::State;
@@ -51,13 +52,8 @@ impl Tcb {
             if let Some((start, end)) = self.select_repetition(max_payload) {
                 return Some(self.emit_repetition(start, end, now));
             }
-            if self.mtu.active
-                && let Some((start, end)) = self.select_mtu_probe(now)
-            {
-                return Some(self.emit_mtu_probe(start, end, now));
-            }
-            if let Some((start, end)) = self.select_new(now, max_payload) {
-                return Some(self.emit_new(start, end, now));
+            if let Some(new) = self.poll_new(now, max_payload) {
+                return Some(new);
             }
             if self.recovery.probe.due {
                 let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
@@ -76,6 +72,20 @@ impl Tcb {
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
         }
         None
+    }
+
+    fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        if self.mtu.active {
+            match self.select_mtu_probe(now) {
+                ProbeChoice::None => {}
+                ProbeChoice::Hold => return None,
+                ProbeChoice::Send(start, end) => {
+                    return Some(self.emit_mtu_probe(start, end, now));
+                }
+            }
+        }
+        let (start, end) = self.select_new(now, max_payload)?;
+        Some(self.emit_new(start, end, now))
     }
 
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the

@@ -21,6 +21,8 @@ pub(crate) struct Scenario {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) elapsed: Instant,
+    /// Packets that the path lost on the way from the client.
+    pub(crate) wire_lost: u64,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
 }
@@ -106,6 +108,7 @@ impl World {
         );
         Outcome {
             elapsed: self.now,
+            wire_lost: self.there.lost,
             client: self.client,
             server,
         }
@@ -132,6 +135,14 @@ impl World {
         };
         self.now = self.now.max(next);
         let now = self.now;
+        while let Some((seq, limit)) = self.there.hear(now) {
+            self.client.hear_router(seq, limit);
+        }
+        while let Some((seq, limit)) = self.back.hear(now) {
+            if let Some(server) = &mut self.server {
+                server.hear_router(seq, limit);
+            }
+        }
         while let Some(packet) = self.there.receive(now) {
             self.deliver_to_server(&packet);
         }
