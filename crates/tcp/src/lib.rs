@@ -23,6 +23,7 @@
 //! | where | what |
 //! | --- | --- |
 //! | `tcb.rs`, `open.rs`, `user.rs` | the block, how it begins, what the user may ask |
+//! | `fast_open.rs` | data on the SYN |
 //! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a segment out: what to send, with which options |
 //! | `timers.rs`, `rtt.rs` | deadlines and what happens at them |
@@ -47,6 +48,7 @@ mod config;
 mod congestion;
 mod drop;
 mod events;
+mod fast_open;
 mod icmp;
 mod info;
 mod input;
@@ -72,6 +74,7 @@ mod window;
 pub use config::{Config, Congestion, Keepalive, Linger};
 pub use drop::DropReason;
 pub use events::{Error, Events};
+pub use fast_open::{FastOpenCache, FastOpenOutcome, FastOpenQueue, FastOpenVerdict};
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
 pub use listener::{ListenVerdict, Listener};

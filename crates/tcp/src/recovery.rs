@@ -331,7 +331,13 @@ impl Tcb {
         }
     }
 
-    /// What is lost was too long; the window is not to blame.
+    /// What went with the SYN was not taken (RFC 7413); that is no loss.
+    pub(crate) fn repeat_refused_data(&mut self) {
+        self.scoreboard.mark_lost(self.snd_una, |_| true);
+        self.enter_mtu_repair();
+    }
+
+    /// What is lost was too long, or not wanted yet; the window is not to blame.
     fn enter_mtu_repair(&mut self) {
         let nxt = self.snd_nxt;
         let r = &mut self.recovery;

@@ -14,6 +14,7 @@ use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::events::{Error, Events};
+use crate::fast_open::FastOpen;
 use crate::input::UNPREDICTABLE;
 use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
@@ -218,6 +219,7 @@ pub struct Tcb {
     /// Unanswered keepalive probes.
     pub(crate) keepalive_probes: u8,
     pub(crate) soft_error: Option<Error>,
+    pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
     pub(crate) assembler: Assembler,

@@ -148,6 +148,7 @@ impl Tcb {
         self.flags.remove(Flags::TIMING);
         if self.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
+            self.fast_open_falls_back();
         } else {
             self.enter_loss(now);
             self.suspect_black_hole(now);

@@ -23,6 +23,9 @@ impl Tcb {
         if push {
             self.snd_push = self.snd_edge;
         }
+        if self.snd_edge > 0 {
+            self.release_syn();
+        }
     }
 
     /// The user has read up to `edge` of the receive stream; never beyond

@@ -48,7 +48,7 @@ impl Tcb {
         if matches!(self.state, State::Closed | State::SynSent) {
             return None;
         }
-        if self.state.may_transmit_data() {
+        if self.state.may_transmit_data() || self.is_fast_opened() {
             if let Some((start, end)) = self.select_repetition(max_payload) {
                 return Some(self.emit_repetition(start, end, now));
             }
@@ -211,8 +211,15 @@ impl Tcb {
         self.flags
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
         let first = self.snd_nxt == SYN_POS;
+        let options = self.syn_options(now);
+        let mut data = 0;
         if first {
-            self.snd_nxt = 0;
+            data = self.data_on_syn(&options);
+            self.snd_nxt = data;
+            if data > 0 {
+                self.scoreboard.send(data, now, 0);
+                self.counters.data_segs_out = 1;
+            }
             self.flags |= Flags::TIMING;
             self.rtt_pos = 0;
             self.rtt_at = now;
@@ -243,9 +250,9 @@ impl Tcb {
             },
             window: window as u16,
             urgent: 0,
-            options: self.syn_options(now),
-            payload: 0..0,
-            mss: self.snd_mss,
+            options,
+            payload: 0..data as u64,
+            mss: self.snd_mss.max(data as u16),
             retransmission: !first,
         }
     }

@@ -141,6 +141,7 @@ impl Tcb {
             window_scale: agreed(Flags::SCALING, cfg.window_scaling).then_some(self.rcv_wscale),
             sack_permitted: agreed(Flags::SACK, cfg.sack),
             timestamps,
+            fast_open: self.fast_open_option(),
             ..TcpOptions::default()
         }
     }

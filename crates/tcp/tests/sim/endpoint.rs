@@ -5,7 +5,7 @@
 
 use crate::rng::Rng;
 use crate::wire::{Packet, Wire};
-use longshore_tcp::{Disposition, Events, Instant, Segment, State, Tcb, Transmit};
+use longshore_tcp::{Disposition, Events, Instant, Place, Segment, State, Tcb, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 use std::cell::Cell;
@@ -115,31 +115,36 @@ impl Endpoint {
             );
         }
         if let Some(place) = disposition.place {
-            let (skip, len) = (place.skip as usize, place.len as usize);
-            assert!(
-                len > 0 && skip + len <= packet.payload.len(),
-                "{}: {place:?}",
-                self.name
-            );
             assert!(
                 place.stream_offset >= before,
                 "{}: delivered bytes rewritten",
                 self.name
             );
-            let end = place.stream_offset + u64::from(place.len);
-            assert!(
-                end <= self.tcb.rcv_limit(),
-                "{}: beyond the window",
-                self.name
-            );
-            let at = place.stream_offset as usize;
-            if self.received.len() < at + len {
-                self.received.resize(at + len, 0);
-            }
-            self.received[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
+            self.place(packet, place);
         }
         self.check();
         disposition
+    }
+
+    /// Copies payload where it belongs.
+    pub(crate) fn place(&mut self, packet: &Packet, place: Place) {
+        let (skip, len) = (place.skip as usize, place.len as usize);
+        assert!(
+            len > 0 && skip + len <= packet.payload.len(),
+            "{}: {place:?}",
+            self.name
+        );
+        let end = place.stream_offset + u64::from(place.len);
+        assert!(
+            end <= self.tcb.rcv_limit(),
+            "{}: beyond the window",
+            self.name
+        );
+        let at = place.stream_offset as usize;
+        if self.received.len() < at + len {
+            self.received.resize(at + len, 0);
+        }
+        self.received[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
     }
 
     /// The window as a wire-tapper sees it, to hold what is sent against.
@@ -330,6 +335,10 @@ impl Endpoint {
         if t.payload.is_empty() {
             return;
         }
+        if t.flags.contains(TcpFlags::SYN) {
+            // Fast Open: nothing is known of the peer yet.
+            return assert_eq!(t.payload.start, 0, "{}", self.name);
+        }
         assert_eq!(t.seq.0, self.seq_of(t.payload.start), "{}", self.name);
         assert!(t.payload.end <= self.written, "{}", self.name);
         assert!(t.payload.start >= self.tcb.snd_acked(), "{}", self.name);
@@ -344,8 +353,10 @@ impl Endpoint {
         let info = self.tcb.info(Instant(0));
         // A scoreboard that is full forgets a report for what is sent.
         let forgot = info.sacked < sacked_before;
-        if info.sack && !t.retransmission && !forgot {
-            // A tail loss probe may exceed the congestion window by a segment.
+        // A tail loss probe goes whatever the congestion window says, which may have
+        // come down since (a SYN-ACK that was lost, with data after it).
+        let probe = info.tail_probes > 0 && t.payload_len() <= usize::from(t.mss);
+        if info.sack && !t.retransmission && !forgot && !probe {
             let pipe = info.unacked - info.sacked - info.lost;
             let most = u64::from(info.snd_cwnd.max(info.snd_mss)) + u64::from(info.snd_mss) + 1;
             assert!(

@@ -30,6 +30,7 @@ fn send(seed: u64, total: u64, there: Faults, back: Faults) -> (Outcome, TcpInfo
         there,
         back,
         iss: (1, 2),
+        fast_open: None,
     });
     let info = outcome.client.tcb.info(outcome.elapsed);
     (outcome, info)

@@ -111,6 +111,7 @@ fn scenario(seed: u64) -> Scenario {
             rng.pick(&[0, u32::MAX - 3, 12345, rng_u32(seed)]),
             rng.next() as u32,
         ),
+        fast_open: rng.pick(&[None, None, Some(true), Some(false)]),
     }
 }
 
@@ -198,6 +199,7 @@ fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -
         there: faults,
         back: Faults { loss: 0, ..faults },
         iss: (1, 2),
+        fast_open: None,
     })
 }
 
