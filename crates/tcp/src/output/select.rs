@@ -36,10 +36,10 @@ impl Tcb {
             len = len.min(room);
         }
         // A window that has shrunk since (or was not known yet, RFC 7413): if nothing
-        // fits, only the first segment is tried.
+        // fits, the first segment is tried when a timer says so, as a probe.
         let window = self.snd_wnd_edge() - start;
         if len > window {
-            len = if start == self.snd_una && window <= 0 {
+            len = if start == self.snd_una && window <= 0 && forced {
                 len.min(mss)
             } else {
                 window
