@@ -93,6 +93,8 @@ pub struct Engine {
     pub(crate) sockets: Slab<Socket>,
     pub(crate) sessions: Slab<Session>,
     pub(crate) demux: Demux,
+    /// What servers have shown of Fast Open.
+    pub(crate) fast_open: longshore_tcp::FastOpenCache,
     pub(crate) wheel: Wheel<Timer>,
     /// Sockets to be looked at at the end of this turn.
     pub(crate) dirty: Vec<u32>,
@@ -158,6 +160,7 @@ impl Engine {
             sockets: Slab::new(),
             sessions: Slab::new(),
             demux: Demux::new(),
+            fast_open: longshore_tcp::FastOpenCache::new(),
             wheel: Wheel::new(now),
             dirty: Vec::new(),
             unresolved: Vec::new(),

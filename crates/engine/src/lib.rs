@@ -28,6 +28,7 @@ mod counters;
 mod datagram;
 mod demux;
 mod engine;
+mod fast_open;
 mod house;
 mod info;
 mod input;

@@ -84,6 +84,7 @@ impl Engine {
                 ("fast_path", c.fast_path),
                 ("active_opens", c.active_opens),
                 ("passive_opens", c.passive_opens),
+                ("fast_opens", c.fast_opens),
                 ("time_wait", self.demux.waiting_count() as u64),
             ]),
             net: counts([

@@ -50,6 +50,8 @@ pub(crate) struct FastOpen {
     given: bool,
     /// The SYN waits for the first data (TCP_FASTOPEN_CONNECT).
     waits: bool,
+    /// It did, and the program was told that it is connected.
+    early: bool,
     /// Bytes of data on the SYN at most.
     most: u16,
     /// Bytes of data that were on it.
@@ -64,6 +66,7 @@ impl FastOpen {
             accepted: false,
             given: false,
             waits: false,
+            early: false,
             most: 0,
             sent: 0,
             cookie: FastOpenCookie::REQUEST,
@@ -103,6 +106,7 @@ impl Tcb {
                 f.cookie = cookie;
                 f.most = mss.max(DEFAULT_MSS);
                 f.waits = wait;
+                f.early = wait;
                 if wait {
                     self.flags.remove(Flags::SYN_DUE);
                 }
@@ -116,6 +120,23 @@ impl Tcb {
     #[must_use]
     pub fn awaits_first_write(&self) -> bool {
         self.fast_open.waits
+    }
+
+    /// Whether the user may write, and read what comes: the connection is
+    /// established, or Fast Open lets the program have it before.
+    #[must_use]
+    pub fn is_open_to_user(&self) -> bool {
+        self.state.is_synchronized()
+            || self.is_fast_opened()
+            || (self.state == State::SynSent && self.fast_open.early)
+    }
+
+    /// In SYN-SENT: the user takes the connection for made, has written, and may lay it
+    /// down; what was written is still to be delivered.
+    pub(crate) fn has_early_data(&self) -> bool {
+        self.fast_open.early
+            && !self.fast_open.waits
+            && self.cfg.linger != crate::config::Linger::Reset
     }
 
     /// Something was written, or is not going to be: a SYN that waits goes now.

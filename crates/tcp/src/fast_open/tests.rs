@@ -140,6 +140,34 @@ fn a_syn_may_wait_for_the_first_write() {
     assert_eq!(s.sent_one().payload, 0..50);
 }
 
+#[test]
+fn what_was_written_before_the_handshake_outlives_the_program() {
+    for closes in [false, true] {
+        let mut s = Script::connecting(&config());
+        s.tcb.start_fast_open(Some((cookie(7), MSS)), true);
+        assert!(s.tcb.is_open_to_user());
+        s.writes(2_000);
+        if closes {
+            s.tcb.close(s.now);
+        } else {
+            s.tcb.shutdown_send();
+        }
+        let syn = s.sent_one();
+        let taken = syn.payload.end as i64;
+        assert!(taken > 0 && taken < 2_000);
+        answer(&mut s, taken, None);
+        assert_eq!(s.tcb.state(), State::FinWait1);
+        let last = s.sent().pop().expect("the rest");
+        assert!(last.flags.contains(FIN) && last.payload.end == 2_000);
+    }
+    // Nothing written: nothing is sent.
+    let mut s = Script::connecting(&config());
+    s.tcb.start_fast_open(Some((cookie(7), MSS)), true);
+    s.tcb.close(s.now);
+    assert_eq!(s.tcb.state(), State::Closed);
+    s.silent();
+}
+
 /// A server that has taken `len` bytes with a SYN.
 fn server(len: u32) -> Script {
     let header = syn_header(TcpOptions {
