@@ -52,7 +52,7 @@ impl Connection {
     #[inline]
     fn edges(&self) -> Edges {
         let mut flags = EdgeFlags::empty();
-        flags.set(EdgeFlags::CONNECTED, self.tcb.state().is_synchronized());
+        flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
         flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
         let mut errno = 0;
         if let Some(error) = self.tcb.error() {
@@ -187,7 +187,10 @@ impl Engine {
         }
         let (mss, iss) = (self.mss_to(remote), self.initial_sequence(local, remote));
         let offset = self.timestamp_offset(local, remote);
-        let tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
+        let mut tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
+        if options.fast_open_connect {
+            self.begin_fast_open(remote.ip(), &mut tcb);
+        }
         self.demux.insert(flow, key);
         self.counters.active_opens += 1;
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
@@ -423,6 +426,7 @@ impl Engine {
     /// A connection is over.
     fn disconnect(&mut self, key: u32) {
         self.listener_lost_if_half_open(key);
+        self.fast_open_done(key);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };

@@ -71,6 +71,8 @@ pub(crate) struct Counters {
     pub(crate) resets_out: u64,
     pub(crate) active_opens: u64,
     pub(crate) passive_opens: u64,
+    /// Those whose SYN brought data that were taken.
+    pub(crate) fast_opens: u64,
     pub(crate) datagrams_in: u64,
     pub(crate) datagrams_out: u64,
     pub(crate) turns: u64,
@@ -94,6 +96,7 @@ impl Counters {
             resets_out: 0,
             active_opens: 0,
             passive_opens: 0,
+            fast_opens: 0,
             datagrams_in: 0,
             datagrams_out: 0,
             turns: 0,

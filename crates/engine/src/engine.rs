@@ -86,6 +86,8 @@ pub struct Engine {
     pub(crate) sockets: Slab<Socket>,
     pub(crate) sessions: Slab<Session>,
     pub(crate) demux: Demux,
+    /// What servers have shown of Fast Open.
+    pub(crate) fast_open: longshore_tcp::FastOpenCache,
     /// Deadlines of sockets, and of what is left of those in TIME-WAIT.
     pub(crate) wheel: Wheel<u32>,
     pub(crate) time_waits: Wheel<Flow>,
@@ -154,6 +156,7 @@ impl Engine {
             sockets: Slab::new(),
             sessions: Slab::new(),
             demux: Demux::new(),
+            fast_open: longshore_tcp::FastOpenCache::new(),
             wheel: Wheel::new(now),
             time_waits: Wheel::new(now),
             dirty: Vec::new(),

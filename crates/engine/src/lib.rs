@@ -31,6 +31,7 @@ mod datagram;
 mod demux;
 mod engine;
 mod fast_input;
+mod fast_open;
 mod fast_output;
 mod house;
 mod info;

@@ -87,6 +87,7 @@ impl Engine {
                 ("resets_out", c.resets_out),
                 ("active_opens", c.active_opens),
                 ("passive_opens", c.passive_opens),
+                ("fast_opens", c.fast_opens),
                 ("time_wait", self.demux.waiting_count() as u64),
             ]),
             net: counts([

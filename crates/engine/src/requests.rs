@@ -13,7 +13,7 @@ use longshore_hostif::{
     Address, Completion, EdgeFlags, OpenFlags, OptionName, Query, Request, STREAM_MAX, SocketId,
     SocketKind,
 };
-use longshore_tcp::Listener;
+use longshore_tcp::{FastOpenQueue, Listener};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
@@ -236,7 +236,10 @@ impl Engine {
         let options = socket.options;
         match &mut socket.kind {
             Kind::Stream(c) => options.apply(name, &mut c.tcb, now),
-            Kind::Listener(l) => l.listener.set_defer_accept(options.defer_accept_s != 0),
+            Kind::Listener(l) => {
+                l.listener.set_defer_accept(options.defer_accept_s != 0);
+                l.fast_open.set_limit(options.fast_open);
+            }
             Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
         }
@@ -384,6 +387,11 @@ impl Engine {
                 }
                 socket.kind = Kind::Listener(Listening {
                     listener: Self::new_listener(backlog, &socket.options),
+                    fast_open: {
+                        let mut queue = FastOpenQueue::new();
+                        queue.set_limit(socket.options.fast_open);
+                        queue
+                    },
                     rcv: RcvStream::EMPTY,
                     rcv_edge: 0,
                     rcv_consumed: 0,

@@ -9,7 +9,7 @@ use crate::timers::Alarm;
 use longshore_hostif::{
     BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind,
 };
-use longshore_tcp::{Config, Congestion, Instant, Linger, Listener, Tcb};
+use longshore_tcp::{Config, Congestion, FastOpenQueue, Instant, Linger, Listener, Tcb};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -64,6 +64,9 @@ pub(crate) struct Connection {
     pub(crate) rcv: RcvStream,
     /// The listener that it came through, until it is accepted.
     pub(crate) listener: Option<u32>,
+    /// The listener whose limit of connections opened by a cookie alone it counts
+    /// against, until its handshake is over.
+    pub(crate) fast_open_of: Option<u32>,
     /// What the host was told last.
     pub(crate) told: Told,
     /// When the host is to be told of acknowledgments that nobody waits for.
@@ -96,6 +99,7 @@ impl Connection {
             headers: None,
             rcv: RcvStream::EMPTY,
             listener,
+            fast_open_of: None,
             told: Told::default(),
             tell_by: Instant::NEVER,
             unreachable: false,
@@ -108,6 +112,8 @@ impl Connection {
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) listener: Listener,
+    /// Its part in Fast Open.
+    pub(crate) fast_open: FastOpenQueue,
     /// The stream of accept records.
     pub(crate) rcv: RcvStream,
     /// How far it reaches, and how far the host has read it.
@@ -144,6 +150,10 @@ pub(crate) struct Options {
     pub(crate) ipv6: bool,
     pub(crate) v6_only: bool,
     pub(crate) defer_accept_s: u32,
+    /// TCP_FASTOPEN: connections that may be open by a cookie alone.
+    pub(crate) fast_open: u32,
+    /// TCP_FASTOPEN_CONNECT.
+    pub(crate) fast_open_connect: bool,
     pub(crate) send_buffer: u32,
     pub(crate) receive_buffer: u32,
     pub(crate) tos: u8,
@@ -166,6 +176,8 @@ impl Options {
             ipv6: flags.contains(OpenFlags::IPV6),
             v6_only: flags.contains(OpenFlags::V6ONLY),
             defer_accept_s: 0,
+            fast_open: 0,
+            fast_open_connect: false,
             send_buffer: longshore_hostif::SEND_BUFFER,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
@@ -221,6 +233,8 @@ impl Options {
             O::SynCount => self.tcp.syn_retries = small(number.max(1)),
             O::WindowClamp => self.tcp.window_clamp = number,
             O::UdpGro => self.udp_gro = on,
+            O::FastOpen => self.fast_open = number,
+            O::FastOpenConnect => self.fast_open_connect = on,
         }
     }
 

@@ -56,10 +56,12 @@ impl Engine {
         match self.demux.find(&flow) {
             Some(Found::Socket(key)) => {
                 let beside = self.segment_for(key, &segment, payload);
-                self.answer_beside(beside, local, remote, &segment);
+                self.answer_beside(beside, local, remote, &segment, payload);
             }
-            Some(Found::TimeWait) => self.segment_in_time_wait(&flow, local, remote, &segment),
-            None => self.segment_for_listener(local, remote, &segment, None),
+            Some(Found::TimeWait) => {
+                self.segment_in_time_wait(&flow, (local, remote), &segment, payload);
+            }
+            None => self.segment_for_listener((local, remote), &segment, payload, None),
         }
     }
 
@@ -74,7 +76,9 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return Beside::Nothing;
         };
-        let was_half_open = c.tcb.state() == State::SynReceived && c.listener.is_some();
+        let before = c.tcb.state();
+        let fast_opened = c.tcb.is_fast_opened();
+        let was_half_open = before == State::SynReceived && c.listener.is_some() && !fast_opened;
         if !payload.is_empty() && !was_half_open {
             let slab = self.sessions.get(socket.session).map(|s| &s.rcv_slab);
             if slab.is_none_or(|slab| slab.available() < SPARE_CHUNKS) {
@@ -95,8 +99,14 @@ impl Engine {
         if let Some(reason) = disposition.drop {
             self.counters.drop_tcp(reason);
         }
-        if was_half_open && c.tcb.state().is_synchronized() {
-            self.established(key);
+        if !before.is_synchronized() && c.tcb.state().is_synchronized() {
+            if was_half_open {
+                self.established(key);
+            } else if fast_opened {
+                self.fast_open_done(key);
+            } else {
+                self.learn_fast_open(key);
+            }
         }
         if let Some(place) = disposition.place {
             let (skip, len) = (place.skip as usize, place.len as usize);
@@ -123,6 +133,7 @@ impl Engine {
         local: SocketAddr,
         remote: SocketAddr,
         segment: &Segment<'_>,
+        payload: &[u8],
     ) {
         match what {
             Beside::Nothing => {}
@@ -132,12 +143,12 @@ impl Engine {
                 }
             }
             Beside::Reopen(iss_after) => {
-                self.segment_for_listener(local, remote, segment, Some(iss_after));
+                self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
             }
         }
     }
 
-    fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
+    pub(crate) fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -183,6 +194,9 @@ impl Engine {
         let (Some(listener), State::SynReceived) = (c.listener, c.tcb.state()) else {
             return false;
         };
+        if c.tcb.is_fast_opened() {
+            return false;
+        }
         let flags = segment.header.flags;
         if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
             return false;
@@ -217,7 +231,7 @@ impl Engine {
 
     /// A connection that came in is established: it gets a block, and its
     /// listener's host a record of it.
-    fn established(&mut self, key: u32) {
+    pub(crate) fn established(&mut self, key: u32) {
         if self.hand_over(key).is_err() {
             self.counters.drop(EngineDrop::NoSocketLeft);
             self.listener_lost(key);
@@ -311,9 +325,9 @@ impl Engine {
     fn segment_in_time_wait(
         &mut self,
         flow: &Flow,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         segment: &Segment<'_>,
+        payload: &[u8],
     ) {
         let now = self.now;
         let Some(waiting) = self.demux.waiting(flow) else {
@@ -328,16 +342,16 @@ impl Engine {
             TimeWaitVerdict::Close => self.demux.end_wait(flow),
             TimeWaitVerdict::Reopen { iss_after } => {
                 self.demux.end_wait(flow);
-                self.segment_for_listener(local, remote, segment, Some(iss_after));
+                self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
             }
         }
     }
 
     fn segment_for_listener(
         &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         segment: &Segment<'_>,
+        payload: &[u8],
         iss_after: Option<SeqNumber>,
     ) {
         let spread = self.demux.hash((local, remote));
@@ -359,7 +373,11 @@ impl Engine {
             ListenVerdict::Accept => {
                 l.listener.on_half_open();
                 let (options, session) = (socket.options, socket.session);
-                self.half_open(key, session, options, local, remote, segment, iss_after);
+                let slab = self.sessions.get(session).map(|s| &s.rcv_slab);
+                let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
+                let verdict = self.judge_fast_open(key, remote.ip(), segment, room);
+                let made = self.half_open(key, session, options, local, remote, segment, iss_after);
+                self.open_fast(made, key, verdict, segment, payload);
             }
         }
     }
@@ -374,7 +392,7 @@ impl Engine {
         remote: SocketAddr,
         segment: &Segment<'_>,
         iss_after: Option<SeqNumber>,
-    ) {
+    ) -> u32 {
         let now = self.now;
         let mss = self.mss_to(remote);
         let iss = match iss_after {
@@ -400,6 +418,7 @@ impl Engine {
         let key = self.sockets.insert(socket);
         self.demux.insert(flow, key);
         self.touch(key);
+        key
     }
 
     pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {

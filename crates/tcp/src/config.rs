@@ -111,6 +111,9 @@ pub struct Config {
     pub fin_wait_ms: u32,
     /// Congestion control.
     pub congestion: Congestion,
+    /// Suspect a path that swallows full segments without a word, and probe for what
+    /// it takes (RFC 4821; Linux's tcp_mtu_probing is 0 by default, this is its 1).
+    pub mtu_probing: bool,
     /// Initial window in segments (RFC 6928: 10).
     pub initial_window: u8,
     /// How often a SYN is repeated (TCP_SYNCNT; Linux's tcp_syn_retries).
@@ -142,6 +145,7 @@ impl Default for Config {
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),
+            mtu_probing: true,
             initial_window: 10,
             syn_retries: 6,
             synack_retries: 5,

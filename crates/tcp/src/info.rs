@@ -25,6 +25,8 @@ pub struct TcpInfo {
     pub timestamps: bool,
     pub sack: bool,
     pub window_scaling: bool,
+    /// Data on the SYN were taken (RFC 7413).
+    pub syn_data: bool,
     pub snd_wscale: u8,
     pub rcv_wscale: u8,
     pub rto_us: u64,
@@ -67,6 +69,8 @@ pub struct TcpInfo {
     pub total_rto: u16,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
+    /// How often the path was suspected to swallow full segments (RFC 4821).
+    pub black_holes: u32,
     /// Recoveries that proved needless and were taken back.
     pub undos: u32,
     /// Segments that header prediction took.
@@ -105,6 +109,7 @@ impl Tcb {
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
             sack: self.flags.contains(Flags::SACK),
             window_scaling: self.flags.contains(Flags::SCALING),
+            syn_data: self.fast_open.accepted,
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
             rto_us: self.rtt.rto(),
@@ -145,6 +150,7 @@ impl Tcb {
             rcv_ooopack: c.rcv_ooo,
             total_rto: c.timeouts,
             tail_probes: c.probes,
+            black_holes: c.black_holes,
             undos: c.undos,
             fast_path_hits: fast,
             congestion: self.congestion.which().name(),
@@ -191,7 +197,8 @@ impl TcpInfo {
         let packets = |n: u64| n.div_ceil(mss);
         let options = u8::from(self.timestamps)
             | u8::from(self.sack) << 1
-            | u8::from(self.window_scaling) << 2;
+            | u8::from(self.window_scaling) << 2
+            | u8::from(self.syn_data) << 5;
         w.put(&[
             self.state as u8,
             self.ca_state,

@@ -23,12 +23,14 @@
 //! | where | what |
 //! | --- | --- |
 //! | `tcb.rs`, `open.rs`, `user.rs` | the block, how it begins, what the user may ask |
+//! | `fast_open.rs` | data on the SYN |
 //! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a segment out: what to send, with which options |
 //! | `timers.rs`, `rtt.rs` | deadlines and what happens at them |
 //! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
 //! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
+//! | `plpmtu.rs` | what the path takes, when no router says |
 //! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
@@ -46,6 +48,7 @@ mod config;
 mod congestion;
 mod drop;
 mod events;
+mod fast_open;
 mod icmp;
 mod info;
 mod input;
@@ -53,6 +56,7 @@ mod listener;
 mod nagle;
 mod open;
 mod output;
+mod plpmtu;
 mod ranges;
 mod recovery;
 mod reset;
@@ -70,6 +74,7 @@ mod window;
 pub use config::{Config, Congestion, Keepalive, Linger};
 pub use drop::DropReason;
 pub use events::{Error, Events};
+pub use fast_open::{FastOpenCache, FastOpenOutcome, FastOpenQueue, FastOpenVerdict};
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
 pub use input::Predicted;

@@ -8,9 +8,11 @@ use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::events::Events;
+use crate::fast_open::FastOpen;
 use crate::icmp::MIN_MSS;
 use crate::input::UNPREDICTABLE;
 use crate::output::TIMESTAMPS_LEN;
+use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -110,17 +112,19 @@ impl Tcb {
             ts_recent_at: now,
             dsack: (0, 0),
             recent_ooo: [0; 3],
-            snd_sml: 0,
+            snd_sml: SYN_POS,
             cwnd_full_at: 0,
             last_rcv_ack: now,
             stalled_since: now,
             last_challenge: Instant::NEVER,
             peer_mss: DEFAULT_PEER_MSS,
             path_mss: mss,
+            mtu: MtuSearch::new(mss),
             adv_mss,
             retries: 0,
             keepalive_probes: 0,
             soft_error: None,
+            fast_open: FastOpen::new(),
             cfg: *cfg,
             counters: Counters::default(),
             assembler: Assembler::new(),
@@ -178,7 +182,9 @@ impl Tcb {
             self.congestion.set_cwnd(u32::from(self.snd_mss));
         }
         self.flags.remove(Flags::SYN_DUE);
-        self.events |= Events::CONNECTED;
+        if !self.is_fast_opened() {
+            self.events |= Events::CONNECTED;
+        }
         self.quick_acks = MAX_QUICK_ACKS;
         self.last_sent_data = now;
         self.last_rcv_data = now;

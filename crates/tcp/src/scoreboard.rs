@@ -264,7 +264,8 @@ impl Scoreboard {
         new
     }
 
-    fn is_sacked_within(&self, una: Pos, start: Pos, end: Pos) -> bool {
+    /// Whether all of `start..end` is reported.
+    pub(crate) fn is_sacked_within(&self, una: Pos, start: Pos, end: Pos) -> bool {
         self.sacked > 0
             && self
                 .iter(una)

@@ -14,7 +14,9 @@ use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::events::{Error, Events};
+use crate::fast_open::FastOpen;
 use crate::input::UNPREDICTABLE;
+use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -93,6 +95,8 @@ pub(crate) struct Counters {
     pub(crate) dsacks: u32,
     /// Tail loss probes.
     pub(crate) probes: u32,
+    /// Paths suspected to swallow full segments.
+    pub(crate) black_holes: u32,
     /// Recoveries undone.
     pub(crate) undos: u32,
     pub(crate) timeouts: u16,
@@ -209,6 +213,8 @@ pub struct Tcb {
     pub(crate) peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     pub(crate) path_mss: u16,
+    /// How much more the path may take.
+    pub(crate) mtu: MtuSearch,
     /// The MSS that our SYN tells.
     pub(crate) adv_mss: u16,
     /// Unanswered repetitions of whatever is outstanding.
@@ -216,6 +222,7 @@ pub struct Tcb {
     /// Unanswered keepalive probes.
     pub(crate) keepalive_probes: u8,
     pub(crate) soft_error: Option<Error>,
+    pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
     pub(crate) assembler: Assembler,

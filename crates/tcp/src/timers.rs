@@ -137,18 +137,22 @@ impl Tcb {
         let limit = match self.state {
             State::SynSent => self.cfg.syn_retries,
             State::SynReceived => self.cfg.synack_retries,
+            // RFC 5482 section 3 and Linux: a user timeout replaces the count.
+            _ if self.cfg.user_timeout_ms != 0 => u8::MAX,
             _ => retry_limit(&self.cfg, self.flags),
         };
-        if self.retries >= limit {
+        if self.retries >= limit && limit != u8::MAX {
             return self.give_up();
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         self.counters.timeouts = self.counters.timeouts.saturating_add(1);
         self.flags.remove(Flags::TIMING);
         if self.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
+            self.fast_open_falls_back();
         } else {
             self.enter_loss(now);
+            self.suspect_black_hole(now);
         }
         self.rtt.back_off();
         self.arm_retransmit(now);
@@ -163,7 +167,7 @@ impl Tcb {
         if self.retries >= retry_limit(&self.cfg, self.flags) {
             return self.give_up();
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         // A window that is open but too small is used now; a closed one is probed.
         if self.snd_wnd_edge() > self.snd_nxt {
             self.flags |= Flags::FORCE_SMALL;

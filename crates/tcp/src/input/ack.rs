@@ -251,6 +251,7 @@ impl Tcb {
             && self.scoreboard.is_plain()
             && self.recovery.is_quiet()
             && !self.recovery.probe.is_outstanding()
+            && !self.mtu.is_probing()
             && self.recovery.dup_acks == 0
             && self.snd_wl1 <= self.rcv_nxt
             && (self.rcv_fin == NO_POS || self.peer_closed());

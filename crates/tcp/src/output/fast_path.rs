@@ -27,6 +27,7 @@ impl Tcb {
         let common = !self.flags.intersects(UNCOMMON)
             && self.state.may_transmit_data()
             && self.recovery.is_quiet()
+            && !self.mtu.active
             && self.assembler.is_empty();
         if !common {
             return None;

@@ -10,6 +10,7 @@ mod select;
 
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
+use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
 use crate::segment::Transmit;
 use crate::state::State;
@@ -24,7 +25,8 @@ const ANSWER_US: u64 = 40 * MS;
 
 impl Tcb {
     /// The next segment to send, if any. `max_payload` is how much one may carry:
-    /// the MSS, or more if it is cut up later (then a multiple of the MSS is used).
+    /// the MSS, or more if it is cut up later (then a multiple of the MSS is used). A
+    /// probe of the path's MTU may be longer, but fits the interface in one packet.
     /// Whatever is handed out counts as sent.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
@@ -54,12 +56,12 @@ impl Tcb {
         if matches!(self.state, State::Closed | State::SynSent) {
             return None;
         }
-        if self.state.may_transmit_data() {
+        if self.state.may_transmit_data() || self.is_fast_opened() {
             if let Some((start, end)) = self.select_repetition(max_payload) {
                 return Some(self.emit_repetition(start, end, now));
             }
-            if let Some((start, end)) = self.select_new(now, max_payload) {
-                return Some(self.emit_new(start, end, now));
+            if let Some(new) = self.poll_new(now, max_payload) {
+                return Some(new);
             }
             if self.recovery.probe.due {
                 let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
@@ -80,6 +82,20 @@ impl Tcb {
         None
     }
 
+    fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        if self.mtu.active {
+            match self.select_mtu_probe(now) {
+                ProbeChoice::None => {}
+                ProbeChoice::Hold => return None,
+                ProbeChoice::Send(start, end) => {
+                    return Some(self.emit_mtu_probe(start, end, now));
+                }
+            }
+        }
+        let (start, end) = self.select_new(now, max_payload)?;
+        Some(self.emit_new(start, end, now))
+    }
+
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
     /// peer's window if that has shrunk, or the peer would not look at it.
     #[inline]
@@ -87,7 +103,7 @@ impl Tcb {
         self.snd_nxt.min(self.snd_wnd_edge().max(self.snd_una))
     }
 
-    fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+    pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         self.note_new(start, end, now);
         self.emit_data(start, end, now)
     }
@@ -236,8 +252,15 @@ impl Tcb {
         self.flags
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
         let first = self.snd_nxt == SYN_POS;
+        let options = self.syn_options(now);
+        let mut data = 0;
         if first {
-            self.snd_nxt = 0;
+            data = self.data_on_syn(&options);
+            self.snd_nxt = data;
+            if data > 0 {
+                self.scoreboard.send(data, now, 0);
+                self.counters.data_segs_out = 1;
+            }
             self.flags |= Flags::TIMING;
             self.rtt_pos = 0;
             self.rtt_at = now;
@@ -268,9 +291,9 @@ impl Tcb {
             },
             window: window as u16,
             urgent: 0,
-            options: self.syn_options(now),
-            payload: 0..0,
-            mss: self.snd_mss,
+            options,
+            payload: 0..data as u64,
+            mss: self.snd_mss.max(data as u16),
             retransmission: !first,
         }
     }

@@ -85,7 +85,7 @@ impl Tcb {
 
     /// Bytes that SACK blocks would take of the next segment.
     #[inline]
-    pub(super) fn sack_len_due(&self) -> u16 {
+    pub(crate) fn sack_len_due(&self) -> u16 {
         if !self.owes_sack() {
             return 0;
         }
@@ -144,6 +144,7 @@ impl Tcb {
             window_scale: agreed(Flags::SCALING, cfg.window_scaling).then_some(self.rcv_wscale),
             sack_permitted: agreed(Flags::SACK, cfg.sack),
             timestamps,
+            fast_open: self.fast_open_option(),
             ..TcpOptions::default()
         }
     }

@@ -18,7 +18,7 @@ impl Tcb {
 
     /// Bytes that the congestion window has room for.
     #[inline]
-    fn congestion_room(&self) -> i64 {
+    pub(crate) fn congestion_room(&self) -> i64 {
         i64::from(self.congestion.cwnd()) - self.pipe() as i64
     }
 
@@ -37,10 +37,11 @@ impl Tcb {
             }
             len = len.min(room);
         }
-        // A window that has shrunk since: only the first segment is tried.
+        // A window that has shrunk since (or was not known yet, RFC 7413): if nothing
+        // fits, the first segment is tried when a timer says so, as a probe.
         let window = self.snd_wnd_edge() - start;
         if len > window {
-            len = if start == self.snd_una {
+            len = if start == self.snd_una && window <= 0 && forced {
                 len.min(mss)
             } else {
                 window
@@ -91,6 +92,10 @@ impl Tcb {
         let window = self.snd_wnd_edge() - start;
         let available = self.snd_edge - start;
         if available == 0 {
+            // Not before the handshake is over, though data may go (RFC 7413).
+            if self.is_opening() {
+                return None;
+            }
             // The FIN alone; it takes a byte of the window (RFC 9293 section 3.4),
             // but like Linux we do not hold it against the congestion window.
             return (window > 0).then_some((start, start + 1));
@@ -134,7 +139,8 @@ impl Tcb {
             return None;
         }
         let mut end = start + len;
-        if end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED) && window > len {
+        let ends = end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED);
+        if ends && window > len && !self.is_opening() {
             end += 1;
         }
         Some((start, end))

@@ -240,7 +240,7 @@ impl Tcb {
         }
         self.wait_for_rto(now);
         if self.detect_loss_by_time(now) > 0 && self.recovery.is_open() {
-            self.enter_fast_recovery(0);
+            self.repair(0);
         }
     }
 
