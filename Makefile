@@ -8,7 +8,7 @@ STEP   := scripts/step.sh
 PRODUCT := -p longshore-cli -p longshore-preload
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions fuzz lint-deps clean
+.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions packetdrill fuzz lint-deps clean
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -71,6 +71,9 @@ bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 bench-instructions: ## instructions for each packet, counted by callgrind
 	@scripts/install-deps.sh --bench
 	@scripts/bench-instructions.sh
+
+packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
+	@scripts/packetdrill.sh $(PACKETDRILL)
 
 fuzz: ## fuzz what parses foreign bytes; FUZZ_SECONDS=60 for each target
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)

@@ -264,7 +264,8 @@ impl Engine {
             if !orphan {
                 self.take_last_words(*key);
                 self.close(*key, Linger::Background);
-            } else if now >= ends {
+            } else if now >= ends || !self.link.port.is_attached() {
+                // Nobody is left to hear it, or nothing to say it on.
                 self.abort(*key);
             }
         }

@@ -96,11 +96,6 @@ impl PacketPort {
         self.name
     }
 
-    /// Whether the interface is there.
-    pub fn is_attached(&self) -> bool {
-        self.index.is_some()
-    }
-
     /// Ties the socket to the interface, if it is not yet.
     fn attach(&mut self, interface: Interface) -> Result<(), Errno> {
         if self.index == Some(interface.index) {
@@ -225,9 +220,6 @@ impl Port for PacketPort {
                 pieces: parts.len(),
             });
         }
-        if self.index.is_none() {
-            return Ok(None);
-        }
         let room: usize = parts.iter().map(|part| part.len()).sum();
         let used = 1 + parts.len();
         for _ in 0..MAX_DISCARDED {
@@ -305,6 +297,10 @@ impl Port for PacketPort {
         let changed = now != self.capabilities;
         self.capabilities = now;
         changed
+    }
+
+    fn is_attached(&self) -> bool {
+        self.index.is_some()
     }
 
     fn counters(&self) -> &PortCounters {
