@@ -291,7 +291,8 @@ impl Engine {
             }
             _ => true,
         });
-        let unused = self.sessions.len() == 0 && quiet;
+        // What cannot be sent need not be waited for.
+        let unused = self.sessions.len() == 0 && (quiet || !self.link.port.is_attached());
         (self.private && self.had_session && unused)
             || (self.draining && (unused || self.now >= self.drain_by))
     }

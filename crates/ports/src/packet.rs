@@ -51,6 +51,8 @@ pub struct PacketPort {
     control: OwnedFd,
     news: LinkNews,
     name: InterfaceName,
+    /// Held so that no other engine takes our addresses.
+    _claims: Vec<OwnedFd>,
     /// The interface that the socket is tied to.
     index: Option<i32>,
     uso: bool,
@@ -75,6 +77,7 @@ impl PacketPort {
             control: opened.control,
             news: opened.news,
             name: config.name,
+            _claims: opened.claims,
             index: None,
             uso: opened.uso,
             groups: groups(&config.addresses),

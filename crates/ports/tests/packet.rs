@@ -184,6 +184,12 @@ fn what_is_wrong_with_an_interface_is_named() {
         matches!(&error, PacketError::AddressTaken { interface, .. } if interface == "far"),
         "{error}"
     );
+    let first = PacketPort::open(&config("near")).unwrap();
+    assert!(matches!(
+        PacketPort::open(&config("near")),
+        Err(PacketError::AddressBusy { .. })
+    ));
+    drop(first);
     ip("link set near mtu 500");
     assert!(matches!(
         PacketPort::open(&config("near")),
