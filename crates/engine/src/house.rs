@@ -264,7 +264,8 @@ impl Engine {
             if !orphan {
                 self.take_last_words(*key);
                 self.close(*key, Linger::Background);
-            } else if now >= ends {
+            } else if now >= ends || !self.link.port.is_attached() {
+                // Nobody is left to hear it, or nothing to say it on.
                 self.abort(*key);
             }
         }
@@ -290,7 +291,8 @@ impl Engine {
             }
             _ => true,
         });
-        let unused = self.sessions.len() == 0 && quiet;
+        // What cannot be sent need not be waited for.
+        let unused = self.sessions.len() == 0 && (quiet || !self.link.port.is_attached());
         (self.private && self.had_session && unused)
             || (self.draining && (unused || self.now >= self.drain_by))
     }
