@@ -203,7 +203,7 @@ fn peek_all(
     total: usize,
 ) -> Result<usize, SocketError> {
     if !must_not_wait(fd, flags) {
-        let patience = patience(fd, socket, Way::In);
+        let patience = patience(socket, Way::In);
         let waited = socket.wait(None, patience, || {
             let peeked = socket.peek()?;
             let over = socket.readiness().contains(longshore_sockets::Ready::RDHUP);

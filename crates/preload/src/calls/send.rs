@@ -211,7 +211,7 @@ fn send_stream(
         };
     }
     IoSlice::advance_slices(&mut parts, sent);
-    let patience = patience(fd, socket, Way::Out);
+    let patience = patience(socket, Way::Out);
     while sent < total {
         match socket.wait(None, patience, || socket.send(parts, more)) {
             Ok(n) => {
