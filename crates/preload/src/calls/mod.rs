@@ -31,6 +31,7 @@ pub mod shutdown;
 pub mod socket;
 pub mod spawn;
 pub mod splice;
+pub mod stdio;
 #[cfg(target_arch = "x86_64")]
 pub mod syscall;
 
