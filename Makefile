@@ -10,7 +10,6 @@ PRODUCT := -p longshore-cli -p longshore-preload
 .DEFAULT_GOAL := help
 .PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
 
-
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
 	@echo
