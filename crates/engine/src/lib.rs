@@ -8,11 +8,11 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `engine` | the loop and everything it owns |
-//! | `input`, `tcp_input`, `datagram` | packets in |
+//! | `input`, `input6`, `tcp_input`, `datagram` | packets in |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
-//! | `output`, `link` | packets out: headers, routes, neighbours |
+//! | `output`, `ends`, `link`, `link6` | packets out: headers, routes, neighbours |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
@@ -27,11 +27,14 @@ pub mod control;
 mod counters;
 mod datagram;
 mod demux;
+mod ends;
 mod engine;
 mod house;
 mod info;
 mod input;
+mod input6;
 mod link;
+mod link6;
 mod output;
 mod pair;
 mod report;
@@ -48,6 +51,7 @@ mod timers;
 
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
+pub use link::AddressError;
 pub use session::door::DoorError;
 pub use sleep::Stopper;
 pub use sysctl::HostSettings;

@@ -1,14 +1,15 @@
 //! TCP segments out: headers written, payload taken where the host wrote it.
 
 use crate::counters::EngineDrop;
+use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, Transport, Way};
 use crate::socket::{Kind, Socket};
 use crate::streams::{MAX_PIECES, snd_pieces};
 use longshore_ports::{GsoKind, PortError};
 use longshore_tcp::{State, Transmit};
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
-use longshore_wire::tcp::{CHECKSUM_OFFSET, MAX_HEADER_LEN, TcpHeader};
+use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
 use std::net::Ipv4Addr;
 
@@ -88,16 +89,6 @@ impl Link {
         };
         self.send_ipv4(ip, way, &mut buffer, &transport)
     }
-
-    /// The longest payload that may be handed to the port in one piece.
-    pub(crate) fn longest_payload(&self, own: bool) -> usize {
-        if own || !self.capabilities.tso4 {
-            return 0;
-        }
-        let headers = LOWER_HEADERS + MAX_HEADER_LEN;
-        let by_port = self.capabilities.max_gso_bytes.saturating_sub(headers);
-        by_port.min(65_535 - ipv4::HEADER_LEN - MAX_HEADER_LEN)
-    }
 }
 
 impl Engine {
@@ -114,10 +105,10 @@ impl Engine {
         let Some(local) = socket.local else {
             return Sent::All;
         };
-        let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(c.remote)) else {
+        let Some(ends) = Ends::new(local.ip(), c.remote.ip()) else {
             return Sent::All;
         };
-        let way = match self.link.way_to(to, now, &mut self.counters) {
+        let way = match self.link.way(&ends, now, &mut self.counters) {
             way @ (Way::Station(_) | Way::Own) => way,
             // What is taken from the block counts as sent, so nothing is taken.
             Way::Wait => return Sent::Unresolved,
@@ -135,7 +126,7 @@ impl Engine {
         };
         let longest = self
             .link
-            .longest_payload(way == Way::Own)
+            .longest_payload(&ends, way)
             .max(usize::from(c.tcb.mss()));
         for _ in 0..SEGMENTS_A_TURN {
             let Some(segment) = c.tcb.poll_transmit(now, longest) else {
@@ -164,13 +155,11 @@ impl Engine {
                     }
                 }
             };
-            let ip =
-                self.link
-                    .tcp_packet(from, to, header.header_len(), len, options.ttl, options.tos);
             let gso = (len > usize::from(segment.mss)).then_some(segment.mss);
-            let sent = self.link.send_tcp(
-                &ip,
+            let sent = self.link.send_segment(
+                &ends,
                 way,
+                options.service(),
                 &header,
                 pieces.get(..count).unwrap_or_default(),
                 gso,
