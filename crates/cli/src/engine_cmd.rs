@@ -5,7 +5,7 @@ use crate::args::{EngineArguments, LoopbackOwner};
 use crate::awake::Awake;
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
-use crate::network::Wanted;
+use crate::network::{Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
 use longshore_engine::{Engine, Stopper};
@@ -42,6 +42,7 @@ pub(crate) fn engine_config(
             })
             .collect(),
         gateways: gateways.to_vec(),
+        scope: 0,
         loopback: loopback.into(),
         cut_through: true,
         socket,
@@ -80,6 +81,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     };
     let opened = wanted.open()?;
     let mut engine = Engine::new(longshore_engine::Config {
+        scope: interface_number(&opened.name),
         users: config.users.clone(),
         geometry: config.geometry,
         grace: config.drain,

@@ -59,6 +59,16 @@ pub(crate) fn choose_networks(skip: usize) -> Result<Vec<Network>, Error> {
     free.ok_or(Error::NoFreeNetwork)
 }
 
+/// The kernel's number of the interface of a port, by which programs name it in
+/// link-local addresses; 0 if there is none.
+pub(crate) fn interface_number(port: &str) -> u32 {
+    use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
+    let name = port.split_once(':').map_or(port, |(_, name)| name);
+    socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .and_then(|socket| name_to_index(&socket, name))
+        .unwrap_or(0)
+}
+
 impl Wanted {
     /// Checks what can be checked before anything is made.
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use crate::address::Network;
 use crate::args::{LoopbackOwner, Sysctl};
 use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
-use crate::network::Wanted;
+use crate::network::{Wanted, interface_number};
 use crate::signals::Signals;
 use crate::{engine_cmd, namespace};
 use longshore_engine::Stopper;
@@ -191,6 +191,12 @@ fn prepare(
     let opened = order.wanted.open()?;
     let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
         private: true,
+        // In a namespace of its own, its programs do not see the interface.
+        scope: if order.own_namespace {
+            0
+        } else {
+            interface_number(&opened.name)
+        },
         ..engine_cmd::engine_config(
             opened.port,
             opened.name.clone(),

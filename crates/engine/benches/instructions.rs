@@ -329,6 +329,7 @@ fn whole(waiting: bool) -> Box<Whole> {
         port_name: "memory".to_owned(),
         addresses: vec!["10.0.0.1/24".parse().expect("an address")],
         gateways: Vec::new(),
+        scope: 0,
         loopback: Loopback::Kernel,
         cut_through: true,
         socket: path.clone(),

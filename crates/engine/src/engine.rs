@@ -38,6 +38,9 @@ pub struct Config {
     /// The routers to everywhere else, at most one for each version of IP; without one
     /// the engine reaches its own prefixes and leaves the rest to the kernel.
     pub gateways: Vec<IpAddr>,
+    /// The number of its port's interface in its programs' kernel, by which they name
+    /// it in link-local addresses; 0 if it has none there.
+    pub scope: u32,
     /// Who has 127.0.0.0/8 and ::1.
     pub loopback: Loopback,
     /// Connections between two of its own sockets pass their bytes on without
@@ -109,6 +112,7 @@ pub struct Engine {
     pub(crate) sleeper: Sleeper,
     pub(crate) geometry: Geometry,
     pub(crate) loopback: Loopback,
+    pub(crate) scope: u32,
     pub(crate) cut_through: bool,
     pub(crate) users: Vec<u32>,
     pub(crate) private: bool,
@@ -175,6 +179,7 @@ impl Engine {
             sleeper,
             geometry: config.geometry,
             loopback: config.loopback,
+            scope: config.scope,
             cut_through: config.cut_through,
             users: config.users,
             private: config.private,

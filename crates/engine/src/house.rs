@@ -312,6 +312,7 @@ impl Engine {
             address,
             prefix_len,
             local,
+            scope: self.scope,
         };
         let own = self.link.addresses().map(|c| {
             let all = if c.address.is_ipv4() { 32 } else { 128 };

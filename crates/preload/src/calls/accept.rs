@@ -113,5 +113,5 @@ fn accept_from_engine(
     let peer = record.peer.get().ok_or(SocketError::Broken)?;
     let before = fds::put(backing, Entry::Engine(socket.into_use()));
     fds::give_up(backing, before);
-    Ok((backing, Native::new(peer, v6)))
+    Ok((backing, Native::of_engine(peer, v6)))
 }
