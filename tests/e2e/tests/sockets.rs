@@ -25,6 +25,9 @@ scenarios! {
     /// UDP.
     fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
 
+    /// IPv6, and both versions on one socket.
+    fn inet6(lab) within 300 { conformance::run(lab, "inet6"); }
+
     /// Beside kernel and Unix sockets.
     fn mixing(lab) within 300 { conformance::run(lab, "mixing"); }
 }
