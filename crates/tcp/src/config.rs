@@ -14,26 +14,36 @@ pub enum Congestion {
     /// RFC 9438.
     #[default]
     Cubic,
+    /// RFC 8257; asks for ECN on its own.
+    Dctcp,
+    /// draft-ietf-ccwg-bbr, paced.
+    Bbr,
 }
 
 impl Congestion {
+    /// All there are.
+    pub const ALL: [Congestion; 4] = [
+        Congestion::NewReno,
+        Congestion::Cubic,
+        Congestion::Dctcp,
+        Congestion::Bbr,
+    ];
+
     /// The name that TCP_CONGESTION uses for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Congestion::NewReno => "reno",
             Congestion::Cubic => "cubic",
+            Congestion::Dctcp => "dctcp",
+            Congestion::Bbr => "bbr",
         }
     }
 
     /// The algorithm with this TCP_CONGESTION name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Congestion> {
-        match name {
-            "reno" => Some(Congestion::NewReno),
-            "cubic" => Some(Congestion::Cubic),
-            _ => None,
-        }
+        Congestion::ALL.into_iter().find(|c| c.name() == name)
     }
 }
 
@@ -111,6 +121,9 @@ pub struct Config {
     pub fin_wait_ms: u32,
     /// Congestion control.
     pub congestion: Congestion,
+    /// Upper bound of the pace of sending (SO_MAX_PACING_RATE), bytes per second;
+    /// `u64::MAX` for none.
+    pub max_pacing_rate: u64,
     /// Initial window in segments (RFC 6928: 10).
     pub initial_window: u8,
     /// How often a SYN is repeated (TCP_SYNCNT; Linux's tcp_syn_retries).
@@ -142,6 +155,7 @@ impl Default for Config {
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),
+            max_pacing_rate: u64::MAX,
             initial_window: 10,
             syn_retries: 6,
             synack_retries: 5,

@@ -71,6 +71,9 @@ pub struct TcpInfo {
     pub undos: u32,
     /// Segments that header prediction took.
     pub fast_path_hits: u32,
+    /// Bytes per second; `u64::MAX` if not paced, or not bounded.
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
     /// Name of the congestion control.
     pub congestion: &'static str,
 }
@@ -146,6 +149,8 @@ impl Tcb {
             tail_probes: c.probes,
             undos: c.undos,
             fast_path_hits: c.fast_hits,
+            pacing_rate: self.pacer.rate().unwrap_or(u64::MAX),
+            max_pacing_rate: self.pacer.limit(),
             congestion: self.congestion.which().name(),
         }
     }
@@ -219,8 +224,9 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.snd_cwnd) / mss, u64::from(self.advmss), 3]);
         w.u32s(&[u64::from(self.rcv_rtt_us), u64::from(self.rcv_space)]);
         w.u32s(&[u64::from(self.total_retrans)]);
-        // Not paced: no rate, no bound.
-        w.u64s(&[u64::MAX, u64::MAX, self.bytes_acked, self.bytes_received]);
+        let rates = [self.pacing_rate, self.max_pacing_rate];
+        w.u64s(&rates);
+        w.u64s(&[self.bytes_acked, self.bytes_received]);
         w.u32s(&[u64::from(self.segs_out), u64::from(self.segs_in)]);
         w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);

@@ -29,6 +29,7 @@
 //! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
 //! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
+//! | `rate.rs`, `pacing.rs` | how fast the path delivers, and how fast we send |
 //! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
@@ -53,7 +54,9 @@ mod listener;
 mod nagle;
 mod open;
 mod output;
+mod pacing;
 mod ranges;
+mod rate;
 mod recovery;
 mod reset;
 mod rtt;

@@ -11,6 +11,8 @@ use crate::events::Events;
 use crate::icmp::MIN_MSS;
 use crate::input::UNPREDICTABLE;
 use crate::output::TIMESTAMPS_LEN;
+use crate::pacing::Pacer;
+use crate::rate::RateSampler;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -98,6 +100,9 @@ impl Tcb {
             rtt_pos: 0,
             rtt_at: now,
             congestion: Controller::new(cfg.congestion, adv_mss, cfg.initial_window),
+            pacer: Pacer::new(),
+            rate: RateSampler::new(),
+            repeated_seen: 0,
             recovery: Recovery::new(),
             rcv_consumed: 0,
             rcv_fin: NO_POS,
@@ -125,6 +130,7 @@ impl Tcb {
             assembler: Assembler::new(),
             scoreboard: Scoreboard::new(),
         };
+        tcb.set_max_pacing_rate(cfg.max_pacing_rate);
         if cfg.window_scaling {
             let most = cfg.rcvbuf.max(cfg.rcvbuf_max);
             tcb.rcv_wscale = scale_for(most);
@@ -188,6 +194,7 @@ impl Tcb {
             State::Established
         };
         self.arm_keepalive(now);
+        self.start_congestion_control(now);
     }
 
     /// The MSS for sending: what the peer, the path and the user allow, less the

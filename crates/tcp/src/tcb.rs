@@ -15,6 +15,8 @@ use crate::config::Config;
 use crate::congestion::Controller;
 use crate::events::{Error, Events};
 use crate::input::UNPREDICTABLE;
+use crate::pacing::Pacer;
+use crate::rate::RateSampler;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -169,6 +171,10 @@ pub struct Tcb {
     pub(crate) rtt_pos: Pos,
     pub(crate) rtt_at: Instant,
     pub(crate) congestion: Controller,
+    pub(crate) pacer: Pacer,
+    pub(crate) rate: RateSampler,
+    /// `bytes_retrans` when the rate was last sampled.
+    pub(crate) repeated_seen: u64,
     pub(crate) recovery: Recovery,
 
     // ---- Less often. ----

@@ -50,6 +50,7 @@ impl Tcb {
         news.original = delivery.original;
         if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
             self.on_ack_news(news, a.now);
+            self.note_delivery(news.delivered, a.now);
         }
         self.after_ack(a.now)
     }

@@ -105,8 +105,8 @@ impl Tcb {
         self.take_delivered(ack, &mut delivery);
         self.advance_una(ack, segment.header, now);
         if window_used {
-            let srtt = self.rtt.srtt().unwrap_or(0);
-            self.congestion.on_ack(acked as u32, srtt, now);
+            self.grow_window(acked, now);
         }
+        self.note_delivery(delivery.bytes, now);
     }
 }

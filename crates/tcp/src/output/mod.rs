@@ -46,18 +46,12 @@ impl Tcb {
         if matches!(self.state, State::Closed | State::SynSent) {
             return None;
         }
-        if self.state.may_transmit_data() {
-            if let Some((start, end)) = self.select_repetition(max_payload) {
-                return Some(self.emit_repetition(start, end, now));
-            }
-            if let Some((start, end)) = self.select_new(now, max_payload) {
-                return Some(self.emit_new(start, end, now));
-            }
-            if self.recovery.probe.due {
-                let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
-                self.recovery.probe.on_sent(start, end, true);
-                return Some(self.emit_repetition(start, end, now));
-            }
+        if self.pacer.holds(now) {
+            self.wait_for_pace();
+        } else if self.state.may_transmit_data()
+            && let Some(transmit) = self.poll_data(now, max_payload)
+        {
+            return Some(transmit);
         }
         if self.flags.contains(Flags::PROBE_DUE) {
             self.flags.remove(Flags::PROBE_DUE);
@@ -72,6 +66,23 @@ impl Tcb {
         None
     }
 
+    /// Data, again or new, or the FIN.
+    fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        let max_payload = self.paced_payload(max_payload);
+        if let Some((start, end)) = self.select_repetition(max_payload) {
+            return Some(self.emit_repetition(start, end, now));
+        }
+        if let Some((start, end)) = self.select_new(now, max_payload) {
+            return Some(self.emit_new(start, end, now));
+        }
+        if self.recovery.probe.due {
+            let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
+            self.recovery.probe.on_sent(start, end, true);
+            return Some(self.emit_repetition(start, end, now));
+        }
+        None
+    }
+
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
     /// peer's window if that has shrunk, or the peer would not look at it.
     fn ack_pos(&self) -> Pos {
@@ -81,7 +92,8 @@ impl Tcb {
     /// New data, or the FIN, goes out.
     fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let len = end - start;
-        if self.snd_una == self.snd_nxt {
+        let idle = self.snd_una == self.snd_nxt;
+        if idle {
             self.arm_user_timeout(now);
         }
         let starts = self.timers.xmit.is_never() || self.in_flight() == 0;
@@ -110,6 +122,7 @@ impl Tcb {
             self.snd_sml = end;
         }
         self.count_sent(len as u32);
+        self.note_new_data(end, idle, now);
         self.note_data_sent(now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
@@ -128,6 +141,9 @@ impl Tcb {
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
         self.flags.remove(Flags::TIMING);
         self.on_repeated(start, end, now);
+        if self.rate.is_on() {
+            self.rate.on_repeated(start, end);
+        }
         self.note_data_sent(now);
         let mut transmit = self.emit_data(start, end, now);
         transmit.retransmission = true;
@@ -153,6 +169,7 @@ impl Tcb {
             flags |= TcpFlags::FIN;
         }
         if data_end > start {
+            self.pace((data_end - start) as u64, now);
             let packets = ((data_end - start) as u64).div_ceil(u64::from(self.snd_mss)) as u32;
             self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
         }

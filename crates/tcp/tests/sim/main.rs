@@ -27,7 +27,8 @@ fn config(rng: &mut Rng) -> Config {
         nodelay: rng.permille(500),
         cork: rng.permille(100),
         quickack: rng.permille(100),
-        congestion: rng.pick(&[Congestion::NewReno, Congestion::Cubic]),
+        congestion: rng.pick(&Congestion::ALL),
+        max_pacing_rate: rng.pick(&[u64::MAX, u64::MAX, u64::MAX, 1_000_000]),
         keepalive: Keepalive {
             enabled: rng.permille(200),
             idle_ms: 500,
@@ -149,6 +150,16 @@ fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -
         congestion,
         ..Config::default()
     };
+    bulk_with(&cfg, total, rate, rtt_us, loss)
+}
+
+fn bulk_with(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32) -> Outcome {
+    let queue = (rate * rtt_us / 1000).max(100_000);
+    bulk_queued(cfg, total, rate, rtt_us, loss, queue)
+}
+
+fn bulk_queued(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32, queue: u64) -> Outcome {
+    let cfg = *cfg;
     let writer = Program {
         total,
         write: 1 << 20,
@@ -162,7 +173,7 @@ fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -
         loss,
         delay_us: rtt_us / 2,
         rate,
-        queue: (rate * rtt_us / 1000).max(100_000),
+        queue,
         ..Faults::NONE
     };
     run(Scenario {
@@ -177,7 +188,7 @@ fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -
 
 #[test]
 fn a_clean_path_repeats_nothing_and_is_predicted() {
-    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+    for congestion in Congestion::ALL {
         let outcome = bulk(1_200_000, 125_000, 10_000, 0, congestion);
         let client = outcome.client.tcb.info(outcome.elapsed);
         let server = outcome.server.tcb.info(outcome.elapsed);
@@ -192,7 +203,7 @@ fn a_clean_path_repeats_nothing_and_is_predicted() {
 
 #[test]
 fn random_loss_is_repaired_without_timeouts() {
-    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+    for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
         let outcome = bulk(5_000_000, 12_500, 20_000, 10, congestion);
         let info = outcome.client.tcb.info(outcome.elapsed);
         assert!(info.total_rto <= 1, "{info:?}");
@@ -214,6 +225,79 @@ fn the_receive_buffer_grows_with_the_path() {
     assert!(outcome.server.tcb.rcvbuf() <= 6 << 20);
 }
 
+/// Bytes per millisecond from the first SYN to the last FIN.
+fn goodput_of(outcome: &Outcome, total: u64) -> u64 {
+    total * 1_000 / (outcome.elapsed.0 - 5_000_000)
+}
+
+/// A queue that takes what conservative slow start sends too much: without HyStart++,
+/// slow start ends where the queue does.
+#[test]
+fn slow_start_ends_before_it_loses_anything() {
+    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+        let cfg = Config {
+            congestion,
+            rcvbuf: 16 << 20,
+            rcvbuf_max: 16 << 20,
+            ..Config::default()
+        };
+        let (rate, rtt_us) = (12_500, 60_000);
+        let queue = 6 * rate * rtt_us / 1_000;
+        let outcome = bulk_queued(&cfg, 40_000_000, rate, rtt_us, 0, queue);
+        let info = outcome.client.tcb.info(outcome.elapsed);
+        assert_eq!(info.total_retrans, 0, "{congestion:?} {info:?}");
+        assert!(info.snd_ssthresh < u32::MAX, "{congestion:?}");
+    }
+}
+
+/// One packet in a hundred is lost at random: BBR goes down to what the path still
+/// delivers, and not on and on.
+#[test]
+fn bbr_fills_a_path_with_random_loss() {
+    let bbr = goodput_of(
+        &bulk(20_000_000, 12_500, 40_000, 10, Congestion::Bbr),
+        20_000_000,
+    );
+    let reno = goodput_of(
+        &bulk(20_000_000, 12_500, 40_000, 10, Congestion::NewReno),
+        20_000_000,
+    );
+    assert!(bbr > 8_000, "{bbr} of 12500");
+    assert!(bbr > 4 * reno, "{bbr} {reno}");
+}
+
+/// A clean path is filled, and its queue is not.
+#[test]
+fn bbr_keeps_the_queue_short() {
+    for (rate, rtt_us, total) in [(1_250, 20_000, 10_000_000), (12_500, 100_000, 60_000_000)] {
+        let outcome = bulk(total, rate, rtt_us, 0, Congestion::Bbr);
+        let goodput = goodput_of(&outcome, total);
+        assert!(goodput > rate * 70 / 100, "{goodput} of {rate}");
+        let info = outcome.client.tcb.info(outcome.elapsed);
+        assert!(info.rtt_us < rtt_us * 3 / 2, "{} {info:?}", info.rtt_us);
+        assert!(info.pacing_rate < u64::MAX);
+    }
+}
+
+/// SO_MAX_PACING_RATE holds whatever the window would allow, and costs little of the
+/// rate that it grants.
+#[test]
+fn a_bound_of_the_pace_is_kept() {
+    for congestion in Congestion::ALL {
+        let total = 5_000_000;
+        let cfg = Config {
+            congestion,
+            max_pacing_rate: 1_250_000,
+            ..Config::default()
+        };
+        let goodput = goodput_of(&bulk_with(&cfg, total, 125_000, 20_000, 0), total);
+        assert!(
+            (1_100..=1_260).contains(&goodput),
+            "{congestion:?} {goodput}"
+        );
+    }
+}
+
 /// Not a test of speed, but a table to look at: virtual goodput by loss and round
 /// trip, `cargo test -p longshore-tcp --release --test sim goodput -- --ignored
 /// --nocapture`.
@@ -224,7 +308,7 @@ fn goodput() {
     for (rate, total) in [(12_500, 20_000_000), (125_000, 60_000_000)] {
         for rtt_us in [1_000, 20_000, 100_000] {
             for loss in [0, 1, 10, 30] {
-                for congestion in [Congestion::NewReno, Congestion::Cubic] {
+                for congestion in Congestion::ALL {
                     let outcome = bulk(total, rate, rtt_us, loss, congestion);
                     let seconds = (outcome.elapsed.0 - 5_000_000) as f64 / 1e6;
                     let info = outcome.client.tcb.info(outcome.elapsed);
