@@ -3,6 +3,7 @@
 
 use crate::address::Network;
 use crate::args::{LoopbackOwner, PortName};
+use longshore_engine::{Congestion, EcnMode, Tuning};
 use longshore_hostif::{CHUNK, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::Deserialize;
@@ -64,6 +65,26 @@ struct File {
     awake: bool,
     #[serde(default)]
     session: SessionLimits,
+    #[serde(default)]
+    tcp: TcpTuning,
+}
+
+/// What Linux has under net.ipv4.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TcpTuning {
+    ecn: u8,
+    congestion: String,
+}
+
+impl Default for TcpTuning {
+    fn default() -> Self {
+        let tuning = Tuning::default();
+        TcpTuning {
+            ecn: tuning.ecn as u8,
+            congestion: tuning.congestion.name().to_owned(),
+        }
+    }
 }
 
 /// What each session may have.
@@ -110,6 +131,7 @@ pub(crate) struct Config {
     pub(crate) capture: Option<PathBuf>,
     pub(crate) awake: bool,
     pub(crate) geometry: Geometry,
+    pub(crate) tuning: Tuning,
 }
 
 impl Config {
@@ -156,6 +178,7 @@ impl Config {
         let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
         Ok(Config {
             geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
+            tuning: tuning(&file.tcp).map_err(|(key, why)| value(key, why))?,
             users: users.map_err(|why| value("users", why))?,
             port: file.port,
             address: file.address,
@@ -188,6 +211,17 @@ fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> 
     };
     debug_assert!(geometry.is_valid(), "{geometry:?}");
     Ok(geometry)
+}
+
+fn tuning(file: &TcpTuning) -> Result<Tuning, (&'static str, String)> {
+    let ecn = EcnMode::from_number(file.ecn)
+        .ok_or_else(|| ("tcp.ecn", format!("{} is not from 0 to 5", file.ecn)))?;
+    let congestion = Congestion::by_name(&file.congestion).ok_or_else(|| {
+        let known = Congestion::ALL.map(Congestion::name).join(", ");
+        let why = format!("{:?} is none of {known}", file.congestion);
+        ("tcp.congestion", why)
+    })?;
+    Ok(Tuning { ecn, congestion })
 }
 
 fn uid_of(user: &User) -> Result<u32, String> {
@@ -229,6 +263,8 @@ mod tests {
         assert_eq!(example.drain, least.drain);
         assert_eq!(example.geometry, least.geometry);
         assert_eq!(least.geometry, Geometry::DEFAULT);
+        assert_eq!(example.tuning, least.tuning);
+        assert_eq!(least.tuning, Tuning::default());
     }
 
     #[test]
@@ -279,6 +315,11 @@ mod tests {
             (
                 &format!("{LEAST}[session]\nsend_mib = 99999999"),
                 "send_mib",
+            ),
+            (&format!("{LEAST}[tcp]\necn = 6"), "tcp.ecn: 6"),
+            (
+                &format!("{LEAST}[tcp]\ncongestion = \"vegas\""),
+                "reno, cubic",
             ),
             ("port = ", "line 1"),
         ] {

@@ -48,6 +48,7 @@ pub(crate) fn engine_config(
         users: Vec::new(),
         spin: SPIN,
         grace: GRACE,
+        tuning: longshore_engine::Tuning::default(),
     }
 }
 
@@ -80,6 +81,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         users: config.users.clone(),
         geometry: config.geometry,
         grace: config.drain,
+        tuning: config.tuning,
         ..engine_config(
             opened.port,
             opened.name.clone(),

@@ -328,6 +328,7 @@ fn whole(waiting: bool) -> Box<Whole> {
         users: Vec::new(),
         spin: Duration::ZERO,
         grace: Duration::ZERO,
+        tuning: longshore_engine::Tuning::default(),
     })
     .expect("an engine");
     let program = std::thread::spawn(move || {

@@ -16,6 +16,7 @@ use crate::sleep::Sleeper;
 use crate::socket::Socket;
 use crate::time::Clock;
 use crate::timers::Wheel;
+use crate::tuning::Tuning;
 use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_ports::{Port, PortError, RECV_ROOM};
@@ -55,6 +56,8 @@ pub struct Config {
     pub spin: Duration,
     /// How long connections may go on after the engine was told to stop.
     pub grace: Duration,
+    /// How TCP is tuned.
+    pub tuning: Tuning,
 }
 
 /// Why an engine cannot be made or go on.
@@ -112,6 +115,7 @@ pub struct Engine {
     /// Set when no new sessions are let in.
     pub(crate) draining: bool,
     pub(crate) grace: Duration,
+    pub(crate) tuning: Tuning,
     pub(crate) drain_by: Instant,
     pub(crate) stale_reservations: Vec<(u32, Vec<u16>)>,
     pub(crate) housekeeping_at: Instant,
@@ -173,6 +177,7 @@ impl Engine {
             had_session: false,
             draining: false,
             grace: config.grace,
+            tuning: config.tuning,
             drain_by: Instant::NEVER,
             stale_reservations: Vec::new(),
             housekeeping_at: now,

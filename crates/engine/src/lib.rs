@@ -16,6 +16,7 @@
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
+//! | `tuning` | what an operator sets for all sockets |
 //! | `house`, `sleep` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
@@ -43,8 +44,10 @@ mod streams;
 mod tcp_input;
 mod time;
 mod timers;
+mod tuning;
 
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
 pub use session::door::DoorError;
 pub use sleep::Stopper;
+pub use tuning::{Congestion, EcnMode, Tuning};

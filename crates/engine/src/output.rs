@@ -164,9 +164,11 @@ impl Engine {
                     }
                 }
             };
-            let ip =
-                self.link
-                    .tcp_packet(from, to, header.header_len(), len, options.ttl, options.tos);
+            // The lower two bits of the TOS are the stack's, not the user's.
+            let tos = options.tos & !3 | segment.ecn as u8;
+            let ip = self
+                .link
+                .tcp_packet(from, to, header.header_len(), len, options.ttl, tos);
             let gso = (len > usize::from(segment.mss)).then_some(segment.mss);
             let sent = self.link.send_tcp(
                 &ip,

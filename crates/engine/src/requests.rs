@@ -312,11 +312,13 @@ impl Engine {
         if s.arena.get_block(id.index).is_none() || s.key(id.index).is_some() {
             return Err(RequestError::NoSocket);
         }
+        let mut options = Options::new(flags);
+        self.tuning.apply(&mut options);
         let socket = Socket::new(
             id,
             from.session,
             Some(from.channel),
-            Options::new(flags),
+            options,
             Kind::Idle(kind),
         );
         let key = self.sockets.insert(socket);

@@ -57,6 +57,7 @@ fn start(
         users: Vec::new(),
         spin: Duration::from_secs(3600),
         grace: Duration::ZERO,
+        tuning: longshore_engine::Tuning::default(),
     })
     .unwrap();
     let stopper = engine.stopper();

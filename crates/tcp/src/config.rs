@@ -47,6 +47,41 @@ impl Congestion {
     }
 }
 
+/// Explicit congestion notification: Linux's net.ipv4.tcp_ecn, with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum EcnMode {
+    /// Neither asked for nor given.
+    Off = 0,
+    /// RFC 3168, asked for and given.
+    Request = 1,
+    /// RFC 3168, given to those who ask.
+    #[default]
+    Accept = 2,
+    /// Accurate feedback (RFC 9768), asked for and given.
+    RequestAccurate = 3,
+    /// RFC 3168 is asked for, accurate feedback given to those who ask.
+    RequestAcceptAccurate = 4,
+    /// Accurate feedback, given to those who ask.
+    AcceptAccurate = 5,
+}
+
+impl EcnMode {
+    /// The mode of this number, `None` if there is none.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<EcnMode> {
+        Some(match number {
+            0 => EcnMode::Off,
+            1 => EcnMode::Request,
+            2 => EcnMode::Accept,
+            3 => EcnMode::RequestAccurate,
+            4 => EcnMode::RequestAcceptAccurate,
+            5 => EcnMode::AcceptAccurate,
+            _ => return None,
+        })
+    }
+}
+
 /// Keepalive probing (RFC 9293 section 3.8.4; SO_KEEPALIVE, TCP_KEEPIDLE,
 /// TCP_KEEPINTVL, TCP_KEEPCNT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +156,8 @@ pub struct Config {
     pub fin_wait_ms: u32,
     /// Congestion control.
     pub congestion: Congestion,
+    /// Explicit congestion notification. DCTCP asks for it in any mode.
+    pub ecn: EcnMode,
     /// Upper bound of the pace of sending (SO_MAX_PACING_RATE), bytes per second;
     /// `u64::MAX` for none.
     pub max_pacing_rate: u64,
@@ -155,6 +192,7 @@ impl Default for Config {
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),
+            ecn: EcnMode::default(),
             max_pacing_rate: u64::MAX,
             initial_window: 10,
             syn_retries: 6,

@@ -4,6 +4,7 @@
 //! for TCP_INFO and for `longshore ss`. Linux counts packets where we count bytes;
 //! they are converted by the MSS.
 
+use crate::ecn::Variant;
 use crate::recovery::Phase;
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
@@ -25,6 +26,9 @@ pub struct TcpInfo {
     pub timestamps: bool,
     pub sack: bool,
     pub window_scaling: bool,
+    /// ECN was agreed, and a packet that could be marked has come.
+    pub ecn: bool,
+    pub ecn_seen: bool,
     pub snd_wscale: u8,
     pub rcv_wscale: u8,
     pub rto_us: u64,
@@ -107,6 +111,8 @@ impl Tcb {
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
             sack: self.flags.contains(Flags::SACK),
             window_scaling: self.flags.contains(Flags::SCALING),
+            ecn: self.ecn.variant() != Variant::Off,
+            ecn_seen: self.ecn.seen(),
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
             rto_us: self.rtt.rto(),
@@ -195,7 +201,9 @@ impl TcpInfo {
         let packets = |n: u64| n.div_ceil(mss);
         let options = u8::from(self.timestamps)
             | u8::from(self.sack) << 1
-            | u8::from(self.window_scaling) << 2;
+            | u8::from(self.window_scaling) << 2
+            | u8::from(self.ecn) << 3
+            | u8::from(self.ecn_seen) << 4;
         w.put(&[
             self.state as u8,
             self.ca_state,

@@ -29,6 +29,7 @@
 //! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
 //! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
+//! | `ecn.rs`, `ecn/` | marks of congestion, told and heard |
 //! | `rate.rs`, `pacing.rs` | how fast the path delivers, and how fast we send |
 //! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
@@ -46,6 +47,7 @@ mod assembler;
 mod config;
 mod congestion;
 mod drop;
+mod ecn;
 mod events;
 mod icmp;
 mod info;
@@ -70,7 +72,7 @@ mod timers;
 mod user;
 mod window;
 
-pub use config::{Config, Congestion, Keepalive, Linger};
+pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};
 pub use drop::DropReason;
 pub use events::{Error, Events};
 pub use icmp::IcmpError;

@@ -7,6 +7,7 @@ use crate::Segment;
 use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
+use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::icmp::MIN_MSS;
 use crate::input::UNPREDICTABLE;
@@ -60,6 +61,7 @@ impl Tcb {
         tcb.flags = Flags::SYN_DUE;
         tcb.counters.segs_in = 1;
         tcb.take_syn(syn.header, now);
+        tcb.ecn_on_syn(syn);
         tcb
     }
 
@@ -100,6 +102,7 @@ impl Tcb {
             rtt_pos: 0,
             rtt_at: now,
             congestion: Controller::new(cfg.congestion, adv_mss, cfg.initial_window),
+            ecn: EcnState::new(),
             pacer: Pacer::new(),
             rate: RateSampler::new(),
             repeated_seen: 0,

@@ -13,6 +13,7 @@
 use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
+use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::input::UNPREDICTABLE;
 use crate::pacing::Pacer;
@@ -171,6 +172,7 @@ pub struct Tcb {
     pub(crate) rtt_pos: Pos,
     pub(crate) rtt_at: Instant,
     pub(crate) congestion: Controller,
+    pub(crate) ecn: EcnState,
     pub(crate) pacer: Pacer,
     pub(crate) rate: RateSampler,
     /// `bytes_retrans` when the rate was last sampled.

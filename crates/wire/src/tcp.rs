@@ -2,7 +2,7 @@
 
 mod options;
 
-pub use options::{FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
+pub use options::{AccurateEcn, FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
 
 use crate::{SeqNumber, WireError, get16, get32, put16, put32};
 use core::fmt;

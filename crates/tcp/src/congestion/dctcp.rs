@@ -77,8 +77,8 @@ impl Algorithm for Dctcp {
         if una < self.window_end {
             return;
         }
-        if self.acked > 0 {
-            let share = (self.marked * u64::from(ONE) / self.acked) as u32;
+        if let Some(share) = (self.marked * u64::from(ONE)).checked_div(self.acked) {
+            let share = share as u32;
             // Rounded up, so that it comes down to 0 when nothing is marked any more.
             self.alpha -= self.alpha.div_ceil(1 << G_SHIFT);
             self.alpha = (self.alpha + (share >> G_SHIFT)).min(ONE);

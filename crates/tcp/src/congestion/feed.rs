@@ -37,6 +37,18 @@ impl Tcb {
         }
     }
 
+    /// The same where header prediction took the acknowledgment, which then tells of no
+    /// marks.
+    #[inline]
+    pub(crate) fn note_predicted_delivery(&mut self, delivered: u64, now: Instant) {
+        if self.congestion.wants_marks() {
+            let (una, nxt) = (self.snd_una, self.snd_nxt);
+            let acked = delivered.min(1 << 30) as u32;
+            self.congestion.on_marks(acked, 0, una, nxt);
+        }
+        self.note_delivery(delivered, now);
+    }
+
     fn sample_rate(&mut self, delivered: u64, now: Instant) {
         let una = self.snd_una;
         let delivered = Delivered {

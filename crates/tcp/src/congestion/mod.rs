@@ -112,10 +112,6 @@ pub(crate) trait Algorithm {
 
 /// The algorithm that was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a block holds no pointers, so that a table of them can outlive the process"
-)]
 pub(crate) enum Chosen {
     NewReno(NewReno),
     Cubic(Cubic),
@@ -197,6 +193,12 @@ impl Controller {
     /// itself, in recovery too, and is paced.
     pub(crate) const fn wants_rates(&self) -> bool {
         matches!(self.chosen, Chosen::Bbr(_))
+    }
+
+    /// Whether the algorithm goes by the share of bytes that met congestion.
+    #[inline]
+    pub(crate) const fn wants_marks(&self) -> bool {
+        matches!(self.chosen, Chosen::Dctcp(_))
     }
 
     /// The rate at which the algorithm wants to send, bytes per second, if it has one

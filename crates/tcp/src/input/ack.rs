@@ -241,6 +241,7 @@ impl Tcb {
             && self.recovery.is_quiet()
             && !self.recovery.probe.is_outstanding()
             && self.recovery.dup_acks == 0
+            && self.ecn.is_predictable()
             && (self.rcv_fin == NO_POS || self.peer_closed());
         self.predict_data = plain
             && self.state.may_receive_data()

@@ -11,7 +11,7 @@
 //! costs less than comparing.) What is done then is what the slow path would do; a
 //! property test holds them against each other.
 
-use crate::segment::{Disposition, Place, Segment};
+use crate::segment::{Disposition, Ecn, Place, Segment};
 use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
@@ -24,6 +24,9 @@ impl Tcb {
     #[inline]
     pub(super) fn fast_path(&mut self, segment: &Segment<'_>, now: Instant) -> Option<Disposition> {
         let h = segment.header;
+        if segment.ecn == Ecn::Congested {
+            return None;
+        }
         let flags = h.flags.0 & !TcpFlags::PSH.0;
         if flags != self.predict || h.seq != self.rcv_seq(self.rcv_nxt) {
             return None;
@@ -107,6 +110,6 @@ impl Tcb {
         if window_used {
             self.grow_window(acked, now);
         }
-        self.note_delivery(delivery.bytes, now);
+        self.note_predicted_delivery(delivery.bytes, now);
     }
 }

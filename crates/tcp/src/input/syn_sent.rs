@@ -45,6 +45,7 @@ impl Tcb {
         }
         self.take_syn(h, now);
         if acceptable {
+            self.ecn_on_syn_ack(segment);
             self.on_syn_ack(now);
         } else {
             // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment".
@@ -85,6 +86,7 @@ impl Tcb {
         self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
         self.snd_wl1 = a.start;
         self.snd_wl2 = 0;
+        self.ecn_on_handshake_ack(a.segment);
         self.establish(a.now);
         if simultaneous {
             // The peer may still wait for the ACK of its SYN.

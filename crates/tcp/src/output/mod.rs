@@ -9,8 +9,9 @@ mod select;
 
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
+use crate::ecn::Variant;
 use crate::scoreboard;
-use crate::segment::Transmit;
+use crate::segment::{Ecn, Transmit};
 use crate::state::State;
 use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS};
@@ -61,6 +62,17 @@ impl Tcb {
         }
         if self.flags.contains(Flags::ACK_NOW) {
             let pos = self.ack_pos();
+            if let Some((ack, flags)) = self.ecn_change() {
+                let mut before = plain_ack(
+                    self.snd_seq(pos),
+                    self.rcv_seq(ack),
+                    self.offer_window(),
+                    self.timestamps(now).map(|t| (t.val, t.echo)),
+                );
+                before.flags |= flags;
+                self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+                return Some(before);
+            }
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
         }
         None
@@ -68,7 +80,7 @@ impl Tcb {
 
     /// Data, again or new, or the FIN.
     fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let max_payload = self.paced_payload(max_payload);
+        let max_payload = self.ecn_payload(self.paced_payload(max_payload));
         if let Some((start, end)) = self.select_repetition(max_payload) {
             return Some(self.emit_repetition(start, end, now));
         }
@@ -126,7 +138,7 @@ impl Tcb {
         self.note_data_sent(now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
-        self.emit_data(start, end, now)
+        self.emit_data(start, end, false, now)
     }
 
     /// A stretch that was sent before goes out again.
@@ -145,9 +157,7 @@ impl Tcb {
             self.rate.on_repeated(start, end);
         }
         self.note_data_sent(now);
-        let mut transmit = self.emit_data(start, end, now);
-        transmit.retransmission = true;
-        transmit
+        self.emit_data(start, end, true, now)
     }
 
     fn note_data_sent(&mut self, now: Instant) {
@@ -157,8 +167,8 @@ impl Tcb {
         }
     }
 
-    /// A segment with payload or FIN.
-    fn emit_data(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+    /// A segment with payload or FIN, `again` or for the first time.
+    fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written.
@@ -173,12 +183,36 @@ impl Tcb {
             let packets = ((data_end - start) as u64).div_ceil(u64::from(self.snd_mss)) as u32;
             self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
         }
-        self.emit(start, data_end.max(start), flags, now)
+        let mut transmit = self.emit_with(start, data_end.max(start), flags, !again, now);
+        transmit.retransmission = again;
+        if data_end > start {
+            transmit.ecn = self.ecn_field(again);
+        }
+        transmit
+    }
+
+    /// A segment without payload.
+    fn emit(&mut self, start: Pos, data_end: Pos, flags: TcpFlags, now: Instant) -> Transmit {
+        self.emit_with(start, data_end, flags, false, now)
     }
 
     /// Any segment with an acknowledgment: settles what is owed of one.
-    fn emit(&mut self, start: Pos, data_end: Pos, flags: TcpFlags, now: Instant) -> Transmit {
-        let options = self.segment_options(now);
+    fn emit_with(
+        &mut self,
+        start: Pos,
+        data_end: Pos,
+        flags: TcpFlags,
+        new_data: bool,
+        now: Instant,
+    ) -> Transmit {
+        let mut options = self.segment_options(now);
+        let mut flags = flags;
+        if self.ecn.variant() != Variant::Off {
+            flags |= self.ecn_flags(new_data && data_end > start);
+            if data_end == start {
+                options.accurate_ecn = self.ecn_option();
+            }
+        }
         let window = self.offer_window();
         self.last_ack_sent = self.rcv_nxt;
         self.acks_owed = self.acks_owed.saturating_sub(1);
@@ -203,6 +237,7 @@ impl Tcb {
             options,
             payload,
             retransmission: false,
+            ecn: Ecn::NotCapable,
         }
     }
 
@@ -226,6 +261,7 @@ impl Tcb {
         }
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         let syn_ack = self.state == State::SynReceived;
+        let ecn = self.ecn_syn_flags(syn_ack, first);
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         let window = self.free_space().min(0xffff);
         self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + i64::from(window));
@@ -238,9 +274,9 @@ impl Tcb {
                 SeqNumber(0)
             },
             flags: if syn_ack {
-                TcpFlags::SYN | TcpFlags::ACK
+                TcpFlags::SYN | TcpFlags::ACK | ecn
             } else {
-                TcpFlags::SYN
+                TcpFlags::SYN | ecn
             },
             window: window as u16,
             urgent: 0,
@@ -248,6 +284,7 @@ impl Tcb {
             payload: 0..0,
             mss: self.snd_mss,
             retransmission: !first,
+            ecn: Ecn::NotCapable,
         }
     }
 
@@ -275,6 +312,7 @@ impl Tcb {
             payload: 0..0,
             mss: self.snd_mss,
             retransmission: false,
+            ecn: Ecn::NotCapable,
         }
     }
 }

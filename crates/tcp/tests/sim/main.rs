@@ -11,7 +11,7 @@ mod wire;
 mod world;
 
 use endpoint::Program;
-use longshore_tcp::{Config, Congestion, Keepalive};
+use longshore_tcp::{Config, Congestion, EcnMode, Keepalive};
 use rng::Rng;
 use wire::Faults;
 use world::{Outcome, Scenario, World};
@@ -28,6 +28,12 @@ fn config(rng: &mut Rng) -> Config {
         cork: rng.permille(100),
         quickack: rng.permille(100),
         congestion: rng.pick(&Congestion::ALL),
+        ecn: rng.pick(&[
+            EcnMode::Accept,
+            EcnMode::Request,
+            EcnMode::RequestAccurate,
+            EcnMode::AcceptAccurate,
+        ]),
         max_pacing_rate: rng.pick(&[u64::MAX, u64::MAX, u64::MAX, 1_000_000]),
         keepalive: Keepalive {
             enabled: rng.permille(200),
@@ -65,6 +71,7 @@ fn faults(rng: &mut Rng, hard: u32) -> Faults {
         jitter_us: rng.pick(&[0, 0, delay_us / 2, delay_us * 2]),
         rate: rng.pick(&[0, 0, 125, 12_500]),
         queue: rng.pick(&[5_000, 60_000, 2_000_000]),
+        mark: rng.pick(&[u64::MAX, u64::MAX, 10_000]),
         blackout: if rng.permille(100) {
             let from = 5_000_000 + rng.range(0, 2_000_000);
             (from, from + rng.range(1, 20_000_000))
@@ -159,6 +166,17 @@ fn bulk_with(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32) -> Out
 }
 
 fn bulk_queued(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32, queue: u64) -> Outcome {
+    let faults = Faults {
+        loss,
+        delay_us: rtt_us / 2,
+        rate,
+        queue,
+        ..Faults::NONE
+    };
+    bulk_over(cfg, total, faults)
+}
+
+fn bulk_over(cfg: &Config, total: u64, faults: Faults) -> Outcome {
     let cfg = *cfg;
     let writer = Program {
         total,
@@ -168,13 +186,6 @@ fn bulk_queued(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32, queu
         pause_us: 50,
         max_payload: 65_000,
         merged: false,
-    };
-    let faults = Faults {
-        loss,
-        delay_us: rtt_us / 2,
-        rate,
-        queue,
-        ..Faults::NONE
     };
     run(Scenario {
         seed: 7,
@@ -295,6 +306,44 @@ fn a_bound_of_the_pace_is_kept() {
             (1_100..=1_260).contains(&goodput),
             "{congestion:?} {goodput}"
         );
+    }
+}
+
+/// A queue that marks keeps every algorithm from losing anything, and with DCTCP it is
+/// as short as the mark says although the path is full.
+#[test]
+fn marks_take_the_place_of_losses() {
+    for ecn in [EcnMode::Request, EcnMode::RequestAccurate] {
+        for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
+            let cfg = Config {
+                ecn,
+                congestion,
+                rcvbuf: 4 << 20,
+                rcvbuf_max: 4 << 20,
+                ..Config::default()
+            };
+            // 1 Gb/s and 400 us: a window of 50 kB, marked from 30 kB waiting.
+            let faults = Faults {
+                delay_us: 200,
+                rate: 125_000,
+                queue: 1_000_000,
+                mark: 30_000,
+                ..Faults::NONE
+            };
+            let total = 40_000_000;
+            let outcome = bulk_over(&cfg, total, faults);
+            let what = format!("{ecn:?} {congestion:?}");
+            let info = outcome.client.tcb.info(outcome.elapsed);
+            assert!(info.ecn, "{what}");
+            assert_eq!(info.total_retrans, 0, "{what}");
+            assert!(info.snd_ssthresh < u32::MAX, "{what}");
+            let goodput = goodput_of(&outcome, total);
+            assert!(goodput > 125_000 * 80 / 100, "{what} {goodput}");
+            if congestion == Congestion::Dctcp {
+                assert!(info.rtt_us < 1_000, "{what} {}", info.rtt_us);
+                assert!(goodput > 125_000 * 90 / 100, "{what} {goodput}");
+            }
+        }
     }
 }
 
