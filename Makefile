@@ -8,7 +8,7 @@ STEP   := scripts/step.sh
 PRODUCT := -p longshore-cli -p longshore-preload
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions fuzz lint-deps clean
+.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -68,9 +68,15 @@ bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench $(BENCH)
 
-bench-instructions: ## instructions for each packet, counted by callgrind
+bench-instructions: check-instructions ## instructions for each packet, counted by callgrind
+
+check-instructions: ## the same; fails if a part has become dearer by more than 3 %
 	@scripts/install-deps.sh --bench
 	@scripts/bench-instructions.sh
+
+bench-instructions-keep: ## the same, and write the counts down for the next time
+	@scripts/install-deps.sh --bench
+	@scripts/bench-instructions.sh --keep
 
 fuzz: ## fuzz what parses foreign bytes; FUZZ_SECONDS=60 for each target
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)

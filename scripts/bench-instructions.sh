@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
 # Counts the instructions for each part of a packet's way with callgrind, and
-# shows them beside those that Clark, Jacobson, Romkey and Salwen counted in 1989.
+# shows them beside those that Clark, Jacobson, Romkey and Salwen counted in 1989
+# and beside those of the last time they were written down.
 # Counts, not times: they repeat, whatever else the machine does.
+#
+#   bench-instructions.sh            count, show, and fail if a part has become dearer
+#   bench-instructions.sh --keep     count, show, and write the counts down
+#
+# What is written down is crates/engine/benches/instructions.csv, a line for each
+# part: its name, its count, and by how much of it in percent it may grow. Where
+# the clock plays a part (whole turns) that is more than the 3 of the others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+kept=crates/engine/benches/instructions.csv
 
 # The runner must be of the library's version.
 version=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
@@ -17,34 +26,69 @@ if [ "$(gungraun-runner --version 2>/dev/null | awk '{print $NF}')" != "$version
 fi
 
 report=$(mktemp)
-trap 'rm -f "$report"' EXIT
+counts=$(mktemp)
+trap 'rm -f "$report" "$counts"' EXIT
 echo "bench-instructions: building and counting (two minutes)"
 cargo bench --quiet -p longshore-engine --features bench --bench instructions >"$report" 2>&1 ||
   { cat "$report" >&2; exit 1; }
 
+# A line for each part: name, count.
 awk '
-  BEGIN {
-    paper["tcp_input_data data"] = "186 (receiver of data)"
-    paper["tcp_input_ack ack"] = "191-213 (sender of data)"
-    paper["tcp_output data"] = "235"
-    paper["ip_input packet"] = "57"
-    paper["ip_output packet"] = "61"
-    paper["connection_lookup same_as_last"] = "about 25"
-    paper["timer_set fresh"] = "35"
-    paper["stream_place one_byte"] = "35 (receive data, buffer layer)"
-    format = "%-36s %12s   %s\n"
-    printf format, "part", "instructions", "1989"
-    printf format, "----", "------------", "----"
-  }
   /^[a-z_]+::[a-z_]+::/ {
     name = $1; sub(/.*::/, "", name)
     sub(/^[^ ]* /, ""); sub(/:.*/, "")
-    name = name " " $0
+    name = name "." $0
   }
-  /^ +Instructions:/ { count = $2; sub(/\|.*/, "", count); printf format, name, count, paper[name]; n[name] = count }
+  /^ +Instructions:/ { count = $2; sub(/\|.*/, "", count); print name "," count }
+' "$report" >"$counts"
+[ -s "$counts" ] || { echo "bench-instructions: nothing was counted" >&2; cat "$report" >&2; exit 1; }
+
+if [ "${1:-}" = --keep ]; then
+  awk -F, -v OFS=, '{ print $1, $2, ($1 ~ /^whole_turn/) ? 10 : 3 }' "$counts" >"$kept"
+  echo "bench-instructions: written to $kept"
+fi
+
+awk -F, '
+  BEGIN {
+    paper["tcp_input_data.data"] = "186 (receiver of data)"
+    paper["tcp_input_ack.ack"] = "191-213 (sender of data)"
+    paper["tcp_output.data"] = "235"
+    paper["ip_input.packet"] = "57"
+    paper["ip_output.packet"] = "61"
+    paper["connection_lookup.same_as_last"] = "few"
+    paper["connection_lookup.another"] = "about 25"
+    paper["timer_set.fresh"] = "35"
+    paper["timer_set.again"] = "41 (reset)"
+    paper["timer_clear.set"] = "17"
+    paper["stream_place.one_byte"] = "35 (receive data, buffer layer)"
+    paper["frame_to_stream.one_byte"] = "335 (all layers, without the copy)"
+    format = "%-36s %12s %8s   %s\n"
+    printf format, "part", "instructions", "kept", "1989"
+    printf format, "----", "------------", "----", "----"
+  }
+  FILENAME == ARGV[1] { kept[$1] = $2; may[$1] = $3; next }
+  {
+    seen[$1] = 1
+    n[$1] = $2
+    printf format, $1, $2, ($1 in kept) ? kept[$1] : "-", paper[$1]
+    if (!($1 in kept)) {
+      faults = faults "  " $1 " is not in the file of counts\n"
+    } else if ($2 > kept[$1] * (1 + may[$1] / 100) && $2 > kept[$1] + 2) {
+      faults = faults sprintf("  %s: %d, was %d (%+.1f %%)\n", $1, $2, kept[$1], 100 * ($2 / kept[$1] - 1))
+    }
+  }
   END {
-    whole = n["whole_turn data_segment"] - n["whole_turn nothing"]
+    for (name in kept)
+      if (!(name in seen))
+        faults = faults "  " name " was not counted\n"
+    whole = n["whole_turn.data_segment"] - n["whole_turn.nothing"]
     if (whole > 0)
-      printf "\na data segment from Ethernet header to stream, copy and checksum included: %d\n", whole
+      printf "\na turn with a data segment beyond one without, copy and checksum included: %d\n", whole
+    if (faults != "") {
+      printf "\nbench-instructions: dearer than what is written down:\n%s", faults
+      printf "If that is meant, write the new counts down: make bench-instructions-keep\n"
+      exit 1
+    }
+    print "\nbench-instructions: no part is dearer than what is written down"
   }
-' "$report"
+' "$kept" "$counts"

@@ -4,11 +4,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use longshore_wire::arp::ArpPacket;
+use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::icmpv4::Icmpv4;
-use longshore_wire::icmpv6::Icmpv6;
+use longshore_wire::icmpv6::{Icmpv6, NdpOptions};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
-use longshore_wire::ipv6::Ipv6Header;
+use longshore_wire::ipv6::{Ipv6Header, next_header, walk};
 use longshore_wire::tcp::TcpHeader;
 use longshore_wire::udp::UdpHeader;
 
@@ -47,10 +48,41 @@ fn ipv4(packet: &[u8]) {
 
 fn ipv6(packet: &[u8]) {
     let _ = Ipv6Header::parse_quoted(packet);
-    if let Ok((header, payload)) = Ipv6Header::parse(packet) {
-        let payload = &packet[payload];
-        let _ = Icmpv6::parse(&header, payload);
-        tcp(payload);
+    let Ok((header, payload)) = Ipv6Header::parse(packet) else {
+        return;
+    };
+    let payload = &packet[payload];
+    let Ok(upper) = walk(header.next_header, payload) else {
+        return;
+    };
+    let upper_bytes = &payload[upper.at..];
+    match upper.next_header {
+        protocol::TCP => tcp(upper_bytes),
+        protocol::UDP => {
+            let _ = UdpHeader::parse(upper_bytes);
+        }
+        next_header::ICMPV6 => icmpv6(&header, upper_bytes),
+        _ => {}
+    }
+}
+
+/// A checksum is hardly ever hit upon: the message is read with its own, and once
+/// more with the right one.
+fn icmpv6(header: &Ipv6Header, message: &[u8]) {
+    let _ = Icmpv6::parse(header, message);
+    let _ = NdpOptions::parse(message);
+    if message.len() < longshore_wire::icmpv6::HEADER_LEN {
+        return;
+    }
+    let mut fixed = message.to_vec();
+    fixed[2..4].fill(0);
+    let len = fixed.len() as u32;
+    let sum = Partial::of_pseudo_v6(header.source, header.destination, next_header::ICMPV6, len)
+        .plus(Partial::of(&fixed))
+        .finish();
+    fixed[2..4].copy_from_slice(&sum.to_be_bytes());
+    if let Ok(parsed) = Icmpv6::parse(header, &fixed) {
+        assert!(parsed.header_len() <= fixed.len());
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::address::{Expose, Network};
 use crate::fault::FaultOrder;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use longshore_ports::tap::{MAX_MTU, MIN_MTU, TapName};
+use longshore_ports::InterfaceName;
+use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -58,6 +59,8 @@ Examples:
       The same with a network of your choice; the engine reaches the world through the gateway.
   longshore run --port tap:tap0 --addr 10.0.0.5/24 -- redis-server
       On a TAP device that exists, for instance one in a bridge.
+  longshore run --port packet:eth0 --addr 192.168.1.50/24 --gateway 192.168.1.1 -- nginx
+      On an interface that the kernel has and keeps: the engine answers for 192.168.1.50 alone.
   longshore run --expose 8080:80 -- nginx -g 'daemon off;'
       Reachable at the kernel's port 8080, too. Ordinary users need this to be reached: their
       engine lives in a network namespace that nothing else is in.
@@ -75,8 +78,9 @@ Exit status:
 Signals: INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to PROGRAM. If PROGRAM goes into
 the background, longshore stays until the last of its processes has ended.")]
 pub(crate) struct RunArguments {
-    /// Where packets leave: a TAP device, made if there is none of this name
-    #[arg(long, value_name = "tap:NAME", conflicts_with = "engine")]
+    /// Where packets leave: tap:NAME, a TAP device, made if there is none of this name, or
+    /// packet:NAME, an interface beside the kernel (one named tun... is waited for)
+    #[arg(long, value_name = "KIND:NAME", conflicts_with = "engine")]
     pub(crate) port: Option<PortName>,
     /// Use the engine that listens at this socket instead of a private one
     #[arg(long, value_name = "SOCKET")]
@@ -93,6 +97,9 @@ pub(crate) struct RunArguments {
     /// Who has 127.0.0.0/8: the kernel, or the engine for the programs on it
     #[arg(long, value_name = "WHO", conflicts_with = "engine")]
     pub(crate) loopback: Option<LoopbackOwner>,
+    /// Whose TCP settings new sockets start from: the host's (net.ipv4.tcp_*), or Longshore's own
+    #[arg(long, value_name = "WHOSE", conflicts_with = "engine")]
+    pub(crate) sysctl: Option<Sysctl>,
     /// Relay this port of the kernel to this port of the program; repeatable
     #[arg(long, value_name = "[ADDR:]HOSTPORT:PORT", conflicts_with = "engine")]
     pub(crate) expose: Vec<Expose>,
@@ -154,6 +161,24 @@ pub(crate) enum LoopbackOwner {
     Kernel,
 }
 
+/// Whose TCP settings new sockets start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Sysctl {
+    /// The host's, as they are when a socket is made
+    #[default]
+    Host,
+    /// Longshore's own defaults
+    None,
+}
+
+impl Sysctl {
+    /// The host's settings, of this thread's network namespace.
+    pub(crate) fn open(self) -> Option<longshore_engine::HostSettings> {
+        (self == Sysctl::Host).then(longshore_engine::HostSettings::open)
+    }
+}
+
 impl From<LoopbackOwner> for longshore_hostif::Loopback {
     fn from(owner: LoopbackOwner) -> Self {
         match owner {
@@ -163,14 +188,19 @@ impl From<LoopbackOwner> for longshore_hostif::Loopback {
     }
 }
 
-/// A port by its name. TAP devices are the only kind there is today.
+/// A port by its kind and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct PortName(pub(crate) TapName);
+pub(crate) enum PortName {
+    /// A TAP device.
+    Tap(InterfaceName),
+    /// A packet socket on an interface that exists.
+    Packet(InterfaceName),
+}
 
 /// Not the name of a port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} names no port: write tap:NAME{why}")]
+#[error("{text:?} names no port: write tap:NAME or packet:NAME{why}")]
 pub(crate) struct BadPort {
     text: String,
     why: String,
@@ -184,11 +214,16 @@ impl FromStr for PortName {
             text: text.to_owned(),
             why,
         };
-        let name = text
-            .strip_prefix("tap:")
-            .ok_or_else(|| bad(String::new()))?;
-        let name = TapName::new(name).map_err(|error| bad(format!("; {error}")))?;
-        Ok(PortName(name))
+        let (kind, name) = text.split_once(':').ok_or_else(|| bad(String::new()))?;
+        let checked = InterfaceName::new(name).map_err(|error| bad(format!("; {error}")));
+        match kind {
+            "tap" => checked.map(PortName::Tap),
+            "packet" if name.contains('%') => {
+                Err(bad("; a packet port stands on one interface".to_owned()))
+            }
+            "packet" => checked.map(PortName::Packet),
+            _ => Err(bad(String::new())),
+        }
     }
 }
 
@@ -202,7 +237,10 @@ impl TryFrom<String> for PortName {
 
 impl From<PortName> for String {
     fn from(name: PortName) -> String {
-        format!("tap:{}", name.0)
+        match name {
+            PortName::Tap(name) => format!("tap:{name}"),
+            PortName::Packet(name) => format!("packet:{name}"),
+        }
     }
 }
 
@@ -253,6 +291,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(String::from(a.port.unwrap()), "tap:t0");
+        let packet = run("longshore run --port packet:veth0 -- x").unwrap();
+        assert_eq!(String::from(packet.port.unwrap()), "packet:veth0");
         assert_eq!(a.addr.unwrap().to_string(), "10.0.0.2/24");
         assert_eq!(a.loopback, Some(LoopbackOwner::Engine));
         assert_eq!(a.expose.len(), 2);
@@ -266,6 +306,8 @@ mod tests {
             ("longshore run --mtu 100 -- x", "1500 to 65535"),
             ("longshore run --port eth0 -- x", "tap:NAME"),
             ("longshore run --port tap:a/b -- x", "no interface name"),
+            ("longshore run --port packet:eth%d -- x", "one interface"),
+            ("longshore run --port dpdk:eth0 -- x", "packet:NAME"),
             ("longshore run --addr 10.0.0.2 -- x", "10.77.0.2/24"),
             ("longshore run --expose 80 -- x", "8080:80"),
             (

@@ -2,8 +2,7 @@
 //! anything is started.
 
 use crate::address::Network;
-use crate::args::{LoopbackOwner, PortName};
-use longshore_engine::{Congestion, EcnMode, Tuning};
+use crate::args::{LoopbackOwner, PortName, Sysctl};
 use longshore_hostif::{CHUNK, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::Deserialize;
@@ -57,6 +56,8 @@ struct File {
     #[serde(default)]
     loopback: LoopbackOwner,
     #[serde(default)]
+    sysctl: Sysctl,
+    #[serde(default)]
     users: Vec<User>,
     #[serde(default = "default_drain")]
     drain_seconds: u64,
@@ -65,26 +66,6 @@ struct File {
     awake: bool,
     #[serde(default)]
     session: SessionLimits,
-    #[serde(default)]
-    tcp: TcpTuning,
-}
-
-/// What Linux has under net.ipv4.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct TcpTuning {
-    ecn: u8,
-    congestion: String,
-}
-
-impl Default for TcpTuning {
-    fn default() -> Self {
-        let tuning = Tuning::default();
-        TcpTuning {
-            ecn: tuning.ecn as u8,
-            congestion: tuning.congestion.name().to_owned(),
-        }
-    }
 }
 
 /// What each session may have.
@@ -126,12 +107,12 @@ pub(crate) struct Config {
     pub(crate) mtu: Option<usize>,
     pub(crate) socket: PathBuf,
     pub(crate) loopback: LoopbackOwner,
+    pub(crate) sysctl: Sysctl,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
     pub(crate) awake: bool,
     pub(crate) geometry: Geometry,
-    pub(crate) tuning: Tuning,
 }
 
 impl Config {
@@ -178,7 +159,6 @@ impl Config {
         let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
         Ok(Config {
             geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
-            tuning: tuning(&file.tcp).map_err(|(key, why)| value(key, why))?,
             users: users.map_err(|why| value("users", why))?,
             port: file.port,
             address: file.address,
@@ -186,6 +166,7 @@ impl Config {
             mtu: file.mtu,
             socket: file.socket,
             loopback: file.loopback,
+            sysctl: file.sysctl,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,
@@ -211,17 +192,6 @@ fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> 
     };
     debug_assert!(geometry.is_valid(), "{geometry:?}");
     Ok(geometry)
-}
-
-fn tuning(file: &TcpTuning) -> Result<Tuning, (&'static str, String)> {
-    let ecn = EcnMode::from_number(file.ecn)
-        .ok_or_else(|| ("tcp.ecn", format!("{} is not from 0 to 5", file.ecn)))?;
-    let congestion = Congestion::by_name(&file.congestion).ok_or_else(|| {
-        let known = Congestion::ALL.map(Congestion::name).join(", ");
-        let why = format!("{:?} is none of {known}", file.congestion);
-        ("tcp.congestion", why)
-    })?;
-    Ok(Tuning { ecn, congestion })
 }
 
 fn uid_of(user: &User) -> Result<u32, String> {
@@ -263,8 +233,6 @@ mod tests {
         assert_eq!(example.drain, least.drain);
         assert_eq!(example.geometry, least.geometry);
         assert_eq!(least.geometry, Geometry::DEFAULT);
-        assert_eq!(example.tuning, least.tuning);
-        assert_eq!(least.tuning, Tuning::default());
     }
 
     #[test]
@@ -315,11 +283,6 @@ mod tests {
             (
                 &format!("{LEAST}[session]\nsend_mib = 99999999"),
                 "send_mib",
-            ),
-            (&format!("{LEAST}[tcp]\necn = 6"), "tcp.ecn: 6"),
-            (
-                &format!("{LEAST}[tcp]\ncongestion = \"vegas\""),
-                "reno, cubic",
             ),
             ("port = ", "line 1"),
         ] {

@@ -48,7 +48,6 @@ pub(crate) fn engine_config(
         users: Vec::new(),
         spin: SPIN,
         grace: GRACE,
-        tuning: longshore_engine::Tuning::default(),
     }
 }
 
@@ -81,7 +80,6 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         users: config.users.clone(),
         geometry: config.geometry,
         grace: config.drain,
-        tuning: config.tuning,
         ..engine_config(
             opened.port,
             opened.name.clone(),
@@ -92,6 +90,9 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
             dir.control(),
         )
     })?;
+    if let Some(settings) = config.sysctl.open() {
+        engine.follow(settings);
+    }
     // Whoever may use the engine is a matter of `users`, not of the file's mode.
     let open_to_all = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(&config.socket, open_to_all)

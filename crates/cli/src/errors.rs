@@ -7,7 +7,9 @@ use longshore_engine::EngineError;
 use longshore_engine::control::ControlError;
 use longshore_hostif::attach::AttachError;
 use longshore_ports::capture::CaptureError;
-use longshore_ports::tap::{BadName, TapError};
+use longshore_ports::packet::PacketError;
+use longshore_ports::tap::TapError;
+use longshore_ports::{BadName, InterfaceName};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -52,7 +54,11 @@ pub(crate) enum Error {
     #[error(transparent)]
     Tap(#[from] TapError),
     #[error(transparent)]
-    TapName(#[from] BadName),
+    Packet(#[from] PacketError),
+    #[error("the MTU of packet:{name} is the interface's own")]
+    MtuOfPacketPort { name: InterfaceName },
+    #[error(transparent)]
+    InterfaceName(#[from] BadName),
     #[error("cannot make a user and network namespace for the engine: {0}")]
     Namespace(Errno),
     #[error(transparent)]
@@ -144,6 +150,8 @@ impl Error {
             Error::Gateway { .. } => "the router must be in the engine's own network",
             Error::GatewayAlone { .. } => "give one with --addr ADDR/PREFIX",
             Error::Tap(error) => return tap_hint(error).map(str::to_owned),
+            Error::Packet(error) => return packet_hint(error).map(str::to_owned),
+            Error::MtuOfPacketPort { .. } => "leave --mtu out, or set it with `ip link set`",
             Error::Namespace(_) => {
                 "this system does not let ordinary users make namespaces (see user.max_user_namespaces \
                  and kernel.apparmor_restrict_unprivileged_userns): run as root, or use a TAP device \
@@ -188,6 +196,23 @@ fn tap_hint(error: &TapError) -> Option<&'static str> {
         TapError::AddressInUse { .. } => "choose another network with --addr",
         TapError::Busy { .. } => {
             "another engine has it: join that with --engine, or use another device"
+        }
+        _ => return None,
+    })
+}
+
+fn packet_hint(error: &PacketError) -> Option<&'static str> {
+    Some(match error {
+        PacketError::NoPermission => {
+            "run as root, or leave --port out to get a namespace of your own"
+        }
+        PacketError::NoSuchInterface { .. } => {
+            "`ip link` lists them; only one named tun... is waited for"
+        }
+        PacketError::Loopback { .. } => "for programs on this machine leave --port out",
+        PacketError::AddressTaken { .. } => {
+            "give the engine an address of its own, or take this one from the kernel with \
+             `ip address del`"
         }
         _ => return None,
     })

@@ -2,7 +2,7 @@
 //! not make devices in the one they are in.
 
 use crate::errors::{Error, system};
-use longshore_ports::tap::{TapName, bring_up};
+use longshore_ports::{InterfaceName, tap::bring_up};
 use rustix::io::Errno;
 
 /// Whether this process may configure the network here (CAP_NET_ADMIN).
@@ -34,6 +34,6 @@ pub(crate) fn enter_own() -> Result<(), Error> {
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("{0} {0} 1", uid.as_raw()))?;
     write("gid_map", format!("{0} {0} 1", gid.as_raw()))?;
-    bring_up(&TapName::new("lo")?)?;
+    bring_up(&InterfaceName::new("lo")?)?;
     Ok(())
 }

@@ -6,16 +6,20 @@ use crate::args::PortName;
 use crate::errors::Error;
 use crate::fault::FaultOrder;
 use crate::namespace::may_configure;
-use longshore_ports::Port;
 use longshore_ports::capture::CapturePort;
 use longshore_ports::fault::FaultPort;
+use longshore_ports::packet::{PacketConfig, PacketPort};
 use longshore_ports::tap::{Tap, TapConfig, TapError, interface_addresses, is_up};
+use longshore_ports::{InterfaceName, Port};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 /// The name of the devices that are made for private engines.
 const PATTERN: &str = "longshore%d";
+/// Names that tunnels are given: such an interface may be made by the program
+/// itself.
+const AWAITED: &str = "tun";
 /// How many networks are tried that were free a moment ago.
 const TRIES: usize = 8;
 
@@ -64,20 +68,21 @@ impl Wanted {
     /// Opens the port.
     pub(crate) fn open(&self) -> Result<Opened, Error> {
         self.check()?;
-        let (tap, network) = match &self.port {
-            Some(PortName(name)) => match self.attach(&name.to_string()) {
-                Err(Error::Tap(TapError::NoSuchInterface { .. })) => {
-                    self.create(&name.to_string())?
-                }
-                other => other?,
-            },
-            None => self.create(PATTERN)?,
-        };
-        let name = format!("tap:{}", tap.name());
-        // The record shows what is on the wire, so the faults stand above it.
-        let port: Box<dyn Port> = match &self.capture {
-            Some(path) => Box::new(CapturePort::to_file(tap, path, None)?),
-            None => Box::new(tap),
+        let (port, name, network): (Box<dyn Port>, _, _) = match &self.port {
+            Some(PortName::Packet(name)) => {
+                let (packet, network) = self.beside_the_kernel(*name)?;
+                (self.recorded(packet)?, format!("packet:{name}"), network)
+            }
+            Some(PortName::Tap(name)) => {
+                let (tap, network) = self.found_or_made(&name.to_string())?;
+                let name = format!("tap:{}", tap.name());
+                (self.recorded(tap)?, name, network)
+            }
+            None => {
+                let (tap, network) = self.create(PATTERN)?;
+                let name = format!("tap:{}", tap.name());
+                (self.recorded(tap)?, name, network)
+            }
         };
         let port = match &self.fault {
             Some(fault) => Box::new(FaultPort::new(port, &fault.config())),
@@ -88,6 +93,43 @@ impl Wanted {
             name,
             network,
         })
+    }
+
+    /// The port with a record of what is on the wire, if one is asked for.
+    /// Faults stand above it.
+    fn recorded(&self, port: impl Port + 'static) -> Result<Box<dyn Port>, Error> {
+        Ok(match &self.capture {
+            Some(path) => Box::new(CapturePort::to_file(port, path, None)?),
+            None => Box::new(port),
+        })
+    }
+
+    /// A packet port on an interface, which stays as it is.
+    fn beside_the_kernel(&self, name: InterfaceName) -> Result<(PacketPort, Network), Error> {
+        let Some(network) = self.network else {
+            return Err(Error::AddressNeeded {
+                name: name.to_string(),
+            });
+        };
+        if self.mtu.is_some() {
+            return Err(Error::MtuOfPacketPort { name });
+        }
+        let port = PacketPort::open(&PacketConfig {
+            name,
+            addresses: vec![(network.address.into(), network.prefix_len)],
+            wait: name.to_string().starts_with(AWAITED),
+        })?;
+        if !port.is_attached() {
+            eprintln!("longshore: there is no interface {name} yet; waiting for it");
+        }
+        Ok((port, network))
+    }
+
+    fn found_or_made(&self, name: &str) -> Result<(Tap, Network), Error> {
+        match self.attach(name) {
+            Err(Error::Tap(TapError::NoSuchInterface { .. })) => self.create(name),
+            other => other,
+        }
     }
 
     /// The kernel's address on a device that is ours to set up.

@@ -8,7 +8,7 @@
 //! engine, and otherwise it ends with the session.
 
 use crate::address::Network;
-use crate::args::LoopbackOwner;
+use crate::args::{LoopbackOwner, Sysctl};
 use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
 use crate::network::Wanted;
@@ -39,6 +39,7 @@ const LONGEST: usize = 64 * 1024;
 pub(crate) struct Order {
     pub(crate) wanted: Wanted,
     pub(crate) loopback: LoopbackOwner,
+    pub(crate) sysctl: Sysctl,
     /// In a user and network namespace of its own.
     pub(crate) own_namespace: bool,
     pub(crate) socket: PathBuf,
@@ -176,6 +177,8 @@ fn prepare(
     listeners: Vec<OwnedFd>,
     channel: &OwnedFd,
 ) -> Result<longshore_engine::Engine, Error> {
+    // Those of the namespace that the program stays in.
+    let settings = order.sysctl.open();
     if order.own_namespace {
         // Before any thread is started.
         namespace::enter_own()?;
@@ -183,7 +186,7 @@ fn prepare(
     let signals =
         Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
     let opened = order.wanted.open()?;
-    let engine = longshore_engine::Engine::new(longshore_engine::Config {
+    let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
         private: true,
         ..engine_cmd::engine_config(
             opened.port,
@@ -195,6 +198,9 @@ fn prepare(
             order.control.clone(),
         )
     })?;
+    if let Some(settings) = settings {
+        engine.follow(settings);
+    }
     relay(&order.expose, listeners, opened.network)?;
     let ready = Answer::Ready {
         network: opened.network,

@@ -128,6 +128,7 @@ fn start_private(
     let order = Order {
         wanted,
         loopback: arguments.loopback.unwrap_or_default(),
+        sysctl: arguments.sysctl.unwrap_or_default(),
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),

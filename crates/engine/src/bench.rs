@@ -2,59 +2,91 @@
 //! instructions (`--features bench`). Nothing else uses it.
 
 use crate::demux::{Demux, Flow};
+use crate::engine::Engine;
 use crate::streams::{RcvSlab, RcvStream};
-use crate::timers::Wheel;
+use crate::timers::{Alarm, Wheel};
 use longshore_hostif::Arena;
+use longshore_ports::RxMeta;
 use longshore_tcp::Instant;
-use std::net::SocketAddr;
+use longshore_wire::tcp4::Flow4;
+use std::net::Ipv4Addr;
 
 /// The connection table.
 pub struct Lookup(Demux);
 
+/// Of the engine's address.
+const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 1), 80);
+
+/// The peer of connection `i`: 32,768 of each host.
+fn peer(i: u32) -> (Ipv4Addr, u16) {
+    let host = Ipv4Addr::from(0x0a00_0100 + (i >> 15));
+    (host, 0x8000 | i as u16)
+}
+
 impl Lookup {
     /// A table of `count` connections to port 80 of 10.0.0.1.
     #[must_use]
-    pub fn with_connections(count: u16) -> Self {
+    pub fn with_connections(count: u32) -> Self {
         let mut demux = Demux::new();
         for i in 0..count {
-            demux.insert(Self::flow(i), u32::from(i));
+            demux.insert(Flow::new(LOCAL.into(), peer(i).into()), i);
         }
         Self(demux)
     }
 
-    fn flow(i: u16) -> Flow {
-        let local: SocketAddr = ([10, 0, 0, 1], 80).into();
-        Flow::new(local, ([10, 0, 1, 1], 1024 + i).into())
-    }
-
-    /// Finds connection `i`; true if it is there.
+    /// Finds connection `i` as a segment of it does; true if it is there.
     #[inline(never)]
-    pub fn find(&mut self, i: u16) -> bool {
-        self.0.find(&Self::flow(i)).is_some()
+    pub fn find(&mut self, i: u32) -> bool {
+        let flow = Flow4::new(peer(i), LOCAL);
+        let key = match self.0.last4(&flow) {
+            Some(key) => Some(key),
+            None => self.0.find4(&flow),
+        };
+        key == Some(i)
+    }
+}
+
+impl Engine {
+    /// Takes a frame as if the port had given it.
+    #[inline(always)]
+    pub fn take_frame(&mut self, frame: &[u8], meta: &RxMeta) {
+        self.frame_in(frame, meta);
     }
 }
 
 /// The timer wheel.
-pub struct Timers(Wheel<u32>);
+pub struct Timers {
+    wheel: Wheel<u32>,
+    alarm: Alarm,
+}
 
 impl Timers {
-    /// An empty wheel.
+    /// A wheel that has been round, and an alarm that is not set.
     #[must_use]
     pub fn new() -> Self {
         let mut wheel = Wheel::new(Instant(0));
         // Slots take memory when they are used first.
         for i in 0..4000 {
-            wheel.enter(0, Instant(i * 1000));
+            wheel.set(&mut Alarm::OFF.clone(), 0, Instant(i * 1024));
         }
         let mut due = Vec::new();
-        wheel.advance(Instant(4_000_000), &mut due);
-        Self(wheel)
+        wheel.advance(Instant(4_100_000), &mut due);
+        Self {
+            wheel,
+            alarm: Alarm::OFF,
+        }
     }
 
-    /// Sets a timer.
-    #[inline(never)]
+    /// Sets the alarm.
+    #[inline(always)]
     pub fn set(&mut self, micros: u64) {
-        self.0.enter(7, Instant(micros));
+        self.wheel.set(&mut self.alarm, 7, Instant(micros));
+    }
+
+    /// Clears it.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.alarm.clear();
     }
 }
 

@@ -2,10 +2,11 @@
 //! touched it, closed, retired to TIME-WAIT, forgotten.
 
 use crate::demux::{Flow, Reuse, Waiting};
-use crate::engine::{Engine, Timer};
+use crate::engine::Engine;
 use crate::output::Sent;
 use crate::socket::{Connection, Kind, Socket};
 use crate::tcp_input::as_family;
+use crate::timers::Alarm;
 use longshore_hostif::{CHUNK, Completion, DIRECTORY, EdgeFlags, Edges, SocketId, SocketState};
 use longshore_ring::NONE;
 use longshore_tcp::{Error, Events, Instant, State, Tcb};
@@ -46,30 +47,45 @@ impl RequestError {
 /// host can give the memory back.
 const TELL_AFTER: u64 = 100_000;
 
+impl Connection {
+    /// Where its streams stand.
+    #[inline]
+    fn edges(&self) -> Edges {
+        let mut flags = EdgeFlags::empty();
+        flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
+        flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
+        let mut errno = 0;
+        if let Some(error) = self.tcb.error() {
+            flags |= EdgeFlags::DEAD;
+            errno = if self.unreachable && error == Error::Aborted {
+                113
+            } else {
+                error.errno()
+            };
+        }
+        Edges {
+            rcv_edge: self.tcb.rcv_edge(),
+            snd_acked: self.tcb.snd_acked(),
+            flags,
+            errno,
+        }
+    }
+
+    /// The host has just been told of these.
+    #[inline]
+    fn note_told(&mut self, edges: &Edges) {
+        self.told.rcv_edge = edges.rcv_edge;
+        self.told.snd_acked = edges.snd_acked;
+        self.told.flags = edges.flags;
+        self.tell_by = Instant::NEVER;
+    }
+}
+
 impl Socket {
     /// Where its streams stand.
     pub(crate) fn edges(&self) -> Edges {
         match &self.kind {
-            Kind::Stream(c) => {
-                let mut flags = EdgeFlags::empty();
-                flags.set(EdgeFlags::CONNECTED, c.tcb.state().is_synchronized());
-                flags.set(EdgeFlags::PEER_FIN, c.tcb.peer_closed());
-                let mut errno = 0;
-                if let Some(error) = c.tcb.error() {
-                    flags |= EdgeFlags::DEAD;
-                    errno = if c.unreachable && error == Error::Aborted {
-                        113
-                    } else {
-                        error.errno()
-                    };
-                }
-                Edges {
-                    rcv_edge: c.tcb.rcv_edge(),
-                    snd_acked: c.tcb.snd_acked(),
-                    flags,
-                    errno,
-                }
-            }
+            Kind::Stream(c) => c.edges(),
             Kind::Pair(p) => Edges {
                 rcv_edge: p.rcv_edge,
                 snd_acked: p.snd_moved,
@@ -101,12 +117,7 @@ impl Socket {
     pub(crate) fn note_told(&mut self) {
         let edges = self.edges();
         match &mut self.kind {
-            Kind::Stream(c) => {
-                c.told.rcv_edge = edges.rcv_edge;
-                c.told.snd_acked = edges.snd_acked;
-                c.told.flags = edges.flags;
-                c.tell_by = Instant::NEVER;
-            }
+            Kind::Stream(c) => c.note_told(&edges),
             Kind::Pair(p) => {
                 p.told = crate::socket::Told {
                     rcv_edge: edges.rcv_edge,
@@ -176,7 +187,10 @@ impl Engine {
         }
         let (mss, iss) = (self.mss_to(remote), self.initial_sequence(local, remote));
         let offset = self.timestamp_offset(local, remote);
-        let tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
+        let mut tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
+        if options.fast_open_connect {
+            self.begin_fast_open(remote.ip(), &mut tcb);
+        }
         self.demux.insert(flow, key);
         self.counters.active_opens += 1;
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
@@ -268,11 +282,11 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
-        let mut edges = socket.edges();
         let quarter = u64::from(socket.options.send_buffer / 4);
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        let mut edges = c.edges();
         let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags;
         let unacknowledged = edges.snd_acked - c.told.snd_acked;
         if !news && unacknowledged < quarter {
@@ -284,11 +298,12 @@ impl Engine {
         if edges.flags == c.told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
             edges.errno = 0;
         }
-        let (id, to, session) = (socket.id, socket.subscribers, socket.session);
-        socket.note_told();
+        c.note_told(&edges);
         socket.meter.to_host.descriptors += 1;
-        if let Some(s) = self.sessions.get_mut(session) {
-            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+        let id = socket.id;
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            let news = Completion::Edges { socket: id, edges };
+            s.post(id.index, &socket.subscribers, &news);
         }
     }
 
@@ -323,11 +338,8 @@ impl Engine {
             Kind::Pair(p) => p.hold_until,
             _ => None,
         };
-        if let Some(deadline) = deadline.filter(|d| !d.is_never())
-            && deadline < socket.armed
-        {
-            socket.armed = self.wheel.enter(Timer::Socket(key), deadline);
-        }
+        let deadline = deadline.unwrap_or(Instant::NEVER);
+        self.wheel.set(&mut socket.alarm, key, deadline);
     }
 
     /// The wheel has named a socket.
@@ -336,12 +348,9 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
-        if socket.armed > now {
-            // An entry of an earlier deadline that was moved forward, or of an
-            // earlier socket of this key.
+        if !self.wheel.is_due(&mut socket.alarm, key, now) {
             return;
         }
-        socket.armed = Instant::NEVER;
         let mut tell = false;
         match &mut socket.kind {
             Kind::Stream(c) => {
@@ -382,7 +391,8 @@ impl Engine {
         }
         let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
         c.retired = true;
-        let expires = record.expires();
+        let mut alarm = Alarm::OFF;
+        self.time_waits.set(&mut alarm, flow, record.expires());
         self.demux.remove(&flow);
         self.demux.wait(
             flow,
@@ -390,10 +400,9 @@ impl Engine {
                 record,
                 local,
                 remote,
-                expires,
+                alarm,
             },
         );
-        self.wheel.enter(Timer::TimeWait(flow), expires);
         self.after_end(key);
     }
 
@@ -402,18 +411,22 @@ impl Engine {
         let Some(waiting) = self.demux.waiting(&flow) else {
             return;
         };
+        if !self.time_waits.is_due(&mut waiting.alarm, flow, now) {
+            return;
+        }
+        // A segment may have begun it anew.
         let expires = waiting.record.expires();
-        waiting.expires = expires;
         if expires <= now {
             self.demux.end_wait(&flow);
         } else {
-            self.wheel.enter(Timer::TimeWait(flow), expires);
+            self.time_waits.set(&mut waiting.alarm, flow, expires);
         }
     }
 
     /// A connection is over.
     fn disconnect(&mut self, key: u32) {
         self.listener_lost_if_half_open(key);
+        self.fast_open_done(key);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };

@@ -5,13 +5,15 @@
 //! listeners and datagram sockets by port and then by the most specific
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
-use longshore_tcp::{Instant, TimeWait};
+use crate::timers::Alarm;
+use longshore_tcp::TimeWait;
+use longshore_wire::tcp4::Flow4;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// A connection's four-tuple, IPv4 addresses as they are mapped into IPv6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flow {
     remote: u128,
     local: u128,
@@ -33,6 +35,97 @@ impl Flow {
             ports: u32::from(local.port()) << 16 | u32::from(remote.port()),
         }
     }
+
+    /// The flow of a segment that came in.
+    fn of(flow: &Flow4) -> Self {
+        let ((remote, remote_port), (local, local_port)) = (flow.source(), flow.destination());
+        Self {
+            remote: bits(remote.into()),
+            local: bits(local.into()),
+            ports: u32::from(local_port) << 16 | u32::from(remote_port),
+        }
+    }
+
+    /// What segments of it have in their headers, if it is of IPv4.
+    fn flow4(&self) -> Option<Flow4> {
+        let v4 = |ip: u128| Ipv6Addr::from(ip).to_ipv4_mapped();
+        let remote = (v4(self.remote)?, self.ports as u16);
+        let local = (v4(self.local)?, (self.ports >> 16) as u16);
+        Some(Flow4::new(remote, local))
+    }
+}
+
+impl Hash for Flow {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.remote as u64);
+        state.write_u64(self.local as u64 ^ u64::from(self.ports).rotate_left(32));
+        // Nothing but zeros in mapped addresses.
+        let upper = (self.remote >> 64) as u64 | (self.local >> 64) as u64;
+        if upper != 0 {
+            state.write_u64((self.remote >> 64) as u64);
+            state.write_u64((self.local >> 64) as u64);
+            state.write_u64(u64::from(self.ports));
+        }
+    }
+}
+
+/// Hashes flows with a secret, so that nobody can choose connections that share a
+/// place in the table: each word is multiplied with what came before it, and both
+/// halves of the product count. For the table alone; what peers see of a hash is
+/// made by [`RandomState`].
+#[derive(Debug, Clone)]
+struct Keyed {
+    secret: [u64; 2],
+}
+
+impl Keyed {
+    fn new() -> Self {
+        let random = RandomState::new();
+        Self {
+            secret: [random.hash_one(1), random.hash_one(2) | 1],
+        }
+    }
+}
+
+impl BuildHasher for Keyed {
+    type Hasher = FlowHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> FlowHasher {
+        FlowHasher {
+            state: self.secret[0],
+            factor: self.secret[1],
+        }
+    }
+}
+
+/// See [`Keyed`].
+struct FlowHasher {
+    state: u64,
+    factor: u64,
+}
+
+impl Hasher for FlowHasher {
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.state ^ word) * u128::from(self.factor);
+        // The next word meets a factor of its own.
+        self.factor = self.factor.rotate_left(23) | 1;
+        self.state = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_ne_bytes(word));
+        }
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.state
+    }
 }
 
 /// A connection in TIME-WAIT.
@@ -41,7 +134,8 @@ pub(crate) struct Waiting {
     pub(crate) record: TimeWait,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    pub(crate) expires: Instant,
+    /// When that is to be looked at.
+    pub(crate) alarm: Alarm,
 }
 
 /// What a flow belongs to.
@@ -194,31 +288,54 @@ impl Ports {
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Demux {
-    flows: HashMap<Flow, u32>,
-    waiting: HashMap<Flow, Waiting>,
+    flows: HashMap<Flow, u32, Keyed>,
+    waiting: HashMap<Flow, Waiting, Keyed>,
     last: Option<(Flow, u32)>,
+    /// The last one too, as it stands in its segments, with its key.
+    last4: (Flow4, u32),
     secret: RandomState,
     /// TCP ports.
     pub(crate) tcp: Ports,
     /// UDP ports.
     pub(crate) udp: Ports,
-    /// Packets whose connection was the one before's, and others.
-    pub(crate) cache_hits: u64,
+    /// Segments whose connection was not that of the one before.
     pub(crate) cache_misses: u64,
 }
+
+/// In [`Demux::last4`], beside the flow that no segment of a connection has: no socket
+/// has this key.
+const NO_KEY: u32 = u32::MAX;
 
 impl Demux {
     pub(crate) fn new() -> Self {
         Self {
-            flows: HashMap::new(),
-            waiting: HashMap::new(),
+            flows: HashMap::with_hasher(Keyed::new()),
+            waiting: HashMap::with_hasher(Keyed::new()),
             last: None,
+            last4: (Flow4::default(), NO_KEY),
             secret: RandomState::new(),
             tcp: Ports::default(),
             udp: Ports::default(),
-            cache_hits: 0,
             cache_misses: 0,
         }
+    }
+
+    /// The key of the last connection found, if it is of this flow.
+    #[inline(always)]
+    pub(crate) fn last4(&self, flow: &Flow4) -> Option<u32> {
+        (self.last4.0 == *flow).then_some(self.last4.1)
+    }
+
+    /// The key of the connection of this flow.
+    pub(crate) fn find4(&mut self, flow: &Flow4) -> Option<u32> {
+        let long = Flow::of(flow);
+        let key = self.flows.get(&long).copied()?;
+        if self.last != Some((long, key)) {
+            self.cache_misses += 1;
+            self.last = Some((long, key));
+        }
+        self.last4 = (*flow, key);
+        Some(key)
     }
 
     /// What `flow` belongs to.
@@ -227,12 +344,19 @@ impl Demux {
         if let Some((last, key)) = self.last
             && last == *flow
         {
-            self.cache_hits += 1;
             return Some(Found::Socket(key));
         }
         self.cache_misses += 1;
+        let found = self.peek(flow);
+        if let Some(Found::Socket(key)) = found {
+            self.last = Some((*flow, key));
+        }
+        found
+    }
+
+    /// The same for what is no segment of it.
+    pub(crate) fn peek(&self, flow: &Flow) -> Option<Found> {
         if let Some(key) = self.flows.get(flow) {
-            self.last = Some((*flow, *key));
             return Some(Found::Socket(*key));
         }
         self.waiting.contains_key(flow).then_some(Found::TimeWait)
@@ -251,6 +375,9 @@ impl Demux {
         self.flows.remove(flow);
         if self.last.is_some_and(|(last, _)| last == *flow) {
             self.last = None;
+        }
+        if flow.flow4() == Some(self.last4.0) {
+            self.last4 = (Flow4::default(), NO_KEY);
         }
     }
 
@@ -285,6 +412,7 @@ impl Demux {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     fn addr(s: &str) -> SocketAddr {
         s.parse().unwrap()
@@ -350,8 +478,65 @@ mod tests {
         demux.insert(flow, 3);
         assert_eq!(demux.find(&flow), Some(Found::Socket(3)));
         assert_eq!(demux.find(&flow), Some(Found::Socket(3)));
-        assert_eq!((demux.cache_hits, demux.cache_misses), (1, 2));
+        assert_eq!(demux.cache_misses, 2);
         demux.remove(&flow);
         assert_eq!(demux.find(&flow), None);
+    }
+
+    #[test]
+    fn a_segments_flow_leads_to_its_connection() {
+        let mut demux = Demux::new();
+        let (local, remote) = (addr("10.0.0.2:80"), addr("10.0.0.1:5000"));
+        let (l, r) = (Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 1));
+        let (flow, segment) = (Flow::new(local, remote), Flow4::new((r, 5000), (l, 80)));
+        assert_eq!(flow.flow4(), Some(segment));
+        assert_eq!(demux.find4(&segment), None);
+        // An empty cache is no connection's, not even that of nonsense.
+        assert_eq!(demux.last4(&Flow4::default()), Some(NO_KEY));
+        demux.insert(flow, 3);
+        demux.insert(Flow::new(local, addr("10.0.0.1:5001")), 4);
+        assert_eq!(demux.last4(&segment), None);
+        assert_eq!(demux.find4(&segment), Some(3));
+        assert_eq!(demux.last4(&segment), Some(3));
+        assert_eq!(demux.find4(&Flow4::new((r, 5001), (l, 80))), Some(4));
+        assert_eq!(demux.last4(&segment), None);
+        assert_eq!(demux.find4(&segment), Some(3));
+        assert_eq!(demux.cache_misses, 3);
+        demux.remove(&flow);
+        assert_eq!(demux.last4(&segment), None);
+        assert_eq!(demux.find4(&segment), None);
+    }
+
+    /// The buckets of a table of a million get what chance would give them: flows
+    /// that differ in a few bits do not meet.
+    #[test]
+    fn flows_that_are_alike_are_spread() {
+        let keyed = Keyed::new();
+        let local = addr("10.0.0.2:80");
+        let mut buckets = vec![0u8; 1 << 16];
+        let mut most = 0;
+        for host in 0..64u8 {
+            for port in 0..1024 {
+                let remote = SocketAddr::new([10, 0, 1, host].into(), 1024 + port);
+                let hash = keyed.hash_one(Flow::new(local, remote));
+                let bucket = &mut buckets[hash as usize & 0xffff];
+                *bucket += 1;
+                most = most.max(*bucket);
+            }
+        }
+        // Chance has 8 or 9 in the fullest of 65,536 buckets.
+        assert!(most < 14, "{most} flows in a bucket");
+        let used = buckets.iter().filter(|b| **b > 0).count();
+        assert!((39_000..44_000).contains(&used), "{used} buckets in use");
+    }
+
+    #[test]
+    fn flows_of_ipv6_are_spread_too() {
+        let keyed = Keyed::new();
+        let hash = |local: &str, remote: &str| keyed.hash_one(Flow::new(addr(local), addr(remote)));
+        let one = hash("[fd00:1::1]:80", "[fd00:2::2]:1000");
+        assert_ne!(one, hash("[fd00:2::1]:80", "[fd00:1::2]:1000"));
+        assert_ne!(one, hash("[fd00:1::1]:80", "[fd00:3::2]:1000"));
+        assert_ne!(one, hash("[fd00:1::2]:80", "[fd00:2::2]:1000"));
     }
 }

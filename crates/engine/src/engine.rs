@@ -16,7 +16,6 @@ use crate::sleep::Sleeper;
 use crate::socket::Socket;
 use crate::time::Clock;
 use crate::timers::Wheel;
-use crate::tuning::Tuning;
 use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_ports::{Port, PortError, RECV_ROOM};
@@ -56,8 +55,6 @@ pub struct Config {
     pub spin: Duration,
     /// How long connections may go on after the engine was told to stop.
     pub grace: Duration,
-    /// How TCP is tuned.
-    pub tuning: Tuning,
 }
 
 /// Why an engine cannot be made or go on.
@@ -80,13 +77,6 @@ pub enum EngineError {
     Address(IpAddr),
 }
 
-/// What the wheel names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timer {
-    Socket(u32),
-    TimeWait(Flow),
-}
-
 /// The engine.
 pub struct Engine {
     pub(crate) clock: Clock,
@@ -96,7 +86,11 @@ pub struct Engine {
     pub(crate) sockets: Slab<Socket>,
     pub(crate) sessions: Slab<Session>,
     pub(crate) demux: Demux,
-    pub(crate) wheel: Wheel<Timer>,
+    /// What servers have shown of Fast Open.
+    pub(crate) fast_open: longshore_tcp::FastOpenCache,
+    /// Deadlines of sockets, and of what is left of those in TIME-WAIT.
+    pub(crate) wheel: Wheel<u32>,
+    pub(crate) time_waits: Wheel<Flow>,
     /// Sockets to be looked at at the end of this turn.
     pub(crate) dirty: Vec<u32>,
     /// Connections that wait for their next hop.
@@ -115,18 +109,19 @@ pub struct Engine {
     /// Set when no new sessions are let in.
     pub(crate) draining: bool,
     pub(crate) grace: Duration,
-    pub(crate) tuning: Tuning,
     pub(crate) drain_by: Instant,
-    pub(crate) stale_reservations: Vec<(u32, Vec<u16>)>,
     pub(crate) housekeeping_at: Instant,
     pub(crate) control: Option<ControlServer>,
     /// What its port is called.
     pub(crate) port_name: String,
     pub(crate) gateway: Option<Ipv4Addr>,
+    /// Where new sockets' settings come from, if not from our defaults.
+    pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
-    due: Vec<Timer>,
+    due: Vec<u32>,
+    over: Vec<Flow>,
 }
 
 /// Frames taken from the port in one turn, so that requests and timers get
@@ -161,7 +156,9 @@ impl Engine {
             sockets: Slab::new(),
             sessions: Slab::new(),
             demux: Demux::new(),
+            fast_open: longshore_tcp::FastOpenCache::new(),
             wheel: Wheel::new(now),
+            time_waits: Wheel::new(now),
             dirty: Vec::new(),
             unresolved: Vec::new(),
             reassembler: longshore_net::fragment::Reassembler::new(Default::default()),
@@ -177,17 +174,22 @@ impl Engine {
             had_session: false,
             draining: false,
             grace: config.grace,
-            tuning: config.tuning,
             drain_by: Instant::NEVER,
-            stale_reservations: Vec::new(),
             housekeeping_at: now,
             control,
             port_name: config.port_name,
             gateway: config.gateway,
+            host_settings: None,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             due: Vec::new(),
+            over: Vec::new(),
         })
+    }
+
+    /// From now on, new sockets start from the host's settings.
+    pub fn follow(&mut self, settings: crate::sysctl::HostSettings) {
+        self.host_settings = Some(settings);
     }
 
     /// Serves until it is told to stop, or, for a private engine, until its
@@ -249,13 +251,16 @@ impl Engine {
         let mut due = std::mem::take(&mut self.due);
         self.wheel.advance(self.now, &mut due);
         let any = !due.is_empty();
-        for timer in due.drain(..) {
-            match timer {
-                Timer::Socket(key) => self.socket_timer(key),
-                Timer::TimeWait(flow) => self.time_wait_timer(flow),
-            }
+        for key in due.drain(..) {
+            self.socket_timer(key);
         }
         self.due = due;
+        let mut over = std::mem::take(&mut self.over);
+        self.time_waits.advance(self.now, &mut over);
+        for flow in over.drain(..) {
+            self.time_wait_timer(flow);
+        }
+        self.over = over;
         if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {
             let gave_up = self.link.poll_neighbors(self.now, &mut self.counters);
             if gave_up {
@@ -269,10 +274,8 @@ impl Engine {
     }
 
     fn publish(&mut self) {
-        for key in self.sessions.keys() {
-            if let Some(session) = self.sessions.get_mut(key) {
-                session.publish();
-            }
+        for session in self.sessions.iter_mut() {
+            session.publish();
         }
     }
 

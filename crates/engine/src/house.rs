@@ -218,7 +218,6 @@ impl Engine {
     /// Whether `keep_house` has anything to wait for.
     pub(crate) fn needs_house_kept(&self) -> bool {
         self.draining
-            || !self.stale_reservations.is_empty()
             || self
                 .sessions
                 .iter()
@@ -241,19 +240,10 @@ impl Engine {
             for channel in gone {
                 self.process_died(key, channel);
             }
-            let mut stale = self
-                .stale_reservations
-                .iter()
-                .position(|(k, _)| *k == key)
-                .map(|at| self.stale_reservations.swap_remove(at).1)
-                .unwrap_or_default();
             let Some(s) = self.sessions.get_mut(key) else {
                 continue;
             };
-            s.drop_stale_reservations(&mut stale);
-            if !stale.is_empty() {
-                self.stale_reservations.push((key, stale));
-            }
+            s.drop_stale_reservations(self.now);
             if !s.is_in_use() {
                 self.wind_up(key);
             }
@@ -285,7 +275,6 @@ impl Engine {
             self.past_meter.add(&s.meter);
             self.past_meter.to_adapter.wakeups += s.engine_wakeups();
             self.sleeper.unwatch(s.doorbell.as_fd());
-            self.stale_reservations.retain(|(key, _)| *key != session);
         }
     }
 

@@ -20,7 +20,16 @@ const QUOTED: usize = 576 - 2 * ipv4::HEADER_LEN - icmpv4::HEADER_LEN;
 
 impl Engine {
     /// A frame from the port.
+    #[inline]
     pub(crate) fn frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
+        if !self.frame_by_prediction(frame, meta) {
+            self.unpredicted_frame_in(frame, meta);
+        }
+    }
+
+    /// A frame of which nothing is known beforehand.
+    #[inline(never)]
+    fn unpredicted_frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
         let gso = meta.gso.map_or(0, |g| g.size);
         if self.link.capabilities.link_header_len() == 0 {
             return self.packet_in(frame, meta.checksum, gso, false);
@@ -299,8 +308,8 @@ impl Engine {
     }
 
     /// The connection between two addresses, if there is one.
-    pub(crate) fn connection_of(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
-        match self.demux.find(&crate::demux::Flow::new(local, remote))? {
+    pub(crate) fn connection_of(&self, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        match self.demux.peek(&crate::demux::Flow::new(local, remote))? {
             crate::demux::Found::Socket(key) => Some(key),
             crate::demux::Found::TimeWait => None,
         }

@@ -8,15 +8,17 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `engine` | the loop and everything it owns |
-//! | `input`, `tcp_input`, `datagram` | packets in |
+//! | `fast_input` | packets in, as they nearly always are |
+//! | `input`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
+//! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `link` | packets out: headers, routes, neighbours |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
-//! | `tuning` | what an operator sets for all sockets |
+//! | `sysctl` | the host's TCP settings |
 //! | `house`, `sleep` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
@@ -28,6 +30,9 @@ mod counters;
 mod datagram;
 mod demux;
 mod engine;
+mod fast_input;
+mod fast_open;
+mod fast_output;
 mod house;
 mod info;
 mod input;
@@ -41,13 +46,13 @@ mod slab;
 mod sleep;
 mod socket;
 mod streams;
+mod sysctl;
 mod tcp_input;
 mod time;
 mod timers;
-mod tuning;
 
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
 pub use session::door::DoorError;
 pub use sleep::Stopper;
-pub use tuning::{Congestion, EcnMode, Tuning};
+pub use sysctl::HostSettings;

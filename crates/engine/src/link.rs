@@ -16,7 +16,7 @@ use longshore_ports::{
 use longshore_tcp::Instant;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::Partial;
-use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
 use longshore_wire::ipv4::{self, Ipv4Header};
 use longshore_wire::{MacAddr, arp as arp_wire};
 use std::collections::VecDeque;
@@ -63,12 +63,14 @@ pub(crate) struct Link {
     pub(crate) port: Box<dyn Port>,
     pub(crate) capabilities: Capabilities,
     pub(crate) mac: MacAddr,
+    /// IPv4 packets to that.
+    pub(crate) wanted: Wanted,
     pub(crate) address: Cidr,
     routes: Routes,
     neighbors: Neighbors,
     pub(crate) pmtu: PathMtu,
     identification: u16,
-    gateway: bool,
+    leads_everywhere: bool,
     /// Packets to ourselves, on their way in again.
     pub(crate) own: VecDeque<Vec<u8>>,
     /// Whether 127.0.0.0/8 is ours.
@@ -79,6 +81,14 @@ pub(crate) fn net_time(now: Instant) -> NetInstant {
     NetInstant(now.0)
 }
 
+/// Our address on the port's link; nothing where there is no link layer.
+fn mac_of(capabilities: &Capabilities) -> MacAddr {
+    match capabilities.link {
+        LinkKind::Ethernet { mac } => MacAddr(mac),
+        LinkKind::Ip => MacAddr::default(),
+    }
+}
+
 impl Link {
     pub(crate) fn new(
         port: Box<dyn Port>,
@@ -87,10 +97,10 @@ impl Link {
         loopback: bool,
     ) -> Self {
         let capabilities = *port.capabilities();
-        let mac = match capabilities.link {
-            LinkKind::Ethernet { mac } => MacAddr(mac),
-            LinkKind::Ip => MacAddr::default(),
-        };
+        let mac = mac_of(&capabilities);
+        // What has no link layer has another end and no neighbours: all that is
+        // sent there arrives, and what it leads to is the other end's affair.
+        let leads_everywhere = gateway.is_some() || capabilities.link == LinkKind::Ip;
         let mut routes = Routes::new();
         let source = address.address;
         let network = Cidr {
@@ -103,14 +113,14 @@ impl Link {
             source,
             mtu: None,
         });
-        if let Some(gateway) = gateway {
+        if leads_everywhere {
             let everything = Cidr {
                 address: Ipv4Addr::UNSPECIFIED.into(),
                 prefix_len: 0,
             };
             routes.add(Route {
                 to: everything,
-                next_hop: Some(gateway.into()),
+                next_hop: gateway.map(IpAddr::from),
                 source,
                 mtu: None,
             });
@@ -119,12 +129,13 @@ impl Link {
             port,
             capabilities,
             mac,
+            wanted: Wanted::new(mac, EtherType::Ipv4),
             address,
             routes,
             neighbors: Neighbors::new(NEIGHBORS),
             pmtu: PathMtu::new(),
             identification: 1,
-            gateway: gateway.is_some(),
+            leads_everywhere,
             own: VecDeque::new(),
             loopback,
         }
@@ -137,7 +148,16 @@ impl Link {
 
     /// Whether it has a way to everywhere.
     pub(crate) fn has_default_route(&self) -> bool {
-        self.gateway
+        self.leads_everywhere
+    }
+
+    /// The port's interface has come, changed or gone.
+    pub(crate) fn take_port_news(&mut self) {
+        if self.port.take_news() {
+            self.capabilities = *self.port.capabilities();
+            self.mac = mac_of(&self.capabilities);
+            self.wanted = Wanted::new(self.mac, EtherType::Ipv4);
+        }
     }
 
     /// Our address towards `to`.
@@ -255,6 +275,7 @@ impl Link {
         self.neighbors.deadline().map(|t| Instant(t.0))
     }
 
+    #[inline]
     pub(crate) fn next_identification(&mut self) -> u16 {
         self.identification = self.identification.wrapping_add(1);
         self.identification
@@ -283,16 +304,9 @@ impl Link {
         } else if offload {
             pseudo.unfinished()
         } else {
-            let mut sum = pseudo.plus(Partial::of(&buffer[start..end]));
-            let mut at = transport.header_len;
-            for piece in transport.payload {
-                sum = if at.is_multiple_of(2) {
-                    sum.plus(Partial::of(piece))
-                } else {
-                    sum.plus_at_odd(Partial::of(piece))
-                };
-                at += piece.len();
-            }
+            let sum = pseudo
+                .plus(Partial::of(&buffer[start..end]))
+                .followed_by(transport.header_len, Partial::of_pieces(transport.payload));
             // RFC 768: a UDP checksum that comes out as zero is sent as all ones.
             if sum.finish() == 0 && transport.protocol == ipv4::protocol::UDP {
                 0xffff

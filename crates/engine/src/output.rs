@@ -2,6 +2,7 @@
 
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
+use crate::fast_output::Headers;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, Transport, Way};
 use crate::socket::{Kind, Socket};
 use crate::streams::{MAX_PIECES, snd_pieces};
@@ -10,7 +11,7 @@ use longshore_tcp::{State, Transmit};
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, MAX_HEADER_LEN, TcpHeader};
 use std::io::IoSlice;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Segments that one connection may send in one turn, so that others get theirs.
 const SEGMENTS_A_TURN: usize = 32;
@@ -107,16 +108,24 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return Sent::All;
         };
-        let (options, session_key, id) = (socket.options, socket.session, socket.id);
+        let (ttl, tos) = (socket.options.ttl, socket.options.tos & !3);
+        let (session_key, id) = (socket.session, socket.id);
         let Kind::Stream(c) = &mut socket.kind else {
             return Sent::All;
         };
+        if !c.tcb.may_have_to_send() {
+            return Sent::All;
+        }
         let Some(local) = socket.local else {
             return Sent::All;
         };
         let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(c.remote)) else {
             return Sent::All;
         };
+        let ends = (
+            SocketAddrV4::new(from, local.port()),
+            SocketAddrV4::new(to, c.remote.port()),
+        );
         let way = match self.link.way_to(to, now, &mut self.counters) {
             way @ (Way::Station(_) | Way::Own) => way,
             // What is taken from the block counts as sent, so nothing is taken.
@@ -137,7 +146,44 @@ impl Engine {
             .link
             .longest_payload(way == Way::Own)
             .max(usize::from(c.tcb.mss()));
-        for _ in 0..SEGMENTS_A_TURN {
+        let by_port = matches!(way, Way::Station(_));
+        let mut segments = 0;
+        while by_port && segments < SEGMENTS_A_TURN {
+            let Some(segment) = c.tcb.poll_plain(now, longest) else {
+                break;
+            };
+            segments += 1;
+            let len = u64::from(segment.payload_len);
+            let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
+            let mut count = 0;
+            if len != 0 {
+                let Some(session) = self.sessions.get_mut(session_key) else {
+                    return Sent::All;
+                };
+                let range = segment.payload_start..segment.payload_start + len;
+                count = match snd_pieces(&session.arena, id.index, range, &mut pieces) {
+                    Ok(count) => count,
+                    Err(_) => {
+                        self.counters.drop(EngineDrop::BadStream);
+                        c.tcb.abort();
+                        return Sent::More;
+                    }
+                };
+                let counts = [&mut socket.meter.to_adapter, &mut session.meter.to_adapter];
+                Socket::count_payload(counts, count as u64, len);
+            }
+            let headers = Headers::keep(&mut c.headers, &self.link, ends, way, ttl, tos);
+            let pieces = pieces.get(..count).unwrap_or_default();
+            let sent = self.link.send_plain(headers, &segment, pieces);
+            self.counters.segments_out += 1;
+            if sent.is_err() {
+                self.counters.drop(EngineDrop::PortRefused);
+            }
+            if sent == Err(PortError::Full) {
+                return Sent::More;
+            }
+        }
+        for _ in segments..SEGMENTS_A_TURN {
             let Some(segment) = c.tcb.poll_transmit(now, longest) else {
                 return Sent::All;
             };
@@ -165,10 +211,10 @@ impl Engine {
                 }
             };
             // The lower two bits of the TOS are the stack's, not the user's.
-            let tos = options.tos & !3 | segment.ecn as u8;
+            let tos = tos | segment.ecn as u8;
             let ip = self
                 .link
-                .tcp_packet(from, to, header.header_len(), len, options.ttl, tos);
+                .tcp_packet(from, to, header.header_len(), len, ttl, tos);
             let gso = (len > usize::from(segment.mss)).then_some(segment.mss);
             let sent = self.link.send_tcp(
                 &ip,

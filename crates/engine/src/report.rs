@@ -33,6 +33,7 @@ impl Engine {
     fn stat(&self) -> StatReply {
         let port = self.link.port.counters();
         let c = &self.counters;
+        let segments_in = c.predicted_data + c.predicted_acks + c.unpredicted;
         let mut meter = self.past_meter;
         let mut wakeups = 0;
         for (_, s) in self.sessions.iter() {
@@ -76,14 +77,17 @@ impl Engine {
             drops,
             crossings: CrossingsStat::from(&meter),
             tcp: counts([
-                ("segments_in", c.segments_in),
-                ("data_segments_in", c.data_segments_in),
+                ("segments_in", segments_in),
+                ("data_segments_in", c.predicted_data + c.unpredicted_data),
+                ("predicted_data", c.predicted_data),
+                ("predicted_acks", c.predicted_acks),
+                ("unpredicted", c.unpredicted),
                 ("segments_out", c.segments_out),
                 ("retransmissions", c.retransmissions),
                 ("resets_out", c.resets_out),
-                ("fast_path", c.fast_path),
                 ("active_opens", c.active_opens),
                 ("passive_opens", c.passive_opens),
+                ("fast_opens", c.fast_opens),
                 ("time_wait", self.demux.waiting_count() as u64),
             ]),
             net: counts([
@@ -94,7 +98,10 @@ impl Engine {
                 ("turns", c.turns),
                 ("sleeps", c.sleeps),
                 ("cut_through_bytes", c.cut_through_bytes),
-                ("connection_cache_hits", self.demux.cache_hits),
+                (
+                    "connection_cache_hits",
+                    segments_in.saturating_sub(self.demux.cache_misses),
+                ),
                 ("connection_cache_misses", self.demux.cache_misses),
                 ("connection_bytes", size_of::<Socket>() as u64),
                 ("sockets", self.sockets.len() as u64),

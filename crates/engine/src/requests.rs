@@ -13,7 +13,7 @@ use longshore_hostif::{
     Address, Completion, EdgeFlags, OpenFlags, OptionName, Query, Request, STREAM_MAX, SocketId,
     SocketKind,
 };
-use longshore_tcp::Listener;
+use longshore_tcp::{FastOpenQueue, Listener};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
@@ -33,21 +33,24 @@ impl Engine {
     /// says whether there were any.
     pub(crate) fn take_requests(&mut self) -> bool {
         let mut any = false;
-        for session in self.sessions.keys() {
+        for session in 0..self.sessions.end() {
             let Some(s) = self.sessions.get(session) else {
                 continue;
             };
-            let pending = &s.arena.header().requests_pending;
-            if pending.any.load(Ordering::Relaxed) == 0 {
+            if s.arena
+                .header()
+                .requests_pending
+                .any
+                .load(Ordering::Relaxed)
+                == 0
+            {
                 continue;
             }
+            let (arena, words) = (s.arena.clone(), s.processes.len() / 64);
+            let pending = &arena.header().requests_pending;
             pending.any.store(0, Ordering::SeqCst);
-            let words = s.processes.len() / 64;
-            let bits: Vec<u64> = pending.channels[..words]
-                .iter()
-                .map(|w| w.swap(0, Ordering::AcqRel))
-                .collect();
-            for (i, mut word) in bits.into_iter().enumerate() {
+            for (i, bits) in pending.channels[..words].iter().enumerate() {
+                let mut word = bits.swap(0, Ordering::AcqRel);
                 while word != 0 {
                     let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
                     word &= word - 1;
@@ -233,7 +236,10 @@ impl Engine {
         let options = socket.options;
         match &mut socket.kind {
             Kind::Stream(c) => options.apply(name, &mut c.tcb, now),
-            Kind::Listener(l) => l.listener.set_defer_accept(options.defer_accept_s != 0),
+            Kind::Listener(l) => {
+                l.listener.set_defer_accept(options.defer_accept_s != 0);
+                l.fast_open.set_limit(options.fast_open);
+            }
             Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
         }
@@ -305,6 +311,10 @@ impl Engine {
         kind: SocketKind,
         flags: OpenFlags,
     ) -> Result<(), RequestError> {
+        let mut options = Options::new(flags);
+        if let (SocketKind::Stream, Some(settings)) = (kind, &mut self.host_settings) {
+            options.tcp = settings.tcp(self.now);
+        }
         let s = self
             .sessions
             .get_mut(from.session)
@@ -312,8 +322,6 @@ impl Engine {
         if s.arena.get_block(id.index).is_none() || s.key(id.index).is_some() {
             return Err(RequestError::NoSocket);
         }
-        let mut options = Options::new(flags);
-        self.tuning.apply(&mut options);
         let socket = Socket::new(
             id,
             from.session,
@@ -379,6 +387,11 @@ impl Engine {
                 }
                 socket.kind = Kind::Listener(Listening {
                     listener: Self::new_listener(backlog, &socket.options),
+                    fast_open: {
+                        let mut queue = FastOpenQueue::new();
+                        queue.set_limit(socket.options.fast_open);
+                        queue
+                    },
                     rcv: RcvStream::EMPTY,
                     rcv_edge: 0,
                     rcv_consumed: 0,

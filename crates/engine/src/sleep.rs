@@ -27,6 +27,7 @@ pub(crate) enum Source {
     Process(u32, u16),
     Control,
     Stop,
+    PortNews,
 }
 
 impl Source {
@@ -39,6 +40,7 @@ impl Source {
             Self::Process(session, channel) => (4, u64::from(session) << 16 | u64::from(channel)),
             Self::Control => (5, 0),
             Self::Stop => (6, 0),
+            Self::PortNews => (7, 0),
         };
         kind << 56 | value
     }
@@ -52,7 +54,8 @@ impl Source {
             3 => Self::Doorbell(value as u32),
             4 => Self::Process((value >> 16) as u32, value as u16),
             5 => Self::Control,
-            _ => Self::Stop,
+            6 => Self::Stop,
+            _ => Self::PortNews,
         }
     }
 }
@@ -101,6 +104,9 @@ impl Sleeper {
         };
         if let Some(fd) = link.port.fd() {
             sleeper.watch(fd, Source::Port)?;
+        }
+        if let Some(fd) = link.port.news_fd() {
+            sleeper.watch(fd, Source::PortNews)?;
         }
         sleeper.watch(door.fd(), Source::Door)?;
         sleeper.watch(sleeper.stop.as_fd(), Source::Stop)?;
@@ -204,6 +210,7 @@ impl Engine {
         let housekeeping = Some(self.housekeeping_at).filter(|_| self.needs_house_kept());
         [
             self.wheel.next(),
+            self.time_waits.next(),
             self.link.neighbor_deadline(),
             housekeeping,
         ]
@@ -223,6 +230,7 @@ impl Engine {
         for source in ready {
             match source {
                 Source::Port => {}
+                Source::PortNews => self.link.take_port_news(),
                 Source::Doorbell(session) => {
                     if let Some(s) = self.sessions.get(session) {
                         Doorbell::clear(&s.doorbell);
@@ -256,6 +264,7 @@ mod tests {
             Source::Process(70_000, 255),
             Source::Control,
             Source::Stop,
+            Source::PortNews,
         ];
         for s in all {
             assert_eq!(Source::decode(s.encode()), s);

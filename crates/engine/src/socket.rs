@@ -1,13 +1,15 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
 use crate::demux::{Flow, Reuse};
+use crate::fast_output::Headers;
 use crate::pair::Pair;
 use crate::session::Subscribers;
 use crate::streams::RcvStream;
+use crate::timers::Alarm;
 use longshore_hostif::{
     BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind,
 };
-use longshore_tcp::{Config, Congestion, Instant, Linger, Listener, Tcb};
+use longshore_tcp::{Config, Congestion, FastOpenQueue, Instant, Linger, Listener, Tcb};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -27,8 +29,8 @@ pub(crate) struct Socket {
     pub(crate) dirty: bool,
     /// No process holds it any more.
     pub(crate) orphan: bool,
-    /// When the wheel will name it; [`Instant::NEVER`] if it will not.
-    pub(crate) armed: Instant,
+    /// When it has to be looked at again.
+    pub(crate) alarm: Alarm,
 }
 
 /// What it is.
@@ -56,10 +58,15 @@ pub(crate) struct Connection {
     pub(crate) tcb: Tcb,
     pub(crate) flow: Flow,
     pub(crate) remote: SocketAddr,
+    /// What its segments have in common, once some were sent.
+    pub(crate) headers: Option<Headers>,
     /// What the receive stream lies in.
     pub(crate) rcv: RcvStream,
     /// The listener that it came through, until it is accepted.
     pub(crate) listener: Option<u32>,
+    /// The listener whose limit of connections opened by a cookie alone it counts
+    /// against, until its handshake is over.
+    pub(crate) fast_open_of: Option<u32>,
     /// What the host was told last.
     pub(crate) told: Told,
     /// When the host is to be told of acknowledgments that nobody waits for.
@@ -89,8 +96,10 @@ impl Connection {
             tcb,
             flow: Flow::new(local, remote),
             remote,
+            headers: None,
             rcv: RcvStream::EMPTY,
             listener,
+            fast_open_of: None,
             told: Told::default(),
             tell_by: Instant::NEVER,
             unreachable: false,
@@ -103,6 +112,8 @@ impl Connection {
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) listener: Listener,
+    /// Its part in Fast Open.
+    pub(crate) fast_open: FastOpenQueue,
     /// The stream of accept records.
     pub(crate) rcv: RcvStream,
     /// How far it reaches, and how far the host has read it.
@@ -139,6 +150,10 @@ pub(crate) struct Options {
     pub(crate) ipv6: bool,
     pub(crate) v6_only: bool,
     pub(crate) defer_accept_s: u32,
+    /// TCP_FASTOPEN: connections that may be open by a cookie alone.
+    pub(crate) fast_open: u32,
+    /// TCP_FASTOPEN_CONNECT.
+    pub(crate) fast_open_connect: bool,
     pub(crate) send_buffer: u32,
     pub(crate) receive_buffer: u32,
     pub(crate) tos: u8,
@@ -161,6 +176,8 @@ impl Options {
             ipv6: flags.contains(OpenFlags::IPV6),
             v6_only: flags.contains(OpenFlags::V6ONLY),
             defer_accept_s: 0,
+            fast_open: 0,
+            fast_open_connect: false,
             send_buffer: longshore_hostif::SEND_BUFFER,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
@@ -216,6 +233,8 @@ impl Options {
             O::SynCount => self.tcp.syn_retries = small(number.max(1)),
             O::WindowClamp => self.tcp.window_clamp = number,
             O::UdpGro => self.udp_gro = on,
+            O::FastOpen => self.fast_open = number,
+            O::FastOpenConnect => self.fast_open_connect = on,
         }
     }
 
@@ -278,7 +297,7 @@ impl Socket {
             meter: Meter::default(),
             dirty: false,
             orphan: false,
-            armed: Instant::NEVER,
+            alarm: Alarm::OFF,
         }
     }
 

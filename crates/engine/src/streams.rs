@@ -48,6 +48,19 @@ pub(crate) fn snd_pieces<'a>(
 ) -> Result<usize, BadStream> {
     let directory = arena.snd_directory(index);
     let mut count = 0;
+    // A packet nearly always lies in one chunk.
+    let (within, len) = (
+        range.start as usize % CHUNK,
+        (range.end - range.start) as usize,
+    );
+    if len <= CHUNK - within {
+        let number = (range.start / CHUNK as u64) as usize % DIRECTORY;
+        let chunk = directory[number].load(Ordering::Acquire);
+        let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
+        // SAFETY: as below.
+        out[0] = IoSlice::new(unsafe { arena.memory().bytes(place, len) });
+        return Ok(1);
+    }
     for (number, within, len) in spans(range) {
         let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
         let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
@@ -88,6 +101,7 @@ pub(crate) struct RcvSlab {
     free: Vec<u32>,
     never_used: u32,
     limit: u32,
+    available: u32,
 }
 
 impl RcvSlab {
@@ -97,6 +111,7 @@ impl RcvSlab {
             free: Vec::new(),
             never_used: 0,
             limit: chunks,
+            available: chunks,
         }
     }
 
@@ -111,17 +126,24 @@ impl RcvSlab {
             None => return None,
         };
         self.links[chunk as usize] = NONE;
+        self.available -= 1;
         Some(chunk)
     }
 
+    fn give_back(&mut self, chunk: u32) {
+        self.free.push(chunk);
+        self.available += 1;
+    }
+
     /// Chunks that can still be taken.
+    #[inline]
     pub(crate) fn available(&self) -> u32 {
-        self.limit - self.in_use()
+        self.available
     }
 
     /// Chunks in use.
     pub(crate) fn in_use(&self) -> u32 {
-        self.never_used - self.free.len() as u32
+        self.limit - self.available
     }
 }
 
@@ -167,7 +189,7 @@ impl RcvStream {
             arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
             return Ok(chunk);
         }
-        if number < self.first || number - self.first >= DIRECTORY as u64 - 1 {
+        if number < self.first || number - self.first >= DIRECTORY as u64 {
             return Err(NoChunk);
         }
         while self.last < number {
@@ -207,6 +229,7 @@ impl RcvStream {
 
     /// Copies `bytes` to offset `at` of the stream, all or nothing. `base` is
     /// how far the host has consumed: the stream begins there if it is empty.
+    #[inline(always)]
     pub(crate) fn place(
         &mut self,
         base: u64,
@@ -218,7 +241,9 @@ impl RcvStream {
     ) -> Result<u64, NoChunk> {
         // Nearly always the bytes go to the last chunk there is, and fit.
         let within = (at % CHUNK as u64) as usize;
-        if self.head != NONE && at / CHUNK as u64 == self.last && bytes.len() <= CHUNK - within {
+        let fits = bytes.len() <= CHUNK - within
+            && at.wrapping_sub(base) <= STREAM_MAX - bytes.len() as u64;
+        if self.head != NONE && at / CHUNK as u64 == self.last && fits {
             let place = arena
                 .rcv_place(self.tail, within, bytes.len())
                 .ok_or(NoChunk)?;
@@ -228,6 +253,7 @@ impl RcvStream {
         self.place_anywhere(base, at, bytes, slab, arena, index)
     }
 
+    #[inline(never)]
     fn place_anywhere(
         &mut self,
         base: u64,
@@ -263,7 +289,7 @@ impl RcvStream {
         let first_kept = consumed / CHUNK as u64;
         while self.head != NONE && (self.first < first_kept || all) {
             let chunk = self.head;
-            slab.free.push(chunk);
+            slab.give_back(chunk);
             if chunk == self.tail {
                 *self = Self::EMPTY;
             } else {
@@ -336,6 +362,29 @@ mod tests {
             stream.place(0, STREAM_MAX, &[1], &mut slab, &arena, 0),
             Err(NoChunk)
         );
+    }
+
+    /// A stream as long as it may be has its first and its last chunk in part:
+    /// one chunk more than a stream that begins with one.
+    #[test]
+    fn a_full_stream_may_begin_anywhere() {
+        let geometry = Geometry {
+            rcv_chunks: 256,
+            ..SMALL
+        };
+        let arena = Arena::create(geometry).unwrap();
+        for base in [0, 1, CHUNK as u64 - 1, 5 * CHUNK as u64 + 17] {
+            let (mut slab, mut stream) = (RcvSlab::new(256), RcvStream::EMPTY);
+            let end = base + STREAM_MAX;
+            for at in [base, base + 100_000, end - 1000] {
+                let placed = stream.place(base, at, &[7; 1000], &mut slab, &arena, 2);
+                assert!(placed.is_ok(), "{at} of {base}");
+            }
+            assert_eq!(read_back(&arena, 2, base..base + 1000), [7; 1000]);
+            assert_eq!(read_back(&arena, 2, end - 1000..end), [7; 1000]);
+            let beyond = stream.place(base, end, &[1], &mut slab, &arena, 2);
+            assert_eq!(beyond, Err(NoChunk));
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 
 /// Chunks that must be free before a connection is given data: what a whole
 /// receive buffer could need beyond what it has.
-const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
+pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
 
 /// What a segment asks for beside what its connection sends.
 enum Beside {
@@ -49,17 +49,19 @@ impl Engine {
                 _ => Ecn::NotCapable,
             },
         };
-        self.counters.segments_in += 1;
+        self.counters.unpredicted += 1;
         let local = SocketAddr::new(ip.destination.into(), header.dst_port);
         let remote = SocketAddr::new(ip.source.into(), header.src_port);
         let flow = Flow::new(local, remote);
         match self.demux.find(&flow) {
             Some(Found::Socket(key)) => {
                 let beside = self.segment_for(key, &segment, payload);
-                self.answer_beside(beside, local, remote, &segment);
+                self.answer_beside(beside, local, remote, &segment, payload);
             }
-            Some(Found::TimeWait) => self.segment_in_time_wait(&flow, local, remote, &segment),
-            None => self.segment_for_listener(local, remote, &segment, None),
+            Some(Found::TimeWait) => {
+                self.segment_in_time_wait(&flow, (local, remote), &segment, payload);
+            }
+            None => self.segment_for_listener((local, remote), &segment, payload, None),
         }
     }
 
@@ -74,7 +76,9 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return Beside::Nothing;
         };
-        let was_half_open = c.tcb.state() == State::SynReceived && c.listener.is_some();
+        let before = c.tcb.state();
+        let fast_opened = c.tcb.is_fast_opened();
+        let was_half_open = before == State::SynReceived && c.listener.is_some() && !fast_opened;
         if !payload.is_empty() && !was_half_open {
             let slab = self.sessions.get(socket.session).map(|s| &s.rcv_slab);
             if slab.is_none_or(|slab| slab.available() < SPARE_CHUNKS) {
@@ -83,13 +87,26 @@ impl Engine {
             }
         }
         let disposition = c.tcb.on_segment(segment, now);
-        self.counters.fast_path += u64::from(disposition.fast_path);
-        self.counters.data_segments_in += u64::from(!payload.is_empty());
+        let has_data = u64::from(!payload.is_empty());
+        if disposition.fast_path {
+            // A packet of our own to ourselves, which comes this way.
+            self.counters.unpredicted -= 1;
+            self.counters.predicted_data += has_data;
+            self.counters.predicted_acks += 1 - has_data;
+        } else {
+            self.counters.unpredicted_data += has_data;
+        }
         if let Some(reason) = disposition.drop {
             self.counters.drop_tcp(reason);
         }
-        if was_half_open && c.tcb.state().is_synchronized() {
-            self.established(key);
+        if !before.is_synchronized() && c.tcb.state().is_synchronized() {
+            if was_half_open {
+                self.established(key);
+            } else if fast_opened {
+                self.fast_open_done(key);
+            } else {
+                self.learn_fast_open(key);
+            }
         }
         if let Some(place) = disposition.place {
             let (skip, len) = (place.skip as usize, place.len as usize);
@@ -116,6 +133,7 @@ impl Engine {
         local: SocketAddr,
         remote: SocketAddr,
         segment: &Segment<'_>,
+        payload: &[u8],
     ) {
         match what {
             Beside::Nothing => {}
@@ -125,12 +143,12 @@ impl Engine {
                 }
             }
             Beside::Reopen(iss_after) => {
-                self.segment_for_listener(local, remote, segment, Some(iss_after));
+                self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
             }
         }
     }
 
-    fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
+    pub(crate) fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -152,13 +170,16 @@ impl Engine {
                 let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
                 Socket::count_payload(count, pieces, bytes.len() as u64);
             }
-            // It was made sure that there is room; if there is none all the
-            // same, the stream has a hole that nothing can fill.
-            Err(_) => {
-                self.counters.drop(EngineDrop::ArenaFull);
-                self.abort(key);
-            }
+            Err(_) => self.no_room_after_all(key),
         }
+    }
+
+    /// It was made sure that there is room for payload; if there is none all the
+    /// same, the stream has a hole that nothing can fill.
+    #[cold]
+    pub(crate) fn no_room_after_all(&mut self, key: u32) {
+        self.counters.drop(EngineDrop::ArenaFull);
+        self.abort(key);
     }
 
     /// Whether a segment for a half-open connection has to be dropped, because
@@ -173,6 +194,9 @@ impl Engine {
         let (Some(listener), State::SynReceived) = (c.listener, c.tcb.state()) else {
             return false;
         };
+        if c.tcb.is_fast_opened() {
+            return false;
+        }
         let flags = segment.header.flags;
         if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
             return false;
@@ -207,7 +231,7 @@ impl Engine {
 
     /// A connection that came in is established: it gets a block, and its
     /// listener's host a record of it.
-    fn established(&mut self, key: u32) {
+    pub(crate) fn established(&mut self, key: u32) {
         if self.hand_over(key).is_err() {
             self.counters.drop(EngineDrop::NoSocketLeft);
             self.listener_lost(key);
@@ -279,7 +303,7 @@ impl Engine {
         Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
         let socket = self.sockets.get_mut(key).ok_or(missing)?;
         socket.id = id;
-        socket.subscribers = crate::session::Subscribers::provisional(&subscribers);
+        socket.subscribers = crate::session::Subscribers::of_accepted(&subscribers);
         self.counters.passive_opens += 1;
         self.touch(listener_key);
         Ok(())
@@ -301,9 +325,9 @@ impl Engine {
     fn segment_in_time_wait(
         &mut self,
         flow: &Flow,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         segment: &Segment<'_>,
+        payload: &[u8],
     ) {
         let now = self.now;
         let Some(waiting) = self.demux.waiting(flow) else {
@@ -318,16 +342,16 @@ impl Engine {
             TimeWaitVerdict::Close => self.demux.end_wait(flow),
             TimeWaitVerdict::Reopen { iss_after } => {
                 self.demux.end_wait(flow);
-                self.segment_for_listener(local, remote, segment, Some(iss_after));
+                self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
             }
         }
     }
 
     fn segment_for_listener(
         &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         segment: &Segment<'_>,
+        payload: &[u8],
         iss_after: Option<SeqNumber>,
     ) {
         let spread = self.demux.hash((local, remote));
@@ -349,7 +373,11 @@ impl Engine {
             ListenVerdict::Accept => {
                 l.listener.on_half_open();
                 let (options, session) = (socket.options, socket.session);
-                self.half_open(key, session, options, local, remote, segment, iss_after);
+                let slab = self.sessions.get(session).map(|s| &s.rcv_slab);
+                let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
+                let verdict = self.judge_fast_open(key, remote.ip(), segment, room);
+                let made = self.half_open(key, session, options, local, remote, segment, iss_after);
+                self.open_fast(made, key, verdict, segment, payload);
             }
         }
     }
@@ -364,7 +392,7 @@ impl Engine {
         remote: SocketAddr,
         segment: &Segment<'_>,
         iss_after: Option<SeqNumber>,
-    ) {
+    ) -> u32 {
         let now = self.now;
         let mss = self.mss_to(remote);
         let iss = match iss_after {
@@ -390,6 +418,7 @@ impl Engine {
         let key = self.sockets.insert(socket);
         self.demux.insert(flow, key);
         self.touch(key);
+        key
     }
 
     pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {

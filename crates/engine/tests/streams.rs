@@ -5,7 +5,7 @@ mod common;
 
 use common::Host;
 use longshore_engine::{Config, Engine, Stopper};
-use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketKind};
+use longshore_hostif::{EdgeFlags, Geometry, Loopback, OptionName, SocketKind};
 use longshore_ports::Port;
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,6 @@ fn start(
         users: Vec::new(),
         spin: Duration::from_secs(3600),
         grace: Duration::ZERO,
-        tuning: longshore_engine::Tuning::default(),
     })
     .unwrap();
     let stopper = engine.stopper();
@@ -243,4 +242,39 @@ fn garbage_requests_are_counted_and_harm_nobody() {
     client.send(socket, b"still here", EdgeFlags::empty());
     let accepted = server.accept(listener);
     assert_eq!(server.receive(accepted.socket, 10), b"still here");
+}
+
+#[test]
+fn fast_open_carries_data_on_the_syn_from_the_second_connection_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = server.open(SocketKind::Stream);
+    server.set(listener, OptionName::FastOpen, 16);
+    server
+        .bind(listener, "0.0.0.0:80".parse().unwrap())
+        .unwrap();
+    assert_eq!(server.listen(listener), 0);
+    for round in 0..3 {
+        let socket = client.open(SocketKind::Stream);
+        client.set(socket, OptionName::FastOpenConnect, 1);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        if round > 0 {
+            // Told that it is connected, and nothing has been sent.
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!server.has_record(listener));
+        }
+        let request = bytes(40_000, round);
+        client.send(socket, &request, EdgeFlags::SHUT_WR);
+        let accepted = server.accept(listener);
+        assert_eq!(server.receive(accepted.socket, request.len()), request);
+        server.wait_flag(accepted.socket, EdgeFlags::PEER_FIN);
+        let info = server.tcp_info(accepted.socket);
+        // TCPI_OPT_SYN_DATA.
+        assert_eq!(info[5] & 32 != 0, round > 0, "round {round}");
+        server.send(accepted.socket, b"done", EdgeFlags::SHUT_WR);
+        assert_eq!(client.receive(socket, 4), b"done");
+        client.close(socket);
+        server.close(accepted.socket);
+    }
 }

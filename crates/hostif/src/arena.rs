@@ -158,6 +158,7 @@ impl Arena {
     }
 
     /// A socket's block, if there is one of this index.
+    #[inline]
     pub fn get_block(&self, index: u32) -> Option<&SocketBlock> {
         (index < self.geometry.sockets).then(|| {
             self.memory
@@ -166,6 +167,7 @@ impl Arena {
     }
 
     /// A socket's block.
+    #[inline]
     pub fn block(&self, index: u32) -> &SocketBlock {
         self.get_block(index).expect("checked socket index")
     }
@@ -184,6 +186,7 @@ impl Arena {
 
     /// The chunk directory of a socket's send stream. Entry `(o / CHUNK) %
     /// DIRECTORY` names the chunk that has byte `o`.
+    #[inline]
     pub fn snd_directory(&self, socket: u32) -> &[AtomicU32] {
         assert!(socket < self.geometry.sockets);
         self.memory.array(
@@ -193,6 +196,7 @@ impl Arena {
     }
 
     /// The chunk directory of a socket's receive stream.
+    #[inline]
     pub fn rcv_directory(&self, socket: u32) -> &[AtomicU32] {
         assert!(socket < self.geometry.sockets);
         self.memory.array(
@@ -203,12 +207,14 @@ impl Arena {
 
     /// Where in the memory `len` bytes at `at` in chunk `chunk` of the send
     /// slab lie, if that is inside the chunk.
+    #[inline]
     pub fn snd_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
         (chunk < self.geometry.snd_chunks && at <= CHUNK && len <= CHUNK - at)
             .then(|| self.at.snd_slab + chunk as usize * CHUNK + at)
     }
 
     /// The same for the receive slab.
+    #[inline]
     pub fn rcv_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
         (chunk < self.geometry.rcv_chunks && at <= CHUNK && len <= CHUNK - at)
             .then(|| self.at.rcv_slab + chunk as usize * CHUNK + at)
@@ -216,6 +222,7 @@ impl Arena {
 
     /// The memory, to read and write at places got from `snd_place` and
     /// `rcv_place`.
+    #[inline]
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
     }

@@ -36,7 +36,9 @@ pub struct ChannelControl {
     /// completion ring was full. The process takes it back and subscribes again
     /// to each socket it holds, which brings the present edges.
     pub lost: AtomicU32,
-    _reserved: [AtomicU32; 11],
+    /// Counts its reservations, so that one can be told from the next.
+    pub reservations: AtomicU32,
+    _reserved: [AtomicU32; 10],
     requests: Indices,
     completions: Indices,
     /// Where the engine puts answers that do not fit a descriptor. One

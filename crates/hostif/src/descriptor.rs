@@ -99,12 +99,14 @@ pub enum OptionName {
     SynCount = 21,
     WindowClamp = 22,
     UdpGro = 23,
+    FastOpen = 24,
+    FastOpenConnect = 25,
 }
 
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 23] = [
+        const ALL: [OptionName; 25] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -128,6 +130,8 @@ impl OptionName {
             SynCount,
             WindowClamp,
             UdpGro,
+            FastOpen,
+            FastOpenConnect,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

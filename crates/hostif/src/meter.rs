@@ -17,6 +17,7 @@ pub struct Crossings {
 
 impl Crossings {
     /// Counts a published batch of descriptors.
+    #[inline]
     pub fn batch(&mut self, descriptors: u32) {
         if descriptors != 0 {
             self.transfers += 1;
@@ -26,6 +27,7 @@ impl Crossings {
     }
 
     /// Counts payload moved in `pieces` of `bytes` in all.
+    #[inline]
     pub fn payload(&mut self, pieces: u64, bytes: u64) {
         self.transfers += pieces;
         self.bytes += bytes;

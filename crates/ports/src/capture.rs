@@ -218,6 +218,14 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
         self.inner.fd()
     }
 
+    fn news_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.inner.news_fd()
+    }
+
+    fn take_news(&mut self) -> bool {
+        self.inner.take_news()
+    }
+
     fn counters(&self) -> &PortCounters {
         self.inner.counters()
     }

@@ -53,6 +53,9 @@ pub struct Drops {
     pub rx_bad_offload: u64,
     /// Received, but too short to hold a link header.
     pub rx_runt: u64,
+    /// Received by the kernel, which had no room to keep them for us. Asked for
+    /// from time to time, so late by some calls.
+    pub rx_overrun: u64,
     /// Sent, but the carrier's queue had no room and the wire does not push
     /// back (a simulated router's queue).
     pub queue_full: u64,
@@ -64,11 +67,12 @@ pub struct Drops {
 
 impl Drops {
     /// The reasons and their counts, in a fixed order, for printing.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("rx_truncated", self.rx_truncated),
             ("rx_bad_offload", self.rx_bad_offload),
             ("rx_runt", self.rx_runt),
+            ("rx_overrun", self.rx_overrun),
             ("queue_full", self.queue_full),
             ("link_down", self.link_down),
             ("injected_loss", self.injected_loss),

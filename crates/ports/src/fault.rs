@@ -106,20 +106,25 @@ pub struct FaultPort<P> {
     scratch: Vec<u8>,
 }
 
+/// What a port can do with us on it: faults befall single segments, so all are
+/// cut here, and none arrive merged.
+fn shown(under: &Capabilities) -> Capabilities {
+    Capabilities {
+        tx_checksum: true,
+        rx_checksum: false,
+        tso4: true,
+        tso6: true,
+        uso: true,
+        max_gso_bytes: 65_535 + under.link_header_len(),
+        rx_coalesced: false,
+        ..*under
+    }
+}
+
 impl<P: Port> FaultPort<P> {
     /// Stands on `inner`.
     pub fn new(inner: P, config: &FaultConfig) -> Self {
-        let under = *inner.capabilities();
-        let capabilities = Capabilities {
-            tx_checksum: true,
-            rx_checksum: false,
-            tso4: true,
-            tso6: true,
-            uso: true,
-            max_gso_bytes: 65_535 + under.link_header_len(),
-            rx_coalesced: false,
-            ..under
-        };
+        let capabilities = shown(inner.capabilities());
         FaultPort {
             inner,
             capabilities,
@@ -233,6 +238,16 @@ impl<P: Port> Port for FaultPort<P> {
 
     fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.inner.fd()
+    }
+
+    fn news_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.inner.news_fd()
+    }
+
+    fn take_news(&mut self) -> bool {
+        let changed = self.inner.take_news();
+        self.capabilities = shown(self.inner.capabilities());
+        changed
     }
 
     fn counters(&self) -> &PortCounters {

@@ -12,17 +12,21 @@ mod error;
 pub mod fault;
 mod frames;
 mod impair;
+mod interface;
 pub mod memory;
 pub mod offload;
+pub mod packet;
 mod port;
 mod random;
 pub mod segment;
 pub mod sim;
 pub mod tap;
+mod vnet;
 
 pub use counters::{Drops, PortCounters};
 pub use error::PortError;
 pub use impair::{FaultCounts, Faults};
+pub use interface::{BadName, InterfaceName};
 pub use port::{
     Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, Port, RECV_ROOM, RxChecksum,
     RxMeta, TxChecksum, TxFrame, TxGso,

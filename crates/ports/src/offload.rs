@@ -19,19 +19,23 @@ pub struct SoftOffload<P> {
     scratch: Vec<u8>,
 }
 
+/// What a port can do with us on it.
+fn completed(under: &Capabilities) -> Capabilities {
+    Capabilities {
+        tx_checksum: true,
+        tso4: true,
+        tso6: true,
+        uso: true,
+        max_gso_bytes: 65_535 + under.link_header_len(),
+        ..*under
+    }
+}
+
 impl<P: Port> SoftOffload<P> {
     /// Stands on `inner`.
     pub fn new(inner: P) -> Self {
-        let under = *inner.capabilities();
         SoftOffload {
-            capabilities: Capabilities {
-                tx_checksum: true,
-                tso4: true,
-                tso6: true,
-                uso: true,
-                max_gso_bytes: 65_535 + under.link_header_len(),
-                ..under
-            },
+            capabilities: completed(inner.capabilities()),
             inner,
             counters: PortCounters::default(),
             backlog: FrameQueue::default(),
@@ -129,6 +133,16 @@ impl<P: Port> Port for SoftOffload<P> {
 
     fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.inner.fd()
+    }
+
+    fn news_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.inner.news_fd()
+    }
+
+    fn take_news(&mut self) -> bool {
+        let changed = self.inner.take_news();
+        self.capabilities = completed(self.inner.capabilities());
+        changed
     }
 
     fn counters(&self) -> &PortCounters {

@@ -30,7 +30,7 @@ pub enum LinkKind {
     Ip,
 }
 
-/// What a port can do. Constant for the life of the port.
+/// What a port can do. Changes only with its interface ([`Port::take_news`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// What stands in front of the IP header.
@@ -208,7 +208,7 @@ impl<'a> TxFrame<'a> {
 /// answers `None`, sends what it has, calls [`flush`](Port::flush) once at the
 /// end of its round, and may then sleep on [`fd`](Port::fd). No call blocks.
 pub trait Port: Send {
-    /// What this port can do; never changes.
+    /// What this port can do; changes only in [`Port::take_news`].
     fn capabilities(&self) -> &Capabilities;
 
     /// Receives one frame into `parts`, filled in order: headers into the
@@ -253,6 +253,18 @@ pub trait Port: Send {
         None
     }
 
+    /// A second descriptor to sleep on, readable when the port's interface has
+    /// come, changed or gone. `None` on a port with which that cannot happen.
+    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// To be called when [`news_fd`](Port::news_fd) is readable. Says whether
+    /// [`capabilities`](Port::capabilities) have changed.
+    fn take_news(&mut self) -> bool {
+        false
+    }
+
     /// Totals since the port was opened.
     fn counters(&self) -> &PortCounters;
 }
@@ -280,6 +292,14 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         (**self).fd()
+    }
+
+    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).news_fd()
+    }
+
+    fn take_news(&mut self) -> bool {
+        (**self).take_news()
     }
 
     fn counters(&self) -> &PortCounters {

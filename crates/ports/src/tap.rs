@@ -2,25 +2,25 @@
 //! which checksums and segmentation stay undone between the two stacks.
 //!
 //! One frame costs one system call each way. `config` opens and sets up the
-//! device, `vnet` reads and writes the header, `sys` has the ioctls.
+//! device.
 
 mod config;
-mod name;
-mod sys;
-mod vnet;
 
 pub use config::{
     InterfaceAddress, KERNEL_MAX_MTU, MAX_MTU, MIN_MTU, Origin, TapConfig, TapError, bring_up,
     interface_addresses, is_up, overlaps,
 };
-pub use name::{BadName, TapName};
 
 use crate::check::check;
-use crate::{Capabilities, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta, TxFrame};
+use crate::interface::sys;
+use crate::vnet::{self, HEADER_LEN};
+use crate::{
+    Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta,
+    TxFrame,
+};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use vnet::HEADER_LEN;
 
 /// How many useless frames one call may throw away before it says that nothing
 /// waits; the descriptor stays readable, so the rest are met in the next round.
@@ -33,7 +33,7 @@ const MIN_FRAME: usize = 14;
 #[derive(Debug)]
 pub struct Tap {
     fd: OwnedFd,
-    name: TapName,
+    name: InterfaceName,
     capabilities: Capabilities,
     counters: PortCounters,
 }
@@ -72,7 +72,7 @@ impl Tap {
     }
 
     /// The interface's name.
-    pub fn name(&self) -> TapName {
+    pub fn name(&self) -> InterfaceName {
         self.name
     }
 

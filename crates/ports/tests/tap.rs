@@ -1,6 +1,9 @@
 //! The TAP port against the kernel's own stack, in a network namespace that
 //! lives as long as the test's thread.
 
+mod common;
+
+use common::{expect_frame, in_own_namespace, ip};
 use longshore_ports::tap::{Tap, TapConfig, TapError};
 use longshore_ports::{Capabilities, LinkKind, Port, PortError, RECV_ROOM, TxFrame};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -9,47 +12,12 @@ use std::time::{Duration, Instant};
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 
-/// Moves this thread into a network namespace of its own. False, with a word
-/// on stderr, when the user may not; a failure if `LONGSHORE_REQUIRE_ROOT` is
-/// set.
-fn in_own_namespace() -> bool {
-    // SAFETY: unshare(CLONE_NEWNET) changes this thread's view of the network
-    // and nothing in memory.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
-        return true;
-    }
-    let error = std::io::Error::last_os_error();
-    assert!(
-        std::env::var_os("LONGSHORE_REQUIRE_ROOT").is_none(),
-        "cannot make a network namespace: {error}"
-    );
-    eprintln!("SKIPPED: this test makes a network namespace, and needs root for it: {error}");
-    false
-}
-
 fn config() -> TapConfig {
     TapConfig {
         kernel_address: Some((IpAddr::V4(KERNEL), 24)),
         mtu: Some(1500),
         ..TapConfig::create("lsp%d").unwrap()
     }
-}
-
-/// Waits for a frame that `wanted` accepts, past whatever else the kernel says.
-fn expect_frame(
-    tap: &mut Tap,
-    buf: &mut [u8],
-    wanted: impl Fn(&[u8]) -> bool,
-) -> longshore_ports::RxMeta {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while Instant::now() < deadline {
-        match tap.recv(buf).unwrap() {
-            Some(meta) if wanted(&buf[..meta.len]) => return meta,
-            Some(_) => {}
-            None => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-    panic!("the kernel sent nothing of the kind");
 }
 
 fn our_mac(capabilities: &Capabilities) -> [u8; 6] {
@@ -231,11 +199,7 @@ fn a_device_that_is_gone_says_so() {
         return;
     }
     let mut tap = Tap::open(&config()).unwrap();
-    let status = std::process::Command::new("ip")
-        .args(["link", "del", &tap.name().to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
+    ip(&format!("link del {}", tap.name()));
     let mut buf = vec![0; RECV_ROOM];
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -257,13 +221,7 @@ fn an_interface_that_is_down_loses_frames_and_comes_back() {
     }
     let mut tap = Tap::open(&config()).unwrap();
     let name = tap.name().to_string();
-    let set = |state| {
-        let status = std::process::Command::new("ip")
-            .args(["link", "set", &name, state])
-            .status()
-            .unwrap();
-        assert!(status.success());
-    };
+    let set = |state| ip(&format!("link set {name} {state}"));
     let mac = our_mac(tap.capabilities());
     let ask = arp(mac, [0xff; 6], 1, [0; 6]);
     let mut buf = vec![0; RECV_ROOM];

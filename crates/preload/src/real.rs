@@ -74,6 +74,7 @@ real! {
     readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
     write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t;
     writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
+    mlockall(flags: c_int) -> c_int;
     close(fd: c_int) -> c_int;
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     dup(fd: c_int) -> c_int;

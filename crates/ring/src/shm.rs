@@ -128,11 +128,13 @@ impl SharedMemory {
 
     /// The `T` at `offset` bytes. Panics if it lies outside or is misaligned:
     /// offsets come from the layout, never from the other side.
+    #[inline]
     pub fn at<T: Shared>(&self, offset: usize) -> &T {
         &self.array::<T>(offset, 1)[0]
     }
 
     /// `count` of `T` from `offset` bytes on. Panics as [`at`](Self::at) does.
+    #[inline]
     pub fn array<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
         let size = count
             .checked_mul(size_of::<T>())
@@ -149,6 +151,7 @@ impl SharedMemory {
     }
 
     /// Copies `from` to `offset`. Panics if it does not fit.
+    #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) {
         assert!(offset <= self.len && from.len() <= self.len - offset);
         // SAFETY: in bounds by the line above; the source is private memory.
@@ -159,6 +162,7 @@ impl SharedMemory {
     }
 
     /// Copies from `offset` into `to`. Panics if it lies outside.
+    #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) {
         assert!(offset <= self.len && to.len() <= self.len - offset);
         // SAFETY: as in `write`, the other way.
@@ -173,6 +177,7 @@ impl SharedMemory {
     /// # Safety
     /// The other side may change the bytes at any moment. The caller must not
     /// decide anything on them that it does not check after copying them.
+    #[inline]
     pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset <= self.len && len <= self.len - offset);
         // SAFETY: in bounds by the line above; the caller promises the rest.
@@ -185,6 +190,7 @@ impl SharedMemory {
     /// # Safety
     /// As [`bytes`](Self::bytes); and the caller has no other reference to them.
     #[expect(clippy::mut_from_ref, reason = "shared memory has no unique owner")]
+    #[inline]
     pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
         assert!(offset <= self.len && len <= self.len - offset);
         // SAFETY: in bounds by the line above; the caller promises the rest.

@@ -37,6 +37,7 @@ impl Host {
                 .change_state(ChannelState::Free, ChannelState::Reserved)
         })?;
         let control = arena.control(channel);
+        control.reservations.fetch_add(1, Ordering::AcqRel);
         control.pid.store(own_pid(), Ordering::Release);
         control.reset();
         control.lost.store(0, Ordering::Relaxed);
@@ -109,11 +110,22 @@ impl Forking {
             host.recount(id, count);
         }
         if let Some(post) = &mut self.post {
-            **post = Post::new(HostChannel::new(host.arena.clone(), channel));
+            **post = Post::new(
+                HostChannel::new(host.arena.clone(), channel),
+                host.uses.len(),
+            );
             let control = host.arena.control(channel);
             control.pid.store(pid, Ordering::Release);
-            control.change_state(ChannelState::Reserved, ChannelState::Claimed);
+            let claimed = control.change_state(ChannelState::Reserved, ChannelState::Claimed);
             post.channel.flag();
+            if !claimed {
+                drop(self);
+                (host.hooks.log)(
+                    "this process was held up for too long after its fork; its sockets fail here",
+                );
+                host.lose_engine();
+                return;
+            }
         }
         drop(self);
         host.ring_engine();

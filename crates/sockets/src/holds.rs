@@ -7,6 +7,7 @@
 
 use crate::errors::SocketError;
 use crate::host::{Host, Wake};
+use crate::news::Having;
 use longshore_hostif::{
     BlockFlags, ChannelState, OpenFlags, Request, SocketBlock, SocketId, SocketKind, SocketState,
 };
@@ -125,6 +126,21 @@ impl Host {
             return None;
         }
         Some(socket)
+    }
+
+    /// How this process has socket `id`.
+    pub(crate) fn having(&self, id: SocketId) -> Having {
+        let Some(uses) = self.uses.get(id.index as usize) else {
+            return Having::Not;
+        };
+        let word = uses.load(Ordering::Acquire);
+        if word & !COUNT != named(id) || word & COUNT == 0 {
+            return Having::Not;
+        }
+        match self.marks[id.index as usize].load(Ordering::Relaxed) & ALONE {
+            0 => Having::Shared,
+            _ => Having::Alone,
+        }
     }
 
     /// From now on, any socket of this process may be another's too.

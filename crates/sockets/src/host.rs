@@ -8,11 +8,12 @@
 use crate::errors::SocketError;
 use crate::gate::{Gate, Inside};
 use crate::hub::Hub;
+use crate::news::News;
 use crate::wait::Patience;
 use longshore_hostif::attach::{self, AttachError, Joined, Message, Token};
 use longshore_hostif::{
-    Address, Arena, ArenaError, BlockFlags, Completion, EdgeFlags, Edges, HostChannel, PutError,
-    Request, Routes, SocketId, SocketState,
+    Address, Arena, ArenaError, Completion, EdgeFlags, Edges, HostChannel, PutError, Request,
+    Routes, SocketId,
 };
 use longshore_ring::Doorbell;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -76,12 +77,15 @@ pub(crate) struct Post {
     next_tag: u32,
     answers: HashMap<u32, Option<Answer>>,
     moved: Vec<u32>,
+    news: News,
 }
 
 impl Post {
-    pub(crate) fn new(channel: HostChannel) -> Self {
+    /// Of a process that joined by `channel`, in a session of so many sockets.
+    pub(crate) fn new(channel: HostChannel, sockets: usize) -> Self {
         Self {
             channel,
+            news: News::new(sockets),
             owes_wake: false,
             next_tag: 1,
             answers: HashMap::new(),
@@ -154,7 +158,7 @@ impl Host {
             hooks,
             doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
             connection: (hooks.keep)(joined.connection),
-            post: Gate::new(Post::new(channel)),
+            post: Gate::new(Post::new(channel, sockets)),
             channel: AtomicU32::new(joined.channel),
             pid: AtomicU32::new(own_pid()),
             epoch: AtomicU32::new(0),
@@ -371,8 +375,8 @@ impl Host {
             any = true;
             match completion {
                 Some(Completion::Edges { socket, edges }) => {
-                    let moved = self.apply(socket, &edges).then_some(socket.index);
-                    post.moved.extend(moved);
+                    let news = self.apply(&mut post.news, socket, &edges);
+                    post.moved.extend(news.then_some(socket.index));
                 }
                 Some(Completion::Done {
                     tag,
@@ -428,47 +432,14 @@ impl Host {
         Ok(())
     }
 
-    /// Moves a block's edges; says whether that may make the socket ready for
-    /// something.
-    fn apply(&self, socket: SocketId, edges: &Edges) -> bool {
-        let Some(block) = self.arena.get_block(socket.index) else {
-            return false;
-        };
-        if !block.is(socket) {
-            return false;
-        }
-        let mut ready = edges.rcv_edge > block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
-        // Another process may have moved the shared edge already; what waits in
-        // a listener's queue is news to this one all the same.
-        ready |= block.state() == SocketState::Listening
-            && edges.rcv_edge > block.rcv.done.load(Ordering::Acquire);
-        let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));
-        if acked > block.snd.done.fetch_max(acked, Ordering::AcqRel) {
-            ready |= crate::stream::take_room_wanted(block);
-        }
-        if edges.flags.contains(EdgeFlags::PEER_FIN) {
-            ready |= !block
-                .set_flags(BlockFlags::PEER_FIN)
-                .contains(BlockFlags::PEER_FIN);
-        }
-        if edges.flags.contains(EdgeFlags::CONNECTED) {
-            ready |= block.change_state(SocketState::Connecting, SocketState::Connected);
-        }
-        if edges
-            .flags
-            .intersects(EdgeFlags::DEAD | EdgeFlags::SOFT_ERROR)
-        {
-            let first =
-                block.state() != SocketState::Dead || edges.flags.contains(EdgeFlags::SOFT_ERROR);
-            if first && edges.errno != 0 {
-                block.errno.store(u32::from(edges.errno), Ordering::Release);
+    /// Moves a socket's edges; says whether that is news to this process.
+    fn apply(&self, news: &mut News, socket: SocketId, edges: &Edges) -> bool {
+        match self.arena.get_block(socket.index) {
+            Some(block) if block.is(socket) => {
+                news.apply(socket, block, edges, self.having(socket))
             }
-            if edges.flags.contains(EdgeFlags::DEAD) {
-                block.set_state(SocketState::Dead);
-            }
-            ready |= first;
+            _ => false,
         }
-        ready
     }
 
     // ---- before sleeping ----

@@ -18,6 +18,7 @@ mod host;
 mod hub;
 mod listener;
 mod native;
+mod news;
 mod options;
 mod readiness;
 mod ready_set;

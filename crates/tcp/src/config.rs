@@ -161,6 +161,9 @@ pub struct Config {
     /// Upper bound of the pace of sending (SO_MAX_PACING_RATE), bytes per second;
     /// `u64::MAX` for none.
     pub max_pacing_rate: u64,
+    /// Suspect a path that swallows full segments without a word, and probe for what
+    /// it takes (RFC 4821; Linux's tcp_mtu_probing is 0 by default, this is its 1).
+    pub mtu_probing: bool,
     /// Initial window in segments (RFC 6928: 10).
     pub initial_window: u8,
     /// How often a SYN is repeated (TCP_SYNCNT; Linux's tcp_syn_retries).
@@ -194,6 +197,7 @@ impl Default for Config {
             congestion: Congestion::default(),
             ecn: EcnMode::default(),
             max_pacing_rate: u64::MAX,
+            mtu_probing: true,
             initial_window: 10,
             syn_retries: 6,
             synack_retries: 5,

@@ -58,7 +58,7 @@ reasons! {
     AfterFin = "tcp_after_fin",
     /// Payload for a program that has closed; answered by a reset.
     AfterClose = "tcp_after_close",
-    /// Payload before the handshake was over (no Fast Open).
+    /// Payload before the handshake was over, without a Fast Open cookie.
     EarlyData = "tcp_early_data",
     /// Neither SYN nor RST nor ACK where one must be.
     NoFlags = "tcp_no_flags",

@@ -67,8 +67,17 @@ impl Tcb {
     /// at once, without a change of the congestion window (RFC 8899 section 3,
     /// RFC 1191 section 6.4).
     pub fn set_path_mss(&mut self, mss: u16) {
+        let told = mss.max(MIN_MSS);
+        if told != self.path_mss {
+            self.path_mss = told;
+            self.note_told_mss();
+        }
+        self.bound_segments();
+    }
+
+    /// Something that bounds the segments has changed.
+    pub(crate) fn bound_segments(&mut self) {
         let old = self.snd_mss;
-        self.path_mss = mss.max(MIN_MSS);
         self.update_mss();
         if self.snd_mss < old && self.in_flight() > 0 && self.state.is_synchronized() {
             self.repeat_for_smaller_mss();

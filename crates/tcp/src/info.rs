@@ -29,6 +29,8 @@ pub struct TcpInfo {
     /// ECN was agreed, and a packet that could be marked has come.
     pub ecn: bool,
     pub ecn_seen: bool,
+    /// Data on the SYN were taken (RFC 7413).
+    pub syn_data: bool,
     pub snd_wscale: u8,
     pub rcv_wscale: u8,
     pub rto_us: u64,
@@ -71,6 +73,8 @@ pub struct TcpInfo {
     pub total_rto: u16,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
+    /// How often the path was suspected to swallow full segments (RFC 4821).
+    pub black_holes: u32,
     /// Recoveries that proved needless and were taken back.
     pub undos: u32,
     /// Segments that header prediction took.
@@ -87,6 +91,7 @@ impl Tcb {
     #[must_use]
     pub fn info(&self, now: Instant) -> TcpInfo {
         let c = &self.counters;
+        let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
         let una = self.snd_una;
         let r = &self.recovery;
         TcpInfo {
@@ -113,6 +118,7 @@ impl Tcb {
             window_scaling: self.flags.contains(Flags::SCALING),
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
+            syn_data: self.fast_open.accepted,
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
             rto_us: self.rtt.rto(),
@@ -144,19 +150,20 @@ impl Tcb {
             bytes_sent: self.snd_sent() + c.bytes_retrans,
             bytes_retrans: c.bytes_retrans,
             segs_out: c.segs_out,
-            segs_in: c.segs_in,
+            segs_in: c.slow_segs_in.wrapping_add(fast),
             data_segs_out: c.data_segs_out,
-            data_segs_in: c.data_segs_in,
+            data_segs_in: c.slow_data_in.wrapping_add(c.fast_data_in),
             total_retrans: c.retrans,
             dsack_dups: c.dsacks,
             reord_seen: r.rack.reorderings,
             rcv_ooopack: c.rcv_ooo,
             total_rto: c.timeouts,
             tail_probes: c.probes,
+            black_holes: c.black_holes,
             undos: c.undos,
-            fast_path_hits: c.fast_hits,
             pacing_rate: self.pacer.rate().unwrap_or(u64::MAX),
             max_pacing_rate: self.pacer.limit(),
+            fast_path_hits: fast,
             congestion: self.congestion.which().name(),
         }
     }
@@ -203,7 +210,8 @@ impl TcpInfo {
             | u8::from(self.sack) << 1
             | u8::from(self.window_scaling) << 2
             | u8::from(self.ecn) << 3
-            | u8::from(self.ecn_seen) << 4;
+            | u8::from(self.ecn_seen) << 4
+            | u8::from(self.syn_data) << 5;
         w.put(&[
             self.state as u8,
             self.ca_state,

@@ -23,6 +23,7 @@
 //! | where | what |
 //! | --- | --- |
 //! | `tcb.rs`, `open.rs`, `user.rs` | the block, how it begins, what the user may ask |
+//! | `fast_open.rs` | data on the SYN |
 //! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a segment out: what to send, with which options |
 //! | `timers.rs`, `rtt.rs` | deadlines and what happens at them |
@@ -31,6 +32,7 @@
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
 //! | `ecn.rs`, `ecn/` | marks of congestion, told and heard |
 //! | `rate.rs`, `pacing.rs` | how fast the path delivers, and how fast we send |
+//! | `plpmtu.rs` | what the path takes, when no router says |
 //! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
@@ -49,6 +51,7 @@ mod congestion;
 mod drop;
 mod ecn;
 mod events;
+mod fast_open;
 mod icmp;
 mod info;
 mod input;
@@ -57,6 +60,7 @@ mod nagle;
 mod open;
 mod output;
 mod pacing;
+mod plpmtu;
 mod ranges;
 mod rate;
 mod recovery;
@@ -75,11 +79,13 @@ mod window;
 pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};
 pub use drop::DropReason;
 pub use events::{Error, Events};
+pub use fast_open::{FastOpenCache, FastOpenOutcome, FastOpenQueue, FastOpenVerdict};
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
+pub use input::Predicted;
 pub use listener::{ListenVerdict, Listener};
 pub use reset::reset_for;
-pub use segment::{Disposition, Ecn, Place, Segment, Transmit};
+pub use segment::{Disposition, Ecn, Place, PlainTransmit, Segment, Transmit};
 pub use state::State;
 pub use tcb::Tcb;
 pub use time::Instant;

@@ -9,6 +9,7 @@ use crate::tcb::{Flags, Pos, Tcb};
 impl Tcb {
     /// Whether the segment `SND.NXT..end`, shorter than the MSS, may be sent.
     /// `window_limited` says that the peer's window cut it short of what there is.
+    #[inline]
     pub(crate) fn may_send_small(&self, end: Pos, window_limited: bool) -> bool {
         if self.flags.contains(Flags::FORCE_SMALL) {
             return true;

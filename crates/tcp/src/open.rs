@@ -9,10 +9,12 @@ use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
 use crate::events::Events;
+use crate::fast_open::FastOpen;
 use crate::icmp::MIN_MSS;
 use crate::input::UNPREDICTABLE;
 use crate::output::TIMESTAMPS_LEN;
 use crate::pacing::Pacer;
+use crate::plpmtu::MtuSearch;
 use crate::rate::RateSampler;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
@@ -59,7 +61,7 @@ impl Tcb {
         let mut tcb = Tcb::new(cfg, mss, iss, ts_offset, now);
         tcb.state = State::SynReceived;
         tcb.flags = Flags::SYN_DUE;
-        tcb.counters.segs_in = 1;
+        tcb.counters.slow_segs_in = 1;
         tcb.take_syn(syn.header, now);
         tcb.ecn_on_syn(syn);
         tcb
@@ -74,6 +76,7 @@ impl Tcb {
         let mut tcb = Tcb {
             predict: UNPREDICTABLE,
             predict_data: false,
+            rcv_echo: 0,
             flags: Flags::empty(),
             rcv_nxt: 0,
             snd_una: SYN_POS,
@@ -117,17 +120,19 @@ impl Tcb {
             ts_recent_at: now,
             dsack: (0, 0),
             recent_ooo: [0; 3],
-            snd_sml: 0,
+            snd_sml: SYN_POS,
             cwnd_full_at: 0,
             last_rcv_ack: now,
             stalled_since: now,
             last_challenge: Instant::NEVER,
             peer_mss: DEFAULT_PEER_MSS,
             path_mss: mss,
+            mtu: MtuSearch::new(mss),
             adv_mss,
             retries: 0,
             keepalive_probes: 0,
             soft_error: None,
+            fast_open: FastOpen::new(),
             cfg: *cfg,
             counters: Counters::default(),
             assembler: Assembler::new(),
@@ -186,7 +191,9 @@ impl Tcb {
             self.congestion.set_cwnd(u32::from(self.snd_mss));
         }
         self.flags.remove(Flags::SYN_DUE);
-        self.events |= Events::CONNECTED;
+        if !self.is_fast_opened() {
+            self.events |= Events::CONNECTED;
+        }
         self.quick_acks = MAX_QUICK_ACKS;
         self.last_sent_data = now;
         self.last_rcv_data = now;
@@ -215,6 +222,7 @@ impl Tcb {
     }
 
     /// Payload bytes of a full segment of the peer, as far as we have let it.
+    #[inline]
     pub(crate) fn rcv_mss_full(&self) -> u16 {
         if self.flags.contains(Flags::TIMESTAMPS) {
             self.adv_mss - TIMESTAMPS_LEN

@@ -3,8 +3,8 @@
 //! Owns [`Pacer`]: the rate, and when the next segment may go. `output/` asks before it
 //! chooses data and tells what went; the deadline is one of `timers.rs`. On for an
 //! algorithm with a rate of its own (BBR) and for a connection whose user set a limit
-//! (SO_MAX_PACING_RATE). Off, it costs one comparison with a constant for each segment
-//! handed out.
+//! (SO_MAX_PACING_RATE). Off, it costs nothing on the common
+//! path out, which `CAREFUL` closes, and one comparison on the other.
 //!
 //! Data goes out in quanta of about a millisecond, as Linux's TSO autosizing has it, so
 //! that a slow connection sends a packet or two at a time and a fast one segments that
@@ -12,8 +12,9 @@
 //! a late one costs is made up for.
 
 use crate::congestion::Controller;
+use crate::ecn::Variant;
 use crate::rtt::RttEstimator;
-use crate::tcb::Tcb;
+use crate::tcb::{Flags, Tcb};
 use crate::time::{Instant, MS, SECOND};
 
 /// A quantum is what the rate gives in this time, microseconds.
@@ -121,6 +122,8 @@ impl Tcb {
     /// The rate may have changed.
     pub(crate) fn update_pacing(&mut self) {
         self.pacer.set_rate(&self.congestion, &self.rtt);
+        let careful = self.pacer.is_on() || self.ecn.variant() != Variant::Off;
+        self.flags.set(Flags::CAREFUL, careful);
     }
 
     /// Data has to wait for its turn: sees to it that a timer runs, if there is any.

@@ -90,6 +90,7 @@ impl Recovery {
     }
 
     /// Nothing but new data, if any, is to be sent.
+    #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.phase == Phase::Open && !self.probe.due
     }
@@ -118,6 +119,7 @@ pub(crate) struct AckNews {
 
 impl Tcb {
     /// Bytes believed to be in the network (RFC 6675 section 4, SetPipe).
+    #[inline]
     pub(crate) fn pipe(&self) -> u64 {
         let gone = self.scoreboard.sacked() + self.scoreboard.lost();
         self.in_flight()
@@ -129,6 +131,7 @@ impl Tcb {
     pub(crate) fn on_ack_news(&mut self, news: AckNews, now: Instant) {
         self.count_duplicates(news);
         self.on_probe_news(news);
+        self.on_mtu_probe_news(news);
         self.adapt_reordering_window(news);
         if self.undo_if_spurious(news) {
             return self.grow(news, now);
@@ -136,7 +139,7 @@ impl Tcb {
         match self.recovery.phase {
             Phase::Open => {
                 if self.detect_loss(now) > 0 {
-                    self.enter_fast_recovery(self.delivered(news));
+                    self.repair(self.delivered(news));
                 } else {
                     self.grow(news, now);
                 }
@@ -191,9 +194,20 @@ impl Tcb {
         self.scoreboard.mark_lost_within(una, una, end)
     }
 
+    /// Something is lost, found by an acknowledgment that delivered this much.
+    fn repair(&mut self, delivered: u32) {
+        if self.mtu_probe_alone_is_lost() {
+            // RFC 4821 section 7.6.2: no sign of congestion.
+            self.enter_mtu_repair();
+        } else {
+            self.enter_fast_recovery(delivered);
+        }
+    }
+
     /// RFC 6675 section 5 step 4, RFC 6582 section 3.2 step 2.
     fn enter_fast_recovery(&mut self, delivered: u32) {
         self.remember_for_undo();
+        self.forget_mtu_probe();
         let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
         self.congestion.on_loss(flight);
         self.start_reduction(delivered);
@@ -271,6 +285,7 @@ impl Tcb {
         if self.retries > 1 || self.scoreboard.is_reneged(una) {
             self.scoreboard.forget_sacked(una);
         }
+        self.forget_mtu_probe();
         self.start_frto(first);
         self.congestion.on_timeout(flight, first);
         self.mark_lost_on_timeout(now);
@@ -310,16 +325,29 @@ impl Tcb {
     pub(crate) fn repeat_for_smaller_mss(&mut self) {
         self.predict = UNPREDICTABLE;
         self.scoreboard.mark_lost(self.snd_una, |_| true);
+        self.forget_mtu_probe();
+        if self.recovery.is_open() {
+            self.enter_mtu_repair();
+        }
+    }
+
+    /// What went with the SYN was not taken (RFC 7413); that is no loss.
+    pub(crate) fn repeat_refused_data(&mut self) {
+        self.scoreboard.mark_lost(self.snd_una, |_| true);
+        self.enter_mtu_repair();
+    }
+
+    /// What is lost was too long, or not wanted yet; the window is not to blame.
+    fn enter_mtu_repair(&mut self) {
         let nxt = self.snd_nxt;
         let r = &mut self.recovery;
+        r.phase = Phase::Mtu;
+        r.recover = nxt;
+        r.rescued = true;
+        r.forced = true;
         r.probe.forget();
-        if r.is_open() {
-            r.phase = Phase::Mtu;
-            r.recover = nxt;
-            r.rescued = true;
-            r.forced = true;
-            self.flags.remove(Flags::TIMING);
-        }
+        self.predict = UNPREDICTABLE;
+        self.flags.remove(Flags::TIMING);
     }
 
     /// The next stretch to repeat, if any: RFC 6675 section 4, NextSeg rules (1) and
@@ -358,4 +386,4 @@ impl Tcb {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -46,6 +46,7 @@ impl RttEstimator {
     /// RFC 6298 section 2.2 and 2.3: the first sample R sets SRTT = R and
     /// RTTVAR = R/2; each later one R' sets
     /// RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R'| and then SRTT = 7/8 SRTT + 1/8 R'.
+    #[inline(always)]
     pub(crate) fn sample(&mut self, micros: u64) {
         let r = micros.clamp(1, MAX_RTO);
         self.min_rtt = self.min_rtt.min(r as u32);
@@ -63,8 +64,16 @@ impl RttEstimator {
     }
 
     /// The timeout to use now, backoff included.
+    #[inline]
     pub(crate) fn rto(&self) -> u64 {
         (self.base_rto << self.backoff.min(20)).min(MAX_RTO)
+    }
+
+    /// Whether `micros` are more than the timeout.
+    #[inline]
+    pub(crate) fn is_longer_than_rto(&self, micros: u64) -> bool {
+        // Backoff never makes it shorter.
+        micros > self.base_rto && micros > self.rto()
     }
 
     /// RFC 6298 section 5.5: back off the timer.

@@ -101,6 +101,7 @@ impl Scoreboard {
 
     /// What ends at `end` and follows everything sent so far goes out for the first
     /// time; `grain` is that of [`grain`].
+    #[inline(always)]
     pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
         let at = Stamp::new(now);
         self.grain = grain;
@@ -111,7 +112,7 @@ impl Scoreboard {
                 return self.extend(last, end, at);
             }
         }
-        if !self.make_room(1) {
+        if self.index(self.len()) >= MAX_STRETCHES && !self.make_room(1) {
             // The last stretch takes it in: at worst it is sent again in vain.
             let last = self.index(self.len() - 1);
             let len = self.stored[last]
@@ -132,7 +133,7 @@ impl Scoreboard {
     }
 
     /// The stretch at `i` of the tables grows to `end`, with something sent at `at`.
-    #[inline]
+    #[inline(always)]
     fn extend(&mut self, i: usize, end: Pos, at: Stamp) {
         let first = self.first_of(i);
         self.stored[i].end = end as u32;
@@ -140,10 +141,12 @@ impl Scoreboard {
     }
 
     /// When the first part of the stretch at `i` of the tables was sent.
+    #[inline]
     fn first_of(&self, i: usize) -> Stamp {
         self.stored[i].at.before(self.spreads[i])
     }
 
+    #[inline]
     fn set_times(&mut self, i: usize, first: Stamp, at: Stamp) {
         self.stored[i].at = at;
         self.spreads[i] = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
@@ -200,6 +203,36 @@ impl Scoreboard {
         }
     }
 
+    /// The same as long as nothing that it covers was reported, lost or repeated: then
+    /// the last stretch alone says when it was sent, its first and its last part. Fails
+    /// with how far it has come where it meets another, or nothing.
+    #[inline]
+    pub(crate) fn advance_in_order(
+        &mut self,
+        old_una: Pos,
+        una: Pos,
+    ) -> Result<(Stamp, Stamp), Pos> {
+        let mut start = old_una;
+        while self.len > 0 {
+            let i = usize::from(self.first) % MAX_STRETCHES;
+            if !self.fates[i].is_empty() {
+                break;
+            }
+            let times = (self.first_of(i), self.stored[i].at);
+            let beyond = (una as u32).wrapping_sub(self.stored[i].end) as i32;
+            if beyond < 0 {
+                return Ok(times);
+            }
+            start = una - Pos::from(beyond);
+            self.len -= 1;
+            self.first = if self.len == 0 { 0 } else { self.first + 1 };
+            if beyond == 0 {
+                return Ok(times);
+            }
+        }
+        Err(start)
+    }
+
     /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`
     /// is told of each part that was not reported before. Says how many bytes that
     /// were.
@@ -231,7 +264,8 @@ impl Scoreboard {
         new
     }
 
-    fn is_sacked_within(&self, una: Pos, start: Pos, end: Pos) -> bool {
+    /// Whether all of `start..end` is reported.
+    pub(crate) fn is_sacked_within(&self, una: Pos, start: Pos, end: Pos) -> bool {
         self.sacked > 0
             && self
                 .iter(una)
@@ -335,6 +369,7 @@ impl Scoreboard {
 
     // ---- The table. ----
 
+    #[inline]
     fn index(&self, i: usize) -> usize {
         usize::from(self.first) + i
     }

@@ -8,7 +8,7 @@
 use crate::DropReason;
 use core::ops::Range;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
+use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader, TcpOptions};
 
 /// The ECN field of the IP header that carried a segment (RFC 3168 section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +101,20 @@ impl Disposition {
             fast_path: false,
         }
     }
+}
+
+/// A segment to be sent with a plain header, as nearly all are. What [`Transmit`] says
+/// of ports, checksum, payload and cutting is true of it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainTransmit {
+    /// The header but for ports and checksum.
+    pub header: Plain,
+    /// Where in the send stream its payload begins.
+    pub payload_start: u64,
+    /// Bytes of payload.
+    pub payload_len: u32,
+    /// Payload bytes that fit one packet (`gso_size`).
+    pub mss: u16,
 }
 
 /// A segment to be sent. The engine puts ports, checksum and payload to it; if

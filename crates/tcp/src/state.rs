@@ -81,6 +81,7 @@ impl State {
 
     /// Whether payload and FIN may be on the wire in this state.
     #[must_use]
+    #[inline]
     pub(crate) const fn may_transmit_data(self) -> bool {
         matches!(
             self,

@@ -15,8 +15,10 @@ use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
 use crate::events::{Error, Events};
+use crate::fast_open::FastOpen;
 use crate::input::UNPREDICTABLE;
 use crate::pacing::Pacer;
+use crate::plpmtu::MtuSearch;
 use crate::rate::RateSampler;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
@@ -77,25 +79,33 @@ bitflags::bitflags! {
         const SYN_REPEATED = 1 << 16;
         /// A duplicate range is to be reported (RFC 2883).
         const DSACK = 1 << 17;
+        /// What goes out is paced or may be marked, or the rate of delivery is
+        /// measured: the common path leaves it to the other.
+        const CAREFUL = 1 << 18;
     }
 }
 
 /// Counters of one connection, as Linux's `tcp_info` has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    pub(crate) segs_in: u32,
+    /// Segments, and among them those with payload, that were not predicted.
+    pub(crate) slow_segs_in: u32,
     pub(crate) segs_out: u32,
-    pub(crate) data_segs_in: u32,
+    pub(crate) slow_data_in: u32,
+    /// Those that were: with payload, and without.
+    pub(crate) fast_data_in: u32,
+    pub(crate) fast_acks_in: u32,
     pub(crate) data_segs_out: u32,
     pub(crate) retrans: u32,
     pub(crate) rcv_ooo: u32,
     pub(crate) dsacks: u32,
     /// Tail loss probes.
     pub(crate) probes: u32,
+    /// Paths suspected to swallow full segments.
+    pub(crate) black_holes: u32,
     /// Recoveries undone.
     pub(crate) undos: u32,
     pub(crate) timeouts: u16,
-    pub(crate) fast_hits: u32,
     pub(crate) bytes_retrans: u64,
 }
 
@@ -121,8 +131,8 @@ pub(crate) struct Counters {
 #[repr(C, align(64))]
 pub struct Tcb {
     // ---- What header prediction and output look at for every segment. ----
-    /// The flags of the segment that is expected, see `input/fast_path.rs`;
-    /// `UNPREDICTABLE` if none can be.
+    /// Data offset and flags of the segment that is expected, see
+    /// `input/fast_path.rs`; `UNPREDICTABLE` if none can be.
     pub(crate) predict: u16,
     /// It may carry payload.
     pub(crate) predict_data: bool,
@@ -143,6 +153,8 @@ pub struct Tcb {
     pub(crate) ts_offset: u32,
     /// The right edge of the window that we have advertised.
     pub(crate) rcv_adv: Pos,
+    /// The timestamp echo that last told of the receiver's round trip.
+    pub(crate) rcv_echo: u32,
     /// Last.ACK.sent: RCV.NXT when we last sent an acknowledgment.
     pub(crate) last_ack_sent: Pos,
     /// The last byte that the user has written ends here.
@@ -212,6 +224,8 @@ pub struct Tcb {
     pub(crate) peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     pub(crate) path_mss: u16,
+    /// How much more the path may take.
+    pub(crate) mtu: MtuSearch,
     /// The MSS that our SYN tells.
     pub(crate) adv_mss: u16,
     /// Unanswered repetitions of whatever is outstanding.
@@ -219,6 +233,7 @@ pub struct Tcb {
     /// Unanswered keepalive probes.
     pub(crate) keepalive_probes: u8,
     pub(crate) soft_error: Option<Error>,
+    pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
     pub(crate) assembler: Assembler,
@@ -229,11 +244,13 @@ impl Tcb {
     // ---- Conversions between positions and the wire. ----
 
     /// The sequence number of a position of the send stream.
+    #[inline]
     pub(crate) fn snd_seq(&self, pos: Pos) -> SeqNumber {
         SeqNumber(self.snd_base.wrapping_add(pos as u32))
     }
 
     /// The sequence number of a position of the receive stream.
+    #[inline]
     pub(crate) fn rcv_seq(&self, pos: Pos) -> SeqNumber {
         SeqNumber(self.rcv_base.wrapping_add(pos as u32))
     }
@@ -254,6 +271,7 @@ impl Tcb {
     // ---- Getters. ----
 
     /// The state.
+    #[inline]
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -261,6 +279,7 @@ impl Tcb {
 
     /// The end of what may be read, in bytes of the receive stream: everything
     /// below is there, in order.
+    #[inline]
     #[must_use]
     pub fn rcv_edge(&self) -> u64 {
         self.rcv_nxt.min(self.rcv_fin).max(0) as u64
@@ -268,12 +287,14 @@ impl Tcb {
 
     /// The end of what is acknowledged, in bytes of the send stream: chunks below
     /// may be freed.
+    #[inline]
     #[must_use]
     pub fn snd_acked(&self) -> u64 {
         self.snd_una.clamp(0, self.snd_edge) as u64
     }
 
     /// The end of what the user has written.
+    #[inline]
     #[must_use]
     pub fn snd_edge(&self) -> u64 {
         self.snd_edge as u64
@@ -286,6 +307,7 @@ impl Tcb {
     }
 
     /// The end of what the user has read, as it told.
+    #[inline]
     #[must_use]
     pub fn rcv_consumed(&self) -> u64 {
         self.rcv_consumed as u64
@@ -306,6 +328,7 @@ impl Tcb {
 
     /// Whether the peer has closed its direction and everything before its FIN has
     /// arrived.
+    #[inline]
     #[must_use]
     pub fn peer_closed(&self) -> bool {
         self.rcv_nxt > self.rcv_fin
@@ -330,6 +353,7 @@ impl Tcb {
     }
 
     /// Why the connection died, if it did.
+    #[inline]
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         self.error
@@ -353,6 +377,7 @@ impl Tcb {
     }
 
     /// Payload bytes of a full segment at present.
+    #[inline]
     #[must_use]
     pub fn mss(&self) -> u16 {
         self.snd_mss
@@ -366,6 +391,7 @@ impl Tcb {
     }
 
     /// What has happened since the last call.
+    #[inline]
     pub fn take_events(&mut self) -> Events {
         core::mem::take(&mut self.events)
     }
@@ -379,16 +405,19 @@ impl Tcb {
     // ---- Used everywhere inside. ----
 
     /// Bytes (and SYN, FIN) that are sent and not acknowledged.
+    #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         (self.snd_nxt - self.snd_una) as u64
     }
 
     /// The position after everything that there is to send, the FIN included.
+    #[inline]
     pub(crate) fn snd_end(&self) -> Pos {
         self.snd_edge + i64::from(self.flags.contains(Flags::FIN_QUEUED))
     }
 
     /// The right edge of the peer's window.
+    #[inline]
     pub(crate) fn snd_wnd_edge(&self) -> Pos {
         self.snd_una.max(0) + i64::from(self.snd_wnd)
     }

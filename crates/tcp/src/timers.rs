@@ -82,6 +82,7 @@ fn take_due(deadline: &mut Instant, now: Instant) -> bool {
 impl Tcb {
     /// The earliest deadline: call [`Tcb::on_timer`] when it has passed. `None` if
     /// nothing is to happen without a segment or a call.
+    #[inline]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let t = &self.timers;
@@ -142,18 +143,22 @@ impl Tcb {
         let limit = match self.state {
             State::SynSent => self.cfg.syn_retries,
             State::SynReceived => self.cfg.synack_retries,
+            // RFC 5482 section 3 and Linux: a user timeout replaces the count.
+            _ if self.cfg.user_timeout_ms != 0 => u8::MAX,
             _ => retry_limit(&self.cfg, self.flags),
         };
-        if self.retries >= limit {
+        if self.retries >= limit && limit != u8::MAX {
             return self.give_up();
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         self.counters.timeouts = self.counters.timeouts.saturating_add(1);
         self.flags.remove(Flags::TIMING);
         if self.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
+            self.fast_open_falls_back();
         } else {
             self.enter_loss(now);
+            self.suspect_black_hole(now);
         }
         self.rtt.back_off();
         self.arm_retransmit(now);
@@ -168,7 +173,7 @@ impl Tcb {
         if self.retries >= retry_limit(&self.cfg, self.flags) {
             return self.give_up();
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         // A window that is open but too small is used now; a closed one is probed.
         if self.snd_wnd_edge() > self.snd_nxt {
             self.flags |= Flags::FORCE_SMALL;
@@ -242,6 +247,7 @@ impl Tcb {
     }
 
     /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
+    #[inline]
     pub(crate) fn arm_retransmit(&mut self, now: Instant) {
         self.timers.xmit_kind = XmitTimer::Retransmit;
         self.timers.xmit = now.after_us(self.rtt.rto());
@@ -256,6 +262,7 @@ impl Tcb {
 
     /// The peer has made progress, or there is something to wait for where there was
     /// nothing: the user timeout begins anew.
+    #[inline]
     pub(crate) fn arm_user_timeout(&mut self, now: Instant) {
         self.stalled_since = now;
         self.timers.user = match self.cfg.user_timeout_ms {

@@ -23,6 +23,9 @@ impl Tcb {
         if push {
             self.snd_push = self.snd_edge;
         }
+        if self.snd_edge > 0 {
+            self.release_syn();
+        }
     }
 
     /// The user has read up to `edge` of the receive stream; never beyond
@@ -42,14 +45,16 @@ impl Tcb {
     /// Closes the sending half: the FIN follows the last byte written.
     ///
     /// RFC 9293 section 3.10.4, CLOSE: in SYN-SENT the block is deleted; in
-    /// SYN-RECEIVED the FIN waits for ESTABLISHED.
+    /// SYN-RECEIVED the FIN waits for ESTABLISHED. So it does in SYN-SENT if the user
+    /// was told that the connection is made (RFC 7413).
     pub fn shutdown_send(&mut self) {
         if self.flags.contains(Flags::FIN_QUEUED) || !self.state.may_write() {
             return;
         }
-        if self.state == State::SynSent {
+        if self.state == State::SynSent && !self.is_open_to_user() {
             return self.die(None, Events::empty());
         }
+        self.release_syn();
         self.flags |= Flags::FIN_QUEUED;
         self.snd_push = self.snd_edge;
         self.state = match self.state {
@@ -79,7 +84,7 @@ impl Tcb {
         self.flags |= Flags::ORPHAN;
         match self.state {
             State::Closed | State::TimeWait => {}
-            State::SynSent => self.die(None, Events::empty()),
+            State::SynSent if !self.has_early_data() => self.die(None, Events::empty()),
             _ if self.cfg.linger == Linger::Reset || self.has_unread() => {
                 // In CLOSING and LAST-ACK too, as in Linux: the peer would take our
                 // FIN for the sign that all it sent was read.
@@ -212,7 +217,6 @@ impl Tcb {
     /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
     pub fn set_max_segment(&mut self, mss: u16) {
         self.cfg.mss = mss;
-        let path = self.path_mss;
-        self.set_path_mss(path);
+        self.bound_segments();
     }
 }

@@ -136,11 +136,13 @@ pub(crate) fn scale_for(max: u32) -> u8 {
 impl Tcb {
     /// Bytes of the receive stream that are there and unread, out-of-order ones not
     /// counted: they lie in the window.
+    #[inline]
     fn unread(&self) -> u32 {
         (self.rcv_nxt.min(self.rcv_fin) - self.rcv_consumed).max(0) as u32
     }
 
     /// Room in the receive buffer.
+    #[inline]
     pub(crate) fn free_space(&self) -> u32 {
         let mut size = self.rcv_buffer.size();
         if self.cfg.window_clamp != 0 {
@@ -150,6 +152,7 @@ impl Tcb {
     }
 
     /// What is left of the window that was offered.
+    #[inline]
     pub(crate) fn offered(&self) -> u32 {
         (self.rcv_adv - self.rcv_nxt).max(0) as u32
     }
@@ -159,6 +162,7 @@ impl Tcb {
     /// RFC 9293 section 3.8.6.2.2, silly window avoidance of the receiver: the right
     /// edge stays until it can be moved by the lesser of half the buffer and a full
     /// segment. It is never moved back (section 3.8.6).
+    #[inline]
     pub(crate) fn window_to_offer(&self) -> u32 {
         let free = self.free_space();
         let offered = self.offered();
@@ -174,6 +178,7 @@ impl Tcb {
     /// what the peer will understand. Rounding down to the scale may take back up to
     /// `2^scale - 1` bytes (RFC 7323 section 2.4 knows it); the edge that arrivals are
     /// held against does not follow.
+    #[inline]
     pub(crate) fn offer_window(&mut self) -> u16 {
         let scale = self.rcv_wscale;
         let field = (self.window_to_offer() >> scale).min(0xffff);

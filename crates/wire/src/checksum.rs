@@ -45,6 +45,19 @@ impl Partial {
         }
     }
 
+    /// The sum of pieces that lie one behind the other in the whole, the first at an
+    /// even offset.
+    #[inline]
+    #[must_use]
+    pub fn of_pieces<T: core::ops::Deref<Target = [u8]>>(pieces: &[T]) -> Self {
+        let (mut sum, mut at) = (Self::ZERO, 0);
+        for piece in pieces {
+            sum = sum.followed_by(at, Self::of(piece));
+            at += piece.len();
+        }
+        sum
+    }
+
     /// Copies `from` to `to` and sums it on the way. Panics if the lengths
     /// differ.
     #[inline]
@@ -64,6 +77,20 @@ impl Partial {
         Self(fold32(
             s + d + u64::from((u32::from(protocol)).to_be()) + u64::from(len.to_be()),
         ))
+    }
+
+    /// The sum of eight bytes, read as one word in the machine's byte order.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn of_pair(word: u64) -> Self {
+        Self((word & 0xffff_ffff) + (word >> 32))
+    }
+
+    /// Two words more, in the machine's byte order of what is on the wire.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn plus_word(self, one: u16, other: u16) -> Self {
+        Self(self.0 + one as u64 + other as u64)
     }
 
     /// The sum of the IPv6 pseudo-header (RFC 8200 section 8.1).

@@ -1,7 +1,8 @@
 //! Ethernet II frames (IEEE 802.3, RFC 894).
 
-use crate::{WireError, get16, put16};
+use crate::{WireError, array, get16, put16};
 use core::fmt;
+use core::net::Ipv6Addr;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 14;
@@ -13,6 +14,13 @@ pub struct MacAddr(pub [u8; 6]);
 impl MacAddr {
     /// All stations.
     pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Where packets to an IPv6 group go (RFC 2464 section 7).
+    #[must_use]
+    pub const fn of_group(group: Ipv6Addr) -> Self {
+        let o = group.octets();
+        Self([0x33, 0x33, o[12], o[13], o[14], o[15]])
+    }
 
     /// Whether it names one station.
     #[must_use]
@@ -109,10 +117,46 @@ impl EthernetHeader {
     }
 }
 
+/// A station and what it wants, ready to be compared with frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The address, shifted to the end of eight bytes.
+    station: u64,
+    ether_type: [u8; 2],
+}
+
+impl Wanted {
+    /// Frames for `station` alone that carry `what`.
+    #[must_use]
+    pub fn new(station: MacAddr, what: EtherType) -> Self {
+        let [a, b, c, d, e, f] = station.0;
+        Self {
+            station: u64::from_le_bytes([0, 0, a, b, c, d, e, f]),
+            ether_type: u16::from(what).to_be_bytes(),
+        }
+    }
+
+    /// Whether a frame is such a one. No more of it is read.
+    #[inline]
+    #[must_use]
+    pub fn is(&self, header: &[u8; HEADER_LEN]) -> bool {
+        let station = u64::from_le_bytes(array(header, 0)) << 16;
+        station == self.station && array(header, 12) == self.ether_type
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn groups_have_their_stations() {
+        let group = crate::ipv6::solicited_node("fd00::1:2:abcd:1234".parse().unwrap());
+        let mac = MacAddr::of_group(group);
+        assert_eq!(mac.to_string(), "33:33:ff:cd:12:34");
+        assert!(!mac.is_unicast());
+    }
 
     proptest! {
         #[test]
@@ -121,6 +165,11 @@ mod tests {
             let mut bytes = [0; HEADER_LEN];
             h.emit(&mut bytes);
             prop_assert_eq!(EthernetHeader::parse(&bytes), Ok(h));
+            prop_assert!(Wanted::new(h.destination, h.ether_type).is(&bytes));
+            prop_assert!(!Wanted::new(h.destination, EtherType::Other(!t)).is(&bytes));
+            let mut other = h.destination;
+            other.0[usize::from(s[0]) % 6] ^= 1 << (s[1] & 7);
+            prop_assert!(!Wanted::new(other, h.ether_type).is(&bytes));
             prop_assert_eq!(EthernetHeader::parse(&bytes[..13]), Err(WireError::Truncated));
         }
     }

@@ -1,10 +1,12 @@
-//! ICMP for IPv6 (RFC 4443) with neighbour discovery (RFC 4861).
+//! ICMP for IPv6 (RFC 4443) with neighbour discovery (RFC 4861) and what listeners
+//! tell of groups (RFC 3810).
 
 use crate::checksum::Partial;
 use crate::ipv6::{Ipv6Header, next_header};
 use crate::{WireError, get16, get32, put16, put32};
 use core::net::Ipv6Addr;
 
+pub mod mld;
 mod ndp;
 
 pub use ndp::{MAX_PREFIXES, NdpOptions, PrefixInfo};
@@ -85,6 +87,13 @@ pub enum Icmpv6 {
         /// The address, never a group's.
         target: Ipv6Addr,
     },
+    /// Who listens to this group?
+    MulticastQuery {
+        /// For how long answers may be put off, as RFC 3810 section 5.1.3 codes it.
+        max_response: u16,
+        /// The group; unspecified for all groups.
+        group: Ipv6Addr,
+    },
     /// Anything else.
     Other {
         /// The type.
@@ -125,6 +134,7 @@ impl Icmpv6 {
                 identifier,
                 sequence,
             },
+            mld::QUERY if code == 0 => mld::parse_query(bytes).ok_or(WireError::Truncated)?,
             kind @ 133..=136 => {
                 if code != 0 || ip.hop_limit != 255 {
                     return Err(WireError::BadField);
@@ -140,7 +150,9 @@ impl Icmpv6 {
     pub const fn header_len(&self) -> usize {
         match self {
             Self::RouterAdvert { .. } => 16,
-            Self::NeighborSolicit { .. } | Self::NeighborAdvert { .. } => 24,
+            Self::NeighborSolicit { .. }
+            | Self::NeighborAdvert { .. }
+            | Self::MulticastQuery { .. } => 24,
             _ => HEADER_LEN,
         }
     }
@@ -178,6 +190,13 @@ impl Icmpv6 {
                 sequence,
             } => (129, 0, u32::from(identifier) << 16 | u32::from(sequence)),
             Self::Other { kind, code } => (kind, code, 0),
+            Self::MulticastQuery {
+                max_response,
+                group,
+            } => {
+                bytes[8..24].copy_from_slice(&group.octets());
+                (mld::QUERY, 0, u32::from(max_response) << 16)
+            }
             Self::RouterSolicit
             | Self::RouterAdvert { .. }
             | Self::NeighborSolicit { .. }

@@ -3,7 +3,7 @@
 //! [`Ipv6Header`] is the fixed header; [`walk`] goes through the extension headers
 //! behind it to what the packet carries.
 
-use crate::{WireError, get16, get32, put16, put32};
+use crate::{MacAddr, WireError, get16, get32, put16, put32};
 use core::net::Ipv6Addr;
 use core::ops::Range;
 
@@ -109,6 +109,28 @@ impl Ipv6Header {
         HEADER_LEN
     }
 }
+
+/// The link-local address of a station by its hardware address (RFC 4291 section
+/// 2.5.6 and appendix A).
+#[must_use]
+pub const fn link_local(mac: MacAddr) -> Ipv6Addr {
+    let m = mac.0;
+    Ipv6Addr::new(
+        0xfe80,
+        0,
+        0,
+        0,
+        u16::from_be_bytes([m[0] ^ 2, m[1]]),
+        u16::from_be_bytes([m[2], 0xff]),
+        u16::from_be_bytes([0xfe, m[3]]),
+        u16::from_be_bytes([m[4], m[5]]),
+    )
+}
+
+/// All nodes of the link (RFC 4291 section 2.7.1).
+pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// All routers of the link.
+pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
 /// The group in which whoever has `ip` listens for those who ask for it (RFC 4291
 /// section 2.7.1).

@@ -19,6 +19,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod seq;
 pub mod tcp;
+pub mod tcp4;
 pub mod udp;
 
 pub use ethernet::MacAddr;
@@ -62,16 +63,22 @@ impl core::fmt::Display for WireError {
 
 impl core::error::Error for WireError {}
 
+/// The bytes from `at` on, in one load. Panics past the end: callers have checked.
+#[inline(always)]
+pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    *bytes[at..].first_chunk().expect("checked length")
+}
+
 /// The big-endian 16 bits at `at`. Panics past the end: callers have checked.
 #[inline]
 pub(crate) fn get16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+    u16::from_be_bytes(array(bytes, at))
 }
 
 /// The big-endian 32 bits at `at`. Panics past the end: callers have checked.
 #[inline]
 pub(crate) fn get32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    u32::from_be_bytes(array(bytes, at))
 }
 
 /// Writes 16 bits at `at`.

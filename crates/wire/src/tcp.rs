@@ -1,8 +1,11 @@
 //! TCP headers (RFC 9293 section 3.1).
 
 mod options;
+mod plain;
 
+use options::ALIGNED_TIMESTAMPS;
 pub use options::{AccurateEcn, FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
+pub use plain::{Head, PLAIN_LEN, Plain, Stamps, control};
 
 use crate::{SeqNumber, WireError, get16, get32, put16, put32};
 use core::fmt;

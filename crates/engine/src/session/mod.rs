@@ -32,9 +32,6 @@ pub(crate) struct Process {
 pub(crate) struct Subscribers {
     channels: [u16; Self::MOST],
     count: u8,
-    /// It was set for an accepted connection before anybody asked: the first
-    /// that asks has it alone.
-    provisional: bool,
 }
 
 impl Subscribers {
@@ -48,19 +45,16 @@ impl Subscribers {
         s
     }
 
-    /// Those of a listener, for a connection that nobody has accepted yet.
-    pub(crate) fn provisional(of: &Self) -> Self {
-        Self {
-            provisional: of.count > 1,
-            ..*of
-        }
+    /// For a connection that nobody has accepted yet: where only one process
+    /// listens, that one, so that it need not ask. Of several, nobody is told
+    /// until one has accepted it and subscribes: telling all of them would wake
+    /// all of them.
+    pub(crate) fn of_accepted(listener: &Self) -> Self {
+        listener.single().map_or_else(Self::default, Self::one)
     }
 
     /// Adds a channel; says whether there was room.
     pub(crate) fn add(&mut self, channel: u16) -> bool {
-        if self.provisional {
-            *self = Self::default();
-        }
         if self.iter().any(|c| c == channel) {
             return true;
         }
@@ -111,6 +105,8 @@ pub(crate) struct Session {
     to_wake: Vec<u32>,
     /// Sockets whose waiters to wake after it.
     touched: Vec<u32>,
+    /// Channels that were reserved when the house was last kept.
+    reservations: Vec<processes::Reservation>,
     /// The launcher's connection is open; which one.
     pub(crate) launched: bool,
     pub(crate) launcher: Option<RawFd>,
@@ -139,6 +135,7 @@ impl Session {
             staged: Vec::new(),
             to_wake: Vec::new(),
             touched: Vec::new(),
+            reservations: Vec::new(),
             launched: true,
             launcher: None,
             uid: 0,
@@ -219,11 +216,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_asks_has_an_accepted_connection_alone() {
+    fn of_several_that_listen_only_who_accepts_is_told() {
         let mut listener = Subscribers::one(1);
         listener.add(2);
-        let mut accepted = Subscribers::provisional(&listener);
-        assert_eq!(accepted.iter().collect::<Vec<_>>(), [1, 2]);
+        let mut accepted = Subscribers::of_accepted(&listener);
+        assert_eq!(accepted.iter().count(), 0);
         accepted.add(2);
         assert_eq!(accepted.single(), Some(2));
         accepted.add(5);
@@ -233,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_single_listener_gets_its_connections_at_once() {
-        let mut accepted = Subscribers::provisional(&Subscribers::one(7));
+        let mut accepted = Subscribers::of_accepted(&Subscribers::one(7));
         accepted.add(9);
         assert_eq!(accepted.iter().collect::<Vec<_>>(), [7, 9]);
     }

@@ -3,10 +3,26 @@
 
 use super::{Process, Session};
 use longshore_hostif::{AdapterChannel, ChannelState};
+use longshore_tcp::Instant;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+
+/// How long a parent's reservation waits for the child, in microseconds: the
+/// time that a child may be held up between its `fork` and the first thing that
+/// it does.
+const RESERVED_FOR: u64 = 10_000_000;
+
+/// A channel that a parent keeps for its child.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reservation {
+    channel: u16,
+    /// Which of the channel's reservations it is.
+    stamp: u32,
+    /// When the engine first saw it.
+    since: Instant,
+}
 
 fn watch(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -144,23 +160,90 @@ impl Session {
     }
 
     /// Gives back channels that a parent reserved for a child that never came.
-    pub(crate) fn drop_stale_reservations(&mut self, stale: &mut Vec<u16>) {
-        let mut seen = Vec::new();
+    pub(crate) fn drop_stale_reservations(&mut self, now: Instant) {
+        let known = std::mem::take(&mut self.reservations);
         for channel in 0..self.processes.len() as u16 {
             let control = self.arena.control(u32::from(channel));
             if control.state() != ChannelState::Reserved {
                 continue;
             }
-            if stale.contains(&channel) {
-                self.arena
-                    .held(u32::from(channel))
-                    .iter()
-                    .for_each(|w| w.store(0, Ordering::Relaxed));
-                control.change_state(ChannelState::Reserved, ChannelState::Free);
-            } else {
-                seen.push(channel);
+            let stamp = control.reservations.load(Ordering::Acquire);
+            // The same channel may have been reserved again since we looked:
+            // that is another child, and it has just begun.
+            let seen = Reservation {
+                channel,
+                stamp,
+                since: now,
+            };
+            let first_seen = known
+                .iter()
+                .copied()
+                .find(|r| (r.channel, r.stamp) == (channel, stamp))
+                .unwrap_or(seen);
+            if now.0 - first_seen.since.0 < RESERVED_FOR {
+                self.reservations.push(first_seen);
+                continue;
             }
+            self.arena
+                .held(u32::from(channel))
+                .iter()
+                .for_each(|w| w.store(0, Ordering::Relaxed));
+            control.change_state(ChannelState::Reserved, ChannelState::Free);
         }
-        *stale = seen;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+    use longshore_hostif::attach::Token;
+    use longshore_hostif::{Arena, Geometry};
+    use longshore_ring::Doorbell;
+    use std::sync::Arc;
+
+    fn session() -> Session {
+        let geometry = Geometry {
+            channels: 64,
+            waiters: 64,
+            sockets: 64,
+            snd_chunks: 64,
+            rcv_chunks: 64,
+        };
+        let arena = Arc::new(Arena::create(geometry).expect("an arena"));
+        let bell = Doorbell::new().expect("a doorbell");
+        Session::new(Token([7; 16]), arena, bell)
+    }
+
+    /// As a parent does before it forks.
+    fn reserve(session: &Session, channel: u32) {
+        let control = session.arena.control(channel);
+        assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+        control.reservations.fetch_add(1, Ordering::AcqRel);
+    }
+
+    #[test]
+    fn a_reservation_ends_when_no_child_comes_for_long() {
+        let mut session = session();
+        reserve(&session, 3);
+        for late in [0, RESERVED_FOR - 1] {
+            session.drop_stale_reservations(Instant(1000 + late));
+            assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
+        }
+        session.drop_stale_reservations(Instant(1000 + RESERVED_FOR));
+        assert_eq!(session.arena.control(3).state(), ChannelState::Free);
+        assert!(session.reservations.is_empty());
+    }
+
+    #[test]
+    fn one_after_the_other_is_not_one_for_long() {
+        let mut session = session();
+        for i in 0..5 {
+            reserve(&session, 3);
+            session.drop_stale_reservations(Instant(i * RESERVED_FOR / 2));
+            let control = session.arena.control(3);
+            assert_eq!(control.state(), ChannelState::Reserved, "child {i}");
+            control.set_state(ChannelState::Free);
+        }
     }
 }

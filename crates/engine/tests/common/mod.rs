@@ -5,7 +5,8 @@
 use longshore_hostif::attach::{Joined, Token, join, new_session};
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, Address, Arena, BlockFlags, CHUNK, Completion, DIRECTORY,
-    EdgeFlags, Edges, HostChannel, OpenFlags, Request, SocketId, SocketKind, SocketState,
+    EdgeFlags, Edges, HostChannel, OpenFlags, OptionName, Query, Request, SocketId, SocketKind,
+    SocketState,
 };
 use longshore_ring::Doorbell;
 use std::collections::HashMap;
@@ -133,6 +134,14 @@ impl Host {
         socket
     }
 
+    pub(crate) fn set(&mut self, socket: SocketId, name: OptionName, value: u64) {
+        self.put(Request::SetOption {
+            socket,
+            name,
+            value,
+        });
+    }
+
     pub(crate) fn bind(&mut self, socket: SocketId, local: SocketAddr) -> Result<SocketAddr, u16> {
         self.tag += 1;
         self.put(Request::Bind {
@@ -202,6 +211,28 @@ impl Host {
             });
         }
         record
+    }
+
+    /// Whether there is a connection to accept.
+    pub(crate) fn has_record(&mut self, listener: SocketId) -> bool {
+        self.drain();
+        let at = self.read.get(&listener.index).copied().unwrap_or(0);
+        self.edges(listener).is_some_and(|e| e.rcv_edge > at)
+    }
+
+    /// Linux's `struct tcp_info`.
+    pub(crate) fn tcp_info(&mut self, socket: SocketId) -> Vec<u8> {
+        self.tag += 1;
+        self.put(Request::Query {
+            socket,
+            tag: self.tag,
+            waiter: None,
+            query: Query::TcpInfo,
+        });
+        let (errno, len, _) = self.answer(self.tag);
+        assert_eq!(errno, 0);
+        let channel = self.channel.index();
+        self.arena.control(channel).read_mailbox()[..len as usize].to_vec()
     }
 
     fn copy_out(&self, socket: SocketId, at: u64, to: &mut [u8]) {

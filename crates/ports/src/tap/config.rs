@@ -1,7 +1,9 @@
 //! Making, finding and setting up TAP devices: everything that happens before
 //! the first frame.
 
-use super::{BadName, TapName, sys};
+use crate::interface::sys;
+use crate::vnet::HEADER_LEN;
+use crate::{BadName, InterfaceName};
 use rustix::io::Errno;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,7 +30,7 @@ pub enum Origin {
 #[derive(Debug, Clone)]
 pub struct TapConfig {
     /// Its name, or a pattern for one.
-    pub name: TapName,
+    pub name: InterfaceName,
     /// Whether it is to be made or found.
     pub origin: Origin,
     /// MTU to set, [`MIN_MTU`] to [`MAX_MTU`] bytes, of which at most
@@ -52,7 +54,7 @@ impl TapConfig {
     /// [`BadName`].
     pub fn create(name: &str) -> Result<Self, BadName> {
         Ok(TapConfig {
-            name: TapName::new(name)?,
+            name: InterfaceName::new(name)?,
             origin: Origin::Create,
             mtu: None,
             kernel_address: None,
@@ -97,25 +99,25 @@ pub enum TapError {
     #[error("an interface named {name} exists already: choose another name, or attach to it")]
     NameTaken {
         /// The name.
-        name: TapName,
+        name: InterfaceName,
     },
     /// No interface of this name exists.
     #[error("there is no interface {name}: make it with `ip tuntap add dev {name} mode tap`")]
     NoSuchInterface {
         /// The name.
-        name: TapName,
+        name: InterfaceName,
     },
     /// Another process has the device.
     #[error("{name} is in use by another process")]
     Busy {
         /// The name.
-        name: TapName,
+        name: InterfaceName,
     },
     /// The interface is no TAP, or a multi-queue one.
     #[error("{name} is not a TAP device with one queue")]
     NotATap {
         /// The name.
-        name: TapName,
+        name: InterfaceName,
     },
     /// The MTU is out of range.
     #[error("an MTU of {mtu} is out of range: {MIN_MTU} to {MAX_MTU} are possible")]
@@ -208,7 +210,7 @@ pub fn overlaps(a: (IpAddr, u8), b: (IpAddr, u8)) -> bool {
 /// An opened device, and what is to be known of it.
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
-    pub(super) name: TapName,
+    pub(super) name: InterfaceName,
     pub(super) mtu: usize,
     pub(super) mac: [u8; 6],
     /// The `TUN_F_*` that the kernel took.
@@ -223,7 +225,7 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     let control = control_socket()?;
     let fd = open_driver()?;
     let name = attach(config, control.as_fd(), &fd)?;
-    sys::tun_set_header_len(fd.as_fd(), super::vnet::HEADER_LEN)
+    sys::tun_set_header_len(fd.as_fd(), HEADER_LEN)
         .map_err(os(format!("set the header length of {name}")))?;
     let offloads = if config.offloads {
         set_offloads(&fd, &name)?
@@ -277,7 +279,7 @@ fn attach(
     config: &TapConfig,
     control: std::os::fd::BorrowedFd<'_>,
     fd: &OwnedFd,
-) -> Result<TapName, TapError> {
+) -> Result<InterfaceName, TapError> {
     let name = config.name;
     let exists = match sys::index(control, &name) {
         Ok(_) => true,
@@ -300,7 +302,7 @@ fn attach(
 }
 
 /// Asks for as many offloads as the kernel has.
-fn set_offloads(fd: &OwnedFd, name: &TapName) -> Result<u32, TapError> {
+fn set_offloads(fd: &OwnedFd, name: &InterfaceName) -> Result<u32, TapError> {
     use sys::{TUN_F_CSUM, TUN_F_TSO_ECN, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
     let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     // Kernels before 6.2 refuse the UDP flags, and with them the whole request.
@@ -318,7 +320,7 @@ fn set_offloads(fd: &OwnedFd, name: &TapName) -> Result<u32, TapError> {
 fn set_up(
     config: &TapConfig,
     control: std::os::fd::BorrowedFd<'_>,
-    name: &TapName,
+    name: &InterfaceName,
 ) -> Result<usize, TapError> {
     let read = |what: &str| os(format!("read the {what} of {name}"));
     let mut mtu = sys::mtu(control, name).map_err(read("MTU"))?;
@@ -346,7 +348,7 @@ fn set_up(
 ///
 /// # Errors
 /// [`TapError::Os`].
-pub fn is_up(name: &TapName) -> Result<Option<bool>, TapError> {
+pub fn is_up(name: &InterfaceName) -> Result<Option<bool>, TapError> {
     let control = control_socket()?;
     match sys::flags(control.as_fd(), name) {
         Ok(flags) => Ok(Some(flags & libc::IFF_UP != 0)),
@@ -359,7 +361,7 @@ pub fn is_up(name: &TapName) -> Result<Option<bool>, TapError> {
 ///
 /// # Errors
 /// [`TapError`].
-pub fn bring_up(name: &TapName) -> Result<(), TapError> {
+pub fn bring_up(name: &InterfaceName) -> Result<(), TapError> {
     let control = control_socket()?;
     let flags = sys::flags(control.as_fd(), name).map_err(|errno| match errno {
         Errno::NODEV => TapError::NoSuchInterface { name: *name },
@@ -371,7 +373,7 @@ pub fn bring_up(name: &TapName) -> Result<(), TapError> {
 
 fn set_address(
     control: std::os::fd::BorrowedFd<'_>,
-    name: &TapName,
+    name: &InterfaceName,
     address: IpAddr,
     prefix_len: u8,
 ) -> Result<(), TapError> {

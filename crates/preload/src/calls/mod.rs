@@ -15,6 +15,7 @@ pub mod fcntl;
 pub mod fork;
 pub mod ioctl;
 pub mod listen;
+pub mod memory;
 pub mod names;
 pub mod options;
 pub mod poll;

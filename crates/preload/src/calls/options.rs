@@ -88,7 +88,7 @@ const COMMON: [Known; 13] = [
 ];
 
 /// Options of TCP.
-const STREAM: [Known; 13] = [
+const STREAM: [Known; 15] = [
     number(TCP, libc::TCP_NODELAY, 11, O::NoDelay, true),
     number(TCP, libc::TCP_CORK, 12, O::Cork, true),
     number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
@@ -108,6 +108,16 @@ const STREAM: [Known; 13] = [
     number(TCP, libc::TCP_LINGER2, 21, O::Linger2, true),
     number(TCP, libc::TCP_SYNCNT, 22, O::SynCount, false),
     number(TCP, libc::TCP_WINDOW_CLAMP, 23, O::WindowClamp, true),
+    // All bits are taken; with another's, a value may be told that was not set: the
+    // default.
+    number(TCP, libc::TCP_FASTOPEN, 17, O::FastOpen, false),
+    number(
+        TCP,
+        libc::TCP_FASTOPEN_CONNECT,
+        22,
+        O::FastOpenConnect,
+        false,
+    ),
 ];
 
 /// Options of UDP.

@@ -177,7 +177,12 @@ impl Session {
         };
         let channels = self.peers[&listener].subscribers.clone();
         let mut peer = Peer::new(id, SocketKind::Stream, channels[0]);
-        peer.subscribers = channels.clone();
+        // Of several that listen, who accepts it asks.
+        peer.subscribers = if channels.len() == 1 {
+            channels.clone()
+        } else {
+            Vec::new()
+        };
         peer.kind = Kind::Stream { other: Some(index) };
         self.peers.insert(accepted, peer);
         let record = AcceptRecord {

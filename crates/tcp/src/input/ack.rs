@@ -13,7 +13,7 @@ use crate::segment::Disposition;
 use crate::state::State;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::{Instant, MS};
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, control};
 
 /// How far below the acknowledgment a duplicate may be reported, bytes: more than any
 /// window, less than what would make sequence numbers ambiguous.
@@ -42,8 +42,8 @@ impl Tcb {
             && a.end == a.start
             && (news.sacked > 0 || (self.snd_wnd == old_window && !self.expects_sack()));
         if news.acked > 0 {
-            self.take_delivered(ack, &mut delivery);
-            self.advance_una(ack, h, a.now);
+            self.take_delivered(old_una, ack, &mut delivery);
+            self.advance_una(ack, self.echo(h), a.now);
         }
         self.recovery.rack.on_ack(&delivery);
         news.delivered = delivery.bytes;
@@ -64,28 +64,31 @@ impl Tcb {
     /// Whether the congestion window was what limited us when the data that is being
     /// acknowledged was sent. In slow start, half of it in use is enough: bursts end
     /// below it.
+    #[inline]
     pub(super) fn window_was_used(&self) -> bool {
         self.snd_una <= self.cwnd_full_at
             || (self.congestion.in_slow_start()
                 && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))
     }
 
-    /// Everything below `ack` is delivered.
+    /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
     #[inline]
-    pub(super) fn take_delivered(&mut self, ack: Pos, d: &mut Delivery) {
+    pub(super) fn take_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
         let rack = &mut self.recovery.rack;
         self.scoreboard
-            .advance(self.snd_una, ack, |s| rack.on_delivered(s, false, d));
+            .advance(from, ack, |s| rack.on_delivered(s, false, d));
     }
 
-    /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip.
-    pub(super) fn advance_una(&mut self, ack: Pos, h: &TcpHeader, now: Instant) {
+    /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
+    /// is the timestamp echo that came with it, if one did that can be used.
+    #[inline(always)]
+    pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let old = self.snd_una;
         self.snd_una = ack;
         if ack.min(self.snd_edge) > old {
             self.events |= Events::SND_ACKED;
         }
-        self.sample_round_trip(ack, h, now);
+        self.sample_round_trip(ack, echo, now);
         self.retries = 0;
         self.soft_error = None;
         self.rtt.clear_backoff();
@@ -101,14 +104,15 @@ impl Tcb {
     /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
     /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
     /// not spoil.
-    fn sample_round_trip(&mut self, ack: Pos, h: &TcpHeader, now: Instant) {
+    #[inline(always)]
+    fn sample_round_trip(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             if ack >= self.rtt_pos {
                 self.take_timed_sample(now);
             }
             return;
         }
-        if let Some(echo) = self.echo(h) {
+        if let Some(echo) = echo {
             let clock = now.millis32().wrapping_add(self.ts_offset);
             let elapsed = clock.wrapping_sub(echo);
             // An echo from the future, or from long ago, is the peer's mistake.
@@ -121,10 +125,17 @@ impl Tcb {
     /// The timestamp that a segment echoes, if they are agreed and it has one.
     pub(super) fn echo(&self, h: &TcpHeader) -> Option<u32> {
         let echo = h.options.timestamps.as_ref()?.echo;
-        (self.flags.contains(Flags::TIMESTAMPS) && echo != 0).then_some(echo)
+        self.usable_echo(echo).then_some(echo)
+    }
+
+    /// Whether a timestamp echo means anything.
+    #[inline]
+    pub(super) fn usable_echo(&self, echo: u32) -> bool {
+        self.flags.contains(Flags::TIMESTAMPS) && echo != 0
     }
 
     /// The timed round trip is over.
+    #[inline(always)]
     pub(super) fn take_timed_sample(&mut self, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             self.flags.remove(Flags::TIMING);
@@ -198,6 +209,7 @@ impl Tcb {
     /// The peer lives, and nothing is in flight or it has no room for it. RFC 9293
     /// section 3.8.6.1: as long as probes of a closed window are answered, the
     /// connection is kept, unless no program holds it any more.
+    #[inline]
     pub(super) fn note_answered(&mut self) {
         if self.snd_wnd > 0 {
             self.rtt.clear_backoff();
@@ -240,14 +252,16 @@ impl Tcb {
             && self.scoreboard.is_plain()
             && self.recovery.is_quiet()
             && !self.recovery.probe.is_outstanding()
+            && !self.mtu.is_probing()
             && self.recovery.dup_acks == 0
             && self.ecn.is_predictable()
+            && self.snd_wl1 <= self.rcv_nxt
             && (self.rcv_fin == NO_POS || self.peer_closed());
         self.predict_data = plain
             && self.state.may_receive_data()
             && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);
         self.predict = if plain {
-            TcpFlags::ACK.0
+            control(TcpFlags::ACK, self.flags.contains(Flags::TIMESTAMPS))
         } else {
             UNPREDICTABLE
         };

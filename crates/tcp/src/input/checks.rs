@@ -154,7 +154,7 @@ impl Tcb {
         }
     }
 
-    fn may_challenge(&mut self, now: Instant) -> bool {
+    pub(super) fn may_challenge(&mut self, now: Instant) -> bool {
         let last = self.last_challenge;
         let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
         if may {

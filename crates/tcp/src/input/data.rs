@@ -29,8 +29,8 @@ impl Tcb {
             return Err(Disposition::dropped(DropReason::AfterFin));
         }
         self.discard_check(a)?;
-        self.counters.data_segs_in = self.counters.data_segs_in.wrapping_add(1);
-        self.estimate_rcv_mss(a.segment);
+        self.counters.slow_data_in = self.counters.slow_data_in.wrapping_add(1);
+        self.estimate_rcv_mss(a.segment.payload_len, a.segment.gso_size);
 
         let (start, end, cut) = self.trim(a);
         if start >= end {
@@ -105,7 +105,7 @@ impl Tcb {
 
     /// Payload from RCV.NXT to `end`: moves RCV.NXT over it and over what had arrived
     /// beyond.
-    pub(super) fn take_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
+    fn take_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
         let old = self.rcv_nxt;
         let fills = !self.assembler.is_empty();
         if fills {
@@ -117,23 +117,34 @@ impl Tcb {
         } else {
             self.rcv_nxt = end;
         }
-        self.events |= Events::RCV_EDGE;
         if self.flags.contains(Flags::RCV_SHUT) {
             self.rcv_consumed = self.rcv_nxt;
         }
-        self.sample_receiver_rtt(segment, now);
+        match &segment.header.options.timestamps {
+            Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
+                self.sample_receiver_rtt_by_echo(segment.payload_len, ts.echo, now);
+            }
+            _ => self.sample_receiver_rtt_by_window(now),
+        }
+        self.after_in_order(fills, now);
+    }
+
+    /// RCV.NXT has moved over a segment that `fills` a hole, or nothing is missing.
+    #[inline(always)]
+    pub(super) fn after_in_order(&mut self, fills: bool, now: Instant) {
+        self.events |= Events::RCV_EDGE;
         // A long silence ends what was learned of the peer's habits: it may be in
         // slow start again.
-        if now.since(self.last_rcv_data) > self.rtt.rto() {
+        if self.rtt.is_longer_than_rto(now.since(self.last_rcv_data)) {
             self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
         }
         self.last_rcv_data = now;
-        self.keepalive_probes = 0;
         self.owe_ack(fills, now);
     }
 
     /// RFC 5681 section 4.2: at once if a hole is filled, in part or whole; else for
     /// every second full segment; else within the delay.
+    #[inline(always)]
     fn owe_ack(&mut self, fills: bool, now: Instant) {
         let unacked = self.rcv_nxt - self.last_ack_sent;
         let quick =
@@ -218,38 +229,51 @@ impl Tcb {
     /// Learns how long the peer's segments are, for "every second full segment". A
     /// merged one tells by its GSO size; without it, no packet is longer than we
     /// allowed.
-    pub(super) fn estimate_rcv_mss(&mut self, segment: &Segment<'_>) {
-        let most = self.rcv_mss_full();
-        let size = match segment.gso_size {
-            0 => segment.payload_len.min(u32::from(most)) as u16,
-            size => size.min(most),
+    #[inline(always)]
+    pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: u16) {
+        if payload_len <= u32::from(self.rcv_mss) {
+            return;
+        }
+        let size = match gso_size {
+            0 => payload_len,
+            size => u32::from(size),
         };
-        self.rcv_mss = self.rcv_mss.max(size);
+        let most = u32::from(self.rcv_mss_full());
+        self.rcv_mss = self.rcv_mss.max(size.min(most) as u16);
     }
 
     /// The round trip as a receiver sees it, for the buffer's tuning: from the echo
-    /// of our timestamps, or from the time that a window's worth of data takes.
-    fn sample_receiver_rtt(&mut self, segment: &Segment<'_>, now: Instant) {
-        if self.rcv_buffer.is_fixed() {
+    /// of our timestamps.
+    #[inline(always)]
+    pub(super) fn sample_receiver_rtt_by_echo(
+        &mut self,
+        payload_len: u32,
+        echo: u32,
+        now: Instant,
+    ) {
+        // The first segment that echoes a timestamp tells of the round trip; later ones
+        // add the time that the peer took to send them.
+        if echo == self.rcv_echo
+            || payload_len < u32::from(self.rcv_mss)
+            || self.rcv_buffer.is_fixed()
+        {
             return;
         }
-        match &segment.header.options.timestamps {
-            Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
-                if segment.payload_len < u32::from(self.rcv_mss) {
-                    return;
-                }
-                let clock = now.millis32().wrapping_add(self.ts_offset);
-                let elapsed = clock.wrapping_sub(ts.echo);
-                if elapsed < 10_000 {
-                    // The clock ticks in milliseconds; the handshake measured finer.
-                    let micros = (u64::from(elapsed) * MS).max(self.rtt.min_rtt_or(MS).min(MS));
-                    self.rcv_buffer.sample_rtt(micros);
-                }
-            }
-            _ => {
-                let window = self.offered();
-                self.rcv_buffer.sample_window(self.rcv_nxt, window, now);
-            }
+        self.rcv_echo = echo;
+        let clock = now.millis32().wrapping_add(self.ts_offset);
+        let elapsed = clock.wrapping_sub(echo);
+        if elapsed < 10_000 {
+            // The clock ticks in milliseconds; the handshake measured finer.
+            let micros = (u64::from(elapsed) * MS).max(self.rtt.min_rtt_or(MS).min(MS));
+            self.rcv_buffer.sample_rtt(micros);
+        }
+    }
+
+    /// The same without timestamps: from the time that a window's worth of data takes.
+    pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
+        if !self.rcv_buffer.is_fixed() {
+            let window = self.offered();
+            self.rcv_buffer.sample_window(self.rcv_nxt, window, now);
         }
     }
 }

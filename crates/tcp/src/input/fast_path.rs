@@ -1,115 +1,186 @@
 //! Header prediction, for both directions (Clark, Jacobson, Romkey, Salwen 1989;
 //! RFC 7323 section 4.2 keeps it working with timestamps).
 //!
-//! Owns [`Tcb::fast_path`], tried first for every segment. On a connection where
-//! nothing is lost or out of order, the next segment is
-//! known but for its payload, acknowledgment and window: the ACK flag (PSH aside) and
-//! the sequence number RCV.NXT. `predict` holds the flags, worked out by
-//! `predict_next` whenever the slow path has run, or [`UNPREDICTABLE`], which no
-//! segment matches. (The paper also wants the window unchanged; a receiver that tunes
-//! its buffer, or reads at its own pace, changes it all the time, and taking it over
-//! costs less than comparing.) What is done then is what the slow path would do; a
-//! property test holds them against each other.
+//! Owns [`Tcb::predicts`], tried first for every segment: by the engine straight
+//! from the packet's bytes, by [`Tcb::on_segment`] for a header that is already
+//! parsed. On a connection where nothing is lost or out of order, the next segment is
+//! known but for its payload, acknowledgment and window: no options but the timestamps
+//! that were agreed, the ACK flag (PSH aside), the sequence number RCV.NXT.
+//! `predict` holds the half word of data offset and flags that this means, worked out
+//! by `predict_next` whenever the slow path has run, or [`UNPREDICTABLE`], which is
+//! compared with no segment's. (The paper also wants the window unchanged; a receiver
+//! that tunes its buffer, or reads at its own pace, changes it all the time, and
+//! taking it over costs less than comparing.) What is done then is what the slow path
+//! would do; a property test holds them against each other.
 
 use crate::segment::{Disposition, Ecn, Place, Segment};
-use crate::tcb::{Flags, Tcb};
+use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
-use longshore_wire::tcp::TcpFlags;
+use longshore_wire::tcp::{Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
 
-/// The value of `predict` that no segment's flags have.
+/// The value of `predict` that stands for none: a data offset of 15 words with flags
+/// that exclude each other.
 pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 
+/// A segment that a block predicted: nothing has changed yet, and
+/// [`take`](Predicted::take) cannot fail.
+#[derive(Debug)]
+#[must_use]
+pub struct Predicted<'t, 'h> {
+    tcb: &'t mut Tcb,
+    head: Head<'h>,
+    stamps: Option<Stamps<'h>>,
+    payload_len: u32,
+    /// Bytes of the send stream, and FIN, that it acknowledges.
+    acked: u32,
+}
+
 impl Tcb {
-    /// Takes the segment if it is the one that was predicted.
-    #[inline]
+    /// Says whether a segment is the one that was predicted. It begins with `header`
+    /// (its other bytes may follow) and has `payload_len` bytes of payload behind as
+    /// much of a header as its data offset says. Its packet must not be marked by
+    /// congestion ([`Ecn::Congested`]).
+    ///
+    /// `None` if it is another segment: [`on_segment`](Tcb::on_segment) takes it.
+    #[inline(always)]
+    pub fn predicts<'t, 'h>(
+        &'t mut self,
+        header: &'h [u8],
+        payload_len: u32,
+    ) -> Option<Predicted<'t, 'h>> {
+        let (head, at) = (Head::of(header)?, self.rcv_nxt);
+        if head.control() & !TcpFlags::PSH.0 != self.predict || head.seq() != self.rcv_seq(at) {
+            return None;
+        }
+        let stamps = if self.flags.contains(Flags::TIMESTAMPS) {
+            let stamps = Stamps::of(header)?;
+            if (stamps.val().wrapping_sub(self.ts_recent) as i32) < 0 {
+                return None;
+            }
+            Some(stamps)
+        } else {
+            None
+        };
+        let acked = head.ack().0.wrapping_sub(self.snd_seq(self.snd_una).0);
+        if acked != 0 {
+            // Nothing of the send stream may be acknowledged that was not sent, and
+            // the acknowledgment of our FIN changes the state.
+            let ack = self.snd_una + i64::from(acked);
+            if ack > self.snd_nxt || ack > self.snd_edge {
+                return None;
+            }
+        } else if payload_len == 0 {
+            return None;
+        }
+        if payload_len != 0 && (!self.predict_data || at + i64::from(payload_len) > self.rcv_adv) {
+            return None;
+        }
+        Some(Predicted {
+            tcb: self,
+            head,
+            stamps,
+            payload_len,
+            acked,
+        })
+    }
+}
+
+impl Predicted<'_, '_> {
+    /// Takes it, once its checksum is known to be right. `gso_size` as in
+    /// [`Segment`]. Gives the position in the receive stream where all of its payload
+    /// belongs, to be copied there before anything else is asked of the block.
+    #[inline(always)]
+    pub fn take(self, gso_size: u16, now: Instant) -> u64 {
+        let Self {
+            tcb,
+            head,
+            stamps,
+            payload_len,
+            acked,
+        } = self;
+        let (at, ack) = (tcb.rcv_nxt, tcb.snd_una + i64::from(acked));
+        if payload_len != 0 {
+            tcb.estimate_rcv_mss(payload_len, gso_size);
+        }
+        if let Some(stamps) = stamps {
+            if at <= tcb.last_ack_sent {
+                tcb.ts_recent = stamps.val();
+                tcb.ts_recent_at = now;
+            }
+            if payload_len != 0 {
+                tcb.sample_receiver_rtt_by_echo(payload_len, stamps.echo(), now);
+            }
+        }
+        tcb.last_rcv_ack = now;
+        tcb.keepalive_probes = 0;
+        tcb.snd_wl1 = at;
+        tcb.snd_wl2 = ack;
+        tcb.snd_wnd = u32::from(head.window()) << tcb.snd_wscale;
+        tcb.max_snd_wnd = tcb.max_snd_wnd.max(tcb.snd_wnd);
+        if acked != 0 {
+            tcb.fast_ack(ack, stamps.map(Stamps::echo), now);
+        } else if tcb.in_flight() == 0 || tcb.snd_wnd == 0 {
+            // Progress has done the same.
+            tcb.note_answered();
+        }
+        if payload_len == 0 {
+            tcb.counters.fast_acks_in = tcb.counters.fast_acks_in.wrapping_add(1);
+        } else {
+            tcb.counters.fast_data_in = tcb.counters.fast_data_in.wrapping_add(1);
+            tcb.rcv_nxt = at + i64::from(payload_len);
+            if stamps.is_none() {
+                tcb.sample_receiver_rtt_by_window(now);
+            }
+            tcb.after_in_order(false, now);
+        }
+        at as u64
+    }
+}
+
+impl Tcb {
+    /// New data is acknowledged, in order and with nothing lost.
+    #[inline(always)]
+    fn fast_ack(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
+        let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
+        let echo = echo.filter(|echo| self.usable_echo(*echo));
+        match self.scoreboard.advance_in_order(self.snd_una, ack) {
+            Ok(times) => self.recovery.rack.on_delivered_in_order(ack, times, now),
+            Err(reached) => self.take_delivered_from(reached, ack, echo, now),
+        }
+        self.advance_una(ack, echo, now);
+        if window_used {
+            self.grow_window(acked as u64, now);
+        }
+        if self.flags.contains(Flags::CAREFUL) {
+            self.note_predicted_delivery(acked as u64, now);
+        }
+    }
+
+    /// Some of what is acknowledged was repeated.
+    #[cold]
+    fn take_delivered_from(&mut self, reached: Pos, ack: Pos, echo: Option<u32>, now: Instant) {
+        let mut delivery = self.start_delivery(echo, now);
+        self.take_delivered(reached, ack, &mut delivery);
+    }
+
+    /// The same for a header that is parsed.
     pub(super) fn fast_path(&mut self, segment: &Segment<'_>, now: Instant) -> Option<Disposition> {
-        let h = segment.header;
         if segment.ecn == Ecn::Congested {
             return None;
         }
-        let flags = h.flags.0 & !TcpFlags::PSH.0;
-        if flags != self.predict || h.seq != self.rcv_seq(self.rcv_nxt) {
-            return None;
-        }
-        if !h.options.sack.is_empty() || self.snd_wl1 > self.rcv_nxt {
-            return None;
-        }
-        let ts = match &h.options.timestamps {
-            Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
-                if (ts.val.wrapping_sub(self.ts_recent) as i32) < 0 {
-                    return None;
-                }
-                Some(ts.val)
-            }
-            None if !self.flags.contains(Flags::TIMESTAMPS) => None,
-            _ => return None,
-        };
-        let una = self.snd_seq(self.snd_una);
-        let acked = u64::from(h.ack.0.wrapping_sub(una.0));
-        if acked > self.in_flight() {
-            return None;
-        }
-        let len = i64::from(segment.payload_len);
-        let end = self.rcv_nxt + len;
-        let ack = self.snd_una + acked as i64;
-        let expected = if len > 0 {
-            self.predict_data && end <= self.rcv_adv
-        } else {
-            acked > 0
-        };
-        // The acknowledgment of our FIN changes the state.
-        if !expected || (acked > 0 && ack > self.snd_edge) {
-            return None;
-        }
-
-        // It is as predicted; from here on nothing is left to the slow path.
-        self.counters.fast_hits = self.counters.fast_hits.wrapping_add(1);
-        if let Some(val) = ts
-            && self.rcv_nxt <= self.last_ack_sent
-        {
-            self.ts_recent = val;
-            self.ts_recent_at = now;
-        }
-        self.last_rcv_ack = now;
-        self.keepalive_probes = 0;
-        self.snd_wl1 = self.rcv_nxt;
-        self.snd_wl2 = ack;
-        self.snd_wnd = u32::from(h.window) << self.snd_wscale;
-        self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
-        if acked > 0 {
-            self.fast_ack(acked, segment, now);
-        }
-        if self.in_flight() == 0 || self.snd_wnd == 0 {
-            self.note_answered();
-        }
-        let mut disposition = Disposition {
+        let mut header = [0; PLAIN_LEN];
+        Plain::of(segment.header)?.write(&mut header, 0);
+        let len = segment.payload_len;
+        let stream_offset = self.predicts(&header, len)?.take(segment.gso_size, now);
+        Some(Disposition {
+            place: (len > 0).then_some(Place {
+                stream_offset,
+                skip: 0,
+                len,
+            }),
+            ack_now: self.flags.contains(Flags::ACK_NOW),
             fast_path: true,
             ..Disposition::default()
-        };
-        if len > 0 {
-            disposition.place = Some(Place {
-                stream_offset: self.rcv_nxt as u64,
-                skip: 0,
-                len: segment.payload_len,
-            });
-            self.counters.data_segs_in = self.counters.data_segs_in.wrapping_add(1);
-            self.estimate_rcv_mss(segment);
-            self.take_in_order(end, segment, now);
-        }
-        disposition.ack_now = self.flags.contains(Flags::ACK_NOW);
-        Some(disposition)
-    }
-
-    /// New data is acknowledged, in order and with nothing lost.
-    fn fast_ack(&mut self, acked: u64, segment: &Segment<'_>, now: Instant) {
-        let window_used = self.window_was_used();
-        let ack = self.snd_una + acked as i64;
-        let mut delivery = self.start_delivery(self.echo(segment.header), now);
-        self.take_delivered(ack, &mut delivery);
-        self.advance_una(ack, segment.header, now);
-        if window_used {
-            self.grow_window(acked, now);
-        }
-        self.note_predicted_delivery(delivery.bytes, now);
+        })
     }
 }

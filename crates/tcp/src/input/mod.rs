@@ -13,6 +13,7 @@ mod fin;
 mod rst;
 mod syn_sent;
 
+pub use fast_path::Predicted;
 pub(crate) use fast_path::UNPREDICTABLE;
 
 use crate::drop::DropReason;
@@ -69,15 +70,15 @@ impl Tcb {
     /// answer says before anything else is done with the block.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
-        self.counters.segs_in = self.counters.segs_in.wrapping_add(1);
-        if let Some(disposition) = self.fast_path(segment, now) {
-            return disposition;
+        match self.fast_path(segment, now) {
+            Some(disposition) => disposition,
+            None => self.slow_path(segment, now),
         }
-        self.slow_path(segment, now)
     }
 
     /// The same without header prediction.
     pub(crate) fn slow_path(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
+        self.counters.slow_segs_in = self.counters.slow_segs_in.wrapping_add(1);
         let mut disposition = match self.state {
             State::Closed => self.in_closed(segment),
             State::SynSent => self.in_syn_sent(segment, now),

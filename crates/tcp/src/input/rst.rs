@@ -7,7 +7,7 @@ use crate::drop::DropReason;
 use crate::events::{Error, Events};
 use crate::segment::Disposition;
 use crate::state::State;
-use crate::tcb::{SYN_POS, Tcb};
+use crate::tcb::{Flags, SYN_POS, Tcb};
 use longshore_wire::tcp::TcpFlags;
 
 impl Tcb {
@@ -42,6 +42,13 @@ impl Tcb {
         }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::ACK) {
             return Ok(());
+        }
+        if self.state == State::SynReceived && a.start == SYN_POS {
+            // Repeated with data (RFC 7413): our SYN-ACK is lost.
+            if self.may_challenge(a.now) {
+                self.flags |= Flags::SYN_DUE;
+            }
+            return Err(Disposition::dropped(DropReason::EarlyData));
         }
         self.challenge(a.now);
         Err(Disposition::dropped(DropReason::SynInConnection))

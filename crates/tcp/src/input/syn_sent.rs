@@ -8,9 +8,9 @@ use crate::drop::DropReason;
 use crate::events::{Error, Events};
 use crate::segment::{Disposition, Segment};
 use crate::state::State;
-use crate::tcb::{Flags, SYN_POS, Tcb};
+use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
-use longshore_wire::tcp::TcpFlags;
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
 impl Tcb {
     /// RFC 9293 section 3.10.7.3.
@@ -19,7 +19,7 @@ impl Tcb {
         let has_ack = h.flags.contains(TcpFlags::ACK);
         // First: "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST
         // bit is set)".
-        let acceptable = has_ack && self.snd_nxt > SYN_POS && self.snd_pos(h.ack) == self.snd_nxt;
+        let acceptable = has_ack && (0..=self.snd_nxt).contains(&self.snd_pos(h.ack));
         if has_ack && !acceptable {
             let rst = h.flags.contains(TcpFlags::RST);
             return Disposition {
@@ -46,7 +46,7 @@ impl Tcb {
         self.take_syn(h, now);
         if acceptable {
             self.ecn_on_syn_ack(segment);
-            self.on_syn_ack(now);
+            self.on_syn_ack(h, now);
         } else {
             // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment".
             self.state = State::SynReceived;
@@ -62,32 +62,52 @@ impl Tcb {
     }
 
     /// The SYN-ACK that completes an active open.
-    fn on_syn_ack(&mut self, now: Instant) {
-        self.snd_una = 0;
-        self.snd_wl2 = 0;
+    fn on_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
+        let ack = self.snd_pos(h.ack);
+        self.take_fast_open_answer(ack, h.options.fast_open);
         self.take_timed_sample(now);
         self.disarm_xmit();
+        self.take_first_ack(ack, now);
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
         self.cwnd_full_at = 0;
+        if self.in_flight() > 0 {
+            // RFC 7413 section 4.2.1: the server did not take what came with the SYN.
+            self.repeat_refused_data();
+            self.arm_loss_timer(now);
+        }
+    }
+
+    /// The first acknowledgment covers our SYN, and perhaps data that went with it or
+    /// right after it.
+    fn take_first_ack(&mut self, ack: Pos, now: Instant) {
+        let mut delivery = self.start_delivery(None, now);
+        self.take_delivered(self.snd_una, ack, &mut delivery);
+        self.snd_una = ack;
+        self.snd_wl2 = ack;
+        if ack > 0 {
+            self.events |= Events::SND_ACKED;
+        }
     }
 
     /// RFC 9293 section 3.10.7.4, fifth, SYN-RECEIVED: the ACK of our SYN.
     pub(super) fn on_handshake_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let simultaneous = a.has(TcpFlags::SYN);
-        self.snd_una = 0;
         self.take_timed_sample(a.now);
         self.disarm_xmit();
+        self.take_first_ack(0, a.now);
         // "Set SND.WND <- SEG.WND, SND.WL1 <- SEG.SEQ, SND.WL2 <- SEG.ACK"; a SYN's
         // window is not scaled.
         let scale = if simultaneous { 0 } else { self.snd_wscale };
         self.snd_wnd = u32::from(h.window) << scale;
         self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
         self.snd_wl1 = a.start;
-        self.snd_wl2 = 0;
         self.ecn_on_handshake_ack(a.segment);
         self.establish(a.now);
+        if self.in_flight() > 0 {
+            self.arm_loss_timer(a.now);
+        }
         if simultaneous {
             // The peer may still wait for the ACK of its SYN.
             self.flags |= Flags::ACK_NOW;

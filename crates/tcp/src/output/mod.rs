@@ -4,12 +4,14 @@
 //! engine calls it after each burst until it gives nothing. `select.rs` decides what
 //! goes, `options.rs` which options it carries.
 
+mod fast_path;
 mod options;
 mod select;
 
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
 use crate::ecn::Variant;
+use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
 use crate::segment::{Ecn, Transmit};
 use crate::state::State;
@@ -17,24 +19,32 @@ use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS};
 use crate::timers::XmitTimer;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpOptions};
+use longshore_wire::tcp::{Plain, TcpFlags, TcpOptions, control};
 
 /// Data that goes out this soon after some came in makes a connection interactive.
 const ANSWER_US: u64 = 40 * MS;
 
 impl Tcb {
     /// The next segment to send, if any. `max_payload` is how much one may carry:
-    /// the MSS, or more if it is cut up later (then a multiple of the MSS is used).
+    /// the MSS, or more if it is cut up later (then a multiple of the MSS is used). A
+    /// probe of the path's MTU may be longer, but fits the interface in one packet.
     /// Whatever is handed out counts as sent.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let idle = self.snd_nxt >= self.snd_end()
-            && self.recovery.is_quiet()
-            && !self.flags.intersects(Flags::OWED_NOW);
-        if idle {
+        if !self.may_have_to_send() {
             return None;
         }
         self.poll_something(now, max_payload)
+    }
+
+    /// Whether [`poll_transmit`](Tcb::poll_transmit) may have something. `false` is
+    /// certain, and true for most blocks that a burst has touched.
+    #[inline]
+    #[must_use]
+    pub fn may_have_to_send(&self) -> bool {
+        self.snd_nxt < self.snd_end()
+            || !self.recovery.is_quiet()
+            || self.flags.intersects(Flags::OWED_NOW)
     }
 
     fn poll_something(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
@@ -49,7 +59,7 @@ impl Tcb {
         }
         if self.pacer.holds(now) {
             self.wait_for_pace();
-        } else if self.state.may_transmit_data()
+        } else if (self.state.may_transmit_data() || self.is_fast_opened())
             && let Some(transmit) = self.poll_data(now, max_payload)
         {
             return Some(transmit);
@@ -84,8 +94,8 @@ impl Tcb {
         if let Some((start, end)) = self.select_repetition(max_payload) {
             return Some(self.emit_repetition(start, end, now));
         }
-        if let Some((start, end)) = self.select_new(now, max_payload) {
-            return Some(self.emit_new(start, end, now));
+        if let Some(new) = self.poll_new(now, max_payload) {
+            return Some(new);
         }
         if self.recovery.probe.due {
             let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
@@ -95,25 +105,45 @@ impl Tcb {
         None
     }
 
+    fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        if self.mtu.active {
+            match self.select_mtu_probe(now) {
+                ProbeChoice::None => {}
+                ProbeChoice::Hold => return None,
+                ProbeChoice::Send(start, end) => {
+                    return Some(self.emit_mtu_probe(start, end, now));
+                }
+            }
+        }
+        let (start, end) = self.select_new(now, max_payload)?;
+        Some(self.emit_new(start, end, now))
+    }
+
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
     /// peer's window if that has shrunk, or the peer would not look at it.
+    #[inline]
     fn ack_pos(&self) -> Pos {
         self.snd_nxt.min(self.snd_wnd_edge().max(self.snd_una))
     }
 
-    /// New data, or the FIN, goes out.
-    fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
-        let len = end - start;
+    pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let idle = self.snd_una == self.snd_nxt;
-        if idle {
+        self.note_new(start, end, now);
+        self.note_new_data(end, idle, now);
+        self.emit_data(start, end, false, now)
+    }
+
+    /// New data, or the FIN, goes out.
+    #[inline(always)]
+    fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
+        let len = end - start;
+        if self.snd_una == self.snd_nxt {
             self.arm_user_timeout(now);
         }
         let starts = self.timers.xmit.is_never() || self.in_flight() == 0;
-        self.retries = if self.in_flight() == 0 {
-            0
-        } else {
-            self.retries
-        };
+        if self.in_flight() == 0 {
+            self.retries = 0;
+        }
         self.snd_nxt = end;
         let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
         self.scoreboard.send(end, now, grain);
@@ -130,15 +160,13 @@ impl Tcb {
             self.rtt_pos = end;
             self.rtt_at = now;
         }
-        if len % i64::from(self.snd_mss) != 0 {
+        if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
             self.snd_sml = end;
         }
         self.count_sent(len as u32);
-        self.note_new_data(end, idle, now);
         self.note_data_sent(now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
-        self.emit_data(start, end, false, now)
     }
 
     /// A stretch that was sent before goes out again.
@@ -160,6 +188,7 @@ impl Tcb {
         self.emit_data(start, end, true, now)
     }
 
+    #[inline(always)]
     fn note_data_sent(&mut self, now: Instant) {
         self.last_sent_data = now;
         if now.since(self.last_rcv_data) < ANSWER_US {
@@ -169,6 +198,20 @@ impl Tcb {
 
     /// A segment with payload or FIN, `again` or for the first time.
     fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
+        let (flags, data_end) = self.flags_of(start, end);
+        self.pace((data_end - start) as u64, now);
+        let mut transmit = self.emit_with(start, data_end, flags, !again, now);
+        transmit.retransmission = again;
+        if data_end > start {
+            transmit.ecn = self.ecn_field(again);
+        }
+        transmit
+    }
+
+    /// The flags of a segment with payload or FIN, and where its payload ends. Counts
+    /// its packets.
+    #[inline(always)]
+    fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written.
@@ -179,16 +222,15 @@ impl Tcb {
             flags |= TcpFlags::FIN;
         }
         if data_end > start {
-            self.pace((data_end - start) as u64, now);
-            let packets = ((data_end - start) as u64).div_ceil(u64::from(self.snd_mss)) as u32;
+            let len = (data_end - start) as u32;
+            let packets = if len <= u32::from(self.snd_mss) {
+                1
+            } else {
+                len.div_ceil(u32::from(self.snd_mss))
+            };
             self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
         }
-        let mut transmit = self.emit_with(start, data_end.max(start), flags, !again, now);
-        transmit.retransmission = again;
-        if data_end > start {
-            transmit.ecn = self.ecn_field(again);
-        }
-        transmit
+        (flags, data_end.max(start))
     }
 
     /// A segment without payload.
@@ -196,7 +238,7 @@ impl Tcb {
         self.emit_with(start, data_end, flags, false, now)
     }
 
-    /// Any segment with an acknowledgment: settles what is owed of one.
+    /// Any segment with an acknowledgment.
     fn emit_with(
         &mut self,
         start: Pos,
@@ -213,25 +255,17 @@ impl Tcb {
                 options.accurate_ecn = self.ecn_option();
             }
         }
-        let window = self.offer_window();
-        self.last_ack_sent = self.rcv_nxt;
-        self.acks_owed = self.acks_owed.saturating_sub(1);
-        if self.acks_owed == 0 {
-            self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
-        }
-        self.timers.ack = Instant::NEVER;
-        self.quick_acks = self.quick_acks.saturating_sub(1);
-        self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+        let h = self.settle(start, flags, now);
         let payload = if data_end > start {
             start as u64..data_end as u64
         } else {
             0..0
         };
         Transmit {
-            seq: self.snd_seq(start),
-            ack: self.rcv_seq(self.rcv_nxt),
+            seq: h.seq,
+            ack: h.ack,
             flags,
-            window,
+            window: h.window,
             urgent: 0,
             mss: self.snd_mss - options::sack_len(&options),
             options,
@@ -241,14 +275,44 @@ impl Tcb {
         }
     }
 
+    /// The header of a segment that starts at `start`, and what it does away with: the
+    /// acknowledgment that it carries is no longer owed.
+    #[inline(always)]
+    fn settle(&mut self, start: Pos, flags: TcpFlags, now: Instant) -> Plain {
+        let timestamps = self.timestamps(now);
+        let window = self.offer_window();
+        self.last_ack_sent = self.rcv_nxt;
+        self.acks_owed = self.acks_owed.saturating_sub(1);
+        if self.acks_owed == 0 {
+            self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
+        }
+        self.timers.ack = Instant::NEVER;
+        self.quick_acks = self.quick_acks.saturating_sub(1);
+        self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+        Plain {
+            control: control(flags, timestamps.is_some()),
+            window,
+            seq: self.snd_seq(start),
+            ack: self.rcv_seq(self.rcv_nxt),
+            timestamps: timestamps.unwrap_or_default(),
+        }
+    }
+
     /// RFC 9293 section 3.10.1: `<SEQ=ISS><CTL=SYN>`, or in SYN-RECEIVED
     /// `<SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK>`.
     fn emit_syn(&mut self, now: Instant) -> Transmit {
         self.flags
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
         let first = self.snd_nxt == SYN_POS;
+        let options = self.syn_options(now);
+        let mut data = 0;
         if first {
-            self.snd_nxt = 0;
+            data = self.data_on_syn(&options);
+            self.snd_nxt = data;
+            if data > 0 {
+                self.scoreboard.send(data, now, 0);
+                self.counters.data_segs_out = 1;
+            }
             self.flags |= Flags::TIMING;
             self.rtt_pos = 0;
             self.rtt_at = now;
@@ -280,9 +344,9 @@ impl Tcb {
             },
             window: window as u16,
             urgent: 0,
-            options: self.syn_options(now),
-            payload: 0..0,
-            mss: self.snd_mss,
+            options,
+            payload: 0..data as u64,
+            mss: self.snd_mss.max(data as u16),
             retransmission: !first,
             ecn: Ecn::NotCapable,
         }

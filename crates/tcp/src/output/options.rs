@@ -48,6 +48,7 @@ pub(crate) fn plain_ack(
 
 impl Tcb {
     /// The timestamps option, if agreed.
+    #[inline]
     pub(crate) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
         self.flags.contains(Flags::TIMESTAMPS).then(|| Timestamps {
             val: now.millis32().wrapping_add(self.ts_offset),
@@ -68,6 +69,7 @@ impl Tcb {
         options
     }
 
+    #[inline]
     fn owes_sack(&self) -> bool {
         self.flags.contains(Flags::SACK)
             && (!self.assembler.is_empty() || self.flags.contains(Flags::DSACK))
@@ -83,7 +85,8 @@ impl Tcb {
     }
 
     /// Bytes that SACK blocks would take of the next segment.
-    pub(super) fn sack_len_due(&self) -> u16 {
+    #[inline]
+    pub(crate) fn sack_len_due(&self) -> u16 {
         if !self.owes_sack() {
             return 0;
         }
@@ -142,6 +145,7 @@ impl Tcb {
             window_scale: agreed(Flags::SCALING, cfg.window_scaling).then_some(self.rcv_wscale),
             sack_permitted: agreed(Flags::SACK, cfg.sack),
             timestamps,
+            fast_open: self.fast_open_option(),
             ..TcpOptions::default()
         }
     }

@@ -11,12 +11,14 @@ use crate::timers::{CORK_US, XmitTimer};
 
 impl Tcb {
     /// Payload bytes of one packet of the next segment.
+    #[inline]
     pub(super) fn packet_payload(&self) -> i64 {
         i64::from(self.snd_mss - self.sack_len_due())
     }
 
     /// Bytes that the congestion window has room for.
-    fn congestion_room(&self) -> i64 {
+    #[inline]
+    pub(crate) fn congestion_room(&self) -> i64 {
         i64::from(self.congestion.cwnd()) - self.pipe() as i64
     }
 
@@ -35,10 +37,11 @@ impl Tcb {
             }
             len = len.min(room);
         }
-        // A window that has shrunk since: only the first segment is tried.
+        // A window that has shrunk since (or was not known yet, RFC 7413): if nothing
+        // fits, the first segment is tried when a timer says so, as a probe.
         let window = self.snd_wnd_edge() - start;
         if len > window {
-            len = if start == self.snd_una {
+            len = if start == self.snd_una && window <= 0 && forced {
                 len.min(mss)
             } else {
                 window
@@ -51,6 +54,7 @@ impl Tcb {
     }
 
     /// The stretch of new data to send now, FIN included.
+    #[inline(always)]
     pub(super) fn select_new(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
         let start = self.snd_nxt;
         if start >= self.snd_end() {
@@ -66,10 +70,32 @@ impl Tcb {
         chosen
     }
 
+    /// The same where it takes no weighing: data is in flight, and both windows have
+    /// room for all that is there or may go at once, in whole packets.
+    /// [`select_new`](Tcb::select_new) would choose the same.
+    #[inline(always)]
+    pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
+        let (start, mss) = (self.snd_nxt, i64::from(self.snd_mss));
+        let len = (self.snd_edge - start).min(max_payload as i64);
+        let flight = start - self.snd_una;
+        let end = start + len;
+        let fits = end <= self.snd_wnd_edge()
+            && flight + len <= i64::from(self.congestion.cwnd())
+            && flight > 0;
+        let whole = len == mss || (len > mss && len % mss == 0);
+        let ends_all = end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED);
+        (fits && whole && !ends_all).then_some((start, end))
+    }
+
+    #[inline(always)]
     fn choose_new(&mut self, start: Pos, max_payload: i64) -> Option<(Pos, Pos)> {
         let window = self.snd_wnd_edge() - start;
         let available = self.snd_edge - start;
         if available == 0 {
+            // Not before the handshake is over, though data may go (RFC 7413).
+            if self.is_opening() {
+                return None;
+            }
             // The FIN alone; it takes a byte of the window (RFC 9293 section 3.4),
             // but like Linux we do not hold it against the congestion window.
             return (window > 0).then_some((start, start + 1));
@@ -113,7 +139,8 @@ impl Tcb {
             return None;
         }
         let mut end = start + len;
-        if end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED) && window > len {
+        let ends = end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED);
+        if ends && window > len && !self.is_opening() {
             end += 1;
         }
         Some((start, end))
@@ -121,6 +148,7 @@ impl Tcb {
 
     /// RFC 5681 section 4.1: having sent nothing for more than an RTO, a sender
     /// begins with the restart window again.
+    #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
         if now.since(self.last_sent_data) > self.rtt.rto() {
             let initial = u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss);

@@ -70,6 +70,7 @@ impl Probe {
 impl Tcb {
     /// Whether a lost tail may be probed for (RFC 8985 section 7.2): nothing else is
     /// on its track.
+    #[inline(always)]
     fn may_probe(&self) -> bool {
         self.flags.contains(Flags::SACK)
             && self.recovery.is_quiet()
@@ -80,12 +81,14 @@ impl Tcb {
 
     /// There is something in flight whose loss a timer must find: starts the
     /// retransmission timer anew, and the probe's in its place if it is earlier.
+    #[inline]
     pub(crate) fn arm_loss_timer(&mut self, now: Instant) {
         self.arm_retransmit(now);
         self.arm_probe(now);
     }
 
     /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
+    #[inline(always)]
     pub(crate) fn arm_probe(&mut self, now: Instant) {
         if !self.may_probe() {
             return;

@@ -70,6 +70,7 @@ impl Tcb {
     }
 
     /// Bytes have gone out during recovery (prr_out).
+    #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u32) {
         if self.recovery.phase == Phase::Fast {
             let r = &mut self.recovery.reduction;

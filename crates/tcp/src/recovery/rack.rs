@@ -121,6 +121,25 @@ impl Rack {
         }
     }
 
+    /// The same for a cumulative acknowledgment up to `end` of what was all sent once
+    /// and not reported before. The last of it was sent from `first` to `at`; what came
+    /// before that was sent before and changes nothing.
+    #[inline]
+    pub(crate) fn on_delivered_in_order(
+        &mut self,
+        end: Pos,
+        (first, at): (Stamp, Stamp),
+        now: Instant,
+    ) {
+        self.rtt = first.age(now) as u32;
+        let later = at.since(self.at);
+        if !self.known || later > 0 || (later == 0 && end > self.end) {
+            self.known = true;
+            self.at = at;
+            self.end = end;
+        }
+    }
+
     /// The acknowledgment is taken.
     pub(crate) fn on_ack(&mut self, d: &Delivery) {
         if d.reordered {
@@ -232,7 +251,7 @@ impl Tcb {
         }
         self.wait_for_rto(now);
         if self.detect_loss_by_time(now) > 0 && self.recovery.is_open() {
-            self.enter_fast_recovery(0);
+            self.repair(0);
         }
     }
 

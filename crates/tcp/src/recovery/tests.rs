@@ -6,10 +6,10 @@ use crate::{Config, Congestion};
 use longshore_wire::tcp::TcpOptions;
 
 /// The round trip of these tests, milliseconds.
-pub(super) const RTT: u64 = 20;
+pub(crate) const RTT: u64 = 20;
 
 /// ESTABLISHED by an active open; the handshake took a round trip.
-pub(super) fn established(cfg: &Config, options: TcpOptions) -> Script {
+pub(crate) fn established(cfg: &Config, options: TcpOptions) -> Script {
     let mut s = Script::connecting(cfg);
     s.sent_one();
     s.now = s.now.after_ms(RTT);
@@ -24,12 +24,12 @@ pub(super) fn established(cfg: &Config, options: TcpOptions) -> Script {
 }
 
 /// A connection with SACK or without, NewReno, that has sent 20 segments of 1000.
-pub(super) fn flight(sack: bool) -> Script {
+pub(crate) fn flight(sack: bool) -> Script {
     flight_of(sack, 60_000)
 }
 
 /// The same, of a stream of `total` bytes.
-pub(super) fn flight_of(sack: bool, total: u64) -> Script {
+pub(crate) fn flight_of(sack: bool, total: u64) -> Script {
     let cfg = Config {
         timestamps: false,
         window_scaling: false,
@@ -52,7 +52,7 @@ pub(super) fn flight_of(sack: bool, total: u64) -> Script {
 }
 
 /// Time passes until the retransmission timer has run out; what is sent before is lost.
-pub(super) fn timeout(s: &mut Script) {
+pub(crate) fn timeout(s: &mut Script) {
     for _ in 0..4 {
         s.until_timer();
         if s.tcb.recovery.phase == Phase::Loss {
@@ -63,7 +63,7 @@ pub(super) fn timeout(s: &mut Script) {
     panic!("no timeout: {:?}", s.tcb);
 }
 
-pub(super) fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
+pub(crate) fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
     let mut options = TcpOptions::default();
     for &(start, end) in blocks {
         options.sack.push(s.tcb.snd_seq(start), s.tcb.snd_seq(end));
@@ -71,7 +71,7 @@ pub(super) fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
     let _ = s.arrives_with(ACK, 0, ack, 0, options);
 }
 
-pub(super) fn repeated(s: &mut Script) -> Vec<u64> {
+pub(crate) fn repeated(s: &mut Script) -> Vec<u64> {
     let sent = s.sent();
     sent.iter()
         .filter(|t| t.retransmission)

@@ -5,7 +5,8 @@
 
 use crate::rng::Rng;
 use crate::wire::{Packet, Wire};
-use longshore_tcp::{Disposition, Events, Instant, Segment, State, Tcb, Transmit};
+use longshore_tcp::{Disposition, Events, Instant, Place, Segment, State, Tcb, Transmit};
+use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 use std::cell::Cell;
 
@@ -115,31 +116,36 @@ impl Endpoint {
             );
         }
         if let Some(place) = disposition.place {
-            let (skip, len) = (place.skip as usize, place.len as usize);
-            assert!(
-                len > 0 && skip + len <= packet.payload.len(),
-                "{}: {place:?}",
-                self.name
-            );
             assert!(
                 place.stream_offset >= before,
                 "{}: delivered bytes rewritten",
                 self.name
             );
-            let end = place.stream_offset + u64::from(place.len);
-            assert!(
-                end <= self.tcb.rcv_limit(),
-                "{}: beyond the window",
-                self.name
-            );
-            let at = place.stream_offset as usize;
-            if self.received.len() < at + len {
-                self.received.resize(at + len, 0);
-            }
-            self.received[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
+            self.place(packet, place);
         }
         self.check();
         disposition
+    }
+
+    /// Copies payload where it belongs.
+    pub(crate) fn place(&mut self, packet: &Packet, place: Place) {
+        let (skip, len) = (place.skip as usize, place.len as usize);
+        assert!(
+            len > 0 && skip + len <= packet.payload.len(),
+            "{}: {place:?}",
+            self.name
+        );
+        let end = place.stream_offset + u64::from(place.len);
+        assert!(
+            end <= self.tcb.rcv_limit(),
+            "{}: beyond the window",
+            self.name
+        );
+        let at = place.stream_offset as usize;
+        if self.received.len() < at + len {
+            self.received.resize(at + len, 0);
+        }
+        self.received[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
     }
 
     /// The window as a wire-tapper sees it, to hold what is sent against.
@@ -193,6 +199,17 @@ impl Endpoint {
             "{}: cwnd {}",
             self.name,
             t.cwnd()
+        );
+        let info = t.info(Instant(0));
+        assert!(
+            info.sacked + info.lost <= info.unacked && info.retrans <= info.unacked,
+            "{}: {info:?}",
+            self.name
+        );
+        assert!(
+            info.unacked == 0 || t.state() == State::Closed || t.deadline().is_some(),
+            "{}: in flight, and no timer runs: {info:?}",
+            self.name
         );
         let edge = t.rcv_edge();
         assert!(edge as usize <= self.received.len() || edge == 0);
@@ -283,7 +300,11 @@ impl Endpoint {
     /// Sends all there is.
     pub(crate) fn flush(&mut self, wire: &mut Wire, now: Instant) {
         let mut count = 0;
-        while let Some(t) = self.tcb.poll_transmit(now, self.program.max_payload) {
+        loop {
+            let sacked = self.tcb.info(now).sacked;
+            let Some(t) = self.tcb.poll_transmit(now, self.program.max_payload) else {
+                break;
+            };
             count += 1;
             assert!(count < 100_000, "{}: sends without end", self.name);
             if t.flags.contains(TcpFlags::SYN) {
@@ -303,7 +324,7 @@ impl Endpoint {
                     if t.retransmission { " again" } else { "" },
                 );
             }
-            self.check_transmit(&t);
+            self.check_transmit(&t, sacked);
             self.retransmissions += u64::from(t.retransmission);
             self.cut(&t, wire, now);
             self.check();
@@ -311,18 +332,46 @@ impl Endpoint {
         self.events |= self.tcb.take_events();
     }
 
-    fn check_transmit(&self, t: &Transmit) {
+    fn check_transmit(&self, t: &Transmit, sacked_before: u64) {
         if t.payload.is_empty() {
             return;
+        }
+        if t.flags.contains(TcpFlags::SYN) {
+            // Fast Open: nothing is known of the peer yet.
+            return assert_eq!(t.payload.start, 0, "{}", self.name);
         }
         assert_eq!(t.seq.0, self.seq_of(t.payload.start), "{}", self.name);
         assert!(t.payload.end <= self.written, "{}", self.name);
         assert!(t.payload.start >= self.tcb.snd_acked(), "{}", self.name);
-        assert!(t.payload_len() <= self.program.max_payload, "{}", self.name);
-        assert!(t.mss > 0);
-        let edge = self.peer_edge.expect("no window is known yet");
+        // Only a probe of the path's MTU may be longer, in one packet.
+        let probe = t.payload_len() == usize::from(t.mss);
         assert!(
-            t.payload.end <= edge,
+            t.payload_len() <= self.program.max_payload || probe,
+            "{}",
+            self.name
+        );
+        assert!(t.mss > 0);
+        let info = self.tcb.info(Instant(0));
+        // A scoreboard that is full forgets a report for what is sent.
+        let forgot = info.sacked < sacked_before;
+        // A tail loss probe goes whatever the congestion window says, which may have
+        // come down since (a SYN-ACK that was lost, with data after it).
+        let probe = info.tail_probes > 0 && t.payload_len() <= usize::from(t.mss);
+        if info.sack && !t.retransmission && !forgot && !probe {
+            let pipe = info.unacked - info.sacked - info.lost;
+            let most = u64::from(info.snd_cwnd.max(info.snd_mss)) + u64::from(info.snd_mss) + 1;
+            assert!(
+                pipe <= most,
+                "{}: {pipe} in the network, {info:?}",
+                self.name
+            );
+        }
+        let edge = self.peer_edge.expect("no window is known yet");
+        // Data on a SYN went before any window was known; a closed one is probed with
+        // them.
+        let probes = t.retransmission && edge <= t.payload.start;
+        assert!(
+            t.payload.end <= edge || (probes && t.payload.start == self.tcb.snd_acked()),
             "{}: {:?} goes beyond the peer's window {edge}",
             self.name,
             t.payload
@@ -376,6 +425,13 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// A router says what would have passed, of a packet that it quotes.
+    pub(crate) fn hear_router(&mut self, seq: u32, limit: u16) {
+        if self.tcb.is_in_flight(SeqNumber(seq)) {
+            self.tcb.set_path_mss(limit);
+        }
+    }
+
     /// The SYN that made us.
     pub(crate) fn hear_syn(&mut self, packet: &Packet) {
         self.learn_window(packet);

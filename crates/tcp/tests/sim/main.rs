@@ -6,6 +6,7 @@
 //! more of them.
 
 mod endpoint;
+mod loss;
 mod rng;
 mod wire;
 mod world;
@@ -72,13 +73,23 @@ fn faults(rng: &mut Rng, hard: u32) -> Faults {
         rate: rng.pick(&[0, 0, 125, 12_500]),
         queue: rng.pick(&[5_000, 60_000, 2_000_000]),
         mark: rng.pick(&[u64::MAX, u64::MAX, 10_000]),
-        blackout: if rng.permille(100) {
-            let from = 5_000_000 + rng.range(0, 2_000_000);
-            (from, from + rng.range(1, 20_000_000))
-        } else {
-            (0, 0)
+        blackout: sometimes(rng, 100, 20_000_000),
+        stall: sometimes(rng, 100, 3_000_000),
+        narrow: {
+            let (from, to) = sometimes(rng, 200, 60_000_000);
+            (from, to, rng.pick(&[600, 800, 1200, 1400]))
         },
+        tells: rng.permille(500),
     }
+}
+
+/// A while in the first seconds or minute of a run, this often.
+fn sometimes(rng: &mut Rng, permille: u32, longest_us: u64) -> (u64, u64) {
+    if !rng.permille(permille) {
+        return (0, 0);
+    }
+    let from = 5_000_000 + rng.range(0, 2_000_000);
+    (from, from + rng.range(1, longest_us))
 }
 
 /// A scenario that slow programs do not stretch beyond reason.
@@ -108,6 +119,7 @@ fn scenario(seed: u64) -> Scenario {
             rng.pick(&[0, u32::MAX - 3, 12345, rng_u32(seed)]),
             rng.next() as u32,
         ),
+        fast_open: rng.pick(&[None, None, Some(true), Some(false)]),
     }
 }
 
@@ -142,12 +154,35 @@ fn seeds(from: u64, count: u64) {
 
 #[test]
 fn any_path_a() {
-    seeds(0, 250);
+    seeds(0, 1_000);
 }
 
 #[test]
 fn any_path_b() {
-    seeds(1_000_000, 250);
+    seeds(1_000_000, 1_000);
+}
+
+#[test]
+fn any_path_c() {
+    seeds(2_000_000, 1_000);
+}
+
+#[test]
+fn any_path_d() {
+    seeds(3_000_000, 1_000);
+}
+
+/// A program that writes `total` bytes as fast as it may.
+fn bulk_program(total: u64) -> Program {
+    Program {
+        total,
+        write: 1 << 20,
+        sndbuf: 16 << 20,
+        read: 1 << 20,
+        pause_us: 50,
+        max_payload: 65_000,
+        merged: false,
+    }
 }
 
 /// A bulk transfer of `total` bytes over a path of `rate` bytes per millisecond,
@@ -177,16 +212,7 @@ fn bulk_queued(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32, queu
 }
 
 fn bulk_over(cfg: &Config, total: u64, faults: Faults) -> Outcome {
-    let cfg = *cfg;
-    let writer = Program {
-        total,
-        write: 1 << 20,
-        sndbuf: 16 << 20,
-        read: 1 << 20,
-        pause_us: 50,
-        max_payload: 65_000,
-        merged: false,
-    };
+    let (cfg, writer) = (*cfg, bulk_program(total));
     run(Scenario {
         seed: 7,
         client: (cfg, writer, 1460),
@@ -194,6 +220,7 @@ fn bulk_over(cfg: &Config, total: u64, faults: Faults) -> Outcome {
         there: faults,
         back: Faults { loss: 0, ..faults },
         iss: (1, 2),
+        fast_open: None,
     })
 }
 

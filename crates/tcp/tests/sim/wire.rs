@@ -31,6 +31,13 @@ pub(crate) struct Faults {
     pub(crate) mark: u64,
     /// Nothing passes from the first to the second moment.
     pub(crate) blackout: (u64, u64),
+    /// What would arrive between the two moments arrives after the second one, faster.
+    pub(crate) stall: (u64, u64),
+    /// From the first to the second moment, packets with more bytes of payload and
+    /// options than this are dropped.
+    pub(crate) narrow: (u64, u64, u16),
+    /// The router that drops them says so.
+    pub(crate) tells: bool,
 }
 
 impl Faults {
@@ -44,6 +51,9 @@ impl Faults {
         queue: u64::MAX,
         mark: u64::MAX,
         blackout: (0, 0),
+        stall: (0, 0),
+        narrow: (0, 0, u16::MAX),
+        tells: true,
     };
 }
 
@@ -56,6 +66,9 @@ pub(crate) struct Wire {
     busy_until: u64,
     pub(crate) lost: u64,
     pub(crate) marked: u64,
+    /// What routers say to the sender: when it hears it, the sequence number that they
+    /// quote and what would have passed.
+    words: Vec<(u64, u32, u16)>,
 }
 
 impl Wire {
@@ -68,7 +81,26 @@ impl Wire {
             busy_until: 0,
             lost: 0,
             marked: 0,
+            words: Vec::new(),
         }
+    }
+
+    /// Whether the packet is too long for the path at this moment.
+    fn is_too_long(&self, packet: &Packet, now: Instant) -> bool {
+        let (from, to, limit) = self.faults.narrow;
+        let options = packet.header.header_len() - 20;
+        let payload = match packet.gso_size {
+            0 => packet.payload.len(),
+            size => packet.payload.len().min(usize::from(size)),
+        };
+        (from..to).contains(&now.0) && payload + options > usize::from(limit)
+    }
+
+    /// What a router has told the sender by now: a sequence number and a size.
+    pub(crate) fn hear(&mut self, now: Instant) -> Option<(u32, u16)> {
+        let i = self.words.iter().position(|w| w.0 <= now.0)?;
+        let (_, seq, limit) = self.words.swap_remove(i);
+        Some((seq, limit))
     }
 
     pub(crate) fn send(&mut self, mut packet: Packet, now: Instant) {
@@ -76,6 +108,14 @@ impl Wire {
         let blackout = (f.blackout.0..f.blackout.1).contains(&now.0);
         if blackout || self.rng.permille(f.loss) {
             self.lost += 1;
+            return;
+        }
+        if self.is_too_long(&packet, now) {
+            self.lost += 1;
+            if f.tells {
+                let at = now.0 + 2 * f.delay_us;
+                self.words.push((at, packet.header.seq.0, f.narrow.2));
+            }
             return;
         }
         let mut leaves = now.0;
@@ -102,13 +142,18 @@ impl Wire {
             if self.rng.permille(f.reorder) {
                 at += self.rng.range(1, 4 * f.delay_us.max(100));
             }
+            if (f.stall.0..f.stall.1).contains(&at) {
+                at = f.stall.1 + (at - f.stall.0) / 8;
+            }
             self.arrivals.push(Reverse((at, self.packets.len() as u64)));
             self.packets.push(Some(packet.clone()));
         }
     }
 
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
-        self.arrivals.peek().map(|Reverse((at, _))| Instant(*at))
+        let packet = self.arrivals.peek().map(|Reverse((at, _))| *at);
+        let word = self.words.iter().map(|w| w.0).min();
+        packet.into_iter().chain(word).min().map(Instant)
     }
 
     pub(crate) fn receive(&mut self, now: Instant) -> Option<Packet> {

@@ -6,7 +6,7 @@ use longshore_tcp::{
     Config, Ecn, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for,
 };
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::TcpFlags;
+use longshore_wire::tcp::{FastOpenCookie, TcpFlags};
 
 /// Everything that makes a run.
 #[derive(Debug, Clone, Copy)]
@@ -17,12 +17,17 @@ pub(crate) struct Scenario {
     pub(crate) there: Faults,
     pub(crate) back: Faults,
     pub(crate) iss: (u32, u32),
+    /// The client has been here before: it has a cookie (RFC 7413), and the server
+    /// takes it, or not.
+    pub(crate) fast_open: Option<bool>,
 }
 
 /// What came of it.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) elapsed: Instant,
+    /// Packets that the path lost on the way from the client.
+    pub(crate) wire_lost: u64,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
 }
@@ -79,10 +84,18 @@ impl World {
     pub(crate) fn new(s: Scenario) -> World {
         let now = Instant(5_000_000);
         let (cfg, program, mss) = s.client;
-        let tcb = Tcb::connect(&cfg, mss, SeqNumber(s.iss.0), s.seed as u32, now);
+        let mut tcb = Tcb::connect(&cfg, mss, SeqNumber(s.iss.0), s.seed as u32, now);
+        if s.fast_open.is_some() {
+            let cookie = FastOpenCookie::new(&s.seed.to_be_bytes()).expect("eight bytes");
+            tcb.start_fast_open(Some((cookie, s.server.2)), false);
+        }
+        let mut client = Endpoint::new("client", tcb, program, (s.seed, !s.seed), s.seed ^ 1);
+        if s.fast_open.is_some() {
+            client.act(now);
+        }
         World {
             now,
-            client: Endpoint::new("client", tcb, program, (s.seed, !s.seed), s.seed ^ 1),
+            client,
             server: None,
             there: Wire::new(s.there, s.seed ^ 2),
             back: Wire::new(s.back, s.seed ^ 3),
@@ -109,6 +122,7 @@ impl World {
         );
         Outcome {
             elapsed: self.now,
+            wire_lost: self.there.lost,
             client: self.client,
             server,
         }
@@ -135,6 +149,14 @@ impl World {
         };
         self.now = self.now.max(next);
         let now = self.now;
+        while let Some((seq, limit)) = self.there.hear(now) {
+            self.client.hear_router(seq, limit);
+        }
+        while let Some((seq, limit)) = self.back.hear(now) {
+            if let Some(server) = &mut self.server {
+                server.hear_router(seq, limit);
+            }
+        }
         while let Some(packet) = self.there.receive(now) {
             self.deliver_to_server(&packet);
         }
@@ -173,10 +195,15 @@ impl World {
             ListenVerdict::Accept => {
                 let s = &self.scenario;
                 let (cfg, program, mss) = s.server;
-                let tcb = Tcb::accept(&cfg, &segment, mss, SeqNumber(s.iss.1), 77, now);
+                let mut tcb = Tcb::accept(&cfg, &segment, mss, SeqNumber(s.iss.1), 77, now);
+                let takes = s.fast_open == Some(true) && segment.header.options.fast_open.is_some();
+                let taken = takes.then(|| tcb.accept_fast_open(&segment, now));
                 let mut server =
                     Endpoint::new("server", tcb, program, (!s.seed, s.seed), s.seed ^ 4);
                 server.hear_syn(packet);
+                if let Some(place) = taken.and_then(|d| d.place) {
+                    server.place(packet, place);
+                }
                 self.server = Some(server);
             }
             verdict => panic!("{verdict:?} for {packet:?} {:?}", reset_for(&segment)),

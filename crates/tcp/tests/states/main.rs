@@ -16,3 +16,4 @@ mod last_ack;
 mod syn_received;
 mod syn_sent;
 mod time_wait;
+mod user_timeout;

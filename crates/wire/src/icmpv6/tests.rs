@@ -67,6 +67,10 @@ fn all() -> Vec<Icmpv6> {
         },
         SOLICIT,
         advert(true),
+        Icmpv6::MulticastQuery {
+            max_response: 10_000,
+            group: Ipv6Addr::UNSPECIFIED,
+        },
         Icmpv6::Other { kind: 143, code: 0 },
     ]
 }
@@ -197,5 +201,29 @@ proptest! {
             bytes[2..4].copy_from_slice(&right.to_be_bytes());
             prop_assert_ne!(Icmpv6::parse(&ip, &bytes), Err(WireError::BadChecksum));
         }
+    }
+}
+
+#[test]
+fn a_report_says_which_groups_we_listen_to() {
+    use crate::ipv6::{Upper, walk};
+    let groups = [solicited_node(TARGET), crate::ipv6::ALL_NODES];
+    let mut bytes = [0xee; 200];
+    let len = mld::emit_report(HOST, mld::Record::Joined, groups.into_iter(), &mut bytes);
+    assert_eq!(len, mld::report_len(2));
+    let upper = Upper {
+        next_header: next_header::ICMPV6,
+        at: 8,
+        fragment: None,
+    };
+    // The option is understood no further, and passed over.
+    assert_eq!(walk(next_header::HOP_BY_HOP, &bytes[..len]), Ok(upper));
+    let message = &bytes[8..len];
+    let other = Icmpv6::Other { kind: 143, code: 0 };
+    assert_eq!(Icmpv6::parse(&ip(HOST, mld::ROUTERS), message), Ok(other));
+    assert_eq!(get16(message, 6), 2);
+    for (record, group) in message[8..].chunks(20).zip(groups) {
+        assert_eq!(record[..4], [4, 0, 0, 0]);
+        assert_eq!(record[4..], group.octets());
     }
 }

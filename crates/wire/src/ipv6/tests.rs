@@ -156,3 +156,10 @@ fn who_listens_for_questions() {
     let ip = "fd00::1:2:abcd:1234".parse().unwrap();
     assert_eq!(solicited_node(ip).to_string(), "ff02::1:ffcd:1234");
 }
+
+#[test]
+fn a_station_has_a_link_local_address() {
+    let mac = crate::MacAddr([0x02, 0x12, 0x34, 0x56, 0x78, 0x9a]);
+    assert_eq!(link_local(mac).to_string(), "fe80::12:34ff:fe56:789a");
+    assert!(link_local(mac).is_unicast_link_local());
+}

@@ -22,7 +22,7 @@ const ACCURATE_ECN_1: u8 = 174;
 const MAX_LEN: usize = super::MAX_HEADER_LEN - super::HEADER_LEN;
 
 /// NOP, NOP, timestamps of 10 bytes: the only options of most segments.
-const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
+pub(super) const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
 
 /// The timestamps option (RFC 7323 section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 //! The system calls for interfaces that have no safe wrapper: the TUN driver's
-//! ioctls, the classic interface ioctls, and the list of addresses. All of this
-//! crate's unsafe code is here.
+//! ioctls, the classic interface ioctls, and the list of addresses. Beside this
+//! file only `packet::sys` has unsafe code in this crate.
 //!
 //! Plain ioctls and not netlink: the dozen calls needed are older than netlink
 //! and do not change, and a netlink crate would bring more code than it saves.
@@ -9,16 +9,16 @@ use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::TapName;
+use super::InterfaceName;
 
 /// Pass IPv4 and IPv6 frames with partial checksums, and TCP and UDP segments
 /// unsegmented, to user space (linux/if_tun.h).
-pub(super) const TUN_F_CSUM: u32 = 0x01;
-pub(super) const TUN_F_TSO4: u32 = 0x02;
-pub(super) const TUN_F_TSO6: u32 = 0x04;
-pub(super) const TUN_F_TSO_ECN: u32 = 0x08;
-pub(super) const TUN_F_USO4: u32 = 0x20;
-pub(super) const TUN_F_USO6: u32 = 0x40;
+pub(crate) const TUN_F_CSUM: u32 = 0x01;
+pub(crate) const TUN_F_TSO4: u32 = 0x02;
+pub(crate) const TUN_F_TSO6: u32 = 0x04;
+pub(crate) const TUN_F_TSO_ECN: u32 = 0x08;
+pub(crate) const TUN_F_USO4: u32 = 0x20;
+pub(crate) const TUN_F_USO6: u32 = 0x40;
 
 /// An `in6_ifreq` (linux/ipv6.h), which the libc crate lacks on this target.
 #[repr(C)]
@@ -28,7 +28,7 @@ struct In6Request {
     index: libc::c_int,
 }
 
-fn request(name: &TapName) -> libc::ifreq {
+fn request(name: &InterfaceName) -> libc::ifreq {
     // SAFETY: `ifreq` is plain data for which all bytes zero is a valid value.
     let mut ifr: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in ifr.ifr_name.iter_mut().zip(name.as_bytes()) {
@@ -64,7 +64,10 @@ unsafe fn ioctl<T>(
 
 /// `TUNSETIFF`: makes the device of this name, or attaches to it, as a TAP with
 /// the virtio-net header. Answers the name that it got (`%d` filled in).
-pub(super) fn tun_set_iff(fd: BorrowedFd<'_>, name: &TapName) -> Result<TapName, Errno> {
+pub(crate) fn tun_set_iff(
+    fd: BorrowedFd<'_>,
+    name: &InterfaceName,
+) -> Result<InterfaceName, Errno> {
     let mut ifr = request(name);
     ifr.ifr_ifru.ifru_flags =
         (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
@@ -76,18 +79,18 @@ pub(super) fn tun_set_iff(fd: BorrowedFd<'_>, name: &TapName) -> Result<TapName,
         .take_while(|c| **c != 0)
         .map(|c| *c as u8)
         .collect();
-    TapName::from_kernel(&bytes).ok_or(Errno::INVAL)
+    InterfaceName::from_kernel(&bytes).ok_or(Errno::INVAL)
 }
 
 /// `TUNSETVNETHDRSZ`: the length of the header before each frame, in bytes.
-pub(super) fn tun_set_header_len(fd: BorrowedFd<'_>, len: usize) -> Result<(), Errno> {
+pub(crate) fn tun_set_header_len(fd: BorrowedFd<'_>, len: usize) -> Result<(), Errno> {
     let mut len = len as libc::c_int;
     // SAFETY: TUNSETVNETHDRSZ reads an int.
     unsafe { ioctl(fd, libc::TUNSETVNETHDRSZ, &mut len) }
 }
 
 /// `TUNSETOFFLOAD`: what the kernel may pass on undone (`TUN_F_*`).
-pub(super) fn tun_set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<(), Errno> {
+pub(crate) fn tun_set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<(), Errno> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory.
     let result = unsafe {
         libc::ioctl(
@@ -103,7 +106,7 @@ pub(super) fn tun_set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<(), Errn
 }
 
 /// The interface's index; `NODEV` if there is none of this name.
-pub(super) fn index(control: BorrowedFd<'_>, name: &TapName) -> Result<i32, Errno> {
+pub(crate) fn index(control: BorrowedFd<'_>, name: &InterfaceName) -> Result<i32, Errno> {
     let mut ifr = request(name);
     // SAFETY: SIOCGIFINDEX reads and writes an ifreq, and fills `ifru_ifindex`.
     unsafe {
@@ -113,7 +116,7 @@ pub(super) fn index(control: BorrowedFd<'_>, name: &TapName) -> Result<i32, Errn
 }
 
 /// The interface's flags (`IFF_*`).
-pub(super) fn flags(control: BorrowedFd<'_>, name: &TapName) -> Result<i32, Errno> {
+pub(crate) fn flags(control: BorrowedFd<'_>, name: &InterfaceName) -> Result<i32, Errno> {
     let mut ifr = request(name);
     // SAFETY: SIOCGIFFLAGS reads and writes an ifreq, and fills `ifru_flags`.
     unsafe {
@@ -123,7 +126,11 @@ pub(super) fn flags(control: BorrowedFd<'_>, name: &TapName) -> Result<i32, Errn
 }
 
 /// Sets the interface's flags.
-pub(super) fn set_flags(control: BorrowedFd<'_>, name: &TapName, flags: i32) -> Result<(), Errno> {
+pub(crate) fn set_flags(
+    control: BorrowedFd<'_>,
+    name: &InterfaceName,
+    flags: i32,
+) -> Result<(), Errno> {
     let mut ifr = request(name);
     ifr.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: SIOCSIFFLAGS reads an ifreq.
@@ -131,7 +138,7 @@ pub(super) fn set_flags(control: BorrowedFd<'_>, name: &TapName, flags: i32) -> 
 }
 
 /// The interface's MTU in bytes.
-pub(super) fn mtu(control: BorrowedFd<'_>, name: &TapName) -> Result<usize, Errno> {
+pub(crate) fn mtu(control: BorrowedFd<'_>, name: &InterfaceName) -> Result<usize, Errno> {
     let mut ifr = request(name);
     // SAFETY: SIOCGIFMTU reads and writes an ifreq, and fills `ifru_mtu`.
     let mtu = unsafe {
@@ -142,7 +149,11 @@ pub(super) fn mtu(control: BorrowedFd<'_>, name: &TapName) -> Result<usize, Errn
 }
 
 /// Sets the interface's MTU.
-pub(super) fn set_mtu(control: BorrowedFd<'_>, name: &TapName, mtu: usize) -> Result<(), Errno> {
+pub(crate) fn set_mtu(
+    control: BorrowedFd<'_>,
+    name: &InterfaceName,
+    mtu: usize,
+) -> Result<(), Errno> {
     let mut ifr = request(name);
     ifr.ifr_ifru.ifru_mtu = libc::c_int::try_from(mtu).map_err(|_| Errno::INVAL)?;
     // SAFETY: SIOCSIFMTU reads an ifreq.
@@ -150,20 +161,33 @@ pub(super) fn set_mtu(control: BorrowedFd<'_>, name: &TapName, mtu: usize) -> Re
 }
 
 /// The kernel's hardware address on the interface.
-pub(super) fn hardware_address(control: BorrowedFd<'_>, name: &TapName) -> Result<[u8; 6], Errno> {
+pub(crate) fn hardware_address(
+    control: BorrowedFd<'_>,
+    name: &InterfaceName,
+) -> Result<[u8; 6], Errno> {
+    link_address(control, name).map(|(_, address)| address)
+}
+
+/// The interface's link type (`ARPHRD_*`) and the kernel's hardware address on
+/// it, which means nothing where there is no link layer.
+pub(crate) fn link_address(
+    control: BorrowedFd<'_>,
+    name: &InterfaceName,
+) -> Result<(u16, [u8; 6]), Errno> {
     let mut ifr = request(name);
     // SAFETY: SIOCGIFHWADDR reads and writes an ifreq, and fills `ifru_hwaddr`.
-    let data = unsafe {
+    let address = unsafe {
         ioctl(control, libc::SIOCGIFHWADDR, &mut ifr)?;
-        ifr.ifr_ifru.ifru_hwaddr.sa_data
+        ifr.ifr_ifru.ifru_hwaddr
     };
-    Ok(std::array::from_fn(|i| data[i] as u8))
+    let bytes = std::array::from_fn(|i| address.sa_data[i] as u8);
+    Ok((address.sa_family, bytes))
 }
 
 /// Gives the kernel an address on the interface.
-pub(super) fn add_address(
+pub(crate) fn add_address(
     control: BorrowedFd<'_>,
-    name: &TapName,
+    name: &InterfaceName,
     address: IpAddr,
     prefix_len: u8,
 ) -> Result<(), Errno> {
@@ -204,7 +228,7 @@ pub(super) fn add_address(
 
 fn set_inet(
     control: BorrowedFd<'_>,
-    name: &TapName,
+    name: &InterfaceName,
     what: libc::Ioctl,
     address: Ipv4Addr,
 ) -> Result<(), Errno> {
@@ -227,7 +251,7 @@ fn set_inet(
 
 /// Every address on this network namespace's interfaces: interface, address,
 /// prefix length.
-pub(super) fn addresses() -> Result<Vec<(String, IpAddr, u8)>, Errno> {
+pub(crate) fn addresses() -> Result<Vec<(String, IpAddr, u8)>, Errno> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs writes one pointer to `list`.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {

@@ -6,7 +6,7 @@ use std::fmt;
 /// `:` and white space, and not `.` or `..`. May hold one `%d`, for which the kernel
 /// then puts the first free number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TapName {
+pub struct InterfaceName {
     bytes: [u8; 15],
     len: u8,
 }
@@ -19,7 +19,7 @@ pub struct TapName {
 )]
 pub struct BadName(pub String);
 
-impl TapName {
+impl InterfaceName {
     /// Checks a name.
     ///
     /// # Errors
@@ -42,10 +42,10 @@ impl TapName {
     }
 
     /// A name as the kernel gave it.
-    pub(super) fn from_kernel(name: &[u8]) -> Option<Self> {
+    pub(crate) fn from_kernel(name: &[u8]) -> Option<Self> {
         let mut bytes = [0; 15];
         bytes.get_mut(..name.len())?.copy_from_slice(name);
-        (!name.is_empty()).then_some(TapName {
+        (!name.is_empty()).then_some(InterfaceName {
             bytes,
             len: name.len() as u8,
         })
@@ -62,19 +62,19 @@ impl TapName {
     }
 }
 
-impl fmt::Display for TapName {
+impl fmt::Display for InterfaceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(self.as_bytes()))
     }
 }
 
-impl fmt::Debug for TapName {
+impl fmt::Debug for InterfaceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TapName({self})")
+        write!(f, "InterfaceName({self})")
     }
 }
 
-impl std::str::FromStr for TapName {
+impl std::str::FromStr for InterfaceName {
     type Err = BadName;
 
     fn from_str(name: &str) -> Result<Self, BadName> {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn names_are_those_that_the_kernel_takes() {
         for good in ["tap0", "ls%d", "fifteen-bytes-1", "a.b"] {
-            assert_eq!(TapName::new(good).unwrap().to_string(), good);
+            assert_eq!(InterfaceName::new(good).unwrap().to_string(), good);
         }
         for bad in [
             "",
@@ -104,7 +104,7 @@ mod tests {
             "50%",
             "é",
         ] {
-            assert!(TapName::new(bad).is_err(), "{bad:?}");
+            assert!(InterfaceName::new(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::{Gso, GsoKind, RxChecksum, TxFrame};
 
 /// Its length on this port, in bytes: the layout without `num_buffers`.
-pub(super) const HEADER_LEN: usize = 10;
+pub(crate) const HEADER_LEN: usize = 10;
 
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
@@ -21,7 +21,7 @@ fn le16(bytes: &[u8; HEADER_LEN], at: usize) -> u16 {
 
 /// Reads the header of a received frame of `len` bytes. `None` if it describes
 /// something that the frame cannot be.
-pub(super) fn decode(header: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksum, Option<Gso>)> {
+pub(crate) fn decode(header: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksum, Option<Gso>)> {
     let checksum = if header[0] & NEEDS_CSUM != 0 {
         let (start, offset) = (le16(header, 6), le16(header, 8));
         if usize::from(start) + usize::from(offset) + 2 > len {
@@ -45,7 +45,7 @@ pub(super) fn decode(header: &[u8; HEADER_LEN], len: usize) -> Option<(RxChecksu
 }
 
 /// Builds the header for a frame that was checked.
-pub(super) fn encode(frame: &TxFrame<'_>) -> [u8; HEADER_LEN] {
+pub(crate) fn encode(frame: &TxFrame<'_>) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     if let Some(checksum) = frame.checksum {
         header[0] = NEEDS_CSUM;

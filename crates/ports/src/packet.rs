@@ -1,0 +1,313 @@
+//! The port beside the kernel: a packet socket on an interface that the kernel
+//! has and keeps.
+//!
+//! The engine uses the interface's own hardware address and answers for its own
+//! IP addresses alone: a socket filter keeps everything else from it. What the
+//! kernel does with a packet does not change, so it must not own these
+//! addresses, or be told to drop what is for them (docs/ports.md).
+//!
+//! A frame costs one system call each way, as on a TAP. Rings would not help:
+//! TPACKET_V3 cannot carry the virtio-net header, and each slot of a TPACKET_V2
+//! ring must hold the longest frame, 64 KiB, which the kernel then copies into
+//! it in interrupt context; with segmentation and coalescing a call moves up to
+//! that much anyway. Frames go through the interface's queueing discipline like
+//! the kernel's own, so that whoever watches the interface sees them.
+//!
+//! `config` opens the socket, `filter` writes its filter, `sys` has the system
+//! calls without a safe wrapper.
+
+mod config;
+mod filter;
+mod sys;
+
+pub use config::{MIN_MTU, PacketConfig, PacketError};
+pub use filter::MAX_ADDRESSES;
+
+use crate::check::check;
+use crate::interface::LinkNews;
+use crate::vnet::{self, HEADER_LEN};
+use crate::{
+    Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta,
+    TxFrame,
+};
+use config::Interface;
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How many useless frames one call may throw away before it says that nothing
+/// waits; the descriptor stays readable, so the rest are met in the next round.
+const MAX_DISCARDED: usize = 64;
+
+/// How often, in calls that found nothing, the kernel is asked what it lost.
+const ASK_LOST_EVERY: u32 = 64;
+
+/// A packet socket on an interface.
+#[derive(Debug)]
+pub struct PacketPort {
+    fd: OwnedFd,
+    /// For questions about the interface.
+    control: OwnedFd,
+    news: LinkNews,
+    name: InterfaceName,
+    /// The interface that the socket is tied to.
+    index: Option<i32>,
+    uso: bool,
+    /// Groups to be let through, for neighbour discovery.
+    groups: Vec<Ipv6Addr>,
+    capabilities: Capabilities,
+    counters: PortCounters,
+    /// Calls that found nothing since the kernel was asked what it lost.
+    idle_calls: u32,
+}
+
+impl PacketPort {
+    /// Opens a port on an interface, or on one to come.
+    ///
+    /// # Errors
+    /// [`PacketError`].
+    pub fn open(config: &PacketConfig) -> Result<Self, PacketError> {
+        let opened = config::open(config)?;
+        let interface = opened.interface.unwrap_or(Interface::PRESUMED);
+        let mut port = PacketPort {
+            fd: opened.fd,
+            control: opened.control,
+            news: opened.news,
+            name: config.name,
+            index: None,
+            uso: opened.uso,
+            groups: groups(&config.addresses),
+            capabilities: interface.capabilities(opened.uso),
+            counters: PortCounters::default(),
+            idle_calls: 0,
+        };
+        if opened.interface.is_some() {
+            port.attach(interface).map_err(|errno| PacketError::Os {
+                action: format!("bind a packet socket to {}", port.name),
+                errno,
+            })?;
+        }
+        Ok(port)
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> InterfaceName {
+        self.name
+    }
+
+    /// Whether the interface is there.
+    pub fn is_attached(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// Ties the socket to the interface, if it is not yet.
+    fn attach(&mut self, interface: Interface) -> Result<(), Errno> {
+        if self.index == Some(interface.index) {
+            return Ok(());
+        }
+        sys::bind(self.fd.as_fd(), interface.index)?;
+        if let LinkKind::Ethernet { .. } = interface.link {
+            for group in &self.groups {
+                let [.., a, b, c, d] = group.octets();
+                // RFC 2464 section 7.
+                let mac = [0x33, 0x33, a, b, c, d];
+                // An interface without multicast filter shows all anyway.
+                let _ = sys::join(self.fd.as_fd(), interface.index, mac);
+            }
+        }
+        self.index = Some(interface.index);
+        Ok(())
+    }
+
+    /// What came with a frame of which the kernel gave `got` bytes in all into
+    /// `room`. `None` if it is to be thrown away.
+    fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
+        let drops = &mut self.counters.drops;
+        let len = got.saturating_sub(HEADER_LEN);
+        if len <= self.capabilities.link_header_len() {
+            drops.rx_runt += 1;
+            return None;
+        }
+        // The kernel cuts a frame to the room and does not say so.
+        if len >= room {
+            drops.rx_truncated += 1;
+            return None;
+        }
+        let Some((checksum, gso)) = vnet::decode(header, len) else {
+            drops.rx_bad_offload += 1;
+            return None;
+        };
+        self.counters.received(len, gso.is_some());
+        Some(RxMeta { len, checksum, gso })
+    }
+
+    /// What a failed read means: go on, nothing there, or the end.
+    fn read_failed(&mut self, errno: Errno) -> Result<ReadOn, PortError> {
+        match errno {
+            Errno::INTR => Ok(ReadOn::Again),
+            // Segments of a kind that the header has no word for; gone.
+            Errno::INVAL => {
+                self.counters.drops.rx_bad_offload += 1;
+                Ok(ReadOn::Again)
+            }
+            Errno::AGAIN => {
+                self.idle_calls += 1;
+                if self.idle_calls >= ASK_LOST_EVERY {
+                    self.idle_calls = 0;
+                    self.counters.drops.rx_overrun += sys::lost(&self.fd);
+                }
+                Ok(ReadOn::Nothing)
+            }
+            // Down or removed; told once, and the news says when it is back.
+            Errno::NETDOWN | Errno::NXIO | Errno::NODEV => Ok(ReadOn::Nothing),
+            errno => Err(PortError::Os {
+                operation: "reading a frame",
+                errno,
+            }),
+        }
+    }
+
+    fn write_failed(&mut self, errno: Errno, len: usize) -> Result<(), PortError> {
+        match errno {
+            Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM => {
+                self.counters.tx_full += 1;
+                Err(PortError::Full)
+            }
+            // A cable that is out loses frames.
+            Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
+                self.counters.drops.link_down += 1;
+                Ok(())
+            }
+            Errno::MSGSIZE => Err(PortError::TooLong {
+                len,
+                limit: self.capabilities.max_frame_len(),
+            }),
+            Errno::INVAL => Err(PortError::BadOffload {
+                reason: "the kernel does not take this frame with this offload",
+            }),
+            errno => Err(PortError::Os {
+                operation: "writing a frame",
+                errno,
+            }),
+        }
+    }
+}
+
+/// What to do after a read that gave no frame.
+enum ReadOn {
+    Again,
+    Nothing,
+}
+
+/// The multicast groups through which IPv6 neighbours ask for these addresses.
+fn groups(addresses: &[(IpAddr, u8)]) -> Vec<Ipv6Addr> {
+    let mut groups = Vec::new();
+    for (address, _) in addresses {
+        if let IpAddr::V6(address) = address {
+            groups.push(filter::solicited_node(*address));
+        }
+    }
+    if !groups.is_empty() {
+        groups.push(filter::ALL_NODES);
+    }
+    groups
+}
+
+impl Port for PacketPort {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
+        if parts.len() > MAX_PIECES {
+            return Err(PortError::TooManyPieces {
+                pieces: parts.len(),
+            });
+        }
+        if self.index.is_none() {
+            return Ok(None);
+        }
+        let room: usize = parts.iter().map(|part| part.len()).sum();
+        let used = 1 + parts.len();
+        for _ in 0..MAX_DISCARDED {
+            let mut header = [0; HEADER_LEN];
+            let mut all: [IoSliceMut<'_>; MAX_PIECES + 1] =
+                std::array::from_fn(|_| IoSliceMut::new(&mut []));
+            all[0] = IoSliceMut::new(&mut header);
+            for (slot, part) in all[1..].iter_mut().zip(parts.iter_mut()) {
+                *slot = IoSliceMut::new(part);
+            }
+            self.counters.rx_calls += 1;
+            match rustix::io::readv(&self.fd, &mut all[..used]) {
+                Ok(got) => {
+                    if let Some(meta) = self.accept(&header, got, room) {
+                        return Ok(Some(meta));
+                    }
+                }
+                Err(errno) => match self.read_failed(errno)? {
+                    ReadOn::Again => {}
+                    ReadOn::Nothing => return Ok(None),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
+        let len = check(&self.capabilities, frame)?;
+        if self.index.is_none() {
+            self.counters.drops.link_down += 1;
+            return Ok(());
+        }
+        let header = vnet::encode(frame);
+        let mut all = [IoSlice::new(&[]); MAX_PIECES + 2];
+        all[0] = IoSlice::new(&header);
+        all[1] = IoSlice::new(frame.headers);
+        let used = 2 + frame.payload.len();
+        all[2..used].copy_from_slice(frame.payload);
+        loop {
+            self.counters.tx_calls += 1;
+            return match rustix::io::writev(&self.fd, &all[..used]) {
+                Ok(_) => {
+                    self.counters.sent(len, frame.gso.is_some());
+                    Ok(())
+                }
+                Err(Errno::INTR) => continue,
+                Err(errno) => self.write_failed(errno, len),
+            };
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.news.fd())
+    }
+
+    fn take_news(&mut self) -> bool {
+        if !self.news.drain() {
+            return false;
+        }
+        let found = Interface::find(self.control.as_fd(), &self.name);
+        let Ok(interface) = found else {
+            // Gone, or changing while we looked, of which there will be news.
+            self.index = None;
+            return false;
+        };
+        if self.attach(interface).is_err() {
+            self.index = None;
+            return false;
+        }
+        let now = interface.capabilities(self.uso);
+        let changed = now != self.capabilities;
+        self.capabilities = now;
+        changed
+    }
+
+    fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+}

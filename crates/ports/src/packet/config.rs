@@ -1,0 +1,294 @@
+//! Opening a packet port: everything that happens before the first frame.
+
+use super::filter::{self, MAX_ADDRESSES};
+use super::sys;
+use crate::interface::sys as interface;
+use crate::interface::{InterfaceName, LinkNews};
+use crate::{Capabilities, LinkKind};
+use rustix::io::Errno;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The smallest MTU of an interface that the engine stands on: what every IPv4
+/// host must be able to reassemble (RFC 1122 section 3.3.2).
+pub const MIN_MTU: usize = 576;
+/// What an interface that is yet to come is taken to have.
+const PRESUMED_MTU: usize = 1500;
+
+/// Link types (linux/if_arp.h).
+const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_RAWIP: u16 = 519;
+const ARPHRD_LOOPBACK: u16 = 772;
+const ARPHRD_NONE: u16 = 0xfffe;
+
+/// How to open a packet port.
+#[derive(Debug, Clone)]
+pub struct PacketConfig {
+    /// The interface.
+    pub name: InterfaceName,
+    /// The engine's own addresses with their prefix lengths, 1 to
+    /// [`MAX_ADDRESSES`]: what is for none of them stays the kernel's alone.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Take an interface that is not there yet for one without link layer, as
+    /// tunnels are, and wait for it; else it is an error.
+    pub wait: bool,
+}
+
+/// Why a packet port could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PacketError {
+    /// The caller may not.
+    #[error(
+        "no permission to open a packet socket: this needs CAP_NET_RAW in the network namespace of the interface"
+    )]
+    NoPermission,
+    /// No interface of this name exists.
+    #[error("there is no interface {name}")]
+    NoSuchInterface {
+        /// The name.
+        name: InterfaceName,
+    },
+    /// Frames of the interface are neither Ethernet nor bare IP packets.
+    #[error(
+        "{name} is of link type {link}: Ethernet and interfaces without link layer are possible"
+    )]
+    LinkType {
+        /// The name.
+        name: InterfaceName,
+        /// `ARPHRD_*` of linux/if_arp.h.
+        link: u16,
+    },
+    /// The loopback interface takes the kernel's own packets alone.
+    #[error("{name} is the loopback interface, behind which there is nobody else")]
+    Loopback {
+        /// The name.
+        name: InterfaceName,
+    },
+    /// The MTU is too small.
+    #[error("{name} has an MTU of {mtu}; at least {MIN_MTU} are needed")]
+    BadMtu {
+        /// The name.
+        name: InterfaceName,
+        /// Its MTU, in bytes.
+        mtu: usize,
+    },
+    /// The kernel has one of the addresses.
+    #[error(
+        "the kernel itself has {address}, on {interface}, and would answer in the engine's place"
+    )]
+    AddressTaken {
+        /// The address.
+        address: IpAddr,
+        /// The interface that bears it.
+        interface: String,
+    },
+    /// No address, or too many.
+    #[error("{count} addresses were given; 1 to {MAX_ADDRESSES} are possible")]
+    Addresses {
+        /// How many.
+        count: usize,
+    },
+    /// Anything else that the system refused.
+    #[error("cannot {action}: {errno}")]
+    Os {
+        /// What was being done.
+        action: String,
+        /// The system's answer.
+        errno: Errno,
+    },
+}
+
+fn os(action: impl Into<String>) -> impl FnOnce(Errno) -> PacketError {
+    move |errno| match errno {
+        Errno::PERM | Errno::ACCESS => PacketError::NoPermission,
+        errno => PacketError::Os {
+            action: action.into(),
+            errno,
+        },
+    }
+}
+
+/// What the kernel says of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub(super) index: i32,
+    pub(super) link: LinkKind,
+    pub(super) mtu: usize,
+}
+
+impl Interface {
+    /// What an interface that is not there is taken for.
+    pub(super) const PRESUMED: Interface = Interface {
+        index: 0,
+        link: LinkKind::Ip,
+        mtu: PRESUMED_MTU,
+    };
+
+    /// Asks the kernel.
+    pub(super) fn find(control: BorrowedFd<'_>, name: &InterfaceName) -> Result<Self, PacketError> {
+        let missing = |what: &str| {
+            let otherwise = os(format!("read the {what} of {name}"));
+            move |errno| match errno {
+                Errno::NODEV => PacketError::NoSuchInterface { name: *name },
+                errno => otherwise(errno),
+            }
+        };
+        let index = interface::index(control, name).map_err(missing("index"))?;
+        let mtu = interface::mtu(control, name).map_err(missing("MTU"))?;
+        let (link, mac) =
+            interface::link_address(control, name).map_err(missing("hardware address"))?;
+        if mtu < MIN_MTU {
+            return Err(PacketError::BadMtu { name: *name, mtu });
+        }
+        Ok(Interface {
+            index,
+            link: match link {
+                ARPHRD_ETHER => LinkKind::Ethernet { mac },
+                ARPHRD_NONE | ARPHRD_RAWIP => LinkKind::Ip,
+                ARPHRD_LOOPBACK => return Err(PacketError::Loopback { name: *name }),
+                link => return Err(PacketError::LinkType { name: *name, link }),
+            },
+            // An IP packet can be no longer, whatever the interface takes.
+            mtu: mtu.min(65_535),
+        })
+    }
+
+    /// What a port on it can do. The kernel does in software whatever the
+    /// interface cannot, so it is much for every one.
+    pub(super) fn capabilities(&self, uso: bool) -> Capabilities {
+        let plain = Capabilities {
+            link: self.link,
+            mtu: self.mtu,
+            tx_checksum: true,
+            rx_checksum: true,
+            tso4: true,
+            tso6: true,
+            uso,
+            max_gso_bytes: 0,
+            rx_coalesced: true,
+        };
+        Capabilities {
+            max_gso_bytes: 65_535 + plain.link_header_len(),
+            ..plain
+        }
+    }
+}
+
+/// The parts of a port that has been opened and not yet tied to its interface.
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) control: OwnedFd,
+    pub(super) news: LinkNews,
+    /// `None` if it is to be waited for.
+    pub(super) interface: Option<Interface>,
+    /// The kernel cuts UDP for us.
+    pub(super) uso: bool,
+}
+
+/// Kernel buffer asked for each way, in bytes: some milliseconds at 10 Gb/s.
+const BUFFER: i32 = 8 << 20;
+
+/// Opens the socket and finds the interface.
+pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
+    let count = config.addresses.len();
+    if !(1..=MAX_ADDRESSES).contains(&count) {
+        return Err(PacketError::Addresses { count });
+    }
+    let control = control_socket()?;
+    // From before the search, so that nothing is missed.
+    let news = LinkNews::subscribe().map_err(os("subscribe to news of interfaces"))?;
+    let interface = match Interface::find(control.as_fd(), &config.name) {
+        Ok(interface) => Some(interface),
+        Err(PacketError::NoSuchInterface { .. }) if config.wait => None,
+        Err(error) => return Err(error),
+    };
+    check_addresses(&config.addresses)?;
+    let fd = sys::socket().map_err(os("open a packet socket"))?;
+    let set = |what: &str| os(format!("set {what} of the packet socket"));
+    sys::set_vnet_header(fd.as_fd()).map_err(set("the offload header"))?;
+    sys::ignore_outgoing(fd.as_fd()).map_err(set("the direction"))?;
+    sys::attach_filter(fd.as_fd(), &filter::program(&config.addresses))
+        .map_err(set("the filter"))?;
+    sys::set_buffers(fd.as_fd(), BUFFER);
+    Ok(Opened {
+        fd,
+        control,
+        news,
+        interface,
+        uso: kernel_cuts_udp(),
+    })
+}
+
+fn control_socket() -> Result<OwnedFd, PacketError> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(os("open a socket to ask about interfaces"))
+}
+
+/// That the kernel answers for none of them. It may be given one later; then it
+/// has to be silenced by whoever gives it.
+fn check_addresses(ours: &[(IpAddr, u8)]) -> Result<(), PacketError> {
+    let theirs = interface::addresses().map_err(os("list the interfaces' addresses"))?;
+    for (interface, address, _) in theirs {
+        if ours.iter().any(|(ours, _)| *ours == address) {
+            return Err(PacketError::AddressTaken { address, interface });
+        }
+    }
+    Ok(())
+}
+
+/// Whether packet sockets take UDP to be cut into datagrams: since Linux 6.2.
+fn kernel_cuts_udp() -> bool {
+    let name = rustix::system::uname();
+    name.release().to_str().is_ok_and(|r| version(r) >= (6, 2))
+}
+
+/// The first two numbers of a release, as 6 and 18 of `6.18.3-amd64`.
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert_eq!(version("6.18.3-amd64"), (6, 18));
+        assert!(version("6.18") > version("6.2-rc1"));
+        assert_eq!(version("strange"), (0, 0));
+    }
+
+    #[test]
+    fn there_must_be_an_address_and_an_interface() {
+        let config = |addresses: Vec<(IpAddr, u8)>, name: &str| PacketConfig {
+            name: InterfaceName::new(name).unwrap(),
+            addresses,
+            wait: false,
+        };
+        let error = |c: &PacketConfig| open(c).err().unwrap();
+        assert_eq!(
+            error(&config(Vec::new(), "lo")),
+            PacketError::Addresses { count: 0 }
+        );
+        let one = vec![("10.9.8.7".parse().unwrap(), 24)];
+        let name = InterfaceName::new("lo").unwrap();
+        assert_eq!(
+            error(&config(one.clone(), "lo")),
+            PacketError::Loopback { name }
+        );
+        let name = InterfaceName::new("nosuchif").unwrap();
+        assert_eq!(
+            error(&config(one, "nosuchif")),
+            PacketError::NoSuchInterface { name }
+        );
+    }
+}

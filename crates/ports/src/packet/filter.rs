@@ -1,0 +1,172 @@
+//! The socket filter of a packet port: a classic BPF program by which the
+//! kernel passes to the engine what is for the engine's own addresses, and
+//! leaves the rest where it was.
+//!
+//! The program loads from the network header and asks the kernel for the
+//! protocol, so the same one serves interfaces with and without a link layer.
+//! It only jumps forward, and every comparison that settles the matter is
+//! followed by its `ret`, so that no jump has to know what comes later.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The most addresses that one filter takes.
+pub const MAX_ADDRESSES: usize = 16;
+
+/// One instruction: `code`, `jt`, `jf`, `k` (linux/filter.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instruction {
+    pub(super) code: u16,
+    pub(super) jt: u8,
+    pub(super) jf: u8,
+    pub(super) k: u32,
+}
+
+const LOAD_WORD: u16 = 0x20;
+const TAX: u16 = 0x07;
+const JUMP: u16 = 0x05;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_EQUAL_X: u16 = 0x1d;
+const JUMP_GREATER: u16 = 0x25;
+const RETURN: u16 = 0x06;
+
+/// `SKF_NET_OFF`: loads from here on are from the network header.
+const NETWORK: u32 = (-0x10_0000i32) as u32;
+/// `SKF_AD_OFF`: loads from here on ask for what the kernel knows.
+const KNOWN: u32 = (-0x1000i32) as u32;
+/// The EtherType, link layer or not.
+const PROTOCOL: u32 = KNOWN;
+/// For whom the frame is (`PACKET_HOST` and so on).
+const PACKET_TYPE: u32 = KNOWN + 4;
+/// Whether it bore a VLAN tag, which the kernel has taken off: then it is of
+/// another network.
+const VLAN_TAG_PRESENT: u32 = KNOWN + 48;
+
+/// The greatest packet type that may be for us: host 0, broadcast 1,
+/// multicast 2. What is above is for other stations, or on its way out.
+const PACKET_MULTICAST: u32 = 2;
+
+const ARP: u32 = 0x0806;
+const IPV4: u32 = 0x0800;
+const IPV6: u32 = 0x86dd;
+
+/// The whole frame.
+const PASS: u32 = u32::MAX;
+const DROP: u32 = 0;
+
+fn step(code: u16, k: u32) -> Instruction {
+    branch(code, k, 0, 0)
+}
+
+fn branch(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
+    Instruction { code, jt, jf, k }
+}
+
+/// Passes if the accumulator is `k`, else goes on.
+fn pass_if(k: u32) -> [Instruction; 2] {
+    [branch(JUMP_EQUAL, k, 0, 1), step(RETURN, PASS)]
+}
+
+/// The filter for these addresses, each with the length of its prefix.
+pub(super) fn program(addresses: &[(IpAddr, u8)]) -> Vec<Instruction> {
+    let mut v4 = Vec::new();
+    let mut v6 = Vec::new();
+    for (address, prefix_len) in addresses {
+        match address {
+            IpAddr::V4(ip) => v4.push((*ip, *prefix_len)),
+            IpAddr::V6(ip) => v6.push(*ip),
+        }
+    }
+    let mut all = vec![
+        step(LOAD_WORD, VLAN_TAG_PRESENT),
+        branch(JUMP_EQUAL, 0, 1, 0),
+        step(RETURN, DROP),
+        step(LOAD_WORD, PACKET_TYPE),
+        branch(JUMP_GREATER, PACKET_MULTICAST, 0, 1),
+        step(RETURN, DROP),
+        step(LOAD_WORD, PROTOCOL),
+    ];
+    let blocks = [(ARP, arp(&v4)), (IPV4, ipv4(&v4)), (IPV6, ipv6(&v6))];
+    for (protocol, block) in blocks {
+        all.push(branch(JUMP_EQUAL, protocol, 1, 0));
+        // A conditional jump reaches 255 instructions, this one all.
+        all.push(step(JUMP, block.len() as u32));
+        all.extend(block);
+    }
+    all.push(step(RETURN, DROP));
+    all
+}
+
+/// ARP that asks for or tells us (RFC 826), and announcements, in which sender
+/// and target are the same (RFC 5227).
+fn arp(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
+    let (sender, target) = (NETWORK + 14, NETWORK + 24);
+    let mut block = vec![
+        step(LOAD_WORD, sender),
+        step(TAX, 0),
+        step(LOAD_WORD, target),
+    ];
+    block.extend([branch(JUMP_EQUAL_X, 0, 0, 1), step(RETURN, PASS)]);
+    for (address, _) in addresses {
+        block.extend(pass_if(u32::from(*address)));
+    }
+    block.push(step(RETURN, DROP));
+    block
+}
+
+/// To one of us, or to all of our network.
+fn ipv4(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
+    let mut block = vec![step(LOAD_WORD, NETWORK + 16)];
+    for (address, prefix_len) in addresses {
+        block.extend(pass_if(u32::from(*address)));
+        // Networks of one or two addresses have no broadcast (RFC 3021).
+        if *prefix_len < 31 {
+            let hosts = u32::MAX.checked_shr(u32::from(*prefix_len)).unwrap_or(0);
+            block.extend(pass_if(u32::from(*address) | hosts));
+        }
+    }
+    block.extend(pass_if(u32::from(Ipv4Addr::BROADCAST)));
+    block.push(step(RETURN, DROP));
+    block
+}
+
+/// To one of us, to its solicited-node group (RFC 4291 section 2.7.1), or to
+/// all nodes, as router advertisements are.
+fn ipv6(addresses: &[Ipv6Addr]) -> Vec<Instruction> {
+    let mut block = Vec::new();
+    if !addresses.is_empty() {
+        block.extend(pass_if_to(ALL_NODES));
+    }
+    for address in addresses {
+        block.extend(pass_if_to(*address));
+        block.extend(pass_if_to(solicited_node(*address)));
+    }
+    block.push(step(RETURN, DROP));
+    block
+}
+
+/// The link's all-nodes group.
+pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// The group that an address's neighbours ask it through.
+pub(super) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let [.., g, h] = address.segments();
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (g & 0xff), h)
+}
+
+/// Passes if the IPv6 destination is this.
+fn pass_if_to(address: Ipv6Addr) -> Vec<Instruction> {
+    let bits = address.to_bits();
+    let mut block = Vec::with_capacity(9);
+    for word in 0..4u32 {
+        // Past the rest of the words and the `ret`.
+        let skip = (3 - word) * 2 + 1;
+        block.push(step(LOAD_WORD, NETWORK + 24 + word * 4));
+        let want = (bits >> (96 - word * 32)) as u32;
+        block.push(branch(JUMP_EQUAL, want, 0, skip as u8));
+    }
+    block.push(step(RETURN, PASS));
+    block
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The filter run by an interpreter of the few instructions that it uses.
+
+use super::*;
+
+/// A packet as the kernel would show it to the filter, from the network header
+/// on.
+struct Packet {
+    protocol: u32,
+    packet_type: u32,
+    tagged: bool,
+    bytes: Vec<u8>,
+}
+
+impl Packet {
+    fn load(&self, at: u32) -> Option<u32> {
+        match at {
+            PROTOCOL => Some(self.protocol),
+            PACKET_TYPE => Some(self.packet_type),
+            VLAN_TAG_PRESENT => Some(u32::from(self.tagged)),
+            _ => {
+                let at = at.checked_sub(NETWORK)? as usize;
+                let word = self.bytes.get(at..at + 4)?;
+                Some(u32::from_be_bytes(word.try_into().unwrap()))
+            }
+        }
+    }
+}
+
+fn passes(program: &[Instruction], packet: &Packet) -> bool {
+    let (mut a, mut x, mut pc) = (0u32, 0u32, 0usize);
+    loop {
+        let i = program[pc];
+        pc += 1;
+        let jump = |yes: bool| usize::from(if yes { i.jt } else { i.jf });
+        match i.code {
+            LOAD_WORD => match packet.load(i.k) {
+                Some(word) => a = word,
+                // As the kernel: what reaches past the end is dropped.
+                None => return false,
+            },
+            TAX => x = a,
+            JUMP => pc += i.k as usize,
+            JUMP_EQUAL => pc += jump(a == i.k),
+            JUMP_EQUAL_X => pc += jump(a == x),
+            JUMP_GREATER => pc += jump(a > i.k),
+            RETURN => return i.k != 0,
+            other => panic!("{other:#x}"),
+        }
+    }
+}
+
+fn ip4(to: &str) -> Packet {
+    let to: Ipv4Addr = to.parse().unwrap();
+    let mut bytes = vec![0x45; 20];
+    bytes[16..20].copy_from_slice(&to.octets());
+    Packet {
+        protocol: IPV4,
+        packet_type: 0,
+        tagged: false,
+        bytes,
+    }
+}
+
+fn ip6(to: &str) -> Packet {
+    let to: Ipv6Addr = to.parse().unwrap();
+    let mut bytes = vec![0x60; 40];
+    bytes[24..40].copy_from_slice(&to.octets());
+    Packet {
+        protocol: IPV6,
+        bytes,
+        ..ip4("0.0.0.0")
+    }
+}
+
+fn arp_packet(sender: &str, target: &str) -> Packet {
+    let octets = |a: &str| a.parse::<Ipv4Addr>().unwrap().octets();
+    let mut bytes = vec![0; 28];
+    bytes[14..18].copy_from_slice(&octets(sender));
+    bytes[24..28].copy_from_slice(&octets(target));
+    Packet {
+        protocol: ARP,
+        bytes,
+        ..ip4("0.0.0.0")
+    }
+}
+
+fn ours() -> Vec<Instruction> {
+    program(&[
+        ("10.1.0.5".parse().unwrap(), 16),
+        ("192.0.2.9".parse().unwrap(), 32),
+        ("fd00::12:3456".parse().unwrap(), 64),
+        ("fe80::1".parse().unwrap(), 64),
+    ])
+}
+
+#[test]
+fn only_our_own_ipv4_and_broadcasts_pass() {
+    let p = ours();
+    for to in ["10.1.0.5", "192.0.2.9", "10.1.255.255", "255.255.255.255"] {
+        assert!(passes(&p, &ip4(to)), "{to}");
+    }
+    for to in [
+        "10.1.0.6",
+        "10.1.0.0",
+        "10.2.255.255",
+        "224.0.0.1",
+        "0.0.0.0",
+    ] {
+        assert!(!passes(&p, &ip4(to)), "{to}");
+    }
+}
+
+#[test]
+fn only_our_own_ipv6_and_its_groups_pass() {
+    let p = ours();
+    for to in [
+        "fd00::12:3456",
+        "fe80::1",
+        "ff02::1",
+        "ff02::1:ff12:3456",
+        "ff02::1:ff00:1",
+    ] {
+        assert!(passes(&p, &ip6(to)), "{to}");
+    }
+    for to in [
+        "fd00::12:3457",
+        "fe80::2",
+        "ff02::2",
+        "ff02::1:ff12:3457",
+        "::",
+    ] {
+        assert!(!passes(&p, &ip6(to)), "{to}");
+    }
+    let without = program(&[("10.1.0.5".parse().unwrap(), 16)]);
+    assert!(!passes(&without, &ip6("ff02::1")));
+}
+
+#[test]
+fn arp_for_us_and_announcements_pass() {
+    let p = ours();
+    assert!(passes(&p, &arp_packet("10.1.0.1", "10.1.0.5")));
+    assert!(passes(&p, &arp_packet("10.1.0.1", "10.1.0.1")));
+    assert!(!passes(&p, &arp_packet("10.1.0.1", "10.1.0.7")));
+    assert!(!passes(&p, &arp_packet("10.1.0.5", "10.1.0.7")));
+}
+
+#[test]
+fn other_stations_outgoing_and_tagged_frames_do_not_pass() {
+    let p = ours();
+    for (packet_type, passed) in [(0, true), (1, true), (2, true), (3, false), (4, false)] {
+        let packet = Packet {
+            packet_type,
+            ..ip4("10.1.0.5")
+        };
+        assert_eq!(passes(&p, &packet), passed, "{packet_type}");
+    }
+    let tagged = Packet {
+        tagged: true,
+        ..ip4("10.1.0.5")
+    };
+    assert!(!passes(&p, &tagged));
+    let other = Packet {
+        protocol: 0x88cc,
+        ..ip4("10.1.0.5")
+    };
+    assert!(!passes(&p, &other));
+}
+
+#[test]
+fn short_packets_are_dropped() {
+    let p = ours();
+    for packet in [
+        ip4("10.1.0.5"),
+        ip6("fe80::1"),
+        arp_packet("10.1.0.1", "10.1.0.5"),
+    ] {
+        let cut = Packet {
+            bytes: packet.bytes[..16].to_vec(),
+            ..packet
+        };
+        assert!(!passes(&p, &cut));
+    }
+}
+
+#[test]
+fn the_longest_program_fits_the_kernels_limit() {
+    let v6 = |i: u16| (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, i).into(), 64);
+    let addresses: Vec<_> = (0..MAX_ADDRESSES as u16).map(v6).collect();
+    // BPF_MAXINSNS
+    assert!(program(&addresses).len() <= 4096);
+    assert!(passes(&program(&addresses), &ip6("fd00::1:f")));
+}

@@ -1,0 +1,112 @@
+//! What a completion is to this process: where it moves a socket's edges to, and
+//! whether that is news.
+//!
+//! A socket's block is shared by all processes that may have it, and each gets
+//! the same completions; whoever applies one first moves the block. Whether
+//! something *happened* therefore cannot be read off the block: the second
+//! process would see nothing move and let its own pollers sleep. So each process
+//! keeps beside the block what it was told itself. `host` asks here for each
+//! completion it takes, under the lock of the channel.
+
+use crate::stream::{has_room, take_room_wanted};
+use longshore_hostif::{BlockFlags, EdgeFlags, Edges, SocketBlock, SocketId, SocketState};
+use std::sync::atomic::Ordering;
+
+/// How a process has a socket, as far as news of it go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Having {
+    /// Not at all: it was told since it may accept it.
+    Not,
+    /// Alone.
+    Alone,
+    /// Perhaps with others.
+    Shared,
+}
+
+/// What this process was told of each socket: three words for each, which take
+/// no memory until the socket's first completion.
+#[derive(Debug)]
+pub(crate) struct News {
+    /// Generation and flags; edge of the receive stream; of what is acknowledged.
+    told: Vec<[u64; 3]>,
+}
+
+impl News {
+    /// For a session of this many sockets.
+    pub(crate) fn new(sockets: usize) -> Self {
+        Self {
+            told: vec![[0; 3]; sockets],
+        }
+    }
+
+    /// Moves the edges of `block`, which is socket `id`'s; says whether that may
+    /// make the socket ready for something that this process has not seen.
+    pub(crate) fn apply(
+        &mut self,
+        id: SocketId,
+        block: &SocketBlock,
+        edges: &Edges,
+        having: Having,
+    ) -> bool {
+        let Some(told) = self.told.get_mut(id.index as usize) else {
+            return false;
+        };
+        let generation = u64::from(id.generation) << 32;
+        if told[0] & !0xffff_ffff != generation {
+            *told = [generation, 0, 0];
+        }
+        let flags = u64::from(edges.flags.bits()) & !told[0];
+        told[0] = generation | u64::from(edges.flags.bits());
+        let (arrived, acked) = (edges.rcv_edge > told[1], edges.snd_acked > told[2]);
+        told[1] = told[1].max(edges.rcv_edge);
+        told[2] = told[2].max(edges.snd_acked);
+
+        block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
+        let mut ready = arrived && edges.rcv_edge > block.rcv.done.load(Ordering::Acquire);
+        ready |= acknowledge(block, edges, acked, having);
+        let is_news = |flag: EdgeFlags| flags & u64::from(flag.bits()) != 0;
+        if edges.flags.contains(EdgeFlags::PEER_FIN) {
+            let before = block.set_flags(BlockFlags::PEER_FIN);
+            ready |= !before.contains(BlockFlags::PEER_FIN) || is_news(EdgeFlags::PEER_FIN);
+        }
+        if edges.flags.contains(EdgeFlags::CONNECTED) {
+            ready |= block.change_state(SocketState::Connecting, SocketState::Connected)
+                || is_news(EdgeFlags::CONNECTED);
+        }
+        ready | fail(block, edges, is_news(EdgeFlags::DEAD))
+    }
+}
+
+/// The far end has acknowledged more: whether somebody waits for the room. Only
+/// who has the socket may take the wish for room; with others about, it cannot
+/// be told whose it was.
+fn acknowledge(block: &SocketBlock, edges: &Edges, news: bool, having: Having) -> bool {
+    let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));
+    block.snd.done.fetch_max(acked, Ordering::AcqRel);
+    match having {
+        _ if !news => false,
+        Having::Not => false,
+        Having::Alone => take_room_wanted(block),
+        Having::Shared => take_room_wanted(block) || has_room(block),
+    }
+}
+
+/// What went wrong, if something did.
+fn fail(block: &SocketBlock, edges: &Edges, dies: bool) -> bool {
+    let soft = edges.flags.contains(EdgeFlags::SOFT_ERROR);
+    let dead = edges.flags.contains(EdgeFlags::DEAD);
+    if !soft && !dead {
+        return false;
+    }
+    let first = block.state() != SocketState::Dead || soft;
+    if first && edges.errno != 0 {
+        block.errno.store(u32::from(edges.errno), Ordering::Release);
+    }
+    if dead {
+        block.set_state(SocketState::Dead);
+    }
+    first || dies
+}
+
+#[cfg(test)]
+mod tests;

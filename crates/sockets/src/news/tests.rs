@@ -1,0 +1,108 @@
+//! Two processes that are told the same.
+
+use super::*;
+use longshore_hostif::{Arena, Geometry};
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 64,
+    sockets: 64,
+    snd_chunks: 64,
+    rcv_chunks: 64,
+};
+
+struct Shared {
+    arena: Arena,
+    id: SocketId,
+}
+
+impl Shared {
+    fn new(state: SocketState) -> Self {
+        let arena = Arena::create(GEOMETRY).expect("an arena");
+        let generation = arena.block(1).begin(state, BlockFlags::empty());
+        let id = SocketId {
+            index: 1,
+            generation,
+        };
+        Self { arena, id }
+    }
+
+    fn block(&self) -> &SocketBlock {
+        self.arena.block(1)
+    }
+
+    fn told(&self, process: &mut News, edges: Edges) -> bool {
+        process.apply(self.id, self.block(), &edges, Having::Shared)
+    }
+}
+
+fn edges(rcv_edge: u64, flags: EdgeFlags) -> Edges {
+    Edges {
+        rcv_edge,
+        snd_acked: 0,
+        flags,
+        errno: 0,
+    }
+}
+
+#[test]
+fn what_one_process_applied_is_news_to_the_next() {
+    let shared = Shared::new(SocketState::Connected);
+    let (mut first, mut second) = (News::new(64), News::new(64));
+    for (rcv_edge, flags) in [(10, EdgeFlags::empty()), (20, EdgeFlags::PEER_FIN)] {
+        assert!(shared.told(&mut first, edges(rcv_edge, flags)));
+        assert!(shared.told(&mut second, edges(rcv_edge, flags)));
+        assert!(!shared.told(&mut first, edges(rcv_edge, flags)), "twice");
+    }
+    assert_eq!(shared.block().rcv.edge.load(Ordering::Relaxed), 20);
+}
+
+#[test]
+fn what_another_process_has_read_already_is_no_news() {
+    let shared = Shared::new(SocketState::Connected);
+    let (mut first, mut second) = (News::new(64), News::new(64));
+    assert!(shared.told(&mut first, edges(10, EdgeFlags::empty())));
+    shared.block().rcv.done.store(10, Ordering::Relaxed);
+    assert!(!shared.told(&mut second, edges(10, EdgeFlags::empty())));
+}
+
+#[test]
+fn a_death_is_told_to_all() {
+    let shared = Shared::new(SocketState::Connected);
+    let (mut first, mut second) = (News::new(64), News::new(64));
+    let dead = Edges {
+        errno: 104,
+        ..edges(0, EdgeFlags::DEAD)
+    };
+    assert!(shared.told(&mut first, dead));
+    assert!(shared.told(&mut second, dead));
+    assert_eq!(shared.block().state(), SocketState::Dead);
+    assert_eq!(shared.block().errno.load(Ordering::Relaxed), 104);
+}
+
+#[test]
+fn a_new_socket_in_the_same_place_begins_anew() {
+    let shared = Shared::new(SocketState::Connected);
+    let mut process = News::new(64);
+    assert!(shared.told(&mut process, edges(50, EdgeFlags::PEER_FIN)));
+    let block = shared.block();
+    let id = SocketId {
+        index: 1,
+        generation: block.begin(SocketState::Connected, BlockFlags::empty()),
+    };
+    assert!(process.apply(id, block, &edges(5, EdgeFlags::empty()), Having::Alone));
+}
+
+#[test]
+fn who_does_not_have_it_leaves_the_wish_for_room() {
+    let shared = Shared::new(SocketState::Connected);
+    let block = shared.block();
+    block.snd.edge.store(1 << 20, Ordering::Relaxed);
+    crate::stream::want_room(block);
+    let acked = Edges {
+        snd_acked: 1 << 20,
+        ..edges(0, EdgeFlags::empty())
+    };
+    assert!(!News::new(64).apply(shared.id, block, &acked, Having::Not));
+    assert!(News::new(64).apply(shared.id, block, &acked, Having::Alone));
+}

@@ -1,0 +1,285 @@
+//! Path MTU discovery that does not depend on ICMP (RFC 4821, RFC 8899).
+//!
+//! Owns [`MtuSearch`]. `timers.rs` tells of repeated timeouts, `output/` asks whether the
+//! next segment should be a probe, `recovery.rs` tells what became of one, `icmp.rs` of
+//! a router's word.
+//!
+//! Routers that drop what is too long are expected to say so, and mostly do; then
+//! nothing happens here until the word is ten minutes old. Some do not. Then full
+//! segments vanish again and again while everything small passes, and after three
+//! timeouts the size comes down ([`Tcb::suspect_black_hole`]). Once data pass again, a
+//! single larger segment is sent now and then; if it arrives, that size is good. Losing
+//! one is no sign of congestion, and is repaired without lowering the window.
+//!
+//! Sizes are those of [`Tcb::set_path_mss`]: payload without TCP options.
+
+use crate::input::UNPREDICTABLE;
+use crate::recovery::AckNews;
+use crate::segment::Transmit;
+use crate::tcb::{Flags, Pos, Tcb};
+use crate::time::{Instant, SECOND};
+
+/// Timeouts in a row before the size is suspected (Linux's tcp_retries1).
+const SUSPICIOUS: u8 = 3;
+/// What a suspicious path is tried with, in this order. Linux begins with 1024 as well;
+/// less than 512 is not believed of ICMP either.
+const FALLBACKS: [u16; 2] = [1024, 512];
+/// A size is given up when this many probes of it were lost in a row (RFC 8899 section
+/// 5.1.2 has 3; here the other segments show that the path works).
+const MAX_PROBES: u8 = 2;
+/// The search is over when this little is at stake, bytes.
+const FINE_ENOUGH: u16 = 24;
+/// How long a result holds, microseconds (RFC 8899 section 5.1.1, RFC 1191 section
+/// 6.3: ten minutes).
+const RAISE_AFTER: u64 = 600 * SECOND;
+/// Segments that must be ready to follow a probe, so that its loss shows.
+const FOLLOWERS: i64 = 3;
+
+/// The search for the largest segment that the path takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MtuSearch {
+    /// What the interface takes.
+    ceiling: u16,
+    /// The largest size that may still pass; what is in use is the least.
+    high: u16,
+    /// The size under probe, 0 if none is in flight.
+    probe: u16,
+    /// Probes of the present size that were lost.
+    losses: u8,
+    /// Nothing is known of `high` yet: it is tried first, as what held it back may
+    /// have been something else than its size.
+    fresh: bool,
+    /// There is something to search for.
+    pub(crate) active: bool,
+    /// The probe's place in the stream.
+    start: Pos,
+    end: Pos,
+    /// No probe before this; `NEVER` if the time is still to be set, to that of the
+    /// next transmission and `RAISE_AFTER`.
+    not_before: Instant,
+}
+
+impl MtuSearch {
+    /// For an interface that takes `ceiling` bytes; they are used at once.
+    pub(crate) const fn new(ceiling: u16) -> MtuSearch {
+        MtuSearch {
+            ceiling,
+            high: ceiling,
+            probe: 0,
+            losses: 0,
+            fresh: true,
+            active: false,
+            start: 0,
+            end: 0,
+            not_before: Instant::NEVER,
+        }
+    }
+
+    /// Whether a probe is in flight.
+    pub(crate) const fn is_probing(&self) -> bool {
+        self.probe != 0
+    }
+
+    /// From what is in use, look for the largest size up to `high`.
+    fn search_up_to(&mut self, high: u16, not_before: Instant) {
+        let ceiling = self.ceiling;
+        *self = MtuSearch {
+            high: high.min(ceiling),
+            active: true,
+            not_before,
+            ..MtuSearch::new(ceiling)
+        };
+    }
+
+    /// The next size to try if `low` is in use.
+    fn next(&self, low: u16) -> u16 {
+        if self.fresh {
+            self.high
+        } else {
+            low + (self.high - low).div_ceil(2)
+        }
+    }
+
+    /// The search has an end, or goes on: `low` is in use.
+    fn settle(&mut self, low: u16) {
+        if self.high.saturating_sub(low) <= FINE_ENOUGH {
+            let ceiling = self.ceiling;
+            if low < ceiling {
+                self.search_up_to(ceiling, Instant::NEVER);
+            } else {
+                *self = MtuSearch::new(ceiling);
+            }
+        }
+    }
+}
+
+/// What there is to do about a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbeChoice {
+    /// Nothing.
+    None,
+    /// Nothing else that is new, until acknowledgments have made room for it.
+    Hold,
+    /// Send these bytes as one.
+    Send(Pos, Pos),
+}
+
+impl Tcb {
+    /// A router has told what the path takes, in place of any search; it may be
+    /// wrong, or the path may change, so the search begins in a while.
+    pub(crate) fn note_told_mss(&mut self) {
+        let ceiling = self.mtu.ceiling;
+        if self.path_mss < ceiling {
+            self.mtu.search_up_to(ceiling, Instant::NEVER);
+        } else {
+            self.mtu = MtuSearch::new(self.path_mss);
+        }
+    }
+
+    /// The retransmission timer has run out `retries` times in a row. If that was with
+    /// segments that a smaller MTU would stop, smaller ones are tried (RFC 4821
+    /// section 7.7, RFC 8899 section 4.3).
+    pub(crate) fn suspect_black_hole(&mut self, now: Instant) {
+        if !self.cfg.mtu_probing || self.retries < SUSPICIOUS {
+            return;
+        }
+        let longest = i64::from(self.snd_mss).min(self.snd_nxt - self.snd_una);
+        let options = self.path_mss_used() - self.snd_mss;
+        let smaller = FALLBACKS
+            .into_iter()
+            .find(|&size| i64::from(size - options) < longest);
+        let Some(smaller) = smaller else {
+            return;
+        };
+        let used = self.path_mss_used();
+        let high = if self.mtu.active { self.mtu.high } else { used };
+        self.path_mss = smaller;
+        self.update_mss();
+        self.counters.black_holes = self.counters.black_holes.wrapping_add(1);
+        self.mtu.search_up_to(high.max(used), now);
+        self.repeat_for_smaller_mss();
+    }
+
+    /// What bounds the segments, in the units of `path_mss`.
+    fn path_mss_used(&self) -> u16 {
+        let options = if self.flags.contains(Flags::TIMESTAMPS) {
+            crate::output::TIMESTAMPS_LEN
+        } else {
+            0
+        };
+        self.snd_mss + options
+    }
+
+    /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
+    /// that its loss alone can be told, room in both windows and data that follow it.
+    pub(crate) fn select_mtu_probe(&mut self, now: Instant) -> ProbeChoice {
+        if self.mtu.is_probing() || !self.recovery.is_quiet() || !self.flags.contains(Flags::SACK) {
+            return ProbeChoice::None;
+        }
+        if self.mtu.not_before.is_never() {
+            self.mtu.not_before = now.after_us(RAISE_AFTER);
+        }
+        if now < self.mtu.not_before {
+            return ProbeChoice::None;
+        }
+        let low = self.path_mss_used();
+        let size = self.mtu.next(low).min(self.peer_mss);
+        if size <= low {
+            self.mtu.high = low;
+            self.mtu.settle(low);
+            return ProbeChoice::None;
+        }
+        let len = i64::from(size - (low - self.snd_mss) - self.sack_len_due());
+        let follow = FOLLOWERS * i64::from(self.snd_mss);
+        let start = self.snd_nxt;
+        let fits = start + len + follow <= self.snd_edge.min(self.snd_wnd_edge())
+            && len + follow <= i64::from(self.congestion.cwnd());
+        if !fits {
+            return ProbeChoice::None;
+        }
+        if len > self.congestion_room() {
+            return ProbeChoice::Hold;
+        }
+        self.mtu.probe = size;
+        self.mtu.start = start;
+        self.mtu.end = start + len;
+        self.predict = UNPREDICTABLE;
+        ProbeChoice::Send(start, start + len)
+    }
+
+    /// Sends the probe that was selected: one packet, longer than the MSS.
+    pub(crate) fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        let (small, segments) = (self.snd_sml, self.counters.data_segs_out);
+        let mut probe = self.emit_new(start, end, now);
+        self.snd_sml = small;
+        self.counters.data_segs_out = segments.wrapping_add(1);
+        probe.mss = (end - start) as u16;
+        probe
+    }
+
+    /// Looks for the probe in what an acknowledgment brought.
+    pub(crate) fn on_mtu_probe_news(&mut self, news: AckNews) {
+        let m = self.mtu;
+        if !m.is_probing() || (news.acked == 0 && news.sacked == 0) {
+            return;
+        }
+        let una = self.snd_una;
+        if una < m.end
+            && !self
+                .scoreboard
+                .is_sacked_within(una, m.start.max(una), m.end)
+        {
+            return;
+        }
+        // In one piece or repeated in several, it has arrived.
+        self.mtu.probe = 0;
+        if !self.recovery.is_open() {
+            return;
+        }
+        self.path_mss = m.probe;
+        self.mtu.losses = 0;
+        self.mtu.fresh = false;
+        self.update_mss();
+        self.mtu.settle(m.probe);
+    }
+
+    /// Whether what is lost is the probe and nothing else; if so, the size is held
+    /// against it.
+    pub(crate) fn mtu_probe_alone_is_lost(&mut self) -> bool {
+        let m = self.mtu;
+        if !m.is_probing() {
+            return false;
+        }
+        let una = self.snd_una;
+        let alone = self.scoreboard.lost() == (m.end - m.start) as u64
+            && self
+                .scoreboard
+                .first_lost(una)
+                .is_some_and(|s| s.start == m.start && s.end == m.end);
+        if alone {
+            self.mtu_probe_failed();
+        }
+        alone
+    }
+
+    fn mtu_probe_failed(&mut self) {
+        let low = self.path_mss_used();
+        let m = &mut self.mtu;
+        m.losses += 1;
+        if m.losses >= MAX_PROBES {
+            m.high = m.probe.saturating_sub(1).max(low);
+            m.losses = 0;
+            m.fresh = false;
+        }
+        m.probe = 0;
+        m.settle(low);
+    }
+
+    /// Something else was lost, or a timer ran out: the probe says nothing.
+    pub(crate) fn forget_mtu_probe(&mut self) {
+        self.mtu.probe = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

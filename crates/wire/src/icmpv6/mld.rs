@@ -1,0 +1,76 @@
+//! Which groups we listen to, as we tell routers and switches (MLDv2, RFC 3810).
+//!
+//! A host that neighbours look for by multicast must say so, or a switch that
+//! prunes multicast keeps their questions from it (RFC 4861 section 7.2.1). Only
+//! listening to every source is told, which is all that neighbour discovery needs.
+
+use super::{Icmpv6, sum};
+use crate::ipv6::next_header;
+use crate::{get16, put16};
+use core::net::Ipv6Addr;
+
+/// Who listens to the reports: all routers that speak MLDv2.
+pub const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
+/// The hop limit of all that MLD sends (RFC 3810 section 5).
+pub const HOP_LIMIT: u8 = 1;
+
+pub(super) const QUERY: u8 = 130;
+pub(super) const REPORT: u8 = 143;
+
+/// A hop-by-hop header with the router alert option, value 0: MLD (RFC 2711), in
+/// front of each message.
+const ROUTER_ALERT: [u8; 8] = [next_header::ICMPV6, 0, 5, 2, 0, 0, 1, 0];
+/// Bytes of a group's record without sources.
+const RECORD: usize = 20;
+
+/// What a report says of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Record {
+    /// We listen to it, whoever sends; the answer to a query.
+    Listening = 2,
+    /// We have begun to.
+    Joined = 4,
+}
+
+/// Bytes of a report on `groups` groups, the header before it included.
+#[must_use]
+pub const fn report_len(groups: usize) -> usize {
+    ROUTER_ALERT.len() + super::HEADER_LEN + groups * RECORD
+}
+
+/// Writes a report from `source` with the hop-by-hop header that belongs before it;
+/// returns its length. The packet's next header is [`next_header::HOP_BY_HOP`], its
+/// destination [`ROUTERS`]. Panics if `bytes` is shorter than [`report_len`].
+pub fn emit_report(
+    source: Ipv6Addr,
+    record: Record,
+    groups: impl Iterator<Item = Ipv6Addr>,
+    bytes: &mut [u8],
+) -> usize {
+    bytes[..ROUTER_ALERT.len()].copy_from_slice(&ROUTER_ALERT);
+    let message = &mut bytes[ROUTER_ALERT.len()..];
+    let mut at = super::HEADER_LEN;
+    let mut count = 0;
+    for group in groups {
+        message[at..at + 4].copy_from_slice(&[record as u8, 0, 0, 0]);
+        message[at + 4..at + RECORD].copy_from_slice(&group.octets());
+        at += RECORD;
+        count += 1;
+    }
+    message[..super::HEADER_LEN].copy_from_slice(&[REPORT, 0, 0, 0, 0, 0, 0, 0]);
+    put16(message, 6, count);
+    let checksum = sum(source, ROUTERS, &message[..at]).finish();
+    put16(message, 2, checksum);
+    ROUTER_ALERT.len() + at
+}
+
+/// The query in a message of type 130 (RFC 3810 section 5.1): the group that it asks
+/// for, the unspecified address for all.
+pub(super) fn parse_query(bytes: &[u8]) -> Option<Icmpv6> {
+    let b: &[u8; 24] = bytes.first_chunk()?;
+    Some(Icmpv6::MulticastQuery {
+        max_response: get16(b, 4),
+        group: Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| b[8 + i])),
+    })
+}

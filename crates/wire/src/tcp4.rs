@@ -1,0 +1,274 @@
+//! A TCP segment over IPv4, read in one pass over both headers.
+//!
+//! Owns [`Tcp4`], for the packets that nearly all are: an IPv4 header without
+//! options, not a fragment, and a TCP segment behind it.
+//! The engine's common path reads packets with it and compares [`Tcp4::flow`] with
+//! that of a connection it knows; what it refuses, and what belongs to no such
+//! connection, goes through [`Ipv4Header`](crate::ipv4::Ipv4Header) and
+//! [`TcpHeader`](crate::tcp::TcpHeader), which also say what is wrong with it.
+
+use crate::checksum::Partial;
+use crate::ipv4::{HEADER_LEN, protocol};
+use crate::tcp;
+use crate::{array, get16};
+use core::net::Ipv4Addr;
+
+/// The addresses of a packet as they stand in it, the sender's first, in the
+/// machine's byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Addresses4(u64);
+
+impl Addresses4 {
+    /// From `source` to `destination`.
+    #[must_use]
+    pub fn new(source: Ipv4Addr, destination: Ipv4Addr) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (source.octets(), destination.octets());
+        Self(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+    }
+
+    /// The flow of a TCP segment between them.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_ports_of(self, segment: &[u8]) -> Flow4 {
+        let ports = segment.first_chunk().map_or(0, |p| u32::from_ne_bytes(*p));
+        Flow4 {
+            addresses: self,
+            ports,
+        }
+    }
+
+    /// The sum of the pseudo-header (RFC 9293 section 3.1) of a segment of `len`
+    /// bytes between them, TCP header included.
+    #[inline]
+    #[must_use]
+    pub const fn pseudo(self, len: u16) -> Partial {
+        Partial::of_pair(self.0).plus_word((protocol::TCP as u16).to_be(), len.to_be())
+    }
+
+    /// Whether the TCP checksum of a segment between them is right.
+    #[inline(never)]
+    #[must_use]
+    pub fn verify(self, segment: &[u8]) -> bool {
+        let pseudo = self.pseudo(segment.len() as u16);
+        pseudo.plus(Partial::of(segment)).finish() == 0
+    }
+}
+
+/// Addresses and ports of a segment as they stand in it, to be compared in two
+/// operations. The sender's come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flow4 {
+    addresses: Addresses4,
+    /// In the machine's byte order.
+    ports: u32,
+}
+
+impl Flow4 {
+    /// The flow of segments from `source` to `destination`.
+    #[must_use]
+    pub fn new(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Self {
+        let addresses = Addresses4::new(source.0, destination.0);
+        let ([a, b], [c, d]) = (source.1.to_be_bytes(), destination.1.to_be_bytes());
+        let ports = u32::from_ne_bytes([a, b, c, d]);
+        Self { addresses, ports }
+    }
+
+    /// The sender's address and port.
+    #[must_use]
+    pub fn source(&self) -> (Ipv4Addr, u16) {
+        let (a, p) = (self.addresses.0.to_ne_bytes(), self.ports.to_ne_bytes());
+        (
+            Ipv4Addr::new(a[0], a[1], a[2], a[3]),
+            u16::from_be_bytes([p[0], p[1]]),
+        )
+    }
+
+    /// The receiver's address and port.
+    #[must_use]
+    pub fn destination(&self) -> (Ipv4Addr, u16) {
+        let (a, p) = (self.addresses.0.to_ne_bytes(), self.ports.to_ne_bytes());
+        (
+            Ipv4Addr::new(a[4], a[5], a[6], a[7]),
+            u16::from_be_bytes([p[2], p[3]]),
+        )
+    }
+}
+
+/// What counts in the word of flags, fragment offset, hop limit and protocol: all but
+/// "don't fragment" and the hop limit.
+const INSIDE: u32 = u32::from_ne_bytes([0xbf, 0xff, 0, 0xff]);
+/// And what it is for a whole packet of TCP.
+const TCP_INSIDE: u32 = u32::from_ne_bytes([0, 0, 0, protocol::TCP]);
+
+/// A segment, its IPv4 header checked and its TCP checksum not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tcp4<'a> {
+    /// Between whom.
+    pub addresses: Addresses4,
+    /// The two ECN bits (RFC 3168 section 5).
+    pub ecn: u8,
+    /// The segment, TCP header and payload; 20 bytes at least.
+    pub segment: &'a [u8],
+}
+
+impl<'a> Tcp4<'a> {
+    /// Reads an IPv4 packet; what follows its end (a short frame's padding) is left
+    /// out. `None` for whatever is not a whole, valid IPv4 packet without options
+    /// (RFC 1122 section 3.2.1: version, length, checksum) that carries TCP.
+    #[inline(always)]
+    #[must_use]
+    pub fn read(packet: &'a [u8]) -> Option<Self> {
+        let b: &[u8; HEADER_LEN] = packet.first_chunk()?;
+        let total = usize::from(get16(b, 2));
+        if b[0] != 0x45 || u32::from_ne_bytes(array(b, 6)) & INSIDE != TCP_INSIDE {
+            return None;
+        }
+        let segment = packet.get(HEADER_LEN..total)?;
+        if segment.len() < tcp::HEADER_LEN || !is_intact(b) {
+            return None;
+        }
+        Some(Self {
+            addresses: Addresses4(u64::from_ne_bytes(array(b, 12))),
+            ecn: b[1] & 3,
+            segment,
+        })
+    }
+
+    /// Between whom, with the ports.
+    #[inline(always)]
+    #[must_use]
+    pub fn flow(&self) -> Flow4 {
+        self.addresses.with_ports_of(self.segment)
+    }
+}
+
+/// Whether a header's checksum is right: the one's complement sum of its words is
+/// all ones, that is, a multiple of 65,535 (RFC 1071). It cannot be zero, as the
+/// version is not.
+#[inline]
+fn is_intact(b: &[u8; HEADER_LEN]) -> bool {
+    let word = |at| u64::from_ne_bytes(array(b, at));
+    let (first, second) = (word(0), word(8));
+    let third = u32::from_ne_bytes(array(b, 16));
+    let low = |w: u64| w & 0xffff_ffff;
+    let sum = low(first) + (first >> 32) + low(second) + (second >> 32) + u64::from(third);
+    sum.is_multiple_of(0xffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::verify_transport;
+    use crate::ipv4::Ipv4Header;
+    use crate::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
+    use proptest::prelude::*;
+
+    fn packet(ts: bool, payload: &[u8]) -> Vec<u8> {
+        let tcp = TcpHeader {
+            src_port: 1000,
+            dst_port: 80,
+            seq: crate::SeqNumber(7),
+            ack: crate::SeqNumber(9),
+            flags: TcpFlags::ACK,
+            window: 3,
+            urgent: 0,
+            options: TcpOptions {
+                timestamps: ts.then_some(Timestamps { val: 1, echo: 2 }),
+                ..TcpOptions::default()
+            },
+        };
+        let len = tcp.header_len() + payload.len();
+        let ip = Ipv4Header {
+            tos: 2,
+            payload_len: len as u16,
+            identification: 77,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 64,
+            protocol: protocol::TCP,
+            source: [10, 0, 0, 2].into(),
+            destination: [10, 0, 0, 1].into(),
+        };
+        let mut bytes = vec![0; HEADER_LEN];
+        ip.emit(&mut bytes);
+        let mut segment = vec![0; len];
+        let at = tcp.emit(&mut segment);
+        segment[at..].copy_from_slice(payload);
+        let sum = Partial::of_pseudo_v4(ip.source, ip.destination, protocol::TCP, len as u32)
+            .plus(Partial::of(&segment))
+            .finish();
+        segment[16..18].copy_from_slice(&sum.to_be_bytes());
+        bytes.extend(segment);
+        bytes
+    }
+
+    #[test]
+    fn a_segment_is_read_with_its_flow_and_payload() {
+        for ts in [false, true] {
+            let mut bytes = packet(ts, b"payload");
+            bytes.extend([0; 9]);
+            let read = Tcp4::read(&bytes).unwrap();
+            let header_len = if ts { 32 } else { 20 };
+            assert_eq!(&read.segment[header_len..], b"payload");
+            assert_eq!(read.ecn, 2);
+            assert_eq!(read.flow().source(), ([10, 0, 0, 2].into(), 1000));
+            assert_eq!(read.flow().destination(), ([10, 0, 0, 1].into(), 80));
+            assert_eq!(
+                read.flow(),
+                Flow4::new(read.flow().source(), read.flow().destination())
+            );
+            assert!(read.addresses.verify(read.segment));
+            let last = HEADER_LEN + read.segment.len() - 1;
+            bytes[last] ^= 1;
+            assert!(!Tcp4::read(&bytes).is_some_and(|r| r.addresses.verify(r.segment)));
+        }
+    }
+
+    proptest! {
+        /// A packet changed anywhere, its checksum made right again or not: what is
+        /// read is what the parsers of the two headers read.
+        #[test]
+        fn it_reads_what_the_parsers_read(
+            ts: bool,
+            payload in proptest::collection::vec(any::<u8>(), 0..40),
+            changes in proptest::collection::vec((0usize..60, any::<u8>()), 0..3),
+            repair: bool,
+            cut in 0usize..120,
+        ) {
+            let mut bytes = packet(ts, &payload);
+            for (at, value) in changes {
+                if let Some(b) = bytes.get_mut(at) {
+                    *b = value;
+                }
+            }
+            if repair {
+                bytes[10..12].fill(0);
+                let sum = Partial::of(&bytes[..HEADER_LEN]).finish();
+                bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            bytes.truncate(cut);
+            let Some(read) = Tcp4::read(&bytes) else { return Ok(()) };
+            let (ip, range) = Ipv4Header::parse(&bytes).unwrap();
+            prop_assert!(ip.protocol == protocol::TCP && !ip.is_fragment());
+            prop_assert_eq!(read.flow().source().0, ip.source);
+            prop_assert_eq!(read.flow().destination().0, ip.destination);
+            if let Ok((tcp, _)) = TcpHeader::parse(read.segment) {
+                prop_assert_eq!(read.flow().source().1, tcp.src_port);
+                prop_assert_eq!(read.flow().destination().1, tcp.dst_port);
+            }
+            prop_assert_eq!(read.ecn, ip.ecn());
+            prop_assert_eq!(read.segment, &bytes[range.clone()]);
+            let right = verify_transport(
+                ip.source.into(), ip.destination.into(), ip.protocol, &bytes[range],
+            );
+            prop_assert_eq!(read.addresses.verify(read.segment), right);
+        }
+
+        /// What nearly all packets are is read, and not left to the parsers.
+        #[test]
+        fn every_usual_packet_is_read(ts: bool, len in 0usize..1500) {
+            prop_assert!(Tcp4::read(&packet(ts, &vec![5; len])).is_some());
+        }
+    }
+}
