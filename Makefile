@@ -8,7 +8,7 @@ STEP   := scripts/step.sh
 PRODUCT := -p longshore-cli -p longshore-preload
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean
+.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -77,6 +77,9 @@ check-instructions: ## the same; fails if a part has become dearer by more than 
 bench-instructions-keep: ## the same, and write the counts down for the next time
 	@scripts/install-deps.sh --bench
 	@scripts/bench-instructions.sh --keep
+
+packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
+	@scripts/packetdrill.sh $(PACKETDRILL)
 
 fuzz: ## fuzz what parses foreign bytes; FUZZ_SECONDS=60 for each target
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)

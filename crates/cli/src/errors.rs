@@ -210,6 +210,9 @@ fn packet_hint(error: &PacketError) -> Option<&'static str> {
             "`ip link` lists them; only one named tun... is waited for"
         }
         PacketError::Loopback { .. } => "for programs on this machine leave --port out",
+        PacketError::AddressBusy { .. } => {
+            "choose another address with --addr, or share that engine with --engine"
+        }
         PacketError::AddressTaken { .. } => {
             "give the engine an address of its own, or take this one from the kernel with \
              `ip address del`"

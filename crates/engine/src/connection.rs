@@ -338,8 +338,10 @@ impl Engine {
             Kind::Pair(p) => p.hold_until,
             _ => None,
         };
-        let deadline = deadline.unwrap_or(Instant::NEVER);
-        self.wheel.set(&mut socket.alarm, key, deadline);
+        match deadline.filter(|d| !d.is_never()) {
+            Some(deadline) => self.wheel.set(&mut socket.alarm, key, deadline),
+            None => socket.alarm.clear(),
+        }
     }
 
     /// The wheel has named a socket.

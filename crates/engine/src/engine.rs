@@ -213,8 +213,10 @@ impl Engine {
     pub fn turn(&mut self) -> Result<bool, EngineError> {
         self.now = self.clock.now();
         self.counters.turns += 1;
-        let mut worked = self.receive()?;
-        worked |= self.take_requests();
+        // What programs asked before a packet came is done before it is taken: an
+        // option, say, for which the engine was not woken.
+        let mut worked = self.take_requests();
+        worked |= self.receive()?;
         worked |= self.run_timers();
         worked |= self.settle();
         self.publish();

@@ -120,6 +120,8 @@ impl Engine {
             return Err(Refusal::NotAllowed);
         }
         let (pid, _) = self.door.credentials(visitor).ok_or(Refusal::NoResources)?;
+        // Its parent may have claimed a channel for it.
+        self.take_requests();
         let key = self
             .sessions
             .iter()
@@ -243,8 +245,13 @@ impl Engine {
             let Some(s) = self.sessions.get_mut(key) else {
                 continue;
             };
-            s.drop_stale_reservations(self.now);
-            if !s.is_in_use() {
+            let orphans = s.drop_stale_reservations(self.now);
+            let unused = !s.is_in_use();
+            for orphan in orphans {
+                self.take_last_words(orphan);
+                self.close(orphan, Linger::Background);
+            }
+            if unused {
                 self.wind_up(key);
             }
         }
@@ -264,7 +271,8 @@ impl Engine {
             if !orphan {
                 self.take_last_words(*key);
                 self.close(*key, Linger::Background);
-            } else if now >= ends {
+            } else if now >= ends || !self.link.port.is_attached() {
+                // Nobody is left to hear it, or nothing to say it on.
                 self.abort(*key);
             }
         }
@@ -290,7 +298,8 @@ impl Engine {
             }
             _ => true,
         });
-        let unused = self.sessions.len() == 0 && quiet;
+        // What cannot be sent need not be waited for.
+        let unused = self.sessions.len() == 0 && (quiet || !self.link.port.is_attached());
         (self.private && self.had_session && unused)
             || (self.draining && (unused || self.now >= self.drain_by))
     }

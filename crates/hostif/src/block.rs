@@ -81,7 +81,10 @@ pub struct StreamHalf {
     pub told: AtomicU64,
     /// Send: the low-water mark; receive: SO_RCVLOWAT.
     pub low_water: AtomicU32,
-    _reserved: [AtomicU32; 5],
+    /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
+    /// milliseconds; 0 is as long as it takes.
+    pub time_limit: AtomicU32,
+    _reserved: [AtomicU32; 4],
 }
 
 impl StreamHalf {
@@ -97,6 +100,7 @@ impl StreamHalf {
         }
         self.limit.store(0, Ordering::Relaxed);
         self.low_water.store(0, Ordering::Relaxed);
+        self.time_limit.store(0, Ordering::Relaxed);
     }
 }
 

@@ -150,13 +150,47 @@ impl Lab {
         }
     }
 
-    /// A host on the kernel's stack: a namespace at the end of a veth pair.
-    fn veth(&self, number: u8) -> Namespace {
-        let host = Namespace::new();
+    /// A host on the stack under test at the end of a veth pair, where Longshore
+    /// stands beside the kernel, which has 10.77.N.3 there. To be used before
+    /// [`Lab::host`] with the same number.
+    ///
+    /// # Panics
+    /// If the pair cannot be made.
+    #[must_use]
+    pub fn host_beside_the_kernel(&self, number: u8) -> Host<'_> {
+        if self.stack == Stack::Longshore {
+            let host = Namespace::new();
+            self.pair(number, &host);
+            self.set_up(&self.peer, &format!("host{number}"), number, 1);
+            host.ip(&format!("address add 10.77.{number}.3/24 dev eth0"));
+            host.ip("link set eth0 up");
+            // It is no router, so what it does not own, it leaves alone.
+            host.enter(|| fs::write("/proc/sys/net/ipv4/ip_forward", "0"))
+                .expect("stop forwarding");
+            self.hosts
+                .lock()
+                .expect("no panic while it is held")
+                .insert(number, Arc::new(host));
+        }
+        let host = self.host(number);
+        match self.stack {
+            Stack::Longshore => host.option("--port").option("packet:eth0"),
+            Stack::Kernel => host,
+        }
+    }
+
+    /// A veth pair between the peer and a host's namespace.
+    fn pair(&self, number: u8, host: &Namespace) {
         self.peer.ip(&format!(
             "link add host{number} type veth peer name eth0 netns {}",
             host.name()
         ));
+    }
+
+    /// A host on the kernel's stack: a namespace at the end of a veth pair.
+    fn veth(&self, number: u8) -> Namespace {
+        let host = Namespace::new();
+        self.pair(number, &host);
         for (namespace, device, last) in [
             (&*self.peer, &*format!("host{number}"), 1),
             (&host, "eth0", 2),

@@ -222,6 +222,10 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
         self.inner.news_fd()
     }
 
+    fn is_attached(&self) -> bool {
+        self.inner.is_attached()
+    }
+
     fn take_news(&mut self) -> bool {
         self.inner.take_news()
     }

@@ -244,6 +244,10 @@ impl<P: Port> Port for FaultPort<P> {
         self.inner.news_fd()
     }
 
+    fn is_attached(&self) -> bool {
+        self.inner.is_attached()
+    }
+
     fn take_news(&mut self) -> bool {
         let changed = self.inner.take_news();
         self.capabilities = shown(self.inner.capabilities());

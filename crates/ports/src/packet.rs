@@ -51,6 +51,8 @@ pub struct PacketPort {
     control: OwnedFd,
     news: LinkNews,
     name: InterfaceName,
+    /// Held so that no other engine takes our addresses.
+    _claims: Vec<OwnedFd>,
     /// The interface that the socket is tied to.
     index: Option<i32>,
     uso: bool,
@@ -75,6 +77,7 @@ impl PacketPort {
             control: opened.control,
             news: opened.news,
             name: config.name,
+            _claims: opened.claims,
             index: None,
             uso: opened.uso,
             groups: groups(&config.addresses),
@@ -94,11 +97,6 @@ impl PacketPort {
     /// The interface's name.
     pub fn name(&self) -> InterfaceName {
         self.name
-    }
-
-    /// Whether the interface is there.
-    pub fn is_attached(&self) -> bool {
-        self.index.is_some()
     }
 
     /// Ties the socket to the interface, if it is not yet.
@@ -225,9 +223,6 @@ impl Port for PacketPort {
                 pieces: parts.len(),
             });
         }
-        if self.index.is_none() {
-            return Ok(None);
-        }
         let room: usize = parts.iter().map(|part| part.len()).sum();
         let used = 1 + parts.len();
         for _ in 0..MAX_DISCARDED {
@@ -305,6 +300,10 @@ impl Port for PacketPort {
         let changed = now != self.capabilities;
         self.capabilities = now;
         changed
+    }
+
+    fn is_attached(&self) -> bool {
+        self.index.is_some()
     }
 
     fn counters(&self) -> &PortCounters {

@@ -265,6 +265,12 @@ pub trait Port: Send {
         false
     }
 
+    /// Whether the port's interface is there. While it is not, what is sent is
+    /// lost and nothing comes.
+    fn is_attached(&self) -> bool {
+        true
+    }
+
     /// Totals since the port was opened.
     fn counters(&self) -> &PortCounters;
 }
@@ -300,6 +306,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn take_news(&mut self) -> bool {
         (**self).take_news()
+    }
+
+    fn is_attached(&self) -> bool {
+        (**self).is_attached()
     }
 
     fn counters(&self) -> &PortCounters {

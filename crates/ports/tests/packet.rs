@@ -184,6 +184,12 @@ fn what_is_wrong_with_an_interface_is_named() {
         matches!(&error, PacketError::AddressTaken { interface, .. } if interface == "far"),
         "{error}"
     );
+    let first = PacketPort::open(&config("near")).unwrap();
+    assert!(matches!(
+        PacketPort::open(&config("near")),
+        Err(PacketError::AddressBusy { .. })
+    ));
+    drop(first);
     ip("link set near mtu 500");
     assert!(matches!(
         PacketPort::open(&config("near")),
@@ -246,6 +252,16 @@ fn until_attached(port: &mut PacketPort, attached: bool) -> bool {
     changed
 }
 
+fn is_ready(port: &PacketPort) -> bool {
+    let mut fd = libc::pollfd {
+        fd: port.fd().unwrap().as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one live pollfd.
+    unsafe { libc::poll(&raw mut fd, 1, 0) != 0 }
+}
+
 fn bare_packet(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
     packet.extend(from.octets());
@@ -290,5 +306,8 @@ fn a_tunnel_is_waited_for_and_may_come_again() {
         }
         drop(tunnel);
         until_attached(&mut port, false);
+        // The kernel says once that it is gone; an engine must not be kept awake.
+        while port.recv(&mut buf).unwrap().is_some() {}
+        assert!(!is_ready(&port), "the socket stays readable");
     }
 }

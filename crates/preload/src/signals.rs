@@ -1,11 +1,24 @@
 //! What signals mean for calls that wait: EINTR or not, and SIGPIPE.
 
 use libc::c_int;
+use longshore_sockets::is_confined;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What [`restarts`] was before a filter of system calls came to hold.
+static REMEMBERED: AtomicBool = AtomicBool::new(true);
+
+/// Keeps what the handlers are, for the time when they cannot be asked.
+pub(crate) fn remember() {
+    REMEMBERED.store(restarts(), Ordering::Relaxed);
+}
 
 /// Whether a call that a signal handler interrupted goes on. Which signal it
 /// was cannot be known, so: only if all handlers of the program were installed
 /// with SA_RESTART.
 pub(crate) fn restarts() -> bool {
+    if is_confined() {
+        return REMEMBERED.load(Ordering::Relaxed);
+    }
     (1..=libc::SIGRTMAX()).all(|signal| {
         // SAFETY: an all-zero `sigaction` is a valid one to be overwritten.
         let mut now: libc::sigaction = unsafe { std::mem::zeroed() };

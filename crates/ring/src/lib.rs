@@ -12,6 +12,7 @@
 //! reached through atomics, each value is loaded once and checked before it is
 //! used, and a value that cannot be is an error, never a panic.
 
+mod confined;
 mod doorbell;
 mod freelist;
 mod lock;
@@ -20,6 +21,7 @@ pub mod spsc;
 mod sync;
 mod waiter;
 
+pub use confined::{is_confined, set_confined};
 pub use doorbell::Doorbell;
 pub use freelist::{FreeList, NONE};
 pub use lock::{Locked, Reentered, SharedLock, forget_thread_id};

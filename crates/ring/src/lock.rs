@@ -136,6 +136,10 @@ impl Drop for Locked<'_> {
 /// Whether a thread of this id exists (in this pid namespace).
 fn lives(id: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
+    if crate::is_confined() {
+        // It cannot be asked; if it is dead, another process finds out.
+        return true;
+    }
     match Pid::from_raw(id as i32) {
         Some(pid) => test_kill_process(pid) != Err(rustix::io::Errno::SRCH),
         None => false,

@@ -61,6 +61,18 @@ impl Host {
         control.change_state(ChannelState::Reserved, ChannelState::Free);
     }
 
+    /// Claims a reserved channel for a child that libc made without us: it holds
+    /// what is in it until the child's own shim takes over, or it ends.
+    pub fn give_reservation(&self, channel: u32, child: u32) {
+        let control = self.arena.control(channel);
+        if control.pid.swap(child, Ordering::AcqRel) == self.pid.load(Ordering::Relaxed)
+            && control.change_state(ChannelState::Reserved, ChannelState::Claimed)
+        {
+            HostChannel::new(self.arena.clone(), channel).flag();
+            self.ring_engine();
+        }
+    }
+
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.settle();

@@ -15,7 +15,7 @@ use longshore_hostif::{
     Address, Arena, ArenaError, Completion, EdgeFlags, Edges, HostChannel, PutError, Request,
     Routes, SocketId,
 };
-use longshore_ring::Doorbell;
+use longshore_ring::{Doorbell, is_confined};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::collections::HashMap;
@@ -274,7 +274,7 @@ impl Host {
             if self.is_gone() {
                 return Err(SocketError::EngineGone);
             }
-            if tries > 50 {
+            if tries > 50 || is_confined() {
                 std::thread::sleep(std::time::Duration::from_micros(50));
             } else {
                 rustix::thread::sched_yield();

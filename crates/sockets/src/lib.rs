@@ -34,6 +34,7 @@ pub use fork::Forking;
 pub use gate::{Gate, Inside};
 pub use holds::Socket;
 pub use host::{Hooks, Host, JoinError};
+pub use longshore_ring::is_confined;
 pub use native::{Datagram, Listener, Stream};
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};

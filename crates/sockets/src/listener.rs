@@ -96,6 +96,8 @@ impl Socket {
                 (&of.snd.limit, &block.snd.limit),
                 (&of.rcv.limit, &block.rcv.limit),
                 (&of.rcv.low_water, &block.rcv.low_water),
+                (&of.snd.time_limit, &block.snd.time_limit),
+                (&of.rcv.time_limit, &block.rcv.time_limit),
             ] {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }

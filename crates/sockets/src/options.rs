@@ -3,8 +3,9 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
-use longshore_hostif::{OptionName, Query, Request, STREAM_MAX};
+use longshore_hostif::{OptionName, Query, Request, STREAM_MAX, StreamHalf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Socket {
     /// Sets an option, in the engine's units.
@@ -53,6 +54,27 @@ impl Socket {
             OptionName::ReceiveBuffer => block.rcv.limit.store(limit, Ordering::Relaxed),
             _ => {}
         }
+    }
+
+    /// Sets the longest that calls wait which send, or receive: `None` is as long
+    /// as it takes. Rounded up to milliseconds, at most 49 days.
+    pub fn set_time_limit(&self, sending: bool, limit: Option<Duration>) {
+        let word = limit.map_or(0, |l| l.as_micros().div_ceil(1000).max(1));
+        let word = u32::try_from(word).unwrap_or(u32::MAX);
+        self.half(sending).time_limit.store(word, Ordering::Relaxed);
+    }
+
+    /// The longest that calls wait which send, or receive.
+    pub fn time_limit(&self, sending: bool) -> Option<Duration> {
+        match self.half(sending).time_limit.load(Ordering::Relaxed) {
+            0 => None,
+            word => Some(Duration::from_millis(u64::from(word))),
+        }
+    }
+
+    fn half(&self, sending: bool) -> &'static StreamHalf {
+        let block = self.block();
+        if sending { &block.snd } else { &block.rcv }
     }
 
     /// Sets what closing does (SO_LINGER): `None` is off.

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::hub::{Interest, Set};
 use crate::readiness::{Ready, readiness};
 use longshore_hostif::SocketId;
-use longshore_ring::{NONE, Sleep};
+use longshore_ring::{NONE, Sleep, is_confined};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
@@ -129,17 +129,21 @@ impl ReadySet {
 
     /// The eventfd on which its threads sleep, made if it is not there yet, and
     /// whether it was made now. After a fork the child gets a waiter of its own
-    /// for the eventfd that it inherited.
+    /// for the eventfd that it inherited. `None` under a filter of system calls,
+    /// if nothing was prepared: nobody wakes who sleeps for the set.
     ///
     /// # Errors
     /// ENOMEM without a waiter or a descriptor.
-    pub fn bell(&self) -> Result<(RawFd, bool), SocketError> {
+    pub fn bell(&self) -> Result<Option<(RawFd, bool)>, SocketError> {
         let mut hub = self.host.hub.enter()?;
         let epoch = self.host.epoch.load(Ordering::Relaxed);
         let set = hub.set(self.index)?;
         if set.waiter.is_some() && set.epoch == epoch {
             let bell = set.bell.as_ref().ok_or(SocketError::Broken)?;
-            return Ok((bell.as_raw_fd(), false));
+            return Ok(Some((bell.as_raw_fd(), false)));
+        }
+        if is_confined() {
+            return Ok(None);
         }
         let no_memory = SocketError::Refused(Errno::NOMEM);
         let waiter = self.host.claim_waiter().ok_or(no_memory)?;
@@ -177,7 +181,7 @@ impl ReadySet {
                 ..socket
             }));
         }
-        Ok((fd, new))
+        Ok(Some((fd, new)))
     }
 
     /// Enters a socket under descriptor `fd`. The set does not keep the socket

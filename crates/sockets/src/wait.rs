@@ -9,7 +9,7 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
-use longshore_ring::{Sleep, Woken};
+use longshore_ring::{Sleep, Woken, is_confined, set_confined};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
@@ -134,8 +134,12 @@ impl Host {
         }
     }
 
-    /// Makes the eventfd of a waiter and hands it to the engine.
+    /// Makes the eventfd of a waiter and hands it to the engine. None is made
+    /// under a filter of system calls.
     pub(crate) fn make_bell(&self, waiter: u32) -> Option<OwnedFd> {
+        if is_confined() {
+            return None;
+        }
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()?;
         let bell = (self.hooks.keep)(bell);
         self.hand_over(waiter, bell.as_fd());
@@ -157,6 +161,19 @@ impl Host {
             mine.bell.as_ref().map(|b| (mine.index, b.as_raw_fd()))
         })
         .flatten()
+    }
+
+    /// Prepares this thread for a filter of system calls (seccomp) that is about
+    /// to hold, and the process: from now on it waits with read, write, poll and
+    /// futex alone.
+    pub fn confine(&'static self) {
+        let _ = self.my_bell();
+        set_confined(true);
+    }
+
+    /// The filter came to nothing.
+    pub fn unconfine(&self) {
+        set_confined(false);
     }
 
     fn mine<T>(&'static self, with: impl FnOnce(&mut Mine) -> T) -> Option<T> {
@@ -187,6 +204,9 @@ impl Host {
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<Option<T>, SocketError> {
+        if is_confined() {
+            return Ok(None);
+        }
         let in_vain = IN_VAIN.try_with(Cell::get).unwrap_or(0);
         if in_vain >= PATIENCE && !in_vain.is_multiple_of(PATIENCE) {
             let _ = IN_VAIN.try_with(|c| c.set(in_vain.wrapping_add(1)));
@@ -222,7 +242,9 @@ impl Host {
         if let Some(found) = self.spin(&mut attempt)? {
             return Ok(found);
         }
-        let bell = if also.is_some() { self.my_bell() } else { None };
+        // Under a filter, poll may be allowed one descriptor alone.
+        let with_bell = also.is_some() && !is_confined();
+        let bell = if with_bell { self.my_bell() } else { None };
         let waiter = self.my_waiter();
         let listed = Listed::new(self, socket, waiter);
         loop {
@@ -255,7 +277,8 @@ impl Host {
         if left.is_some_and(|l| l.is_zero()) {
             return Err(SocketError::TimedOut);
         }
-        let blind = waiter.is_none() || self.is_short();
+        let unheard = waiter.is_none() || (also.is_some() && bell.is_none());
+        let blind = unheard || self.is_short();
         let longest = if blind { BLIND_SLEEP } else { LONGEST_SLEEP };
         let nap = left.map_or(longest, |l| l.min(longest));
         let woken = match (waiter, also, bell) {
@@ -336,35 +359,35 @@ impl Drop for Listed {
 #[derive(Debug)]
 pub struct Sleeper {
     host: &'static Host,
-    waiter: u32,
-    bell: RawFd,
+    mine: Option<(u32, RawFd)>,
     listed: RefCell<Vec<Socket>>,
 }
 
 impl Host {
-    /// This thread's place to sleep. `None` if there is no waiter or descriptor
-    /// left for it.
-    pub fn sleeper(&'static self) -> Option<Sleeper> {
-        let (waiter, bell) = self.my_bell()?;
-        Some(Sleeper {
+    /// This thread's place to sleep.
+    pub fn sleeper(&'static self) -> Sleeper {
+        Sleeper {
             host: self,
-            waiter,
-            bell,
+            mine: self.my_bell(),
             listed: RefCell::new(Vec::new()),
-        })
+        }
     }
 }
 
 impl Sleeper {
-    /// The eventfd to sleep on.
-    pub fn bell(&self) -> RawFd {
-        self.bell
+    /// The eventfd to sleep on. `None` if there is no waiter or no descriptor
+    /// left: then nobody wakes this thread, and it must not sleep for long
+    /// ([`BLIND_SLEEP`]).
+    pub fn bell(&self) -> Option<RawFd> {
+        self.mine.map(|(_, bell)| bell)
     }
 
     /// From now on, what happens to `socket` wakes this thread.
     pub fn list(&self, socket: &Socket) {
-        socket.block().add_waiter(self.waiter);
-        self.listed.borrow_mut().push(socket.clone());
+        if let Some((waiter, _)) = self.mine {
+            socket.block().add_waiter(waiter);
+            self.listed.borrow_mut().push(socket.clone());
+        }
     }
 
     /// Says that the thread is about to sleep. It has to look at its sockets
@@ -373,25 +396,31 @@ impl Sleeper {
     /// # Errors
     /// [`SocketError::Broken`], [`SocketError::Reentered`].
     pub fn declare(&self) -> Result<(), SocketError> {
-        self.host.arena.waiters()[self.waiter as usize].declare(Sleep::Eventfd);
+        if let Some((waiter, _)) = self.mine {
+            self.host.arena.waiters()[waiter as usize].declare(Sleep::Eventfd);
+        }
         self.host.settle()?;
         self.host.drain()
     }
 
     /// Says that it is awake again.
     pub fn awake(&self) {
-        self.host.arena.waiters()[self.waiter as usize].cancel();
-        // SAFETY: the eventfd is this thread's, which keeps it open.
-        let bell = unsafe { BorrowedFd::borrow_raw(self.bell) };
-        let _ = rustix::io::read(bell, &mut [0u8; 8]);
+        if let Some((waiter, bell)) = self.mine {
+            self.host.arena.waiters()[waiter as usize].cancel();
+            // SAFETY: the eventfd is this thread's, which keeps it open.
+            let bell = unsafe { BorrowedFd::borrow_raw(bell) };
+            let _ = rustix::io::read(bell, &mut [0u8; 8]);
+        }
     }
 }
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
-        self.host.arena.waiters()[self.waiter as usize].cancel();
-        for socket in self.listed.borrow().iter() {
-            socket.block().remove_waiter(self.waiter);
+        if let Some((waiter, _)) = self.mine {
+            self.host.arena.waiters()[waiter as usize].cancel();
+            for socket in self.listed.borrow().iter() {
+                socket.block().remove_waiter(waiter);
+            }
         }
     }
 }

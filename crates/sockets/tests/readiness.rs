@@ -28,7 +28,7 @@ fn pair(host: &'static Host) -> (Stream, Stream) {
 
 /// Sleeps on the set as epoll does; the data words of what is ready.
 fn wait(host: &'static Host, set: &ReadySet, limit: Duration) -> Vec<(u64, u32)> {
-    let (bell, _) = set.bell().unwrap();
+    let (bell, _) = set.bell().unwrap().unwrap();
     let deadline = Instant::now() + limit;
     loop {
         set.declare().unwrap();

@@ -10,8 +10,10 @@ use crate::state::State;
 use crate::tcb::{Flags, Tcb};
 use crate::time::{Instant, MS};
 
-/// Bytes of Linux's `struct tcp_info` (version 6.7).
-pub const LINUX_TCP_INFO_LEN: usize = 248;
+/// Bytes of Linux's `struct tcp_info` (version 6.18). Programs check the length
+/// before they read what newer versions have; the fields at the end, of recoveries
+/// and of Accurate ECN, are zero.
+pub const LINUX_TCP_INFO_LEN: usize = 280;
 
 /// A connection seen from outside. Times in microseconds, sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -130,12 +130,15 @@ pub(crate) struct Counters {
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Tcb {
-    // ---- What header prediction and output look at for every segment. ----
+    // ---- What header prediction looks at for every segment: one cache line, ----
+    // ---- and a second with what it changes besides. ----
     /// Data offset and flags of the segment that is expected, see
     /// `input/fast_path.rs`; `UNPREDICTABLE` if none can be.
     pub(crate) predict: u16,
     /// It may carry payload.
     pub(crate) predict_data: bool,
+    /// Unanswered keepalive probes.
+    pub(crate) keepalive_probes: u8,
     pub(crate) flags: Flags,
     /// RCV.NXT.
     pub(crate) rcv_nxt: Pos,
@@ -149,18 +152,27 @@ pub struct Tcb {
     pub(crate) rcv_base: u32,
     /// TS.Recent (RFC 7323 section 4.3).
     pub(crate) ts_recent: u32,
-    /// Added to the clock for our timestamps.
-    pub(crate) ts_offset: u32,
-    /// The right edge of the window that we have advertised.
-    pub(crate) rcv_adv: Pos,
     /// The timestamp echo that last told of the receiver's round trip.
     pub(crate) rcv_echo: u32,
+    /// The right edge of the window that we have advertised.
+    pub(crate) rcv_adv: Pos,
     /// Last.ACK.sent: RCV.NXT when we last sent an acknowledgment.
     pub(crate) last_ack_sent: Pos,
+
+    // ---- The second cache line. ----
+    /// SND.WL1 and SND.WL2: of the segment that last set the window.
+    pub(crate) snd_wl1: Pos,
+    pub(crate) snd_wl2: Pos,
+    /// When TS.Recent was set.
+    pub(crate) ts_recent_at: Instant,
+    pub(crate) last_rcv_ack: Instant,
+    pub(crate) last_rcv_data: Instant,
     /// The last byte that the user has written ends here.
     pub(crate) snd_edge: Pos,
     /// SND.WND, bytes.
     pub(crate) snd_wnd: u32,
+    /// The largest window that the peer has offered (MAX.SND.WND).
+    pub(crate) max_snd_wnd: u32,
     /// Bytes of payload in a full segment beside the usual options.
     pub(crate) snd_mss: u16,
     /// Estimate of the size of the peer's segments.
@@ -170,12 +182,18 @@ pub struct Tcb {
     pub(crate) rcv_wscale: u8,
     /// Acknowledgments still to be sent at once (Linux's quick mode).
     pub(crate) quick_acks: u8,
+
+    // ---- The third, and what output looks at besides. ----
     pub(crate) events: Events,
     /// Duplicate acknowledgments owed to a peer without SACK.
     pub(crate) acks_owed: u8,
-    pub(crate) error: Option<Error>,
+    /// Unanswered repetitions of whatever is outstanding.
+    pub(crate) retries: u8,
+    /// Added to the clock for our timestamps.
+    pub(crate) ts_offset: u32,
+    /// The read position of the user.
+    pub(crate) rcv_consumed: Pos,
     pub(crate) timers: Timers,
-    pub(crate) last_rcv_data: Instant,
     pub(crate) last_sent_data: Instant,
 
     // ---- Congestion and loss. ----
@@ -192,20 +210,11 @@ pub struct Tcb {
     pub(crate) recovery: Recovery,
 
     // ---- Less often. ----
-    /// The read position of the user.
-    pub(crate) rcv_consumed: Pos,
     /// The position of the peer's FIN, `NO_POS` if not known.
     pub(crate) rcv_fin: Pos,
     pub(crate) rcv_buffer: ReceiveBuffer,
     /// Data up to here need not wait for more.
     pub(crate) snd_push: Pos,
-    /// SND.WL1 and SND.WL2: of the segment that last set the window.
-    pub(crate) snd_wl1: Pos,
-    pub(crate) snd_wl2: Pos,
-    /// The largest window that the peer has offered (MAX.SND.WND).
-    pub(crate) max_snd_wnd: u32,
-    /// When TS.Recent was set.
-    pub(crate) ts_recent_at: Instant,
     /// Range to report first in the next SACK option (RFC 2883).
     pub(crate) dsack: (Pos, Pos),
     /// The latest out-of-order arrivals, each in another range, the last one first
@@ -215,7 +224,6 @@ pub struct Tcb {
     pub(crate) snd_sml: Pos,
     /// SND.NXT when the congestion window last held something back.
     pub(crate) cwnd_full_at: Pos,
-    pub(crate) last_rcv_ack: Instant,
     /// When the oldest unacknowledged thing was first sent, or the window closed.
     pub(crate) stalled_since: Instant,
     /// When the last rate-limited acknowledgment went out.
@@ -228,10 +236,7 @@ pub struct Tcb {
     pub(crate) mtu: MtuSearch,
     /// The MSS that our SYN tells.
     pub(crate) adv_mss: u16,
-    /// Unanswered repetitions of whatever is outstanding.
-    pub(crate) retries: u8,
-    /// Unanswered keepalive probes.
-    pub(crate) keepalive_probes: u8,
+    pub(crate) error: Option<Error>,
     pub(crate) soft_error: Option<Error>,
     pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
@@ -239,6 +244,11 @@ pub struct Tcb {
     pub(crate) assembler: Assembler,
     pub(crate) scoreboard: Scoreboard,
 }
+
+// A segment that is predicted should touch as few cache lines as can be.
+const _: () = assert!(
+    core::mem::offset_of!(Tcb, snd_wl1) == 64 && core::mem::offset_of!(Tcb, events) == 128
+);
 
 impl Tcb {
     // ---- Conversions between positions and the wire. ----

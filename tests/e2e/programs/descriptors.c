@@ -173,8 +173,10 @@ static void numbers_are_reused(void) {
 
 static void stdio(void) {
   EACH_PAIR(mine, far) {
-    FILE *f = fdopen(dup(mine), "r+");
+    int fd = SYS(dup(mine));
+    FILE *f = fdopen(fd, "r+");
     OK(f);
+    IS(fileno(f), fd);
     OK(fprintf(f, "line %d\n", 1) > 0);
     OK(fflush(f) == 0);
     char buf[32] = {0};
@@ -184,6 +186,7 @@ static void stdio(void) {
     OK(fgets(buf, sizeof buf, f) && strcmp(buf, "first\n") == 0);
     OK(fgets(buf, sizeof buf, f) && strcmp(buf, "second\n") == 0);
     OK(fclose(f) == 0);
+    FAILS(fcntl(fd, F_GETFD), EBADF);
     send_all(mine, "still open", 10);
     receive_all(far, buf, 10);
   }
@@ -191,10 +194,16 @@ static void stdio(void) {
 
 static void formatted_onto_it(void) {
   EACH_PAIR(mine, far) {
-    char buf[16] = {0};
+    char buf[64] = {0};
     IS(dprintf(mine, "%s %d", "number", 7), 8);
     receive_all(far, buf, 8);
     OK(strcmp(buf, "number 7") == 0);
+    /* More arguments than there are registers, of either kind. */
+    int n = dprintf(mine, "%d%s%g%ld%c%d%g%d%g%s%g%g%g%g%g%g%d\n", 1, "two", 3.5, 4L, '5', 6, 7.5,
+                    8, 9.5, "ten", .1, .2, .3, .4, .5, .6, 11);
+    IS(n, 41);
+    receive_all(far, buf, n);
+    OK(memcmp(buf, "1two3.54567.589.5ten0.10.20.30.40.50.611\n", n) == 0);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "check.h"
 #include <netdb.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 static void loopback_stays_with_the_kernel(void) {
   int listener = SYS(socket(AF_INET, SOCK_STREAM, 0));
@@ -173,6 +174,22 @@ static void raw_and_netlink_are_the_kernels(void) {
   SYS(close(fd));
 }
 
+/* What is mapped beside the program's own memory is not filled by it. */
+static void locked_memory_stays_small(void) {
+  SYS(mlockall(MCL_CURRENT | MCL_FUTURE));
+  EACH_PAIR(mine, far) {
+    char buf[4];
+    send_all(mine, "lock", 4);
+    receive_all(far, buf, 4);
+    char line[200], *word = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status) && !(word = strstr(line, "VmRSS:")))
+      ;
+    OK(word && atol(word + 6) < 256 * 1024);
+    fclose(status);
+  }
+}
+
 const struct check CHECKS[] = {
     {"loopback_stays_with_the_kernel", loopback_stays_with_the_kernel},
     {"any_address_serves_both", any_address_serves_both},
@@ -183,5 +200,6 @@ const struct check CHECKS[] = {
     {"names_are_looked_up", names_are_looked_up},
     {"inet6_loopback", inet6_loopback},
     {"raw_and_netlink_are_the_kernels", raw_and_netlink_are_the_kernels},
+    {"locked_memory_stays_small", locked_memory_stays_small},
     {0, 0},
 };

@@ -214,6 +214,22 @@ static void tcp_info(void) {
   IS(i.tcpi_state, TCP_LISTEN);
 }
 
+/* An option counts for the connection that comes next, however late the engine
+   was told of it. */
+static void set_while_it_listens(void) {
+  int listener = my_listener(5);
+  sleep_ms(50);
+  set(listener, IPPROTO_TCP, TCP_MAXSEG, 1100);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  int mine = SYS(accept(listener, 0, 0));
+  struct tcp_info i;
+  socklen_t n = sizeof i;
+  SYS(getsockopt(mine, IPPROTO_TCP, TCP_INFO, &i, &n));
+  /* Between two of the engine's own there are no segments to limit. */
+  OK(i.tcpi_advmss == 0 || (i.tcpi_advmss <= 1100 && i.tcpi_advmss >= 1080));
+}
+
 static void set_before_it_is_connected(void) {
   int listener = far_listener(4);
   struct sockaddr_in a = far_name(listener);
@@ -364,6 +380,7 @@ const struct check CHECKS[] = {
     {"segment_size", segment_size},
     {"congestion_control", congestion_control},
     {"tcp_info", tcp_info},
+    {"set_while_it_listens", set_while_it_listens},
     {"set_before_it_is_connected", set_before_it_is_connected},
     {"accepted_inherits", accepted_inherits},
     {"cork_holds_back", cork_holds_back},

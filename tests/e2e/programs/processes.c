@@ -355,6 +355,36 @@ static void another_program_gets_it_as_stdio(void) {
   }
 }
 
+/* What a child does that was made with a connection as its standard input and
+ * output, by the means that libc has for them. */
+static void exec_stdio(void) {
+  char line[32];
+  if (!getenv("EXEC_STDIO"))
+    return;
+  OK(fgets(line, sizeof line, stdin));
+  printf("you said %s", line);
+}
+
+static void stdio_on_an_inherited_socket(void) {
+  EACH_PAIR(mine, far) {
+    char buf[15];
+    pid_t child = SYS(fork());
+    if (!child) {
+      SYS(dup2(mine, 0));
+      SYS(dup2(mine, 1));
+      setenv("EXEC_STDIO", "1", 1);
+      execl("/proc/self/exe", "exec", "exec_stdio", (char *)0);
+      _exit(9);
+    }
+    SYS(close(mine));
+    mine = -1;
+    send_all(far, "hello\n", 6);
+    receive_all(far, buf, 15);
+    OK(memcmp(buf, "you said hello\n", 15) == 0);
+    joined(child);
+  }
+}
+
 static void spawned(void) {
   EACH_PAIR(mine, far) {
     posix_spawn_file_actions_t actions;
@@ -582,6 +612,8 @@ const struct check CHECKS[] = {
     {"exec_without_fork", exec_without_fork},
     {"exec_closes_what_is_marked", exec_closes_what_is_marked},
     {"another_program_gets_it_as_stdio", another_program_gets_it_as_stdio},
+    {"exec_stdio", exec_stdio},
+    {"stdio_on_an_inherited_socket", stdio_on_an_inherited_socket},
     {"spawned", spawned},
     {"vforked", vforked},
     {"fork_storm", fork_storm},

@@ -508,12 +508,31 @@ static void splice_end_of_stream(void) {
 
 static void bad_pointers(void) {
   EACH_PAIR(mine, far) {
-    FAILS(send(mine, (void *)8, 100, 0), EFAULT);
+    void *volatile nowhere = (void *)8, *kernels = (void *)(1UL << 63);
+    FAILS(send(mine, nowhere, 100, 0), EFAULT);
+    FAILS(write(mine, kernels, 100), EFAULT);
+    FAILS(send(mine, 0, 1, 0), EFAULT);
+    struct iovec v = {nowhere, 100};
+    FAILS(writev(mine, &v, 1), EFAULT);
+    FAILS(writev(mine, nowhere, 1), EFAULT);
+    struct msghdr m = {.msg_iov = nowhere, .msg_iovlen = 1};
+    FAILS(sendmsg(mine, &m, 0), EFAULT);
+    FAILS(sendmsg(mine, nowhere, 0), EFAULT);
+    IS(send(mine, 0, 0, 0), 0);
     send_all(far, "data", 4);
     OK(ready(mine, POLLIN, 2000));
-    FAILS(recv(mine, (void *)8, 100, 0), EFAULT);
+    FAILS(recv(mine, nowhere, 100, 0), EFAULT);
+    FAILS(read(mine, kernels, 100), EFAULT);
+    FAILS(readv(mine, &v, 1), EFAULT);
+    FAILS(recvmsg(mine, &m, 0), EFAULT);
+    FAILS(recvmsg(mine, nowhere, 0), EFAULT);
     char buf[4];
     receive_all(mine, buf, 4);
+    /* What is thrown away needs no buffer. */
+    send_all(far, "gonedata", 8);
+    IS(recv(mine, 0, 4, MSG_TRUNC | MSG_WAITALL), 4);
+    receive_all(mine, buf, 4);
+    OK(memcmp(buf, "data", 4) == 0);
   }
 }
 

@@ -298,7 +298,6 @@ scenarios! {
     }
 
     /// sshd: privilege separation, re-exec, pseudo-terminals; scp both ways.
-    #[longshore(ignore = "sshd's seccomp sandbox kills its child for sched_yield, which the shim calls")]
     fn sshd_and_scp(lab) within 60 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (config, key) = sshd_config(lab, 2222);

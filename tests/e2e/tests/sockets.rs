@@ -25,6 +25,9 @@ scenarios! {
     /// UDP.
     fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
 
+    /// Under a filter of system calls.
+    fn confined(lab) within 300 { conformance::run(lab, "confined"); }
+
     /// Beside kernel and Unix sockets.
     fn mixing(lab) within 300 { conformance::run(lab, "mixing"); }
 }

@@ -83,8 +83,10 @@ impl Session {
         })
     }
 
-    /// Takes on the child of `fork` that claimed `channel`. `None` if the
-    /// channel is not claimed, or its process is gone already.
+    /// Takes on the child of `fork` that claimed `channel`, or for which its
+    /// parent did. `None` if the channel is not claimed, or if the child was
+    /// quicker than its parent and has another: then this one holds what is in
+    /// it for a while as a reservation does, until the child has found it.
     pub(crate) fn adopt(&mut self, channel: u16) -> Option<u32> {
         let control = self.arena.control(u32::from(channel));
         if self.processes[usize::from(channel)].is_some()
@@ -93,6 +95,10 @@ impl Session {
             return None;
         }
         let pid = control.pid.load(Ordering::Acquire);
+        if self.processes.iter().flatten().any(|p| p.pid == pid) {
+            control.set_state(ChannelState::Reserved);
+            return None;
+        }
         control.set_state(ChannelState::Open);
         let process = Process {
             channel: AdapterChannel::new(u32::from(channel)),
@@ -131,26 +137,11 @@ impl Session {
             return Vec::new();
         };
         self.free_waiters_of(process.pid);
-        let had: Vec<u32> = self
-            .arena
-            .held(u32::from(channel))
-            .iter()
-            .enumerate()
-            .flat_map(|(i, word)| {
-                let bits = word.swap(0, Ordering::AcqRel);
-                (0..64)
-                    .filter(move |b| bits & 1 << b != 0)
-                    .map(move |b| i as u32 * 64 + b)
-            })
-            .collect();
+        let had = self.take_held(channel);
         let control = self.arena.control(u32::from(channel));
         control.pid.store(0, Ordering::Relaxed);
         control.set_state(ChannelState::Free);
-        let orphans: Vec<u32> = had
-            .into_iter()
-            .filter(|i| !self.is_held(*i))
-            .filter_map(|i| self.key(i))
-            .collect();
+        let orphans = self.orphans(had);
         if self.is_in_use() {
             orphans
         } else {
@@ -160,8 +151,10 @@ impl Session {
     }
 
     /// Gives back channels that a parent reserved for a child that never came.
-    pub(crate) fn drop_stale_reservations(&mut self, now: Instant) {
+    /// Returns the engine's keys of the sockets that nobody holds now.
+    pub(crate) fn drop_stale_reservations(&mut self, now: Instant) -> Vec<u32> {
         let known = std::mem::take(&mut self.reservations);
+        let mut had = Vec::new();
         for channel in 0..self.processes.len() as u16 {
             let control = self.arena.control(u32::from(channel));
             if control.state() != ChannelState::Reserved {
@@ -184,12 +177,35 @@ impl Session {
                 self.reservations.push(first_seen);
                 continue;
             }
-            self.arena
-                .held(u32::from(channel))
-                .iter()
-                .for_each(|w| w.store(0, Ordering::Relaxed));
+            had.extend(self.take_held(channel));
             control.change_state(ChannelState::Reserved, ChannelState::Free);
         }
+        self.orphans(had)
+    }
+
+    /// Empties a channel's bitmap of held sockets; gives what was in it.
+    fn take_held(&self, channel: u16) -> Vec<u32> {
+        let words = self.arena.held(u32::from(channel)).iter().enumerate();
+        words
+            .flat_map(|(i, word)| {
+                let bits = word.swap(0, Ordering::AcqRel);
+                (0..64)
+                    .filter(move |b| bits & 1 << b != 0)
+                    .map(move |b| i as u32 * 64 + b)
+            })
+            .collect()
+    }
+
+    /// Those of these sockets that no process holds, by the engine's keys.
+    fn orphans(&self, had: Vec<u32>) -> Vec<u32> {
+        let mut keys: Vec<u32> = had
+            .into_iter()
+            .filter(|i| !self.is_held(*i))
+            .filter_map(|i| self.key(i))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 }
 
@@ -245,5 +261,32 @@ mod tests {
             assert_eq!(control.state(), ChannelState::Reserved, "child {i}");
             control.set_state(ChannelState::Free);
         }
+    }
+
+    #[test]
+    fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
+        let mut session = session();
+        let own = std::process::id();
+        assert!(session.admit(own).is_some());
+        reserve(&session, 3);
+        let control = session.arena.control(3);
+        control.pid.store(own, Ordering::Release);
+        control.set_state(ChannelState::Claimed);
+        assert_eq!(session.adopt(3), None);
+        assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
+    }
+
+    #[test]
+    fn a_child_that_joins_gets_the_channel_that_was_claimed_for_it() {
+        let mut session = session();
+        let own = std::process::id();
+        reserve(&session, 3);
+        let control = session.arena.control(3);
+        control.pid.store(own, Ordering::Release);
+        control.set_state(ChannelState::Claimed);
+        session.arena.set_held(3, 5, true);
+        assert_eq!(session.adopt(3), Some(own));
+        assert_eq!(session.admit(own), Some(3));
+        assert!(session.arena.holds(3, 5));
     }
 }

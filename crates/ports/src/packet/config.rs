@@ -82,6 +82,14 @@ pub enum PacketError {
         /// The interface that bears it.
         interface: String,
     },
+    /// Another engine has one of the addresses on this interface.
+    #[error("another engine has {address} on {name}")]
+    AddressBusy {
+        /// The address.
+        address: IpAddr,
+        /// The interface.
+        name: InterfaceName,
+    },
     /// No address, or too many.
     #[error("{count} addresses were given; 1 to {MAX_ADDRESSES} are possible")]
     Addresses {
@@ -181,6 +189,8 @@ pub(super) struct Opened {
     pub(super) news: LinkNews,
     /// `None` if it is to be waited for.
     pub(super) interface: Option<Interface>,
+    /// What says that these addresses are in use here.
+    pub(super) claims: Vec<OwnedFd>,
     /// The kernel cuts UDP for us.
     pub(super) uso: bool,
 }
@@ -203,6 +213,11 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
         Err(error) => return Err(error),
     };
     check_addresses(&config.addresses)?;
+    let claims = config
+        .addresses
+        .iter()
+        .map(|(address, _)| claim(&config.name, *address))
+        .collect::<Result<_, _>>()?;
     let fd = sys::socket().map_err(os("open a packet socket"))?;
     let set = |what: &str| os(format!("set {what} of the packet socket"));
     sys::set_vnet_header(fd.as_fd()).map_err(set("the offload header"))?;
@@ -215,6 +230,7 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
         control,
         news,
         interface,
+        claims,
         uso: kernel_cuts_udp(),
     })
 }
@@ -240,6 +256,28 @@ fn check_addresses(ours: &[(IpAddr, u8)]) -> Result<(), PacketError> {
         }
     }
     Ok(())
+}
+
+/// Takes an address on an interface for this process, as long as the result is
+/// kept. Two engines with one address would reset each other's connections, and
+/// neither sees what the other sends. Names of abstract sockets belong to the
+/// network namespace, as interfaces do, and go with their owner however it ends.
+fn claim(name: &InterfaceName, address: IpAddr) -> Result<OwnedFd, PacketError> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+    let taking = || format!("take {address} on {name}");
+    let at = SocketAddrUnix::new_abstract_name(format!("longshore {name} {address}").as_bytes())
+        .map_err(os(taking()))?;
+    let kind = SocketType::DGRAM;
+    let fd =
+        socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(os(taking()))?;
+    match bind(&fd, &at) {
+        Ok(()) => Ok(fd),
+        Err(Errno::ADDRINUSE) => Err(PacketError::AddressBusy {
+            address,
+            name: *name,
+        }),
+        Err(errno) => Err(os(taking())(errno)),
+    }
 }
 
 /// Whether packet sockets take UDP to be cut into datagrams: since Linux 6.2.

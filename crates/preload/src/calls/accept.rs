@@ -1,7 +1,9 @@
 //! `accept`, `accept4`.
 
 use crate::address::Native;
-use crate::calls::{Way, answer, borrow, last_error, must_not_wait, options, wait_unless_told};
+use crate::calls::{
+    Way, answer, borrow, last_error, must_not_wait, note_nonblocking, options, wait_unless_told,
+};
 use crate::fds::{self, Entry};
 use crate::{decide, real};
 use libc::{c_int, sockaddr, socklen_t};
@@ -113,5 +115,8 @@ fn accept_from_engine(
     let peer = record.peer.get().ok_or(SocketError::Broken)?;
     let before = fds::put(backing, Entry::Engine(socket.into_use()));
     fds::give_up(backing, before);
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        note_nonblocking(backing, true);
+    }
     Ok((backing, Native::new(peer, v6)))
 }

@@ -81,7 +81,7 @@ fn connect_on(fd: c_int, socket: &Socket, peer: SocketAddr) -> Result<c_int, Soc
     if socket.is_datagram() || must_not_wait(fd, 0) {
         socket.start_connect(peer)?;
     } else {
-        socket.connect(peer, patience(fd, socket, Way::Out))?;
+        socket.connect(peer, patience(socket, Way::Out))?;
     }
     Ok(0)
 }

@@ -33,6 +33,7 @@ extern "C" fn at_start() {
                 }
             }
             host.drop_unused();
+            calls::stdio::at_start();
         }
     });
 }

@@ -1,10 +1,10 @@
 //! `fcntl`.
 //!
 //! Flags live in the kernel socket behind the descriptor, so only duplicating
-//! concerns us. The argument is a number or a pointer, passed in a register in
+//! concerns us; O_NONBLOCK is noted for the time when the kernel cannot be asked. The argument is a number or a pointer, passed in a register in
 //! either case.
 
-use crate::calls::guard;
+use crate::calls::{guard, note_nonblocking};
 use crate::{fds, real};
 use libc::c_int;
 
@@ -22,6 +22,9 @@ pub unsafe extern "C" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
             fds::duplicate(fd, result);
             result
         });
+    }
+    if cmd == libc::F_SETFL && result == 0 && !fds::is_kernels(fd) {
+        note_nonblocking(fd, arg as c_int & libc::O_NONBLOCK != 0);
     }
     result
 }

@@ -1,6 +1,6 @@
 //! `ioctl`.
 
-use crate::calls::{answer, refused};
+use crate::calls::{answer, note_nonblocking, refused};
 use crate::{fds, real};
 use libc::{c_int, c_ulong};
 use longshore_sockets::Socket;
@@ -29,8 +29,16 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
             unsafe { (arg as *mut c_int).write_unaligned(number) };
             0
         }
-        // SAFETY: the caller's promise.
-        None => unsafe { real::ioctl(fd, request, arg) },
+        None => {
+            // SAFETY: the caller's promise.
+            let result = unsafe { real::ioctl(fd, request, arg) };
+            if request == libc::FIONBIO && result == 0 {
+                // SAFETY: the kernel has read a number there.
+                let on = unsafe { (arg as *const c_int).read_unaligned() };
+                note_nonblocking(fd, on != 0);
+            }
+            result
+        }
     }
 }
 

@@ -22,6 +22,7 @@ pub mod poll;
 pub mod recv;
 pub mod recvmsg;
 pub mod rw;
+pub mod seccomp;
 pub mod select;
 pub mod send;
 pub mod sendfile;
@@ -30,17 +31,17 @@ pub mod shutdown;
 pub mod socket;
 pub mod spawn;
 pub mod splice;
+pub mod stdio;
 #[cfg(target_arch = "x86_64")]
 pub mod syscall;
 
+use crate::fds;
 use libc::{c_int, ssize_t};
-use longshore_sockets::{Patience, Socket, SocketError, host_bits};
+use longshore_sockets::{Patience, Socket, SocketError, host_bits, is_confined};
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use rustix::fs::OFlags;
-use rustix::net::sockopt::{Timeout, socket_timeout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 /// Sets errno.
 pub(crate) fn set_errno(errno: c_int) {
@@ -100,8 +101,28 @@ pub(crate) fn borrow(fd: c_int) -> BorrowedFd<'static> {
 
 /// Whether a call on `fd` must not wait.
 pub(crate) fn must_not_wait(fd: c_int, flags: c_int) -> bool {
-    flags & libc::MSG_DONTWAIT != 0
-        || rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|f| f.contains(OFlags::NONBLOCK))
+    flags & libc::MSG_DONTWAIT != 0 || is_nonblocking(fd)
+}
+
+/// Whether a descriptor is set to O_NONBLOCK: the kernel knows, as it may have
+/// been told by a program that has no shim. Where it cannot be asked, what was
+/// last heard of it.
+fn is_nonblocking(fd: c_int) -> bool {
+    if is_confined() {
+        return fds::engine(fd).is_some_and(|s| s.host_bits() & host_bits::NONBLOCKING != 0);
+    }
+    rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|f| f.contains(OFlags::NONBLOCK))
+}
+
+/// Notes whether a descriptor is set to O_NONBLOCK.
+pub(crate) fn note_nonblocking(fd: c_int, on: bool) {
+    if let Some(socket) = fds::engine(fd) {
+        if on {
+            socket.set_host_bits(host_bits::NONBLOCKING);
+        } else {
+            socket.clear_host_bits(host_bits::NONBLOCKING);
+        }
+    }
 }
 
 /// Which way a call moves data.
@@ -111,19 +132,9 @@ pub(crate) enum Way {
     Out,
 }
 
-/// How long a call on `fd` may wait (SO_RCVTIMEO, SO_SNDTIMEO).
-pub(crate) fn patience(fd: c_int, socket: &Socket, way: Way) -> Patience {
-    let which = match way {
-        Way::In => Timeout::Recv,
-        Way::Out => Timeout::Send,
-    };
-    let ours = way == Way::In && socket.host_bits() & host_bits::OUR_TIMEOUT != 0;
-    let timeout: Option<Duration> = if ours {
-        None
-    } else {
-        socket_timeout(borrow(fd), which).ok().flatten()
-    };
-    Patience::of_call(timeout)
+/// How long a call on `socket` may wait (SO_RCVTIMEO, SO_SNDTIMEO).
+pub(crate) fn patience(socket: &Socket, way: Way) -> Patience {
+    Patience::of_call(socket.time_limit(way == Way::Out))
 }
 
 /// Tries, and waits and tries again if the descriptor blocks.
@@ -138,7 +149,7 @@ pub(crate) fn wait_unless_told<T>(
         Err(SocketError::WouldBlock) if !must_not_wait(fd, flags) => {
             let also =
                 (way == Way::In && socket.has_kernel_side()).then(|| (borrow(fd), PollFlags::IN));
-            socket.wait(also, patience(fd, socket, way), attempt)
+            socket.wait(also, patience(socket, way), attempt)
         }
         other => other,
     }

@@ -11,6 +11,7 @@ use crate::real;
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::OptionName;
 use longshore_sockets::{Socket, SocketError, host_bits};
+use std::time::Duration;
 
 /// An option that concerns the engine, or an accepted connection's kernel
 /// socket.
@@ -38,8 +39,13 @@ enum What {
     LowWater,
     /// UDP_SEGMENT.
     Segment,
-    /// Only kept.
-    Kept,
+    /// SO_RCVTIMEO and SO_SNDTIMEO.
+    TimeLimit {
+        /// Of which half.
+        sending: bool,
+    },
+    /// Only asked for.
+    Asked,
 }
 
 const fn number(level: c_int, name: c_int, bit: u32, to: OptionName, inherited: bool) -> Known {
@@ -68,7 +74,9 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP, SOL_SOCKET
 pub(crate) const REUSE_ADDRESS: Known =
     number(SOL_SOCKET, libc::SO_REUSEADDR, 7, O::ReuseAddress, false);
 pub(crate) const REUSE_PORT: Known = number(SOL_SOCKET, libc::SO_REUSEPORT, 8, O::ReusePort, false);
-pub(crate) const RECEIVE_TIMEOUT: Known = other(libc::SO_RCVTIMEO, 5, What::Kept);
+pub(crate) const RECEIVE_TIMEOUT: Known =
+    other(libc::SO_RCVTIMEO, 5, What::TimeLimit { sending: false });
+const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });
 
 /// Options of all sockets.
 const COMMON: [Known; 13] = [
@@ -78,7 +86,7 @@ const COMMON: [Known; 13] = [
     other(libc::SO_LINGER, 3, What::Linger),
     other(libc::SO_RCVLOWAT, 4, What::LowWater),
     RECEIVE_TIMEOUT,
-    other(libc::SO_SNDTIMEO, 6, What::Kept),
+    SEND_TIMEOUT,
     REUSE_ADDRESS,
     REUSE_PORT,
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
@@ -165,6 +173,16 @@ fn int(bytes: &[u8; 16]) -> i32 {
     i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
+/// A `timeval`; zero is no limit.
+fn time(bytes: &[u8; 16]) -> Option<Duration> {
+    let [seconds, micros] = [0, 8].map(|at| {
+        let word: [u8; 8] = std::array::from_fn(|i| bytes[at + i]);
+        u64::try_from(i64::from_ne_bytes(word)).unwrap_or(0)
+    });
+    let time = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
+    (!time.is_zero()).then_some(time)
+}
+
 /// What the engine is to be told of an option that the kernel socket has; also
 /// sets what is kept on our side.
 fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)> {
@@ -199,7 +217,11 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             socket.set_segment(value.clamp(0, 65_535) as u16);
             None
         }
-        What::Kept => None,
+        What::TimeLimit { sending } => {
+            socket.set_time_limit(sending, time(&bytes));
+            None
+        }
+        What::Asked => None,
     }
 }
 
@@ -377,7 +399,7 @@ pub unsafe extern "C" fn getsockopt(
             let mut errno = socket.take_error() as i32;
             if errno == 0 && socket.has_kernel_side() {
                 let mut bytes = [0; 16];
-                let known = other(libc::SO_ERROR, 0, What::Kept);
+                let known = other(libc::SO_ERROR, 0, What::Asked);
                 if read_back(fd, &known, &mut bytes).is_some() {
                     errno = int(&bytes);
                 }

@@ -9,7 +9,9 @@ use crate::calls::{answer, last_error};
 use crate::fds::{self, Entry};
 use crate::{real, state};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
-use longshore_sockets::{BLIND_SLEEP, Host, Ready, ReadySet, Socket, SocketError};
+use longshore_sockets::{
+    BLIND_SLEEP, Host, LONGEST_SLEEP, Ready, ReadySet, Socket, SocketError, is_confined,
+};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -153,7 +155,7 @@ impl<'a> Lists<'a> {
 
     /// Whether the kernel has anything to look at.
     fn has_kernels(&self) -> bool {
-        self.kernel.iter().any(|p| p.fd >= 0)
+        self.kernel[..self.list.len()].iter().any(|p| p.fd >= 0)
     }
 
     /// Puts together what both said; says how many are ready.
@@ -219,23 +221,31 @@ fn sleep(
     mask: *const sigset_t,
 ) -> Result<usize, SocketError> {
     let deadline = limit.map(|l| Instant::now() + l);
-    let Some(sleeper) = host.sleeper() else {
-        return Err(crate::calls::refused(libc::ENOMEM));
-    };
+    let sleeper = host.sleeper();
+    let mut heard = sleeper.bell().is_some();
     for (_, one) in &lists.ours {
         match one {
             Ours::Socket(socket) => sleeper.list(socket),
-            Ours::Set(number, _) => epoll::prepare_bell(*number)?,
+            Ours::Set(number, _) => heard &= epoll::prepare_bell(*number)?,
         }
     }
     let count = lists.list.len();
-    for fd in [sleeper.bell(), host.connection().as_raw_fd()] {
+    for fd in [sleeper.bell().unwrap_or(-1), host.connection().as_raw_fd()] {
         lists.kernel.push(pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,
         });
     }
+    // Under a filter of system calls, poll may be allowed no more descriptors
+    // than the program itself gives it.
+    let asked = match (is_confined(), lists.has_kernels()) {
+        (false, _) => 0..count + 2,
+        (true, true) => 0..count,
+        (true, false) => count..count + 1,
+    };
+    heard &= asked.contains(&count);
+    let longest = longest_sleep(host, heard);
     loop {
         for (_, one) in &lists.ours {
             if let Ours::Set(_, set) = one {
@@ -246,12 +256,8 @@ fn sleep(
         let mut result = Ok(0);
         if lists.look() == 0 {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            let nap = if host.is_short() {
-                Some(left.map_or(BLIND_SLEEP, |l| l.min(BLIND_SLEEP)))
-            } else {
-                left
-            };
-            result = in_kernel(&mut lists.kernel, nap, mask);
+            let nap = longest(left);
+            result = in_kernel(&mut lists.kernel[asked.clone()], nap, mask);
         } else {
             lists.ask_kernel()?;
         }
@@ -262,7 +268,7 @@ fn sleep(
         }
         sleeper.awake();
         result?;
-        if lists.kernel[count + 1].revents != 0 {
+        if is_confined() || lists.kernel[count + 1].revents != 0 {
             host.look_at_engine();
         }
         host.drain_if_free();
@@ -271,6 +277,24 @@ fn sleep(
         if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
             return Ok(found);
         }
+    }
+}
+
+/// How long one sleep in the kernel may last, of the time that is left: not long
+/// where nobody wakes us, or nothing tells us that the engine has died.
+pub(crate) fn longest_sleep(
+    host: &'static Host,
+    heard: bool,
+) -> impl Fn(Option<Duration>) -> Option<Duration> {
+    move |left| {
+        let longest = if !heard || host.is_short() {
+            BLIND_SLEEP
+        } else if is_confined() {
+            LONGEST_SLEEP
+        } else {
+            return left;
+        };
+        Some(left.map_or(longest, |l| l.min(longest)))
     }
 }
 

@@ -61,7 +61,7 @@ unsafe fn recv_buffer(
         if socket.is_datagram() {
             let got = wait_unless_told(fd, socket, flags, Way::In, || {
                 // SAFETY: the caller's promise.
-                let mut parts = [unsafe { vectors::sink(buf, len) }];
+                let mut parts = [unsafe { vectors::sink(buf, len) }?];
                 match recv_datagram(socket, &mut parts, flags) {
                     Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
                         // SAFETY: the caller's promise.
@@ -87,9 +87,14 @@ unsafe fn recv_buffer(
             }
             return Ok(length_to_say(&got, flags) as ssize_t);
         }
-        // SAFETY: the caller's promise.
-        let mut parts = [unsafe { vectors::sink(buf, len) }];
-        let got = recv_stream(fd, socket, &mut parts, flags)?;
+        let got = if discards(flags) {
+            // The buffer is not looked at.
+            discard_stream(fd, socket, len, flags)?
+        } else {
+            // SAFETY: the caller's promise.
+            let mut parts = [unsafe { vectors::sink(buf, len) }?];
+            recv_stream(fd, socket, &mut parts, flags)?
+        };
         if !addr.is_null() && !addr_len.is_null() {
             // Linux says nothing about the peer of a stream.
             // SAFETY: the caller's promise.
@@ -148,6 +153,11 @@ pub(crate) fn recv_datagram(
     socket.recv_datagram(parts, flags & libc::MSG_PEEK != 0)
 }
 
+/// Whether what is received from a stream is thrown away (MSG_TRUNC).
+fn discards(flags: c_int) -> bool {
+    flags & libc::MSG_TRUNC != 0 && flags & libc::MSG_PEEK == 0
+}
+
 /// Receives from a stream, with Linux's meaning of `flags`.
 pub(crate) fn recv_stream(
     fd: c_int,
@@ -161,37 +171,59 @@ pub(crate) fn recv_stream(
     if total == 0 {
         return Ok(0);
     }
-    let discard = flags & libc::MSG_TRUNC != 0 && !keep;
-    let once = |parts: &mut [IoSliceMut<'_>], left: usize| {
-        if discard {
-            socket.discard(left)
-        } else {
-            socket.recv(parts, keep)
-        }
-    };
+    if discards(flags) {
+        return discard_stream(fd, socket, total, flags);
+    }
     if flags & libc::MSG_WAITALL == 0 {
-        return wait_unless_told(fd, socket, flags, Way::In, || once(parts, total));
+        return wait_unless_told(fd, socket, flags, Way::In, || socket.recv(parts, keep));
     }
     if keep {
         return peek_all(fd, socket, parts, flags, total);
     }
+    all_of(total, |got| {
+        let n = wait_unless_told(fd, socket, flags, Way::In, || socket.recv(parts, false))?;
+        if got + n < total {
+            IoSliceMut::advance_slices(&mut parts, n);
+        }
+        Ok(n)
+    })
+}
+
+/// Takes up to `total` bytes off a stream without looking at them.
+fn discard_stream(
+    fd: c_int,
+    socket: &Socket,
+    total: usize,
+    flags: c_int,
+) -> Result<usize, SocketError> {
+    check_flags(flags)?;
+    let piece =
+        |got: usize| wait_unless_told(fd, socket, flags, Way::In, || socket.discard(total - got));
+    if flags & libc::MSG_WAITALL != 0 {
+        all_of(total, piece)
+    } else if total == 0 {
+        Ok(0)
+    } else {
+        piece(0)
+    }
+}
+
+/// Goes on receiving until `total` bytes are there, or there is no more: an
+/// error counts only if it is the first thing that happens.
+fn all_of(
+    total: usize,
+    mut piece: impl FnMut(usize) -> Result<usize, SocketError>,
+) -> Result<usize, SocketError> {
     let mut got = 0;
-    loop {
-        match wait_unless_told(fd, socket, flags, Way::In, || once(parts, total - got)) {
-            Ok(0) => return Ok(got),
-            Ok(n) => {
-                got += n;
-                if !discard {
-                    IoSliceMut::advance_slices(&mut parts, n);
-                }
-            }
-            Err(_) if got != 0 => return Ok(got),
+    while got < total {
+        match piece(got) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(_) if got != 0 => break,
             Err(e) => return Err(e),
         }
-        if got == total {
-            return Ok(got);
-        }
     }
+    Ok(got)
 }
 
 /// MSG_PEEK with MSG_WAITALL: waits until all is there, and leaves it.
@@ -203,7 +235,7 @@ fn peek_all(
     total: usize,
 ) -> Result<usize, SocketError> {
     if !must_not_wait(fd, flags) {
-        let patience = patience(fd, socket, Way::In);
+        let patience = patience(socket, Way::In);
         let waited = socket.wait(None, patience, || {
             let peeked = socket.peek()?;
             let over = socket.readiness().contains(longshore_sockets::Ready::RDHUP);

@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     match fds::engine(fd) {
-        Some(_) if msg.is_null() => answer(|| Err(refused(libc::EFAULT))),
+        Some(_) if vectors::check(msg, size_of::<msghdr>()).is_err() => {
+            answer(|| Err(refused(libc::EFAULT)))
+        }
         // SAFETY: the caller's promise.
         Some(socket) => answer(|| unsafe { recv_message(fd, &socket, msg, flags) }),
         None => {
@@ -65,12 +67,11 @@ unsafe fn recv_message(
 ) -> Result<ssize_t, SocketError> {
     // SAFETY: the caller's promise.
     let m = unsafe { &mut *msg };
-    let too_many = refused(libc::EMSGSIZE);
     if socket.is_datagram() {
         let got = wait_unless_told(fd, socket, flags, Way::In, || {
             // SAFETY: the caller's promise.
-            let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _) };
-            match recv_datagram(socket, &mut parts.ok_or(too_many)?, flags) {
+            let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
+            match recv_datagram(socket, &mut parts?, flags) {
                 Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
                     // SAFETY: the caller's promise.
                     match unsafe { real::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT) } {
@@ -102,8 +103,8 @@ unsafe fn recv_message(
         return Ok(length_to_say(&got, flags) as ssize_t);
     }
     // SAFETY: the caller's promise.
-    let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _) };
-    let got = recv_stream(fd, socket, &mut parts.ok_or(too_many)?, flags)?;
+    let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
+    let got = recv_stream(fd, socket, &mut parts?, flags)?;
     m.msg_namelen = 0;
     m.msg_controllen = 0;
     m.msg_flags = 0;

@@ -3,7 +3,7 @@
 
 use crate::calls::recv::{recv, recv_stream, recvfrom};
 use crate::calls::recvmsg::recvmsg;
-use crate::calls::send::send_parts;
+use crate::calls::send::{send_buffer, send_parts};
 use crate::calls::{answer, refused};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
@@ -40,8 +40,7 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ss
     match fds::engine(fd) {
         Some(socket) => {
             // SAFETY: the caller's promise.
-            let mut parts = [unsafe { vectors::source(buf, len) }];
-            send_parts(fd, &socket, &mut parts, 0, None, 0)
+            unsafe { send_buffer(fd, &socket, buf, len, 0, None) }
         }
         // SAFETY: the caller's promise.
         None => unsafe { real::write(fd, buf, len) },
@@ -74,8 +73,7 @@ unsafe fn read_vector(fd: c_int, socket: &Socket, iov: *const iovec, count: c_in
     answer(|| {
         let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
         // SAFETY: the caller's promise.
-        let parts = unsafe { vectors::sinks(iov, count) };
-        let mut parts = parts.ok_or(refused(libc::EINVAL))?;
+        let mut parts = unsafe { vectors::sinks(iov, count, libc::EINVAL) }?;
         recv_stream(fd, socket, &mut parts, 0).map(|n| n as ssize_t)
     })
 }
@@ -91,12 +89,12 @@ pub unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> s
         return unsafe { real::writev(fd, iov, count) };
     };
     let parts = usize::try_from(count)
-        .ok()
+        .map_err(|_| refused(libc::EINVAL))
         // SAFETY: the caller's promise.
-        .and_then(|count| unsafe { vectors::sources(iov, count) });
+        .and_then(|count| unsafe { vectors::sources(iov, count, libc::EINVAL) });
     match parts {
-        Some(mut parts) => send_parts(fd, &socket, &mut parts, 0, None, 0),
-        None => answer(|| Err(refused(libc::EINVAL))),
+        Ok(mut parts) => send_parts(fd, &socket, &mut parts, 0, None, 0),
+        Err(e) => answer(|| Err(e)),
     }
 }
 

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn sendto(
 
 /// # Safety
 /// `buf` has `len` bytes.
-unsafe fn send_buffer(
+pub(crate) unsafe fn send_buffer(
     fd: c_int,
     socket: &Socket,
     buf: *const c_void,
@@ -66,8 +66,10 @@ unsafe fn send_buffer(
     to: Option<SocketAddr>,
 ) -> ssize_t {
     // SAFETY: the caller's promise.
-    let mut parts = [unsafe { vectors::source(buf, len) }];
-    send_parts(fd, socket, &mut parts, flags, to, 0)
+    match unsafe { vectors::source(buf, len) } {
+        Ok(part) => send_parts(fd, socket, &mut [part], flags, to, 0),
+        Err(e) => answer(|| Err(e)),
+    }
 }
 
 /// Where a C address says that something goes, if it says it.
@@ -211,7 +213,7 @@ fn send_stream(
         };
     }
     IoSlice::advance_slices(&mut parts, sent);
-    let patience = patience(fd, socket, Way::Out);
+    let patience = patience(socket, Way::Out);
     while sent < total {
         match socket.wait(None, patience, || socket.send(parts, more)) {
             Ok(n) => {

@@ -75,7 +75,7 @@ fn send_file(
         let step = (count - sent).min(STEP);
         let reserved = match socket.reserve(step) {
             Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
-                let patience = *patient.get_or_insert_with(|| patience(out, socket, Way::Out));
+                let patience = *patient.get_or_insert_with(|| patience(socket, Way::Out));
                 socket.wait(None, patience, || socket.reserve(step))
             }
             other => other,

@@ -1,7 +1,7 @@
 //! `sendmsg`, `sendmmsg`.
 
 use crate::calls::send::{Sender, destination, send_parts, sender};
-use crate::calls::{answer, guard, refused};
+use crate::calls::{answer, guard};
 use crate::log::once;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t};
@@ -15,7 +15,7 @@ use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t};
 pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { real::sendmsg(fd, msg, flags) };
-    if msg.is_null() {
+    if vectors::check(msg, size_of::<msghdr>()).is_err() {
         return plain();
     }
     if fds::is_kernels(fd) {
@@ -32,9 +32,11 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
             Ok(Sender::Kernel) => plain(),
             Ok(Sender::Engine(socket)) => {
                 // SAFETY: as above.
-                let Some(mut parts) = (unsafe { vectors::sources(m.msg_iov, m.msg_iovlen as _) })
-                else {
-                    return answer(|| Err(refused(libc::EMSGSIZE)));
+                let parts =
+                    unsafe { vectors::sources(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
+                let mut parts = match parts {
+                    Ok(parts) => parts,
+                    Err(e) => return answer(|| Err(e)),
                 };
                 // SAFETY: as above.
                 let segment = unsafe { segment_of(msg) };

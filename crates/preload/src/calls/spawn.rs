@@ -1,35 +1,33 @@
-//! `posix_spawn`: libc makes the child without the handlers of `fork`, so what
-//! it inherits is held for it until its own copy of the shim takes it over.
+//! `posix_spawn`: libc makes the child without the handlers of `fork`, so its
+//! parent claims a channel for it with what it inherits, which its own copy of
+//! the shim takes over.
 
 use crate::fds::{self, Entry};
 use crate::{real, state};
 use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The channel that holds what the last child may have inherited, plus 1.
-static HELD: AtomicU32 = AtomicU32::new(0);
-
-/// Holds what this process holds a second time while `spawn` runs, and until
-/// the next one: by then the child has taken over what it inherited. The engine
-/// drops a reservation that stays too long.
-fn hold(spawn: impl FnOnce() -> c_int) -> c_int {
+/// Holds what this process holds a second time while `spawn` runs; what the
+/// child has inherited stays held for it from then on.
+///
+/// # Safety
+/// `child` is null, or where `spawn` leaves the child's process id.
+unsafe fn hold(child: *mut pid_t, spawn: impl FnOnce(*mut pid_t) -> c_int) -> c_int {
     let Some(host) = state::attached() else {
-        return spawn();
+        return spawn(child);
     };
     let holds_any = fds::all().any(|(_, e)| matches!(e, Entry::Engine(_)));
     if !holds_any {
-        return spawn();
+        return spawn(child);
     }
     let channel = host.reserve_channel();
-    let result = spawn();
-    let drop_now = if result == 0 {
-        HELD.swap(channel.map_or(0, |c| c + 1), Ordering::AcqRel)
-            .checked_sub(1)
-    } else {
-        channel
-    };
-    if let Some(channel) = drop_now {
-        host.drop_reservation(channel);
+    let mut own: pid_t = 0;
+    let child = if child.is_null() { &raw mut own } else { child };
+    let result = spawn(child);
+    match channel {
+        // SAFETY: by the caller's promise, or ours.
+        Some(channel) if result == 0 => host.give_reservation(channel, unsafe { *child } as u32),
+        Some(channel) => host.drop_reservation(channel),
+        None => {}
     }
     result
 }
@@ -48,7 +46,11 @@ pub unsafe extern "C" fn posix_spawn(
     envp: *const *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    hold(|| unsafe { real::posix_spawn(pid, path, actions, attr, argv, envp) })
+    unsafe {
+        hold(pid, |pid| {
+            real::posix_spawn(pid, path, actions, attr, argv, envp)
+        })
+    }
 }
 
 /// `posix_spawnp(3)`.
@@ -65,5 +67,9 @@ pub unsafe extern "C" fn posix_spawnp(
     envp: *const *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    hold(|| unsafe { real::posix_spawnp(pid, file, actions, attr, argv, envp) })
+    unsafe {
+        hold(pid, |pid| {
+            real::posix_spawnp(pid, file, actions, attr, argv, envp)
+        })
+    }
 }

@@ -1,7 +1,7 @@
 //! `syscall`, for the libraries that make some socket calls by number: libuv
 //! sends and receives datagrams so, several at a time.
 
-use crate::calls::{recvmsg, sendmsg, set_errno};
+use crate::calls::{recvmsg, seccomp, sendmsg, set_errno};
 use libc::{c_int, c_long, c_uint};
 
 /// `syscall(2)`: the numbers of socket calls that libraries are known to use go
@@ -35,14 +35,33 @@ pub unsafe extern "C" fn syscall(
                 e as *mut _,
             )
         }),
-        // SAFETY: the caller's promise.
-        _ => match unsafe { kernel(number, [a, b, c, d, e, f]) } {
-            failed @ -4095..=-1 => {
-                set_errno(-failed as c_int);
-                -1
-            }
-            result => result,
-        },
+        libc::SYS_prctl => {
+            // SAFETY: as above.
+            let result = unsafe { seccomp::prctl(a as c_int, b as _, c as _, d as _, e as _) };
+            c_long::from(result)
+        }
+        libc::SYS_seccomp if seccomp::sets_filter(a as _) => {
+            // SAFETY: as above.
+            let set = || unsafe { libc_syscall(number, [a, b, c, d, e, f]) };
+            seccomp::filtered(set, |result| *result == 0)
+        }
+        // SAFETY: as above.
+        _ => unsafe { libc_syscall(number, [a, b, c, d, e, f]) },
+    }
+}
+
+/// What libc's `syscall` does.
+///
+/// # Safety
+/// As the system call of this number.
+unsafe fn libc_syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
+    // SAFETY: the caller's promise.
+    match unsafe { kernel(number, arguments) } {
+        failed @ -4095..=-1 => {
+            set_errno(-failed as c_int);
+            -1
+        }
+        result => result,
     }
 }
 

@@ -23,6 +23,9 @@ pub mod host_bits {
     pub const CONNECT_TOLD: u32 = 4;
     /// The kernel socket has a receive timeout that the program did not set.
     pub const OUR_TIMEOUT: u32 = 8;
+    /// The program wants its calls not to wait (O_NONBLOCK). Only kept for those
+    /// that cannot ask the kernel.
+    pub const NONBLOCKING: u32 = 16;
     /// From this bit on: options that the program has set.
     pub const OPTIONS_SHIFT: u32 = 8;
 }

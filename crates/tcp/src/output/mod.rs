@@ -214,8 +214,12 @@ impl Tcb {
     fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
-        // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written.
-        if data_end > start && (data_end == self.snd_edge || data_end == self.snd_push) {
+        // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written; and,
+        // as Linux does, on the last of every batch, which ends a receiver's wait for
+        // more to merge (GRO).
+        let written = data_end == self.snd_edge || data_end == self.snd_push;
+        let batch = data_end - start > i64::from(self.snd_mss);
+        if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
         }
         if end > self.snd_edge {

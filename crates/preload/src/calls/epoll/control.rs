@@ -1,0 +1,175 @@
+//! `epoll_create`, `epoll_ctl`: what is registered, and with which half.
+
+use super::{BESIDE, Instance, Registered, WAITING, enter, of_descriptor};
+use crate::calls::{answer, guard, refused, set_errno};
+use crate::fds::{self, Entry};
+use crate::{real, state};
+use libc::{c_int, epoll_event};
+use longshore_sockets::{Socket, SocketError};
+use std::sync::atomic::Ordering;
+
+/// `epoll_create1(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let epfd = unsafe { real::epoll_create1(flags) };
+    if epfd >= 0 && !state::is_off() {
+        return guard(|| {
+            enter(epfd);
+            epfd
+        });
+    }
+    epfd
+}
+
+/// `epoll_create(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+    if size <= 0 {
+        set_errno(libc::EINVAL);
+        return -1;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { epoll_create1(0) }
+}
+
+/// `epoll_ctl(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_ctl(
+    epfd: c_int,
+    op: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::epoll_ctl(epfd, op, fd, event) };
+    let Some(instance) = of_descriptor(epfd) else {
+        return plain();
+    };
+    let needs_event = op != libc::EPOLL_CTL_DEL;
+    if needs_event && event.is_null() {
+        return plain();
+    }
+    let (events, data) = if needs_event {
+        // SAFETY: the caller's promise.
+        let e = unsafe { event.read_unaligned() };
+        (e.events, e.u64)
+    } else {
+        (0, 0)
+    };
+    let registered = Registered {
+        fd,
+        events,
+        data,
+        inner: 0,
+    };
+    guard(|| match fds::get(fd) {
+        Entry::Engine(_) => match fds::engine(fd) {
+            Some(socket) => {
+                answer(|| control_socket(instance, epfd, op, &socket, registered).map(|()| 0))
+            }
+            None => plain(),
+        },
+        Entry::Undecided(_) => {
+            let result = plain();
+            if result == 0 {
+                note_undecided(instance, op, registered);
+            }
+            result
+        }
+        Entry::Epoll(inner) => {
+            let result = plain();
+            if result == 0 {
+                note_nested(
+                    instance,
+                    op,
+                    Registered {
+                        inner,
+                        ..registered
+                    },
+                );
+            }
+            result
+        }
+        Entry::Kept => {
+            set_errno(libc::EBADF);
+            -1
+        }
+        Entry::Kernel => {
+            instance.has_kernels.store(true, Ordering::Relaxed);
+            plain()
+        }
+    })
+}
+
+fn control_socket(
+    instance: &Instance,
+    epfd: c_int,
+    op: c_int,
+    socket: &Socket,
+    r: Registered,
+) -> Result<(), SocketError> {
+    let first = instance.set().is_none();
+    let set = instance.make_set(socket.host())?;
+    if first {
+        // Who sleeps in the kernel already does so without a bell of ours.
+        instance.prepare_bell(socket.host(), &set)?;
+        set.ring()?;
+    }
+    match op {
+        libc::EPOLL_CTL_ADD => set.add(socket, r.fd, r.events, r.data)?,
+        libc::EPOLL_CTL_MOD => set.modify(socket, r.fd, r.events, r.data)?,
+        libc::EPOLL_CTL_DEL => set.remove(socket, r.fd)?,
+        _ => return Err(refused(libc::EINVAL)),
+    }
+    if socket.has_kernel_side() {
+        instance.has_both.store(true, Ordering::Relaxed);
+        let mut event = epoll_event {
+            events: r.events & BESIDE,
+            u64: r.data,
+        };
+        // SAFETY: numbers and an event.
+        let ctl = |op, event: &mut epoll_event| unsafe { real::epoll_ctl(epfd, op, r.fd, event) };
+        // A socket that went both ways after it was registered is not there yet.
+        if ctl(op, &mut event) != 0 && op == libc::EPOLL_CTL_MOD {
+            ctl(libc::EPOLL_CTL_ADD, &mut event);
+        }
+    }
+    Ok(())
+}
+
+fn replace(list: &mut Vec<Registered>, op: c_int, r: Registered) {
+    list.retain(|other| other.fd != r.fd);
+    if op != libc::EPOLL_CTL_DEL {
+        list.push(r);
+    }
+}
+
+fn note_undecided(instance: &Instance, op: c_int, r: Registered) {
+    instance.has_kernels.store(true, Ordering::Relaxed);
+    if let Ok(mut lists) = instance.lists.enter() {
+        let before = lists.undecided.len() as u32;
+        replace(&mut lists.undecided, op, r);
+        let now = lists.undecided.len() as u32;
+        WAITING.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+fn note_nested(instance: &Instance, op: c_int, r: Registered) {
+    instance.has_kernels.store(true, Ordering::Relaxed);
+    if let Ok(mut lists) = instance.lists.enter() {
+        replace(&mut lists.nested, op, r);
+        instance
+            .has_nested
+            .store(!lists.nested.is_empty(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,288 @@
+//! `epoll_create`, `epoll_ctl`, `epoll_wait` and their kin.
+//!
+//! An epoll instance has two halves. The kernel's has the kernel's descriptors,
+//! and the eventfd on which the engine wakes us; the engine's is a ready set.
+//! What is registered for a socket that nobody has decided about goes to the
+//! kernel, and moves when the socket becomes the engine's.
+
+pub mod control;
+pub mod wait;
+
+use crate::calls::last_error;
+use crate::fds::{self, Entry};
+use crate::log::once;
+use crate::{real, state};
+use libc::{c_int, epoll_event};
+use longshore_sockets::{Gate, Host, ReadySet, Socket, SocketError};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+/// Epoll instances that we look after; more stay the kernel's alone.
+const MOST: usize = 4096;
+/// What is asked of the kernel for a socket that is the engine's too.
+const BESIDE: u32 =
+    (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLET | libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE)
+        as u32;
+
+static INSTANCES: [AtomicPtr<Instance>; MOST] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
+/// Registrations of undecided sockets in all instances.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// A registration that is not in the ready set.
+#[derive(Debug, Clone, Copy)]
+struct Registered {
+    fd: RawFd,
+    events: u32,
+    data: u64,
+    /// For an epoll instance in another: its number.
+    inner: u32,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    undecided: Vec<Registered>,
+    nested: Vec<Registered>,
+}
+
+/// An epoll instance. Its place is used again when it is closed, and stays
+/// allocated.
+#[derive(Debug)]
+struct Instance {
+    epfd: AtomicI32,
+    /// Descriptors that stand for it; 0 if the place is free.
+    descriptors: AtomicU32,
+    /// The ready set's number plus 1, 0 if there is none.
+    set: AtomicU32,
+    has_kernels: AtomicBool,
+    has_nested: AtomicBool,
+    has_both: AtomicBool,
+    rounds: AtomicU32,
+    lists: Gate<Lists>,
+}
+
+impl Instance {
+    /// The word by which the eventfd is told from what the program registers:
+    /// no program has our address.
+    fn bell_word(&self) -> u64 {
+        std::ptr::from_ref(self) as u64
+    }
+
+    /// The same for the connection to the engine.
+    fn connection_word(&self) -> u64 {
+        self.bell_word() + 1
+    }
+
+    fn set(&self) -> Option<ReadySet> {
+        let number = self.set.load(Ordering::Acquire).checked_sub(1)?;
+        Some(ReadySet::of(state::attached()?, number))
+    }
+
+    /// The ready set, made if there is none.
+    fn make_set(&self, host: &'static Host) -> Result<ReadySet, SocketError> {
+        let _lists = self.lists.enter()?;
+        if let Some(set) = self.set() {
+            return Ok(set);
+        }
+        let set = ReadySet::new(host)?;
+        self.set.store(set.number() + 1, Ordering::Release);
+        Ok(set)
+    }
+
+    /// Sees to it that the engine can wake who sleeps in the kernel's half; says
+    /// whether it can.
+    fn prepare_bell(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
+        let Some((bell, new)) = set.bell()? else {
+            return Ok(false);
+        };
+        if new {
+            let epfd = self.epfd.load(Ordering::Relaxed);
+            let connection = host.connection().as_raw_fd();
+            let words = [
+                (bell, self.bell_word()),
+                (connection, self.connection_word()),
+            ];
+            for (fd, word) in words {
+                let mut event = epoll_event {
+                    events: (libc::EPOLLIN | libc::EPOLLET) as u32,
+                    u64: word,
+                };
+                // SAFETY: numbers and an event.
+                if unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &mut event) } != 0 {
+                    return Err(last_error());
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn instance(number: u32) -> Option<&'static Instance> {
+    let at = INSTANCES.get(number as usize)?.load(Ordering::Acquire);
+    // SAFETY: null, or an instance that was leaked.
+    unsafe { at.as_ref() }
+}
+
+fn instances() -> impl Iterator<Item = &'static Instance> {
+    (0..MOST as u32)
+        .map_while(instance)
+        .filter(|i| i.descriptors.load(Ordering::Relaxed) != 0)
+}
+
+/// The instance behind a descriptor.
+fn of_descriptor(fd: c_int) -> Option<&'static Instance> {
+    match fds::get(fd) {
+        Entry::Epoll(number) => instance(number),
+        _ => None,
+    }
+}
+
+/// The ready set of an instance, if it has one.
+pub(crate) fn ready_set(number: u32) -> Option<ReadySet> {
+    instance(number)?.set()
+}
+
+/// Makes an instance ready to be slept on from outside: in poll, in select, or
+/// in another instance. Says whether who sleeps there is woken.
+pub(crate) fn prepare_bell(number: u32) -> Result<bool, SocketError> {
+    match (state::attached(), instance(number)) {
+        (Some(host), Some(instance)) => match instance.set() {
+            Some(set) => instance.prepare_bell(host, &set),
+            None => Ok(true),
+        },
+        _ => Ok(true),
+    }
+}
+
+/// Makes all instances ready to be slept on, while that can still be done.
+pub(crate) fn prepare_all(host: &Host) {
+    for instance in instances() {
+        if let Some(set) = instance.set() {
+            let _ = instance.prepare_bell(host, &set);
+        }
+    }
+}
+
+/// Finds a place for a new instance.
+fn enter(epfd: c_int) {
+    for (number, place) in INSTANCES.iter().enumerate() {
+        if place.load(Ordering::Acquire).is_null() {
+            let new = Box::into_raw(Box::new(Instance {
+                epfd: AtomicI32::new(epfd),
+                descriptors: AtomicU32::new(0),
+                set: AtomicU32::new(0),
+                has_kernels: AtomicBool::new(false),
+                has_nested: AtomicBool::new(false),
+                has_both: AtomicBool::new(false),
+                rounds: AtomicU32::new(0),
+                lists: Gate::new(Lists::default()),
+            }));
+            let put = place.compare_exchange(
+                std::ptr::null_mut(),
+                new,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if put.is_err() {
+                // SAFETY: it was made above, and nobody else has it.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+        let Some(instance) = instance(number as u32) else {
+            continue;
+        };
+        let free = instance
+            .descriptors
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+        if free.is_ok() {
+            instance.epfd.store(epfd, Ordering::Relaxed);
+            for flag in [
+                &instance.has_kernels,
+                &instance.has_nested,
+                &instance.has_both,
+            ] {
+                flag.store(false, Ordering::Relaxed);
+            }
+            let before = fds::put(epfd, Entry::Epoll(number as u32));
+            fds::give_up(epfd, before);
+            return;
+        }
+    }
+    once!(
+        Warn,
+        Resource,
+        "more than {MOST} epoll instances: the others cannot have sockets of the engine"
+    );
+}
+
+/// Another descriptor stands for an instance.
+pub(crate) fn another_descriptor(number: u32) {
+    if let Some(instance) = instance(number) {
+        instance.descriptors.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A descriptor of an instance was closed; with the last it is gone.
+pub(crate) fn one_descriptor_less(number: u32) {
+    let Some(instance) = instance(number) else {
+        return;
+    };
+    if instance.descriptors.load(Ordering::Acquire) == 1 {
+        if let Some(set) = instance.set() {
+            instance.set.store(0, Ordering::Release);
+            set.close();
+        }
+        if let Ok(mut lists) = instance.lists.enter() {
+            WAITING.fetch_sub(lists.undecided.len() as u32, Ordering::Relaxed);
+            *lists = Lists::default();
+        }
+    }
+    instance.descriptors.fetch_sub(1, Ordering::AcqRel);
+}
+
+/// An undecided socket was closed: the kernel has dropped it.
+pub(crate) fn forget_undecided(fd: RawFd) {
+    if WAITING.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for instance in instances() {
+        if let Ok(mut lists) = instance.lists.enter() {
+            let before = lists.undecided.len();
+            lists.undecided.retain(|r| r.fd != fd);
+            let gone = before - lists.undecided.len();
+            WAITING.fetch_sub(gone as u32, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A socket became the engine's: what was registered for it moves.
+pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
+    if WAITING.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for instance in instances() {
+        let found = instance.lists.enter().ok().and_then(|mut lists| {
+            let at = lists.undecided.iter().position(|r| r.fd == fd)?;
+            WAITING.fetch_sub(1, Ordering::Relaxed);
+            Some(lists.undecided.swap_remove(at))
+        });
+        if let Some(r) = found
+            && let Ok(set) = instance.make_set(socket.host())
+        {
+            let epfd = instance.epfd.load(Ordering::Relaxed);
+            let mut event = epoll_event {
+                events: r.events & BESIDE,
+                u64: r.data,
+            };
+            let op = if socket.has_kernel_side() {
+                instance.has_both.store(true, Ordering::Relaxed);
+                libc::EPOLL_CTL_MOD
+            } else {
+                libc::EPOLL_CTL_DEL
+            };
+            // SAFETY: numbers and an event.
+            unsafe { real::epoll_ctl(epfd, op, fd, &mut event) };
+            let _ = set.add(socket, fd, r.events, r.data);
+        }
+    }
+}

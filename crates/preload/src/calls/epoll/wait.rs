@@ -1,0 +1,362 @@
+//! `epoll_wait` and its kin: what either half has, and one sleep for both.
+
+use super::{Instance, instance, of_descriptor, prepare_bell, ready_set};
+use crate::calls::poll::{duration, longest_sleep};
+use crate::calls::{answer, last_error};
+use crate::{real, state};
+use libc::{c_int, epoll_event, sigset_t, timespec};
+use longshore_sockets::{Host, ReadySet, SocketError, is_confined};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// One in so many rounds the kernel's half comes first.
+const KERNEL_FIRST: u32 = 4;
+
+/// The program's array, being filled.
+struct Found {
+    at: *mut epoll_event,
+    most: usize,
+    count: usize,
+}
+
+impl Found {
+    fn room(&self) -> usize {
+        self.most - self.count
+    }
+
+    fn push(&mut self, events: u32, data: u64) {
+        if self.room() != 0 {
+            // SAFETY: inside the array, which has `most` places.
+            unsafe {
+                self.at
+                    .add(self.count)
+                    .write_unaligned(epoll_event { events, u64: data });
+            }
+            self.count += 1;
+        }
+    }
+
+    /// What is there with this word, if there is.
+    fn merge(&mut self, events: u32, data: u64) -> bool {
+        for i in 0..self.count {
+            // SAFETY: inside the array, and written.
+            let mut e = unsafe { self.at.add(i).read_unaligned() };
+            if { e.u64 } == data {
+                e.events |= events;
+                // SAFETY: as above.
+                unsafe { self.at.add(i).write_unaligned(e) };
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A wait in progress.
+struct Waiting<'a> {
+    host: &'static Host,
+    instance: &'a Instance,
+    epfd: c_int,
+    set: Option<ReadySet>,
+    mask: *const sigset_t,
+    found: Found,
+}
+
+impl Waiting<'_> {
+    /// Takes what of the engine's sockets is ready.
+    fn harvest(&mut self) -> Result<usize, SocketError> {
+        let before = self.found.count;
+        if let Some(set) = &self.set {
+            let (found, both) = (
+                &mut self.found,
+                self.instance.has_both.load(Ordering::Relaxed),
+            );
+            set.harvest(found.room(), |r| {
+                if !(both && found.merge(r.events, r.data)) {
+                    found.push(r.events, r.data);
+                }
+            })?;
+        }
+        if self.instance.has_nested.load(Ordering::Relaxed) {
+            self.harvest_nested()?;
+        }
+        Ok(self.found.count - before)
+    }
+
+    fn harvest_nested(&mut self) -> Result<(), SocketError> {
+        let lists = self.instance.lists.enter()?;
+        for r in &lists.nested {
+            if ready_set(r.inner).is_some_and(|s| s.is_ready())
+                && !self.found.merge(libc::EPOLLIN as u32, r.data)
+            {
+                self.found.push(
+                    r.events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32,
+                    r.data,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel's half for what fits, and waits for at most `timeout`
+    /// milliseconds.
+    fn ask_kernel(&mut self, room: usize, timeout: c_int) -> Result<(), SocketError> {
+        let room = room.min(self.found.room());
+        if room == 0 {
+            return Ok(());
+        }
+        // SAFETY: the free part of the array.
+        let got = unsafe {
+            let at = self.found.at.add(self.found.count);
+            // A filter of system calls may permit the one and not the other.
+            if self.mask.is_null() {
+                real::epoll_wait(self.epfd, at, room as c_int, timeout)
+            } else {
+                real::epoll_pwait(self.epfd, at, room as c_int, timeout, self.mask)
+            }
+        };
+        if got < 0 {
+            return Err(last_error());
+        }
+        let first = self.found.count;
+        let both = self.instance.has_both.load(Ordering::Relaxed);
+        for i in first..first + got as usize {
+            // SAFETY: the kernel wrote it.
+            let e = unsafe { self.found.at.add(i).read_unaligned() };
+            let (events, word) = (e.events, e.u64);
+            if word == self.instance.bell_word() {
+                continue;
+            }
+            if word == self.instance.connection_word() {
+                self.host.look_at_engine();
+                continue;
+            }
+            if self.is_hollow(word)? {
+                continue;
+            }
+            if !(both && self.found.merge(events, word)) {
+                self.found.push(events, word);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an event only says that the bell of a nested instance has rung,
+    /// for something that is not there any more. Silences the bell.
+    fn is_hollow(&self, word: u64) -> Result<bool, SocketError> {
+        if !self.instance.has_nested.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let lists = self.instance.lists.enter()?;
+        let Some(r) = lists.nested.iter().find(|r| r.data == word) else {
+            return Ok(false);
+        };
+        let (Some(set), Some(inner)) = (ready_set(r.inner), instance(r.inner)) else {
+            return Ok(false);
+        };
+        if set.is_ready() {
+            return Ok(false);
+        }
+        set.silence()?;
+        let mut fd = libc::pollfd {
+            fd: inner.epfd.load(Ordering::Relaxed),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, which lives until the call is over.
+        Ok(unsafe { real::poll(&mut fd, 1, 0) } == 0)
+    }
+
+    fn has_kernels(&self) -> bool {
+        self.instance.has_kernels.load(Ordering::Relaxed)
+            || self.instance.has_both.load(Ordering::Relaxed)
+    }
+
+    fn run(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
+        self.host.drain_if_free();
+        let round = self.instance.rounds.fetch_add(1, Ordering::Relaxed);
+        if self.has_kernels() && round.is_multiple_of(KERNEL_FIRST) {
+            self.ask_kernel(self.found.most.div_ceil(2), 0)?;
+        }
+        self.harvest()?;
+        if self.found.count != 0 {
+            return Ok(self.found.count);
+        }
+        if limit == Some(Duration::ZERO) {
+            self.host.settle()?;
+            self.ask_kernel(usize::MAX, 0)?;
+            return Ok(self.found.count);
+        }
+        self.host.settle()?;
+        let host = self.host;
+        let concerns_us = self.set.is_some() || self.instance.has_nested.load(Ordering::Relaxed);
+        if concerns_us
+            && host
+                .spin(|| Ok(Some(self.harvest()?).filter(|n| *n != 0)))?
+                .is_some()
+        {
+            return Ok(self.found.count);
+        }
+        self.sleep(limit)
+    }
+
+    fn sleep(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
+        let deadline = limit.map(|l| Instant::now() + l);
+        loop {
+            let (sets, heard) = self.declare()?;
+            let longest = longest_sleep(self.host, heard);
+            let result = match self.harvest() {
+                Ok(0) => {
+                    let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+                    self.ask_kernel(usize::MAX, milliseconds(longest(left)))
+                }
+                Ok(_) => self.ask_kernel(usize::MAX, 0),
+                Err(e) => Err(e),
+            };
+            for set in sets {
+                set.awake();
+            }
+            result?;
+            if is_confined() {
+                self.host.look_at_engine();
+            }
+            if self.found.count == 0 {
+                self.host.drain_if_free();
+                self.harvest()?;
+            }
+            if self.found.count != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
+                return Ok(self.found.count);
+            }
+        }
+    }
+
+    /// Declares that we sleep for the set, and for those nested in it; says which
+    /// they are, and whether all of them can wake us.
+    fn declare(&mut self) -> Result<(Vec<ReadySet>, bool), SocketError> {
+        let mut heard = true;
+        let mut sets = Vec::new();
+        // A set may have come since: another thread registered a socket.
+        self.set = self.set.or_else(|| self.instance.set());
+        if let Some(set) = self.set {
+            heard &= self.instance.prepare_bell(self.host, &set)?;
+            sets.push(set);
+        }
+        if self.instance.has_nested.load(Ordering::Relaxed) {
+            let lists = self.instance.lists.enter()?;
+            for r in &lists.nested {
+                heard &= prepare_bell(r.inner)?;
+                sets.extend(ready_set(r.inner));
+            }
+        }
+        for set in &sets {
+            set.declare()?;
+        }
+        Ok((sets, heard))
+    }
+}
+
+/// The kernel's milliseconds, rounded up; -1 is for ever.
+fn milliseconds(left: Option<Duration>) -> c_int {
+    left.map_or(-1, |l| {
+        c_int::try_from(l.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX)
+    })
+}
+
+/// Waits, if the instance has anything to do with the engine.
+unsafe fn wait(
+    epfd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    limit: Option<Duration>,
+    mask: *const sigset_t,
+    plain: impl FnOnce() -> c_int,
+) -> c_int {
+    let (Some(host), Some(instance)) = (state::attached(), of_descriptor(epfd)) else {
+        return plain();
+    };
+    let set = instance.set();
+    let concerns_us = set.is_some() || instance.has_nested.load(Ordering::Relaxed);
+    // Who sleeps may still be given a socket of the engine by another thread.
+    let sleeps = limit != Some(Duration::ZERO);
+    if !(concerns_us || sleeps) || most <= 0 || events.is_null() {
+        // What was put off is said before the program sleeps.
+        let _ = host.settle();
+        return plain();
+    }
+    let mut waiting = Waiting {
+        host,
+        instance,
+        epfd,
+        set,
+        mask,
+        found: Found {
+            at: events,
+            most: most as usize,
+            count: 0,
+        },
+    };
+    answer(|| waiting.run(limit).map(|n| n as c_int))
+}
+
+/// `epoll_wait(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_wait(
+    epfd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { epoll_pwait(epfd, events, most, timeout, std::ptr::null()) }
+}
+
+/// `epoll_pwait(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait(
+    epfd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
+    // SAFETY: the caller's promise.
+    unsafe {
+        wait(epfd, events, most, limit, mask, || {
+            if mask.is_null() {
+                real::epoll_wait(epfd, events, most, timeout)
+            } else {
+                real::epoll_pwait(epfd, events, most, timeout, mask)
+            }
+        })
+    }
+}
+
+/// `epoll_pwait2(2)`; with sockets of the engine its time is rounded up to
+/// milliseconds.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait2(
+    epfd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let limit = unsafe { timeout.as_ref() }.map(duration);
+    // SAFETY: as above.
+    unsafe {
+        wait(epfd, events, most, limit, mask, || {
+            real::epoll_pwait2(epfd, events, most, timeout, mask)
+        })
+    }
+}

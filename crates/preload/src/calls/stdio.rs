@@ -1,0 +1,335 @@
+//! libc's FILE and formatted output on a socket: `fdopen`, `fileno`, `dprintf`.
+//!
+//! Inside libc a FILE reads and writes its descriptor without asking anybody, so
+//! a FILE for a socket is made of our own calls (`fopencookie`). The same is done
+//! at the start of a program that got a socket as its standard input or output.
+
+use crate::calls::{close, rw};
+use crate::fds::{self, Entry};
+use crate::real;
+use libc::{FILE, c_char, c_int, c_void, size_t, ssize_t};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+
+/// What stands behind a FILE of ours. Places are used again and never freed, so
+/// that they can be looked through without a lock.
+#[derive(Debug)]
+struct Place {
+    /// The FILE's address, 0 if the place is free.
+    file: AtomicUsize,
+    fd: AtomicI32,
+    next: AtomicPtr<Place>,
+}
+
+static PLACES: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+
+/// A place that is taken, and whose FILE is still to be made.
+const BEING_MADE: usize = 1;
+
+fn places() -> impl Iterator<Item = &'static Place> {
+    let mut at = &PLACES;
+    std::iter::from_fn(move || {
+        // SAFETY: null, or a place that was leaked.
+        let place = unsafe { at.load(Ordering::Acquire).as_ref() }?;
+        at = &place.next;
+        Some(place)
+    })
+}
+
+fn take_place(fd: c_int) -> &'static Place {
+    let free = places().find(|p| {
+        p.file
+            .compare_exchange(0, BEING_MADE, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    });
+    if let Some(place) = free {
+        place.fd.store(fd, Ordering::Relaxed);
+        return place;
+    }
+    let place: &'static Place = Box::leak(Box::new(Place {
+        file: AtomicUsize::new(BEING_MADE),
+        fd: AtomicI32::new(fd),
+        next: AtomicPtr::new(PLACES.load(Ordering::Acquire)),
+    }));
+    let new = std::ptr::from_ref(place).cast_mut();
+    while let Err(first) = PLACES.compare_exchange(
+        place.next.load(Ordering::Relaxed),
+        new,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
+        place.next.store(first, Ordering::Relaxed);
+    }
+    place
+}
+
+/// # Safety
+/// `cookie` is a place.
+unsafe fn place<'a>(cookie: *mut c_void) -> &'a Place {
+    // SAFETY: the caller's promise; places live for ever.
+    unsafe { &*cookie.cast() }
+}
+
+unsafe extern "C" fn read_cookie(cookie: *mut c_void, buf: *mut c_char, len: size_t) -> ssize_t {
+    // SAFETY: libc gives back what it was given.
+    unsafe { rw::read(place(cookie).fd.load(Ordering::Relaxed), buf.cast(), len) }
+}
+
+unsafe extern "C" fn write_cookie(cookie: *mut c_void, buf: *const c_char, len: size_t) -> ssize_t {
+    // SAFETY: as above.
+    let fd = unsafe { place(cookie) }.fd.load(Ordering::Relaxed);
+    let mut written = 0;
+    while written < len {
+        // SAFETY: the part of the buffer that is left.
+        let n = unsafe { rw::write(fd, buf.add(written).cast(), len - written) };
+        match usize::try_from(n) {
+            Ok(n) => written += n,
+            // libc takes what is short of all for an error.
+            Err(_) => break,
+        }
+    }
+    written as ssize_t
+}
+
+unsafe extern "C" fn seek_cookie(_: *mut c_void, _: *mut i64, _: c_int) -> c_int {
+    crate::calls::set_errno(libc::ESPIPE);
+    -1
+}
+
+unsafe extern "C" fn close_cookie(cookie: *mut c_void) -> c_int {
+    // SAFETY: as above.
+    let place = unsafe { place(cookie) };
+    let fd = place.fd.load(Ordering::Relaxed);
+    place.file.store(0, Ordering::Release);
+    // SAFETY: the FILE's descriptor.
+    unsafe { close::close(fd) }
+}
+
+/// libc's `cookie_io_functions_t`.
+#[repr(C)]
+struct Functions {
+    read: unsafe extern "C" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
+    write: unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
+    seek: unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int,
+    close: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+unsafe extern "C" {
+    fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
+    fn vasprintf(to: *mut *mut c_char, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn __vasprintf_chk(
+        to: *mut *mut c_char,
+        flag: c_int,
+        format: *const c_char,
+        arguments: *mut c_void,
+    ) -> c_int;
+    static mut stdin: *mut FILE;
+    static mut stdout: *mut FILE;
+}
+
+/// Makes a FILE of our calls for `fd`; null, with errno set, if libc has none.
+///
+/// # Safety
+/// `mode` is a C string.
+unsafe fn make(fd: c_int, mode: *const c_char) -> *mut FILE {
+    let place = take_place(fd);
+    let functions = Functions {
+        read: read_cookie,
+        write: write_cookie,
+        seek: seek_cookie,
+        close: close_cookie,
+    };
+    let cookie = std::ptr::from_ref(place).cast_mut().cast();
+    // SAFETY: the functions take places; the mode is the caller's.
+    let file = unsafe { fopencookie(cookie, mode, functions) };
+    place.file.store(file as usize, Ordering::Release);
+    file
+}
+
+/// `fdopen(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    match fds::get(fd) {
+        // SAFETY: the caller's promise.
+        Entry::Engine(_) | Entry::Undecided(_) if !mode.is_null() => unsafe { make(fd, mode) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { real::fdopen(fd, mode) },
+    }
+}
+
+/// `fileno(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fileno(file: *mut FILE) -> c_int {
+    match places().find(|p| p.file.load(Ordering::Acquire) == file as usize) {
+        Some(place) => place.fd.load(Ordering::Relaxed),
+        // SAFETY: the caller's promise.
+        None => unsafe { real::fileno(file) },
+    }
+}
+
+/// `fileno_unlocked(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fileno_unlocked(file: *mut FILE) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { fileno(file) }
+}
+
+/// Gives a program standard input and output of our calls, where a socket
+/// stands for them. Nothing was read or written yet.
+pub(crate) fn at_start() {
+    let is_socket = |fd| matches!(fds::get(fd), Entry::Engine(_) | Entry::Undecided(_));
+    // SAFETY: the program has not begun, so nobody else uses these variables;
+    // what they are set to are FILEs.
+    unsafe {
+        if is_socket(0) {
+            let file = make(0, c"r".as_ptr());
+            if !file.is_null() {
+                stdin = file;
+            }
+        }
+        if is_socket(1) {
+            let file = make(1, c"w".as_ptr());
+            if !file.is_null() {
+                stdout = file;
+            }
+        }
+    }
+}
+
+/// Writes what was formatted, all of it, and frees it.
+///
+/// # Safety
+/// `text` has `len` bytes and is to be freed, if `len` is not negative.
+unsafe fn put(fd: c_int, text: *mut c_char, len: c_int) -> c_int {
+    let Ok(total) = usize::try_from(len) else {
+        return -1;
+    };
+    let mut written = 0;
+    while written < total {
+        // SAFETY: the part of the text that is left.
+        let n = unsafe { rw::write(fd, text.add(written).cast(), total - written) };
+        match usize::try_from(n) {
+            Ok(n) => written += n,
+            Err(_) => break,
+        }
+    }
+    // SAFETY: libc allocated it.
+    unsafe { libc::free(text.cast()) };
+    if written == total { len } else { -1 }
+}
+
+/// `vdprintf(3)`.
+///
+/// # Safety
+/// As libc's; a `va_list` is a pointer where it is an argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vdprintf(
+    fd: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
+    if fds::is_kernels(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { real::vdprintf(fd, format, arguments) };
+    }
+    let mut text = std::ptr::null_mut();
+    // SAFETY: as above.
+    unsafe {
+        let len = vasprintf(&mut text, format, arguments);
+        put(fd, text, len)
+    }
+}
+
+/// `vdprintf` of fortified programs.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __vdprintf_chk(
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
+    if fds::is_kernels(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { real::__vdprintf_chk(fd, flag, format, arguments) };
+    }
+    let mut text = std::ptr::null_mut();
+    // SAFETY: as above.
+    unsafe {
+        let len = __vasprintf_chk(&mut text, flag, format, arguments);
+        put(fd, text, len)
+    }
+}
+
+/// Makes a `va_list` of variadic arguments, as the ABI of x86-64 has it, and goes
+/// on in the function that takes one. `$named` is how many bytes the arguments
+/// before them take of the registers, `$list` the register for the list.
+#[cfg(target_arch = "x86_64")]
+macro_rules! variadic {
+    ($named:literal, $list:literal, $to:path) => {
+        core::arch::naked_asm!(
+            // 24 bytes for the list, 8 unused, 176 for the registers, and 8 so
+            // that the stack is aligned for the call.
+            "sub rsp, 216",
+            "mov [rsp + 48], rdx",
+            "mov [rsp + 56], rcx",
+            "mov [rsp + 64], r8",
+            "mov [rsp + 72], r9",
+            // Whether there are any floating-point arguments.
+            "test al, al",
+            "je 2f",
+            "movaps [rsp + 80], xmm0",
+            "movaps [rsp + 96], xmm1",
+            "movaps [rsp + 112], xmm2",
+            "movaps [rsp + 128], xmm3",
+            "movaps [rsp + 144], xmm4",
+            "movaps [rsp + 160], xmm5",
+            "movaps [rsp + 176], xmm6",
+            "movaps [rsp + 192], xmm7",
+            "2:",
+            concat!("mov dword ptr [rsp], ", $named),
+            "mov dword ptr [rsp + 4], 48",
+            "lea rax, [rsp + 224]",
+            "mov [rsp + 8], rax",
+            "lea rax, [rsp + 32]",
+            "mov [rsp + 16], rax",
+            concat!("mov ", $list, ", rsp"),
+            "call {to}",
+            "add rsp, 216",
+            "ret",
+            to = sym $to,
+        )
+    };
+}
+
+/// `dprintf(3)`.
+///
+/// # Safety
+/// As libc's. More arguments follow.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
+    variadic!("16", "rdx", vdprintf)
+}
+
+/// `dprintf` of fortified programs.
+///
+/// # Safety
+/// As libc's. More arguments follow.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char) -> c_int {
+    variadic!("24", "rcx", __vdprintf_chk)
+}
