@@ -47,6 +47,25 @@ impl Service {
         ttl: crate::socket::DEFAULT_TTL,
         tos: 0,
     };
+
+    /// What a program may choose for TCP: the lower two bits are the stack's
+    /// (RFC 3168 section 5).
+    #[inline]
+    pub(crate) fn without_ecn(self) -> Self {
+        Self {
+            tos: self.tos & !3,
+            ..self
+        }
+    }
+
+    /// The same with these ECN bits.
+    #[inline]
+    pub(crate) fn marked(self, ecn: u8) -> Self {
+        Self {
+            tos: self.tos | ecn,
+            ..self
+        }
+    }
 }
 
 impl Options {

@@ -99,7 +99,7 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return Sent::All;
         };
-        let service = socket.options.service();
+        let service = socket.options.service().without_ecn();
         let (session_key, id) = (socket.session, socket.id);
         let Kind::Stream(c) = &mut socket.kind else {
             return Sent::All;
@@ -210,6 +210,7 @@ impl Engine {
                     }
                 }
             };
+            let service = service.marked(segment.ecn as u8);
             let gso = (len > usize::from(segment.mss)).then_some(segment.mss);
             let sent = self.link.send_segment(
                 &ends,

@@ -250,7 +250,7 @@ impl Options {
             O::UserTimeout => tcb.set_user_timeout(self.tcp.user_timeout_ms),
             O::ReceiveBuffer => tcb.set_rcvbuf(self.tcp.rcvbuf),
             O::QuickAck => tcb.set_quickack(self.tcp.quickack),
-            O::Congestion => tcb.set_congestion(self.tcp.congestion),
+            O::Congestion => tcb.set_congestion(self.tcp.congestion, now),
             O::Linger2 => tcb.set_fin_wait(self.tcp.fin_wait_ms),
             O::SynCount => tcb.set_syn_retries(self.tcp.syn_retries),
             O::WindowClamp => tcb.set_window_clamp(self.tcp.window_clamp),

@@ -5,7 +5,7 @@
 //! open, because they show the network namespace of whoever opened them: an
 //! engine that goes on into a namespace of its own still reads its program's.
 
-use longshore_tcp::{Config, Congestion, Instant};
+use longshore_tcp::{Config, Congestion, EcnMode, Instant};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -19,11 +19,16 @@ const LONGEST: usize = 64;
 type Setter = fn(&mut Config, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 12] = [
+const NUMBERS: [(&str, Setter); 13] = [
     ("tcp_timestamps", |c, v| c.timestamps = v[0] != 0),
     ("tcp_sack", |c, v| c.sack = v[0] != 0),
     ("tcp_window_scaling", |c, v| c.window_scaling = v[0] != 0),
     ("tcp_rmem", receive_memory),
+    ("tcp_ecn", |c, v| {
+        if let Some(mode) = EcnMode::from_number(small(v[0])) {
+            c.ecn = mode;
+        }
+    }),
     ("tcp_syn_retries", |c, v| c.syn_retries = small(v[0]).max(1)),
     ("tcp_synack_retries", |c, v| c.synack_retries = small(v[0])),
     ("tcp_retries2", |c, v| c.retries = small(v[0])),
@@ -159,6 +164,7 @@ mod tests {
             ("tcp_sack", "0\n"),
             ("tcp_window_scaling", "1\n"),
             ("tcp_rmem", "4096\t540000\t15728640\n"),
+            ("tcp_ecn", "1\n"),
             ("tcp_syn_retries", "5\n"),
             ("tcp_orphan_retries", "0\n"),
             ("tcp_fin_timeout", "30\n"),
@@ -171,6 +177,7 @@ mod tests {
             sack: false,
             rcvbuf: 540_000,
             rcvbuf_max: 15_728_640,
+            ecn: EcnMode::Request,
             syn_retries: 5,
             fin_wait_ms: 30_000,
             congestion: Congestion::NewReno,
@@ -188,6 +195,7 @@ mod tests {
         let (_dir, mut settings) = settings(&[
             ("tcp_rmem", "lots\n"),
             ("tcp_retries2", "\n"),
+            ("tcp_ecn", "6\n"),
             ("tcp_congestion_control", "westwood\n"),
         ]);
         assert_eq!(settings.tcp(Instant(1)), Config::default());

@@ -14,26 +14,71 @@ pub enum Congestion {
     /// RFC 9438.
     #[default]
     Cubic,
+    /// RFC 8257; asks for ECN on its own.
+    Dctcp,
+    /// draft-ietf-ccwg-bbr, paced.
+    Bbr,
 }
 
 impl Congestion {
+    /// All there are.
+    pub const ALL: [Congestion; 4] = [
+        Congestion::NewReno,
+        Congestion::Cubic,
+        Congestion::Dctcp,
+        Congestion::Bbr,
+    ];
+
     /// The name that TCP_CONGESTION uses for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Congestion::NewReno => "reno",
             Congestion::Cubic => "cubic",
+            Congestion::Dctcp => "dctcp",
+            Congestion::Bbr => "bbr",
         }
     }
 
     /// The algorithm with this TCP_CONGESTION name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Congestion> {
-        match name {
-            "reno" => Some(Congestion::NewReno),
-            "cubic" => Some(Congestion::Cubic),
-            _ => None,
-        }
+        Congestion::ALL.into_iter().find(|c| c.name() == name)
+    }
+}
+
+/// Explicit congestion notification: Linux's net.ipv4.tcp_ecn, with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum EcnMode {
+    /// Neither asked for nor given.
+    Off = 0,
+    /// RFC 3168, asked for and given.
+    Request = 1,
+    /// RFC 3168, given to those who ask.
+    #[default]
+    Accept = 2,
+    /// Accurate feedback (RFC 9768), asked for and given.
+    RequestAccurate = 3,
+    /// RFC 3168 is asked for, accurate feedback given to those who ask.
+    RequestAcceptAccurate = 4,
+    /// Accurate feedback, given to those who ask.
+    AcceptAccurate = 5,
+}
+
+impl EcnMode {
+    /// The mode of this number, `None` if there is none.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<EcnMode> {
+        Some(match number {
+            0 => EcnMode::Off,
+            1 => EcnMode::Request,
+            2 => EcnMode::Accept,
+            3 => EcnMode::RequestAccurate,
+            4 => EcnMode::RequestAcceptAccurate,
+            5 => EcnMode::AcceptAccurate,
+            _ => return None,
+        })
     }
 }
 
@@ -111,6 +156,11 @@ pub struct Config {
     pub fin_wait_ms: u32,
     /// Congestion control.
     pub congestion: Congestion,
+    /// Explicit congestion notification. DCTCP asks for it in any mode.
+    pub ecn: EcnMode,
+    /// Upper bound of the pace of sending (SO_MAX_PACING_RATE), bytes per second;
+    /// `u64::MAX` for none.
+    pub max_pacing_rate: u64,
     /// Suspect a path that swallows full segments without a word, and probe for what
     /// it takes (RFC 4821; Linux's tcp_mtu_probing is 0 by default, this is its 1).
     pub mtu_probing: bool,
@@ -145,6 +195,8 @@ impl Default for Config {
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),
+            ecn: EcnMode::default(),
+            max_pacing_rate: u64::MAX,
             mtu_probing: true,
             initial_window: 10,
             syn_retries: 6,

@@ -4,6 +4,7 @@
 //! for TCP_INFO and for `longshore ss`. Linux counts packets where we count bytes;
 //! they are converted by the MSS.
 
+use crate::ecn::Variant;
 use crate::recovery::Phase;
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
@@ -27,6 +28,9 @@ pub struct TcpInfo {
     pub timestamps: bool,
     pub sack: bool,
     pub window_scaling: bool,
+    /// ECN was agreed, and a packet that could be marked has come.
+    pub ecn: bool,
+    pub ecn_seen: bool,
     /// Data on the SYN were taken (RFC 7413).
     pub syn_data: bool,
     pub snd_wscale: u8,
@@ -77,6 +81,9 @@ pub struct TcpInfo {
     pub undos: u32,
     /// Segments that header prediction took.
     pub fast_path_hits: u32,
+    /// Bytes per second; `u64::MAX` if not paced, or not bounded.
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
     /// Name of the congestion control.
     pub congestion: &'static str,
 }
@@ -111,6 +118,8 @@ impl Tcb {
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
             sack: self.flags.contains(Flags::SACK),
             window_scaling: self.flags.contains(Flags::SCALING),
+            ecn: self.ecn.variant() != Variant::Off,
+            ecn_seen: self.ecn.seen(),
             syn_data: self.fast_open.accepted,
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
@@ -154,6 +163,8 @@ impl Tcb {
             tail_probes: c.probes,
             black_holes: c.black_holes,
             undos: c.undos,
+            pacing_rate: self.pacer.rate().unwrap_or(u64::MAX),
+            max_pacing_rate: self.pacer.limit(),
             fast_path_hits: fast,
             congestion: self.congestion.which().name(),
         }
@@ -200,6 +211,8 @@ impl TcpInfo {
         let options = u8::from(self.timestamps)
             | u8::from(self.sack) << 1
             | u8::from(self.window_scaling) << 2
+            | u8::from(self.ecn) << 3
+            | u8::from(self.ecn_seen) << 4
             | u8::from(self.syn_data) << 5;
         w.put(&[
             self.state as u8,
@@ -229,8 +242,9 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.snd_cwnd) / mss, u64::from(self.advmss), 3]);
         w.u32s(&[u64::from(self.rcv_rtt_us), u64::from(self.rcv_space)]);
         w.u32s(&[u64::from(self.total_retrans)]);
-        // Not paced: no rate, no bound.
-        w.u64s(&[u64::MAX, u64::MAX, self.bytes_acked, self.bytes_received]);
+        let rates = [self.pacing_rate, self.max_pacing_rate];
+        w.u64s(&rates);
+        w.u64s(&[self.bytes_acked, self.bytes_received]);
         w.u32s(&[u64::from(self.segs_out), u64::from(self.segs_in)]);
         w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);

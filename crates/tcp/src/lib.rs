@@ -30,6 +30,8 @@
 //! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
 //! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
+//! | `ecn.rs`, `ecn/` | marks of congestion, told and heard |
+//! | `rate.rs`, `pacing.rs` | how fast the path delivers, and how fast we send |
 //! | `plpmtu.rs` | what the path takes, when no router says |
 //! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
@@ -47,6 +49,7 @@ mod assembler;
 mod config;
 mod congestion;
 mod drop;
+mod ecn;
 mod events;
 mod fast_open;
 mod icmp;
@@ -56,8 +59,10 @@ mod listener;
 mod nagle;
 mod open;
 mod output;
+mod pacing;
 mod plpmtu;
 mod ranges;
+mod rate;
 mod recovery;
 mod reset;
 mod rtt;
@@ -71,7 +76,7 @@ mod timers;
 mod user;
 mod window;
 
-pub use config::{Config, Congestion, Keepalive, Linger};
+pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};
 pub use drop::DropReason;
 pub use events::{Error, Events};
 pub use fast_open::{FastOpenCache, FastOpenOutcome, FastOpenQueue, FastOpenVerdict};

@@ -7,12 +7,15 @@ use crate::Segment;
 use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
+use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::fast_open::FastOpen;
 use crate::icmp::MIN_MSS;
 use crate::input::UNPREDICTABLE;
 use crate::output::TIMESTAMPS_LEN;
+use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
+use crate::rate::RateSampler;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -60,6 +63,7 @@ impl Tcb {
         tcb.flags = Flags::SYN_DUE;
         tcb.counters.slow_segs_in = 1;
         tcb.take_syn(syn.header, now);
+        tcb.ecn_on_syn(syn);
         tcb
     }
 
@@ -101,6 +105,10 @@ impl Tcb {
             rtt_pos: 0,
             rtt_at: now,
             congestion: Controller::new(cfg.congestion, adv_mss, cfg.initial_window),
+            ecn: EcnState::new(),
+            pacer: Pacer::new(),
+            rate: RateSampler::new(),
+            repeated_seen: 0,
             recovery: Recovery::new(),
             rcv_consumed: 0,
             rcv_fin: NO_POS,
@@ -130,6 +138,7 @@ impl Tcb {
             assembler: Assembler::new(),
             scoreboard: Scoreboard::new(),
         };
+        tcb.set_max_pacing_rate(cfg.max_pacing_rate);
         if cfg.window_scaling {
             let most = cfg.rcvbuf.max(cfg.rcvbuf_max);
             tcb.rcv_wscale = scale_for(most);
@@ -195,6 +204,7 @@ impl Tcb {
             State::Established
         };
         self.arm_keepalive(now);
+        self.start_congestion_control(now);
     }
 
     /// The MSS for sending: what the peer, the path and the user allow, less the

@@ -317,9 +317,7 @@ impl Tcb {
     /// window that limited us (RFC 9438 section 5.8, RFC 7661).
     fn grow(&mut self, news: AckNews, now: Instant) {
         if news.acked > 0 && news.window_used {
-            let acked = news.acked.min(1 << 30) as u32;
-            let srtt = self.rtt.srtt().unwrap_or(0);
-            self.congestion.on_ack(acked, srtt, now);
+            self.grow_window(news.acked, now);
         }
     }
 

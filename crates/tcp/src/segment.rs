@@ -140,6 +140,8 @@ pub struct Transmit {
     pub mss: u16,
     /// It repeats what was sent before.
     pub retransmission: bool,
+    /// The ECN field of its packets.
+    pub ecn: Ecn,
 }
 
 impl Transmit {

@@ -13,10 +13,13 @@
 use crate::assembler::Assembler;
 use crate::config::Config;
 use crate::congestion::Controller;
+use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
 use crate::input::UNPREDICTABLE;
+use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
+use crate::rate::RateSampler;
 use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
@@ -76,6 +79,9 @@ bitflags::bitflags! {
         const SYN_REPEATED = 1 << 16;
         /// A duplicate range is to be reported (RFC 2883).
         const DSACK = 1 << 17;
+        /// What goes out is paced or may be marked, or the rate of delivery is
+        /// measured: the common path leaves it to the other.
+        const CAREFUL = 1 << 18;
     }
 }
 
@@ -196,6 +202,11 @@ pub struct Tcb {
     pub(crate) rtt_pos: Pos,
     pub(crate) rtt_at: Instant,
     pub(crate) congestion: Controller,
+    pub(crate) ecn: EcnState,
+    pub(crate) pacer: Pacer,
+    pub(crate) rate: RateSampler,
+    /// `bytes_retrans` when the rate was last sampled.
+    pub(crate) repeated_seen: u64,
     pub(crate) recovery: Recovery,
 
     // ---- Less often. ----

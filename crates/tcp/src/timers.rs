@@ -12,6 +12,7 @@
 //! | `state` | the end of TIME-WAIT, or of an orphan's FIN-WAIT-2 |
 //! | `user` | the user timeout (RFC 9293 section 3.8.3) |
 //! | `hold` | the end of a cork's patience |
+//! | `pace` | when data may go that was held back for the pace |
 
 use crate::config::Config;
 use crate::events::{Error, Events};
@@ -47,6 +48,7 @@ pub(crate) struct Timers {
     pub(crate) state: Instant,
     pub(crate) user: Instant,
     pub(crate) hold: Instant,
+    pub(crate) pace: Instant,
     pub(crate) xmit_kind: XmitTimer,
     /// When the retransmission timer runs out, if `xmit` stands for an earlier one in
     /// its place.
@@ -62,6 +64,7 @@ impl Timers {
             state: Instant::NEVER,
             user: Instant::NEVER,
             hold: Instant::NEVER,
+            pace: Instant::NEVER,
             xmit_kind: XmitTimer::Retransmit,
             rto: Instant::NEVER,
         }
@@ -89,7 +92,8 @@ impl Tcb {
             .min(t.keepalive)
             .min(t.state)
             .min(t.user)
-            .min(t.hold);
+            .min(t.hold)
+            .min(t.pace);
         (!next.is_never()).then_some(next)
     }
 
@@ -102,6 +106,8 @@ impl Tcb {
         if take_due(&mut self.timers.hold, now) {
             self.flags |= Flags::FORCE_SMALL;
         }
+        // `poll_transmit` looks at the pace by itself.
+        take_due(&mut self.timers.pace, now);
         if take_due(&mut self.timers.user, now) {
             return self.give_up();
         }

@@ -204,9 +204,14 @@ impl Tcb {
     }
 
     /// TCP_CONGESTION.
-    pub fn set_congestion(&mut self, which: Congestion) {
+    pub fn set_congestion(&mut self, which: Congestion, now: Instant) {
         self.cfg.congestion = which;
-        self.congestion.choose(which);
+        if which != self.congestion.which() {
+            self.congestion.choose(which);
+            if self.state.is_synchronized() {
+                self.start_congestion_control(now);
+            }
+        }
     }
 
     /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.

@@ -4,7 +4,7 @@ mod options;
 mod plain;
 
 use options::ALIGNED_TIMESTAMPS;
-pub use options::{FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
+pub use options::{AccurateEcn, FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
 pub use plain::{Head, PLAIN_LEN, Plain, Stamps, control};
 
 use crate::{SeqNumber, WireError, get16, get32, put16, put32};

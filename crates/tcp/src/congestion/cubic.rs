@@ -2,9 +2,9 @@
 //!
 //! Owns [`Cubic`]; `congestion/mod.rs` calls it. Integers only: time in
 //! milliseconds, windows in bytes; `tests.rs` holds it against the RFC's formulas in
-//! floating point. HyStart++ (RFC 9406) has its place in `on_ack`'s slow start.
+//! floating point.
 
-use super::{Algorithm, MAX_CWND, Window};
+use super::{Ack, Algorithm, MAX_CWND, Window};
 use crate::time::Instant;
 
 /// The state of CUBIC.
@@ -23,6 +23,20 @@ pub(crate) struct Cubic {
     /// K in milliseconds: when the plateau is met.
     k_ms: u32,
     /// When this congestion avoidance epoch began, `NEVER` if none has.
+    epoch: Instant,
+    /// When the window was last in use.
+    used_at: Instant,
+    /// What the last loss has changed, if it can be undone.
+    before: Option<Plateau>,
+}
+
+/// What a spurious loss must not change (section 4.9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Plateau {
+    w_max: u32,
+    w_est: u32,
+    cwnd_prior: u32,
+    k_ms: u32,
     epoch: Instant,
 }
 
@@ -43,6 +57,8 @@ impl Cubic {
             credit: 0,
             k_ms: 0,
             epoch: Instant::NEVER,
+            used_at: Instant(0),
+            before: None,
         }
     }
 
@@ -121,20 +137,27 @@ fn cube_root(x: u128) -> u128 {
     low
 }
 
+impl Cubic {
+    /// Section 5.8: t leaves out the time in which the window was not in use, so that
+    /// there is no jump afterwards; the epoch moves on by it. A window that is in use
+    /// is acknowledged within a round trip.
+    fn leave_out_idle_time(&mut self, srtt: u64, now: Instant) {
+        let idle = now.since(self.used_at).saturating_sub(srtt);
+        self.used_at = now;
+        if srtt > 0 && !self.epoch.is_never() {
+            self.epoch = self.epoch.after_us(idle).min(now);
+        }
+    }
+}
+
 impl Algorithm for Cubic {
-    fn on_ack(&mut self, w: &mut Window, acked: u32, srtt: u64, now: Instant) {
-        let mut acked = acked;
-        if w.in_slow_start() {
-            acked = w.slow_start(acked);
-            if acked == 0 {
-                return;
-            }
-        }
+    fn on_ack(&mut self, w: &mut Window, ack: &Ack) {
+        self.leave_out_idle_time(ack.srtt, ack.now);
         if self.epoch.is_never() {
-            self.begin(w, now);
+            self.begin(w, ack.now);
         }
-        self.grow_reno_estimate(w, acked);
-        let t = now.since(self.epoch) / 1_000;
+        self.grow_reno_estimate(w, ack.acked);
+        let t = ack.now.since(self.epoch) / 1_000;
         if self.w_cubic(t, w.mss) < self.w_est {
             // Section 4.3, the Reno-friendly region.
             w.cwnd = w.cwnd.max(self.w_est);
@@ -145,9 +168,9 @@ impl Algorithm for Cubic {
         // window itself and at most at one and a half of it; one acknowledgment
         // takes (target - cwnd) / cwnd of the way for each segment.
         let target = self
-            .w_cubic(t + srtt / 1_000, w.mss)
+            .w_cubic(t + ack.srtt / 1_000, w.mss)
             .clamp(w.cwnd, w.cwnd + w.cwnd / 2);
-        self.credit += u64::from(target - w.cwnd) * u64::from(acked);
+        self.credit += u64::from(target - w.cwnd) * u64::from(ack.acked);
         let step = (self.credit / u64::from(w.cwnd)) as u32;
         self.credit %= u64::from(w.cwnd);
         w.cwnd = (w.cwnd + step).min(target).min(MAX_CWND);
@@ -156,7 +179,14 @@ impl Algorithm for Cubic {
     /// Sections 4.6 and 4.7: the window comes down to 0.7 of what was in flight; W_max
     /// is what it was, or less if the last plateau was not reached again (fast
     /// convergence).
-    fn on_loss(&mut self, w: &mut Window, in_flight: u32) -> u32 {
+    fn on_loss(&mut self, w: &Window, in_flight: u32) -> u32 {
+        self.before = Some(Plateau {
+            w_max: self.w_max,
+            w_est: self.w_est,
+            cwnd_prior: self.cwnd_prior,
+            k_ms: self.k_ms,
+            epoch: self.epoch,
+        });
         self.epoch = Instant::NEVER;
         self.cwnd_prior = w.cwnd;
         self.w_max = if w.cwnd < self.w_max {
@@ -169,7 +199,26 @@ impl Algorithm for Cubic {
         (base * BETA_NUM / BETA_DEN) as u32
     }
 
-    fn restart(&mut self) {
+    /// Section 4.8: after a timeout K is 0 and W_max the window at which congestion
+    /// avoidance begins; [`Cubic::begin`] makes it so where there is no plateau.
+    fn on_timeout(&mut self) {
         self.epoch = Instant::NEVER;
+        self.w_max = 0;
+    }
+
+    fn on_idle(&mut self) {
+        self.epoch = Instant::NEVER;
+        self.before = None;
+    }
+
+    /// Section 4.9.
+    fn undo(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.w_max = before.w_max;
+            self.w_est = before.w_est;
+            self.cwnd_prior = before.cwnd_prior;
+            self.k_ms = before.k_ms;
+            self.epoch = before.epoch;
+        }
     }
 }

@@ -1,19 +1,38 @@
-//! Congestion control: how much may be in flight.
+//! Congestion control: how much may be in flight, and how fast it goes out.
 //!
 //! Owns [`Controller`], the window and threshold that every algorithm shares plus
-//! the state of the chosen one, as plain data. `input/ack.rs` and `recovery.rs` call
-//! it; `output/select.rs` reads the window. An algorithm is one file with a type
-//! that implements [`Algorithm`], and one arm in [`Chosen`].
+//! the state of the chosen one, as plain data. `feed.rs` tells it what acknowledgments
+//! bring, `recovery.rs` what was lost; `output/select.rs` reads the window. An
+//! algorithm is one file with a type that implements [`Algorithm`], and one arm in
+//! [`Chosen`].
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `newreno.rs` | RFC 5681, RFC 6582 |
+//! | `cubic.rs` | RFC 9438 |
+//! | `dctcp.rs` | RFC 8257 |
+//! | `bbr.rs`, `bbr/` | BBR, draft-ietf-ccwg-bbr |
+//! | `hystart.rs` | slow start of the first three (RFC 9406) |
+//! | `feed.rs` | from the connection to the controller |
 //!
 //! Everything is counted in bytes (RFC 3465), since one acknowledgment may cover 64
 //! KiB.
 
+pub(crate) mod bbr;
 pub(crate) mod cubic;
+pub(crate) mod dctcp;
+mod feed;
+mod hystart;
 pub(crate) mod newreno;
 
 use crate::config::Congestion;
+use crate::rate::RateSample;
+use crate::tcb::Pos;
 use crate::time::Instant;
+use bbr::Bbr;
 use cubic::Cubic;
+use dctcp::Dctcp;
+use hystart::HyStart;
 use newreno::NewReno;
 
 /// What an algorithm may change.
@@ -38,31 +57,57 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Slow start: RFC 5681 equation 2 with the byte counting of RFC 3465, where
-    /// the limit L is the number of segments acknowledged, since a stretch
-    /// acknowledgment of a merged segment is no attack. Stops at the threshold and
-    /// returns the bytes left over.
-    pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
-        let room = self.ssthresh.saturating_sub(self.cwnd);
-        let step = acked.min(room);
-        self.cwnd = self.cwnd.saturating_add(step).min(MAX_CWND);
-        acked - step
+    /// The window grows by this much.
+    pub(crate) fn grow(&mut self, bytes: u32) {
+        self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_CWND);
     }
 }
 
 /// More than this is never in flight (the largest window of RFC 7323).
 pub(crate) const MAX_CWND: u32 = 1 << 30;
 
-/// One congestion control algorithm. Times are the caller's.
+/// An acknowledgment of new data, outside of fast recovery.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ack {
+    /// Bytes that it covers.
+    pub(crate) acked: u32,
+    /// SND.UNA after it, and SND.NXT.
+    pub(crate) una: Pos,
+    pub(crate) nxt: Pos,
+    /// The round trip that it measured, microseconds; 0 if it measured none.
+    pub(crate) rtt: u32,
+    /// The smoothed round trip, microseconds; 0 if not known.
+    pub(crate) srtt: u64,
+    pub(crate) now: Instant,
+}
+
+/// One congestion control algorithm.
 pub(crate) trait Algorithm {
-    /// `acked` bytes were acknowledged outside of recovery, and the window was in
-    /// use.
-    fn on_ack(&mut self, w: &mut Window, acked: u32, srtt: u64, now: Instant);
-    /// Loss was detected with `in_flight` bytes in flight: the new threshold.
-    fn on_loss(&mut self, w: &mut Window, in_flight: u32) -> u32;
-    /// The sender had nothing to send, or the timer ran out: what was learned of
-    /// time is void.
-    fn restart(&mut self);
+    /// Congestion avoidance: bytes were acknowledged outside of fast recovery and
+    /// beyond slow start, and the window was in use.
+    fn on_ack(&mut self, w: &mut Window, ack: &Ack);
+    /// Loss was found with `in_flight` bytes in flight: the new threshold.
+    fn on_loss(&mut self, w: &Window, in_flight: u32) -> u32;
+    /// The first mark of congestion in a round trip: the new threshold, which the
+    /// window comes down to. RFC 3168 section 6.1.2: as for a loss.
+    fn on_marked(&mut self, w: &Window, in_flight: u32) -> u32 {
+        self.on_loss(w, in_flight)
+    }
+    /// The retransmission timer ran out; `on_loss` was called before if it was for
+    /// the first time.
+    fn on_timeout(&mut self) {}
+    /// The sender had nothing to send for a while: what was learned of time is void.
+    fn on_idle(&mut self) {}
+    /// The last `on_loss` answered what was no loss (RFC 4015); window and threshold
+    /// are the caller's.
+    fn undo(&mut self) {}
+    /// `acked` bytes were acknowledged, `marked` of them with congestion experienced;
+    /// always called, in recovery too, where the peer reports marks accurately
+    /// enough for this algorithm.
+    fn on_marks(&mut self, _acked: u32, _marked: u32, _una: Pos, _nxt: Pos) {}
+    /// What one acknowledgment said of the rate of delivery; for algorithms that
+    /// want rates, always, in recovery too.
+    fn on_rate(&mut self, _w: &mut Window, _sample: &RateSample) {}
 }
 
 /// The algorithm that was chosen.
@@ -70,6 +115,8 @@ pub(crate) trait Algorithm {
 pub(crate) enum Chosen {
     NewReno(NewReno),
     Cubic(Cubic),
+    Dctcp(Dctcp),
+    Bbr(Bbr),
 }
 
 impl Chosen {
@@ -77,6 +124,8 @@ impl Chosen {
         match which {
             Congestion::NewReno => Chosen::NewReno(NewReno::new()),
             Congestion::Cubic => Chosen::Cubic(Cubic::new()),
+            Congestion::Dctcp => Chosen::Dctcp(Dctcp::new()),
+            Congestion::Bbr => Chosen::Bbr(Bbr::new()),
         }
     }
 
@@ -84,6 +133,8 @@ impl Chosen {
         match self {
             Chosen::NewReno(a) => a,
             Chosen::Cubic(a) => a,
+            Chosen::Dctcp(a) => a,
+            Chosen::Bbr(a) => a,
         }
     }
 }
@@ -92,6 +143,7 @@ impl Chosen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Controller {
     window: Window,
+    hystart: HyStart,
     chosen: Chosen,
 }
 
@@ -107,6 +159,7 @@ impl Controller {
                 ssthresh: u32::MAX,
                 mss,
             },
+            hystart: HyStart::new(),
             chosen: Chosen::new(which),
         }
     }
@@ -131,6 +184,37 @@ impl Controller {
         match self.chosen {
             Chosen::NewReno(_) => Congestion::NewReno,
             Chosen::Cubic(_) => Congestion::Cubic,
+            Chosen::Dctcp(_) => Congestion::Dctcp,
+            Chosen::Bbr(_) => Congestion::Bbr,
+        }
+    }
+
+    /// Whether the algorithm goes by rates of delivery: it then sets the window by
+    /// itself, in recovery too, and is paced.
+    pub(crate) const fn wants_rates(&self) -> bool {
+        matches!(self.chosen, Chosen::Bbr(_))
+    }
+
+    /// Whether the algorithm goes by the share of bytes that met congestion.
+    #[inline]
+    pub(crate) const fn wants_marks(&self) -> bool {
+        matches!(self.chosen, Chosen::Dctcp(_))
+    }
+
+    /// The rate at which the algorithm wants to send, bytes per second, if it has one
+    /// of its own.
+    pub(crate) const fn pacing_rate(&self) -> Option<u64> {
+        match &self.chosen {
+            Chosen::Bbr(bbr) => Some(bbr.pacing_rate()),
+            _ => None,
+        }
+    }
+
+    /// The pace to begin with, for an algorithm that has one, from the smoothed round
+    /// trip in microseconds.
+    pub(crate) fn init_pace(&mut self, srtt: Option<u64>) {
+        if let (Chosen::Bbr(bbr), Some(srtt)) = (&mut self.chosen, srtt) {
+            bbr.init_pace(&self.window, srtt.min(u64::from(u32::MAX)) as u32);
         }
     }
 
@@ -147,23 +231,52 @@ impl Controller {
         self.window.cwnd = self.window.cwnd.max(self.window.mss);
     }
 
-    /// Sets the window, for recovery and restart; at least one segment.
+    /// Sets the window, for recovery; at least one segment. An algorithm that goes by
+    /// rates does that by itself.
     pub(crate) fn set_cwnd(&mut self, bytes: u32) {
-        self.window.cwnd = bytes.clamp(self.window.mss, MAX_CWND);
+        if !self.wants_rates() {
+            self.window.cwnd = bytes.clamp(self.window.mss, MAX_CWND);
+        }
     }
 
-    /// Bytes were acknowledged outside of recovery, while the window was in use.
-    pub(crate) fn on_ack(&mut self, acked: u32, srtt: u64, now: Instant) {
-        self.chosen
-            .algorithm()
-            .on_ack(&mut self.window, acked, srtt, now);
+    /// Bytes were acknowledged outside of fast recovery, while the window was in use.
+    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+        let mut ack = *ack;
+        if self.wants_rates() {
+            return;
+        }
+        if self.window.in_slow_start() {
+            ack.acked = self.hystart.slow_start(&mut self.window, &ack);
+            if ack.acked == 0 {
+                return;
+            }
+        }
+        self.chosen.algorithm().on_ack(&mut self.window, &ack);
+    }
+
+    /// What one acknowledgment said of the rate of delivery.
+    pub(crate) fn on_rate(&mut self, sample: &RateSample) {
+        self.chosen.algorithm().on_rate(&mut self.window, sample);
+    }
+
+    /// `acked` bytes were acknowledged, `marked` of them as having met congestion.
+    pub(crate) fn on_marks(&mut self, acked: u32, marked: u32, una: Pos, nxt: Pos) {
+        self.chosen.algorithm().on_marks(acked, marked, una, nxt);
     }
 
     /// Loss was found by duplicate acknowledgments: sets the threshold and leaves
     /// the window to the caller's recovery.
     pub(crate) fn on_loss(&mut self, in_flight: u32) {
-        let threshold = self.chosen.algorithm().on_loss(&mut self.window, in_flight);
+        let threshold = self.chosen.algorithm().on_loss(&self.window, in_flight);
         self.window.ssthresh = threshold.max(self.window.floor());
+    }
+
+    /// The peer reports marks of congestion, and this is the first answer in a round
+    /// trip: the window comes down as for a loss (RFC 3168 section 6.1.2), at once.
+    pub(crate) fn on_congestion_marked(&mut self, in_flight: u32) {
+        let threshold = self.chosen.algorithm().on_marked(&self.window, in_flight);
+        self.window.ssthresh = threshold.max(self.window.floor());
+        self.set_cwnd(self.window.cwnd.min(self.window.ssthresh));
     }
 
     /// The retransmission timer ran out for the first time in this flight, or
@@ -173,22 +286,26 @@ impl Controller {
         if first {
             self.on_loss(in_flight);
         }
-        self.chosen.algorithm().restart();
+        self.chosen.algorithm().on_timeout();
         self.window.cwnd = self.window.mss;
     }
 
     /// The loss that was answered was none: window and threshold are at least what
-    /// they were before (RFC 4015 section 3.2).
+    /// they were before (RFC 4015 section 3.2, RFC 9438 section 4.9).
     pub(crate) fn undo(&mut self, cwnd: u32, ssthresh: u32) {
         self.window.cwnd = self.window.cwnd.max(cwnd).min(MAX_CWND);
         self.window.ssthresh = self.window.ssthresh.max(ssthresh);
+        self.chosen.algorithm().undo();
     }
 
     /// RFC 5681 section 4.1: after an idle time of an RTO or more, start again from
-    /// `restart_window` bytes.
+    /// `restart_window` bytes. An algorithm that is paced by what it knows of the path
+    /// needs no restart (draft-ietf-ccwg-bbr section 5.4.1).
     pub(crate) fn on_idle(&mut self, restart_window: u32) {
-        self.chosen.algorithm().restart();
-        self.window.cwnd = self.window.cwnd.min(restart_window).max(self.window.mss);
+        self.chosen.algorithm().on_idle();
+        if !self.wants_rates() {
+            self.window.cwnd = self.window.cwnd.min(restart_window).max(self.window.mss);
+        }
     }
 }
 

@@ -5,17 +5,31 @@ use proptest::prelude::*;
 
 const MSS: u32 = 1000;
 
+/// The algorithms with a slow start and a threshold.
+const WINDOWED: [Congestion; 3] = [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp];
+
+fn ack(acked: u32, srtt: u64, now: Instant) -> Ack {
+    Ack {
+        acked,
+        una: 0,
+        nxt: 0,
+        rtt: 0,
+        srtt,
+        now,
+    }
+}
+
 fn controller(which: Congestion) -> Controller {
     Controller::new(which, MSS as u16, 10)
 }
 
 #[test]
 fn slow_start_doubles_each_round_trip() {
-    for which in [Congestion::NewReno, Congestion::Cubic] {
+    for which in WINDOWED {
         let mut c = controller(which);
         assert_eq!(c.cwnd(), 10 * MSS);
         for round in 1..6 {
-            c.on_ack(c.cwnd(), 1000, Instant(round));
+            c.on_ack(&ack(c.cwnd(), 1000, Instant(round)));
             assert_eq!(c.cwnd(), (10 * MSS) << round, "{which:?}");
         }
     }
@@ -23,13 +37,13 @@ fn slow_start_doubles_each_round_trip() {
 
 #[test]
 fn slow_start_ends_at_the_threshold() {
-    for which in [Congestion::NewReno, Congestion::Cubic] {
+    for which in WINDOWED {
         let mut c = controller(which);
         c.set_cwnd(40 * MSS);
         c.on_loss(40 * MSS);
         let threshold = c.ssthresh();
         c.set_cwnd(threshold / 2 + 500);
-        c.on_ack(c.cwnd(), 1000, Instant(1));
+        c.on_ack(&ack(c.cwnd(), 1000, Instant(1)));
         assert!(
             c.cwnd() >= threshold && c.cwnd() <= threshold + 2 * MSS,
             "{which:?} {}",
@@ -48,7 +62,7 @@ fn newreno_adds_a_segment_each_round_trip() {
         assert_eq!(c.cwnd(), (10 + round) * MSS);
         // In pieces, as acknowledgments come.
         for _ in 0..10 + round {
-            c.on_ack(MSS, 1000, Instant(0));
+            c.on_ack(&ack(MSS, 1000, Instant(0)));
         }
     }
 }
@@ -78,7 +92,7 @@ fn a_timeout_lowers_the_threshold_once() {
 
 #[test]
 fn names() {
-    for which in [Congestion::NewReno, Congestion::Cubic] {
+    for which in Congestion::ALL {
         assert_eq!(Congestion::by_name(which.name()), Some(which));
     }
     assert_eq!(Congestion::by_name("vegas"), None);
@@ -108,7 +122,7 @@ fn grow_cubic(w_max: u32, rtt_ms: u64, rounds: u64) -> Controller {
         let pieces = 10;
         let window = c.cwnd();
         for _ in 0..pieces {
-            c.on_ack(window / pieces, rtt_ms * 1000, now);
+            c.on_ack(&ack(window / pieces, rtt_ms * 1000, now));
         }
     }
     c
@@ -165,15 +179,104 @@ fn idle_time_forgets_the_epoch() {
     assert_eq!(c.cwnd(), 10 * MSS);
     c.set_cwnd(before);
     // A day later: no jump as if the time had been used.
-    c.on_ack(before, 100_000, Instant(86_400_000_000));
+    c.on_ack(&ack(before, 100_000, Instant(86_400_000_000)));
     assert!(c.cwnd() < before + before / 10);
+}
+
+/// RFC 9438 section 5.8: the same without the idle time of an RTO.
+#[test]
+fn time_in_which_the_window_is_not_used_does_not_count() {
+    let mut c = grow_cubic(1000, 100, 20);
+    let before = c.cwnd();
+    // The user was slow for a minute.
+    c.on_ack(&ack(
+        before,
+        100_000,
+        Instant(1 + 20 * 100_000 + 60_000_000),
+    ));
+    assert!(c.cwnd() < before + before / 20, "{before} {}", c.cwnd());
+}
+
+/// RFC 9438 section 4.9: as if it had not been.
+#[test]
+fn a_spurious_loss_leaves_no_trace() {
+    for which in WINDOWED {
+        let mut c = controller(which);
+        c.set_cwnd(800 * MSS);
+        c.on_loss(800 * MSS);
+        c.set_cwnd(c.ssthresh());
+        let undisturbed = c;
+        let (cwnd, ssthresh) = (c.cwnd(), c.ssthresh());
+        c.on_timeout(cwnd, true);
+        c.undo(cwnd, ssthresh);
+        let (mut a, mut b) = (c, undisturbed);
+        for round in 1..50 {
+            let now = Instant(round * 100_000);
+            a.on_ack(&ack(100 * MSS, 100_000, now));
+            b.on_ack(&ack(100 * MSS, 100_000, now));
+        }
+        let gap = a.cwnd().abs_diff(b.cwnd());
+        assert!(gap <= MSS, "{which:?}: {} {}", a.cwnd(), b.cwnd());
+    }
+}
+
+/// RFC 9438 section 4.8: the plateau of before a timeout is forgotten.
+#[test]
+fn after_a_timeout_cubic_starts_from_where_avoidance_begins() {
+    let mut c = controller(Congestion::Cubic);
+    c.set_cwnd(1000 * MSS);
+    c.on_timeout(1000 * MSS, true);
+    c.set_cwnd(c.ssthresh());
+    c.on_ack(&ack(MSS, 100_000, Instant(1)));
+    let Chosen::Cubic(cubic) = c.chosen else {
+        panic!()
+    };
+    assert_eq!(cubic.w_max(), 700 * MSS);
+}
+
+#[test]
+fn dctcp_comes_down_by_the_share_of_marks() {
+    let mut c = controller(Congestion::Dctcp);
+    let alpha = |c: &Controller| match c.chosen {
+        Chosen::Dctcp(d) => d.alpha_permille(),
+        _ => panic!(),
+    };
+    assert_eq!(alpha(&c), 1000);
+    // One byte in ten is marked, window after window.
+    for round in 0..100i64 {
+        c.on_marks(100_000, 10_000, round * 100_000, (round + 1) * 100_000);
+    }
+    assert!((95..=105).contains(&alpha(&c)), "{}", alpha(&c));
+    c.set_cwnd(100 * MSS);
+    c.on_congestion_marked(100 * MSS);
+    // 1 - 0.1 / 2 of it.
+    assert!((94 * MSS..=96 * MSS).contains(&c.cwnd()), "{}", c.cwnd());
+    assert_eq!(c.cwnd(), c.ssthresh());
+    // Loss is answered as by any TCP (RFC 8257 section 3.5).
+    c.on_loss(90 * MSS);
+    assert_eq!(c.ssthresh(), 45 * MSS);
+    // And nothing marked for long is nothing at all.
+    for round in 0..200i64 {
+        c.on_marks(100_000, 0, round * 100_000, (round + 1) * 100_000);
+    }
+    assert_eq!(alpha(&c), 0);
+}
+
+#[test]
+fn a_mark_is_answered_like_a_loss_but_at_once() {
+    for (which, expected) in [(Congestion::NewReno, 50), (Congestion::Cubic, 70)] {
+        let mut c = controller(which);
+        c.set_cwnd(100 * MSS);
+        c.on_congestion_marked(100 * MSS);
+        assert_eq!((c.cwnd(), c.ssthresh()), (expected * MSS, expected * MSS));
+    }
 }
 
 proptest! {
     #[test]
     fn windows_stay_within_bounds(
-        which in prop_oneof![Just(Congestion::NewReno), Just(Congestion::Cubic)],
-        ops in proptest::collection::vec((0u8..5, any::<u32>(), 0u64..10_000_000), 0..200),
+        which in proptest::sample::select(&Congestion::ALL),
+        ops in proptest::collection::vec((0u8..8, any::<u32>(), 0u64..10_000_000), 0..200),
     ) {
         let mut c = controller(which);
         let mut now = 0;
@@ -186,10 +289,24 @@ proptest! {
                 1 => c.on_timeout(n, n.is_multiple_of(2)),
                 2 => c.on_idle(n),
                 3 => c.set_mss((n % 9000).max(48) as u16),
+                4 => c.on_congestion_marked(n),
+                5 => c.on_marks(n, n / 3, i64::from(n), i64::from(n) + 9),
+                6 => c.on_rate(&RateSample {
+                    now,
+                    total: u64::from(n) * 3,
+                    newly: n % 100_000,
+                    lost: n % 7_000,
+                    in_flight: n,
+                    rate: u64::from(n) << (n % 9),
+                    prior: u64::from(n),
+                    rtt: n % 1_000_000,
+                    recovering: n % 5 == 0,
+                    app_limited: n % 3 == 0,
+                }),
                 _ => {
                     let acked = n % (2 * c.cwnd());
-                    c.on_ack(acked, u64::from(n), now);
-                    prop_assert!(c.cwnd() >= before);
+                    c.on_ack(&ack(acked, u64::from(n), now));
+                    prop_assert!(c.cwnd() >= before, "{which:?}");
                     prop_assert!(c.cwnd() <= before.saturating_add(acked).saturating_add(before));
                 }
             }

@@ -50,6 +50,7 @@ impl Tcb {
         news.original = delivery.original;
         if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
             self.on_ack_news(news, a.now);
+            self.note_delivery(news.delivered, a.now);
         }
         self.after_ack(a.now)
     }
@@ -253,6 +254,7 @@ impl Tcb {
             && !self.recovery.probe.is_outstanding()
             && !self.mtu.is_probing()
             && self.recovery.dup_acks == 0
+            && self.ecn.is_predictable()
             && self.snd_wl1 <= self.rcv_nxt
             && (self.rcv_fin == NO_POS || self.peer_closed());
         self.predict_data = plain

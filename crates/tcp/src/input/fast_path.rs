@@ -149,8 +149,10 @@ impl Tcb {
         }
         self.advance_una(ack, echo, now);
         if window_used {
-            let srtt = self.rtt.srtt().unwrap_or(0);
-            self.congestion.on_ack(acked as u32, srtt, now);
+            self.grow_window(acked as u64, now);
+        }
+        if self.flags.contains(Flags::CAREFUL) {
+            self.note_predicted_delivery(acked as u64, now);
         }
     }
 

@@ -17,6 +17,7 @@ pub use fast_path::Predicted;
 pub(crate) use fast_path::UNPREDICTABLE;
 
 use crate::drop::DropReason;
+use crate::ecn::Variant;
 use crate::events::Events;
 use crate::reset::sequence_len;
 use crate::segment::{Disposition, Segment};
@@ -107,7 +108,12 @@ impl Tcb {
         if self.state == State::SynReceived {
             self.on_handshake_ack(a)?;
         }
+        let una = self.snd_una;
         self.on_ack(a)?;
+        if self.ecn.variant() != Variant::Off {
+            self.ecn_on_ack(a.segment, (self.snd_una - una) as u64);
+            self.ecn_on_arrival(a.segment);
+        }
         let disposition = self.on_payload(a)?;
         self.on_fin(a);
         Ok(disposition)

@@ -45,6 +45,7 @@ impl Tcb {
         }
         self.take_syn(h, now);
         if acceptable {
+            self.ecn_on_syn_ack(segment);
             self.on_syn_ack(h, now);
         } else {
             // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment".
@@ -102,6 +103,7 @@ impl Tcb {
         self.snd_wnd = u32::from(h.window) << scale;
         self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
         self.snd_wl1 = a.start;
+        self.ecn_on_handshake_ack(a.segment);
         self.establish(a.now);
         if self.in_flight() > 0 {
             self.arm_loss_timer(a.now);

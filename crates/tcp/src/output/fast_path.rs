@@ -2,7 +2,7 @@
 //!
 //! Owns [`Tcb::poll_plain`], which the engine asks before
 //! [`poll_transmit`](Tcb::poll_transmit). Nothing is repeated or probed, no SACK
-//! block is owed, the handshake is over: then what is left of the segment is its
+//! block is owed, the handshake is over, neither pace nor ECN matters: then what is left of the segment is its
 //! numbers, flags and timestamps, and a header of known layout. What to send and
 //! what follows from it are decided by the same functions, so that both ways send the
 //! same.
@@ -16,7 +16,8 @@ use longshore_wire::tcp::TcpFlags;
 const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::RST_DUE)
     .union(Flags::PROBE_DUE)
-    .union(Flags::DSACK);
+    .union(Flags::DSACK)
+    .union(Flags::CAREFUL);
 
 impl Tcb {
     /// The next segment to send, if it is one of the common kinds; `max_payload` as for

@@ -10,9 +10,10 @@ mod select;
 
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
+use crate::ecn::Variant;
 use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
-use crate::segment::Transmit;
+use crate::segment::{Ecn, Transmit};
 use crate::state::State;
 use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS};
@@ -56,18 +57,12 @@ impl Tcb {
         if matches!(self.state, State::Closed | State::SynSent) {
             return None;
         }
-        if self.state.may_transmit_data() || self.is_fast_opened() {
-            if let Some((start, end)) = self.select_repetition(max_payload) {
-                return Some(self.emit_repetition(start, end, now));
-            }
-            if let Some(new) = self.poll_new(now, max_payload) {
-                return Some(new);
-            }
-            if self.recovery.probe.due {
-                let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
-                self.recovery.probe.on_sent(start, end, true);
-                return Some(self.emit_repetition(start, end, now));
-            }
+        if self.pacer.holds(now) {
+            self.wait_for_pace();
+        } else if (self.state.may_transmit_data() || self.is_fast_opened())
+            && let Some(transmit) = self.poll_data(now, max_payload)
+        {
+            return Some(transmit);
         }
         if self.flags.contains(Flags::PROBE_DUE) {
             self.flags.remove(Flags::PROBE_DUE);
@@ -77,7 +72,35 @@ impl Tcb {
         }
         if self.flags.contains(Flags::ACK_NOW) {
             let pos = self.ack_pos();
+            if let Some((ack, flags)) = self.ecn_change() {
+                let mut before = plain_ack(
+                    self.snd_seq(pos),
+                    self.rcv_seq(ack),
+                    self.offer_window(),
+                    self.timestamps(now).map(|t| (t.val, t.echo)),
+                );
+                before.flags |= flags;
+                self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+                return Some(before);
+            }
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
+        }
+        None
+    }
+
+    /// Data, again or new, or the FIN.
+    fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        let max_payload = self.ecn_payload(self.paced_payload(max_payload));
+        if let Some((start, end)) = self.select_repetition(max_payload) {
+            return Some(self.emit_repetition(start, end, now));
+        }
+        if let Some(new) = self.poll_new(now, max_payload) {
+            return Some(new);
+        }
+        if self.recovery.probe.due {
+            let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
+            self.recovery.probe.on_sent(start, end, true);
+            return Some(self.emit_repetition(start, end, now));
         }
         None
     }
@@ -104,8 +127,10 @@ impl Tcb {
     }
 
     pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        let idle = self.snd_una == self.snd_nxt;
         self.note_new(start, end, now);
-        self.emit_data(start, end, now)
+        self.note_new_data(end, idle, now);
+        self.emit_data(start, end, false, now)
     }
 
     /// New data, or the FIN, goes out.
@@ -156,10 +181,11 @@ impl Tcb {
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
         self.flags.remove(Flags::TIMING);
         self.on_repeated(start, end, now);
+        if self.rate.is_on() {
+            self.rate.on_repeated(start, end);
+        }
         self.note_data_sent(now);
-        let mut transmit = self.emit_data(start, end, now);
-        transmit.retransmission = true;
-        transmit
+        self.emit_data(start, end, true, now)
     }
 
     #[inline(always)]
@@ -170,10 +196,16 @@ impl Tcb {
         }
     }
 
-    /// A segment with payload or FIN.
-    fn emit_data(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+    /// A segment with payload or FIN, `again` or for the first time.
+    fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
         let (flags, data_end) = self.flags_of(start, end);
-        self.emit(start, data_end, flags, now)
+        self.pace((data_end - start) as u64, now);
+        let mut transmit = self.emit_with(start, data_end, flags, !again, now);
+        transmit.retransmission = again;
+        if data_end > start {
+            transmit.ecn = self.ecn_field(again);
+        }
+        transmit
     }
 
     /// The flags of a segment with payload or FIN, and where its payload ends. Counts
@@ -205,9 +237,28 @@ impl Tcb {
         (flags, data_end.max(start))
     }
 
-    /// Any segment with an acknowledgment.
+    /// A segment without payload.
     fn emit(&mut self, start: Pos, data_end: Pos, flags: TcpFlags, now: Instant) -> Transmit {
-        let options = self.segment_options(now);
+        self.emit_with(start, data_end, flags, false, now)
+    }
+
+    /// Any segment with an acknowledgment.
+    fn emit_with(
+        &mut self,
+        start: Pos,
+        data_end: Pos,
+        flags: TcpFlags,
+        new_data: bool,
+        now: Instant,
+    ) -> Transmit {
+        let mut options = self.segment_options(now);
+        let mut flags = flags;
+        if self.ecn.variant() != Variant::Off {
+            flags |= self.ecn_flags(new_data && data_end > start);
+            if data_end == start {
+                options.accurate_ecn = self.ecn_option();
+            }
+        }
         let h = self.settle(start, flags, now);
         let payload = if data_end > start {
             start as u64..data_end as u64
@@ -224,6 +275,7 @@ impl Tcb {
             options,
             payload,
             retransmission: false,
+            ecn: Ecn::NotCapable,
         }
     }
 
@@ -277,6 +329,7 @@ impl Tcb {
         }
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         let syn_ack = self.state == State::SynReceived;
+        let ecn = self.ecn_syn_flags(syn_ack, first);
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         let window = self.free_space().min(0xffff);
         self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + i64::from(window));
@@ -289,9 +342,9 @@ impl Tcb {
                 SeqNumber(0)
             },
             flags: if syn_ack {
-                TcpFlags::SYN | TcpFlags::ACK
+                TcpFlags::SYN | TcpFlags::ACK | ecn
             } else {
-                TcpFlags::SYN
+                TcpFlags::SYN | ecn
             },
             window: window as u16,
             urgent: 0,
@@ -299,6 +352,7 @@ impl Tcb {
             payload: 0..data as u64,
             mss: self.snd_mss.max(data as u16),
             retransmission: !first,
+            ecn: Ecn::NotCapable,
         }
     }
 
@@ -326,6 +380,7 @@ impl Tcb {
             payload: 0..0,
             mss: self.snd_mss,
             retransmission: false,
+            ecn: Ecn::NotCapable,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! 3.2), SACK blocks while something is out of order, the SYN's set. `output/mod.rs`
 //! and `time_wait.rs` call it.
 
-use crate::segment::Transmit;
+use crate::segment::{Ecn, Transmit};
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
@@ -42,6 +42,7 @@ pub(crate) fn plain_ack(
         payload: 0..0,
         mss: u16::MAX,
         retransmission: false,
+        ecn: Ecn::NotCapable,
     }
 }
 

@@ -77,6 +77,17 @@ impl Rack {
         }
     }
 
+    /// The round trip that the last delivery measured, microseconds; 0 if none has.
+    pub(crate) const fn latest_rtt(&self) -> u32 {
+        self.rtt
+    }
+
+    /// How long ago that was sent, microseconds, which was sent last of all that is
+    /// delivered.
+    pub(crate) fn latest_age(&self, now: Instant) -> u64 {
+        self.at.age(now)
+    }
+
     /// RACK_sent_after: whether what RACK knows of was sent after `s`.
     fn is_after(&self, s: &Stretch) -> bool {
         let later = self.at.since(s.at);

@@ -96,6 +96,7 @@ impl Endpoint {
         self.learn_window(packet);
         let segment = Segment {
             gso_size: packet.gso_size,
+            ecn: packet.ecn,
             ..Segment::new(&packet.header, packet.payload.len() as u32)
         };
         let before = self.tcb.rcv_edge();
@@ -390,6 +391,10 @@ impl Endpoint {
             let len = ((t.payload.end - start) as usize).min(size) as u64;
             let last = start + len == t.payload.end;
             let mut header = whole.clone();
+            if start > t.payload.start {
+                // As Linux's, whatever the bit means.
+                header.flags = header.flags & !TcpFlags::CWR;
+            }
             header.seq.0 = whole.seq.0.wrapping_add((start - t.payload.start) as u32);
             if !last {
                 header.flags = header.flags & !(TcpFlags::FIN | TcpFlags::PSH);
@@ -402,6 +407,7 @@ impl Endpoint {
                     header,
                     payload,
                     gso_size,
+                    ecn: t.ecn,
                 },
                 now,
             );

@@ -12,7 +12,7 @@ mod wire;
 mod world;
 
 use endpoint::Program;
-use longshore_tcp::{Config, Congestion, Keepalive};
+use longshore_tcp::{Config, Congestion, EcnMode, Keepalive};
 use rng::Rng;
 use wire::Faults;
 use world::{Outcome, Scenario, World};
@@ -28,7 +28,14 @@ fn config(rng: &mut Rng) -> Config {
         nodelay: rng.permille(500),
         cork: rng.permille(100),
         quickack: rng.permille(100),
-        congestion: rng.pick(&[Congestion::NewReno, Congestion::Cubic]),
+        congestion: rng.pick(&Congestion::ALL),
+        ecn: rng.pick(&[
+            EcnMode::Accept,
+            EcnMode::Request,
+            EcnMode::RequestAccurate,
+            EcnMode::AcceptAccurate,
+        ]),
+        max_pacing_rate: rng.pick(&[u64::MAX, u64::MAX, u64::MAX, 1_000_000]),
         keepalive: Keepalive {
             enabled: rng.permille(200),
             idle_ms: 500,
@@ -65,6 +72,7 @@ fn faults(rng: &mut Rng, hard: u32) -> Faults {
         jitter_us: rng.pick(&[0, 0, delay_us / 2, delay_us * 2]),
         rate: rng.pick(&[0, 0, 125, 12_500]),
         queue: rng.pick(&[5_000, 60_000, 2_000_000]),
+        mark: rng.pick(&[u64::MAX, u64::MAX, 10_000]),
         blackout: sometimes(rng, 100, 20_000_000),
         stall: sometimes(rng, 100, 3_000_000),
         narrow: {
@@ -184,14 +192,27 @@ fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -
         congestion,
         ..Config::default()
     };
-    let writer = bulk_program(total);
+    bulk_with(&cfg, total, rate, rtt_us, loss)
+}
+
+fn bulk_with(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32) -> Outcome {
+    let queue = (rate * rtt_us / 1000).max(100_000);
+    bulk_queued(cfg, total, rate, rtt_us, loss, queue)
+}
+
+fn bulk_queued(cfg: &Config, total: u64, rate: u64, rtt_us: u64, loss: u32, queue: u64) -> Outcome {
     let faults = Faults {
         loss,
         delay_us: rtt_us / 2,
         rate,
-        queue: (rate * rtt_us / 1000).max(100_000),
+        queue,
         ..Faults::NONE
     };
+    bulk_over(cfg, total, faults)
+}
+
+fn bulk_over(cfg: &Config, total: u64, faults: Faults) -> Outcome {
+    let (cfg, writer) = (*cfg, bulk_program(total));
     run(Scenario {
         seed: 7,
         client: (cfg, writer, 1460),
@@ -205,7 +226,7 @@ fn bulk(total: u64, rate: u64, rtt_us: u64, loss: u32, congestion: Congestion) -
 
 #[test]
 fn a_clean_path_repeats_nothing_and_is_predicted() {
-    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+    for congestion in Congestion::ALL {
         let outcome = bulk(1_200_000, 125_000, 10_000, 0, congestion);
         let client = outcome.client.tcb.info(outcome.elapsed);
         let server = outcome.server.tcb.info(outcome.elapsed);
@@ -220,7 +241,7 @@ fn a_clean_path_repeats_nothing_and_is_predicted() {
 
 #[test]
 fn random_loss_is_repaired_without_timeouts() {
-    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+    for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
         let outcome = bulk(5_000_000, 12_500, 20_000, 10, congestion);
         let info = outcome.client.tcb.info(outcome.elapsed);
         assert!(info.total_rto <= 1, "{info:?}");
@@ -242,6 +263,117 @@ fn the_receive_buffer_grows_with_the_path() {
     assert!(outcome.server.tcb.rcvbuf() <= 6 << 20);
 }
 
+/// Bytes per millisecond from the first SYN to the last FIN.
+fn goodput_of(outcome: &Outcome, total: u64) -> u64 {
+    total * 1_000 / (outcome.elapsed.0 - 5_000_000)
+}
+
+/// A queue that takes what conservative slow start sends too much: without HyStart++,
+/// slow start ends where the queue does.
+#[test]
+fn slow_start_ends_before_it_loses_anything() {
+    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+        let cfg = Config {
+            congestion,
+            rcvbuf: 16 << 20,
+            rcvbuf_max: 16 << 20,
+            ..Config::default()
+        };
+        let (rate, rtt_us) = (12_500, 60_000);
+        let queue = 6 * rate * rtt_us / 1_000;
+        let outcome = bulk_queued(&cfg, 40_000_000, rate, rtt_us, 0, queue);
+        let info = outcome.client.tcb.info(outcome.elapsed);
+        assert_eq!(info.total_retrans, 0, "{congestion:?} {info:?}");
+        assert!(info.snd_ssthresh < u32::MAX, "{congestion:?}");
+    }
+}
+
+/// One packet in a hundred is lost at random: BBR goes down to what the path still
+/// delivers, and not on and on.
+#[test]
+fn bbr_fills_a_path_with_random_loss() {
+    let bbr = goodput_of(
+        &bulk(20_000_000, 12_500, 40_000, 10, Congestion::Bbr),
+        20_000_000,
+    );
+    let reno = goodput_of(
+        &bulk(20_000_000, 12_500, 40_000, 10, Congestion::NewReno),
+        20_000_000,
+    );
+    assert!(bbr > 8_000, "{bbr} of 12500");
+    assert!(bbr > 4 * reno, "{bbr} {reno}");
+}
+
+/// A clean path is filled, and its queue is not.
+#[test]
+fn bbr_keeps_the_queue_short() {
+    for (rate, rtt_us, total) in [(1_250, 20_000, 10_000_000), (12_500, 100_000, 60_000_000)] {
+        let outcome = bulk(total, rate, rtt_us, 0, Congestion::Bbr);
+        let goodput = goodput_of(&outcome, total);
+        assert!(goodput > rate * 70 / 100, "{goodput} of {rate}");
+        let info = outcome.client.tcb.info(outcome.elapsed);
+        assert!(info.rtt_us < rtt_us * 3 / 2, "{} {info:?}", info.rtt_us);
+        assert!(info.pacing_rate < u64::MAX);
+    }
+}
+
+/// SO_MAX_PACING_RATE holds whatever the window would allow, and costs little of the
+/// rate that it grants.
+#[test]
+fn a_bound_of_the_pace_is_kept() {
+    for congestion in Congestion::ALL {
+        let total = 5_000_000;
+        let cfg = Config {
+            congestion,
+            max_pacing_rate: 1_250_000,
+            ..Config::default()
+        };
+        let goodput = goodput_of(&bulk_with(&cfg, total, 125_000, 20_000, 0), total);
+        assert!(
+            (1_100..=1_260).contains(&goodput),
+            "{congestion:?} {goodput}"
+        );
+    }
+}
+
+/// A queue that marks keeps every algorithm from losing anything, and with DCTCP it is
+/// as short as the mark says although the path is full.
+#[test]
+fn marks_take_the_place_of_losses() {
+    for ecn in [EcnMode::Request, EcnMode::RequestAccurate] {
+        for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
+            let cfg = Config {
+                ecn,
+                congestion,
+                rcvbuf: 4 << 20,
+                rcvbuf_max: 4 << 20,
+                ..Config::default()
+            };
+            // 1 Gb/s and 400 us: a window of 50 kB, marked from 30 kB waiting.
+            let faults = Faults {
+                delay_us: 200,
+                rate: 125_000,
+                queue: 1_000_000,
+                mark: 30_000,
+                ..Faults::NONE
+            };
+            let total = 40_000_000;
+            let outcome = bulk_over(&cfg, total, faults);
+            let what = format!("{ecn:?} {congestion:?}");
+            let info = outcome.client.tcb.info(outcome.elapsed);
+            assert!(info.ecn, "{what}");
+            assert_eq!(info.total_retrans, 0, "{what}");
+            assert!(info.snd_ssthresh < u32::MAX, "{what}");
+            let goodput = goodput_of(&outcome, total);
+            assert!(goodput > 125_000 * 80 / 100, "{what} {goodput}");
+            if congestion == Congestion::Dctcp {
+                assert!(info.rtt_us < 1_000, "{what} {}", info.rtt_us);
+                assert!(goodput > 125_000 * 90 / 100, "{what} {goodput}");
+            }
+        }
+    }
+}
+
 /// Not a test of speed, but a table to look at: virtual goodput by loss and round
 /// trip, `cargo test -p longshore-tcp --release --test sim goodput -- --ignored
 /// --nocapture`.
@@ -252,7 +384,7 @@ fn goodput() {
     for (rate, total) in [(12_500, 20_000_000), (125_000, 60_000_000)] {
         for rtt_us in [1_000, 20_000, 100_000] {
             for loss in [0, 1, 10, 30] {
-                for congestion in [Congestion::NewReno, Congestion::Cubic] {
+                for congestion in Congestion::ALL {
                     let outcome = bulk(total, rate, rtt_us, loss, congestion);
                     let seconds = (outcome.elapsed.0 - 5_000_000) as f64 / 1e6;
                     let info = outcome.client.tcb.info(outcome.elapsed);

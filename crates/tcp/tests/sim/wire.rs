@@ -1,7 +1,7 @@
 //! A simulated path in virtual time: rate, delay, a queue, and all that goes wrong.
 
 use crate::rng::Rng;
-use longshore_tcp::Instant;
+use longshore_tcp::{Ecn, Instant};
 use longshore_wire::tcp::TcpHeader;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,6 +12,7 @@ pub(crate) struct Packet {
     pub(crate) header: TcpHeader,
     pub(crate) payload: Vec<u8>,
     pub(crate) gso_size: u16,
+    pub(crate) ecn: Ecn,
 }
 
 /// What a direction of the path does. Shares are in parts of a thousand.
@@ -26,6 +27,8 @@ pub(crate) struct Faults {
     pub(crate) rate: u64,
     /// Bytes that may wait for the rate.
     pub(crate) queue: u64,
+    /// With more than this waiting, packets that can be are marked.
+    pub(crate) mark: u64,
     /// Nothing passes from the first to the second moment.
     pub(crate) blackout: (u64, u64),
     /// What would arrive between the two moments arrives after the second one, faster.
@@ -46,6 +49,7 @@ impl Faults {
         jitter_us: 0,
         rate: 0,
         queue: u64::MAX,
+        mark: u64::MAX,
         blackout: (0, 0),
         stall: (0, 0),
         narrow: (0, 0, u16::MAX),
@@ -61,6 +65,7 @@ pub(crate) struct Wire {
     packets: Vec<Option<Packet>>,
     busy_until: u64,
     pub(crate) lost: u64,
+    pub(crate) marked: u64,
     /// What routers say to the sender: when it hears it, the sequence number that they
     /// quote and what would have passed.
     words: Vec<(u64, u32, u16)>,
@@ -75,6 +80,7 @@ impl Wire {
             packets: Vec::new(),
             busy_until: 0,
             lost: 0,
+            marked: 0,
             words: Vec::new(),
         }
     }
@@ -97,7 +103,7 @@ impl Wire {
         Some((seq, limit))
     }
 
-    pub(crate) fn send(&mut self, packet: Packet, now: Instant) {
+    pub(crate) fn send(&mut self, mut packet: Packet, now: Instant) {
         let f = self.faults;
         let blackout = (f.blackout.0..f.blackout.1).contains(&now.0);
         if blackout || self.rng.permille(f.loss) {
@@ -119,6 +125,10 @@ impl Wire {
             if waiting > f.queue {
                 self.lost += 1;
                 return;
+            }
+            if waiting > f.mark && packet.ecn != Ecn::NotCapable {
+                packet.ecn = Ecn::Congested;
+                self.marked += 1;
             }
             self.busy_until = self.busy_until.max(now.0) + size * 1000 / f.rate;
             leaves = self.busy_until;

@@ -2,7 +2,9 @@
 
 use crate::endpoint::{Endpoint, Program};
 use crate::wire::{Faults, Packet, Wire};
-use longshore_tcp::{Config, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for};
+use longshore_tcp::{
+    Config, Ecn, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for,
+};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{FastOpenCookie, TcpFlags};
 
@@ -58,6 +60,7 @@ fn answer(packet: &Packet, wire: &mut Wire, now: Instant) {
                 header,
                 payload,
                 gso_size: 0,
+                ecn: Ecn::NotCapable,
             },
             now,
         );

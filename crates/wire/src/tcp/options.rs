@@ -14,6 +14,9 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
+/// Accurate ECN: ECT(0), CE, ECT(1), and the other way round.
+const ACCURATE_ECN_0: u8 = 172;
+const ACCURATE_ECN_1: u8 = 174;
 
 /// Bytes that a header has for options.
 const MAX_LEN: usize = super::MAX_HEADER_LEN - super::HEADER_LEN;
@@ -123,12 +126,51 @@ impl FastOpenCookie {
     }
 }
 
+/// The option of accurate ECN (RFC 9768 section 3.2.3): counts of payload bytes by ECN
+/// field, 24 bits each; `None` what it leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AccurateEcn {
+    /// Bytes that came with ECT(0).
+    pub ect0: Option<u32>,
+    /// Bytes that came with CE.
+    pub ce: Option<u32>,
+    /// Bytes that came with ECT(1).
+    pub ect1: Option<u32>,
+}
+
+impl AccurateEcn {
+    /// Reads the fields that there are; `order` is the option's kind.
+    fn parse(kind: u8, data: &[u8]) -> Self {
+        let mut fields = data
+            .chunks_exact(3)
+            .map(|b| u32::from(b[0]) << 16 | u32::from(get16(b, 1)));
+        let (first, ce, last) = (fields.next(), fields.next(), fields.next());
+        let (ect0, ect1) = if kind == ACCURATE_ECN_0 {
+            (first, last)
+        } else {
+            (last, first)
+        };
+        Self { ect0, ce, ect1 }
+    }
+
+    /// Whether all three go out; otherwise ECT(0) and CE.
+    const fn is_long(&self) -> bool {
+        self.ect1.is_some()
+    }
+
+    /// Bytes in a header, padding included.
+    const fn len(&self) -> usize {
+        if self.is_long() { 12 } else { 8 }
+    }
+}
+
 /// What of the options goes into a header.
 struct Layout {
     len: usize,
     /// How many SACK blocks.
     blocks: usize,
     user_timeout: Option<u16>,
+    accurate_ecn: Option<AccurateEcn>,
 }
 
 /// The options of a segment.
@@ -148,6 +190,8 @@ pub struct TcpOptions {
     pub fast_open: Option<FastOpenCookie>,
     /// User timeout: granularity bit and value, as on the wire.
     pub user_timeout: Option<u16>,
+    /// Accurate ECN.
+    pub accurate_ecn: Option<AccurateEcn>,
 }
 
 impl TcpOptions {
@@ -212,13 +256,16 @@ impl TcpOptions {
             }
             (FAST_OPEN, _) => self.fast_open = FastOpenCookie::new(data),
             (USER_TIMEOUT, 2) => self.user_timeout = Some(get16(data, 0)),
+            (ACCURATE_ECN_0 | ACCURATE_ECN_1, _) => {
+                self.accurate_ecn = Some(AccurateEcn::parse(kind, data));
+            }
             _ => {}
         }
     }
 
     /// Bytes that the options take in a header, padding included; 40 at most. Where
-    /// they are more than fit, the last ranges and then the user timeout are left
-    /// out.
+    /// they are more than fit, accurate ECN, the user timeout and the last ranges are
+    /// left out.
     #[inline]
     #[must_use]
     pub fn emitted_len(&self) -> usize {
@@ -251,10 +298,15 @@ impl TcpOptions {
         if user_timeout.is_some() {
             len += 4;
         }
+        let accurate_ecn = self.accurate_ecn.filter(|o| len + o.len() <= MAX_LEN);
+        if let Some(option) = &accurate_ecn {
+            len += option.len();
+        }
         Layout {
             len,
             blocks,
             user_timeout,
+            accurate_ecn,
         }
     }
 
@@ -313,6 +365,21 @@ impl TcpOptions {
             bytes[at] = USER_TIMEOUT;
             bytes[at + 1] = 4;
             put16(bytes, at + 2, timeout);
+            at += 4;
+        }
+        if let Some(option) = layout.accurate_ecn {
+            let (ect0, ce) = (option.ect0.unwrap_or(0), option.ce.unwrap_or(0));
+            let field = |bytes: &mut [u8], at: usize, value: u32| {
+                bytes[at..at + 3].copy_from_slice(&value.to_be_bytes()[1..]);
+            };
+            bytes[at] = ACCURATE_ECN_0;
+            bytes[at + 1] = if option.is_long() { 11 } else { 8 };
+            field(bytes, at + 2, ect0);
+            field(bytes, at + 5, ce);
+            if let Some(ect1) = option.ect1 {
+                field(bytes, at + 8, ect1);
+                bytes[at + 11] = NOP;
+            }
         }
     }
 }

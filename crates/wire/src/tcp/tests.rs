@@ -87,6 +87,7 @@ proptest! {
         b in options(),
         cookie in proptest::collection::vec(any::<u8>(), 16),
         blocks in 0usize..=4,
+        counts in proptest::option::of((0u32..1 << 24, 0u32..1 << 24, proptest::option::of(0u32..1 << 24))),
     ) {
         let mut all = TcpOptions {
             sack: SackBlocks::EMPTY,
@@ -96,6 +97,11 @@ proptest! {
             timestamps: a.timestamps.or(b.timestamps),
             fast_open: FastOpenCookie::new(&cookie).filter(|_| b.sack_permitted),
             user_timeout: a.user_timeout.or(b.user_timeout),
+            accurate_ecn: counts.map(|(ect0, ce, ect1)| AccurateEcn {
+                ect0: Some(ect0),
+                ce: Some(ce),
+                ect1,
+            }),
         };
         for i in 0..blocks as u32 {
             all.sack.push(SeqNumber(i), SeqNumber(i + 1));
@@ -111,6 +117,8 @@ proptest! {
             prop_assert!(len > 40 - 8 || parsed.sack.is_empty() && len > 40 - 12);
         }
         prop_assert!(parsed.user_timeout == all.user_timeout || len > 40 - 4);
+        prop_assert!(parsed.accurate_ecn == all.accurate_ecn || len > 40 - 12);
+        parsed.accurate_ecn = all.accurate_ecn;
         parsed.sack = all.sack;
         parsed.user_timeout = all.user_timeout;
         prop_assert_eq!(parsed, all);
@@ -141,6 +149,21 @@ fn a_malformed_option_ends_the_list() {
     assert_eq!(parsed.window_scale, None);
     assert_eq!(TcpOptions::parse(&[8, 0, 0, 0]), TcpOptions::default());
     assert_eq!(TcpOptions::parse(&[0, 2, 4, 5]).mss, None);
+}
+
+/// RFC 9768 section 3.2.3: two orders, and fields left out at the end.
+#[test]
+fn accurate_ecn_comes_in_two_orders() {
+    let parse = |bytes: &[u8]| TcpOptions::parse(bytes).accurate_ecn.unwrap();
+    let long = parse(&[172, 11, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1]);
+    assert_eq!(
+        (long.ect0, long.ce, long.ect1),
+        (Some(1), Some(256), Some(65_536))
+    );
+    let other = parse(&[174, 8, 0, 0, 1, 0, 0, 2, 1, 1, 1, 1]);
+    assert_eq!((other.ect0, other.ce, other.ect1), (None, Some(2), Some(1)));
+    let empty = parse(&[174, 2, 1, 1]);
+    assert_eq!(empty, AccurateEcn::default());
 }
 
 #[test]

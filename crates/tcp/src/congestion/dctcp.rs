@@ -1,0 +1,90 @@
+//! DCTCP (RFC 8257): the window comes down by the share of bytes that met congestion.
+//!
+//! Owns [`Dctcp`]; `congestion/mod.rs` calls it. It needs a peer that reports each
+//! mark (see `ecn.rs`); with one that does not, and for loss, it is NewReno (RFC 8257
+//! section 3.5).
+
+use super::newreno::NewReno;
+use super::{Ack, Algorithm, Window};
+use crate::tcb::Pos;
+
+/// The scale of DCTCP.Alpha: this stands for 1.
+const ONE: u32 = 1 << 20;
+/// g = 1/16 (RFC 8257 section 4.2), as a shift.
+const G_SHIFT: u32 = 4;
+
+/// The state of DCTCP (RFC 8257 section 3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dctcp {
+    reno: NewReno,
+    /// DCTCP.Alpha, in parts of [`ONE`].
+    alpha: u32,
+    /// DCTCP.WindowEnd.
+    window_end: Pos,
+    /// DCTCP.BytesAcked and DCTCP.BytesMarked.
+    acked: u64,
+    marked: u64,
+}
+
+impl Dctcp {
+    pub(crate) const fn new() -> Dctcp {
+        Dctcp {
+            reno: NewReno::new(),
+            // The first mark halves the window.
+            alpha: ONE,
+            window_end: 0,
+            acked: 0,
+            marked: 0,
+        }
+    }
+
+    /// DCTCP.Alpha in thousandths.
+    #[cfg(test)]
+    pub(super) fn alpha_permille(&self) -> u32 {
+        (u64::from(self.alpha) * 1000 / u64::from(ONE)) as u32
+    }
+}
+
+impl Algorithm for Dctcp {
+    fn on_ack(&mut self, w: &mut Window, ack: &Ack) {
+        self.reno.avoid(w, ack.acked);
+    }
+
+    /// RFC 8257 section 3.5: loss is answered as any TCP would.
+    fn on_loss(&mut self, w: &Window, in_flight: u32) -> u32 {
+        self.reno.on_loss(w, in_flight)
+    }
+
+    /// RFC 8257 section 3.3 step 9: cwnd * (1 - DCTCP.Alpha / 2).
+    fn on_marked(&mut self, w: &Window, _in_flight: u32) -> u32 {
+        let cut = u64::from(w.cwnd) * u64::from(self.alpha) / u64::from(2 * ONE);
+        w.cwnd - cut as u32
+    }
+
+    fn on_timeout(&mut self) {
+        self.reno.on_timeout();
+    }
+
+    fn on_idle(&mut self) {
+        self.reno.on_idle();
+    }
+
+    /// RFC 8257 section 3.3, steps 1 to 8: the share of marked bytes, once in a
+    /// window.
+    fn on_marks(&mut self, acked: u32, marked: u32, una: Pos, nxt: Pos) {
+        self.acked += u64::from(acked);
+        self.marked += u64::from(marked.min(acked));
+        if una < self.window_end {
+            return;
+        }
+        if let Some(share) = (self.marked * u64::from(ONE)).checked_div(self.acked) {
+            let share = share as u32;
+            // Rounded up, so that it comes down to 0 when nothing is marked any more.
+            self.alpha -= self.alpha.div_ceil(1 << G_SHIFT);
+            self.alpha = (self.alpha + (share >> G_SHIFT)).min(ONE);
+        }
+        self.window_end = nxt;
+        self.acked = 0;
+        self.marked = 0;
+    }
+}

@@ -1,0 +1,110 @@
+//! Slow start, and when to leave it before it loses anything: HyStart++ (RFC 9406).
+//!
+//! Owns [`HyStart`]; `congestion/mod.rs` calls it below the threshold for every
+//! algorithm that has slow start. The first slow start of a connection watches the
+//! round trip; later ones, which end at a threshold that was learned, do not (RFC
+//! 9406 section 4.3).
+//!
+//! Where the RFC has a limit L on what one acknowledgment may add, there is none here,
+//! see `docs/rfc.md`, D7.
+
+use super::{Ack, Window};
+use crate::tcb::Pos;
+use crate::time::MS;
+
+/// MIN_RTT_THRESH and MAX_RTT_THRESH, microseconds.
+const MIN_RTT_THRESH: u32 = 4 * MS as u32;
+const MAX_RTT_THRESH: u32 = 16 * MS as u32;
+/// MIN_RTT_DIVISOR.
+const MIN_RTT_DIVISOR: u32 = 8;
+/// N_RTT_SAMPLE.
+const N_RTT_SAMPLE: u8 = 8;
+/// CSS_GROWTH_DIVISOR.
+const CSS_GROWTH_DIVISOR: u32 = 4;
+/// CSS_ROUNDS.
+const CSS_ROUNDS: u8 = 5;
+
+/// The state of HyStart++ (RFC 9406 section 4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HyStart {
+    /// windowEnd: the round ends when this is acknowledged.
+    window_end: Pos,
+    /// lastRoundMinRTT, currentRoundMinRTT, microseconds; `u32::MAX` for infinity.
+    last_min: u32,
+    current_min: u32,
+    /// rttSampleCount.
+    samples: u8,
+    /// Rounds of conservative slow start that have begun; 0 in slow start.
+    css_rounds: u8,
+    /// cssBaselineMinRtt, microseconds.
+    css_baseline: u32,
+}
+
+impl HyStart {
+    pub(super) const fn new() -> HyStart {
+        HyStart {
+            window_end: 0,
+            last_min: u32::MAX,
+            current_min: u32::MAX,
+            samples: 0,
+            css_rounds: 0,
+            css_baseline: u32::MAX,
+        }
+    }
+
+    /// RFC 5681 equation 2, or a quarter of it in conservative slow start. Stops at
+    /// the threshold and returns the bytes left over.
+    pub(super) fn slow_start(&mut self, w: &mut Window, ack: &Ack) -> u32 {
+        if w.ssthresh == u32::MAX {
+            self.watch(w, ack);
+        }
+        let divisor = if self.css_rounds > 0 && w.ssthresh == u32::MAX {
+            CSS_GROWTH_DIVISOR
+        } else {
+            1
+        };
+        let room = w.ssthresh.saturating_sub(w.cwnd);
+        let step = (ack.acked / divisor).min(room);
+        w.grow(step);
+        ack.acked.saturating_sub(step.saturating_mul(divisor))
+    }
+
+    /// RFC 9406 section 4.2: rounds, and what their least round trips say.
+    fn watch(&mut self, w: &mut Window, ack: &Ack) {
+        if ack.una >= self.window_end {
+            self.window_end = ack.nxt;
+            self.last_min = self.current_min;
+            self.current_min = u32::MAX;
+            self.samples = 0;
+            if self.css_rounds > 0 {
+                self.css_rounds += 1;
+                if self.css_rounds > CSS_ROUNDS {
+                    // So many rounds without a better round trip: it was a queue.
+                    w.ssthresh = w.cwnd.max(w.floor());
+                    return;
+                }
+            }
+        }
+        if ack.rtt != 0 {
+            self.current_min = self.current_min.min(ack.rtt);
+            self.samples = self.samples.saturating_add(1);
+        }
+        if self.samples < N_RTT_SAMPLE {
+            return;
+        }
+        if self.css_rounds == 0 {
+            let threshold = (self.last_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+            if self.last_min != u32::MAX && self.current_min >= self.last_min + threshold {
+                self.css_baseline = self.current_min;
+                self.css_rounds = 1;
+            }
+        } else if self.current_min < self.css_baseline {
+            // It was no queue but a passing delay: back to slow start.
+            self.css_baseline = u32::MAX;
+            self.css_rounds = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The counters of accurate feedback (RFC 9768 section 3.2).
+//!
+//! Owns [`Accurate`], which `ecn.rs` keeps. Each end counts the packets that arrive
+//! with congestion experienced (CEP), and the payload bytes of each ECN field; it tells
+//! the first in the ACE field of every segment, the others now and then in an option.
+
+use crate::segment::Ecn;
+use longshore_wire::tcp::{AccurateEcn, TcpFlags};
+
+/// CEP begins here (section 3.2.1), so that a field that is zeroed shows.
+const FIRST_CEP: u32 = 5;
+/// The option's counters have this many bits.
+const OPTION_MASK: u32 = 0xff_ffff;
+/// Segments at the beginning that carry the option so that the peer learns whether it
+/// gets through (section 3.2.3.2.2).
+const BEACONS: u8 = 2;
+
+/// In the handshake, the flags that say "not ECN-capable".
+pub(super) const NOT_CAPABLE_SEEN: TcpFlags = TcpFlags::CWR;
+
+/// How the handshake tells with which ECN field a SYN or SYN-ACK has come (section
+/// 3.1.2, tables 2 and 3).
+pub(super) const fn handshake_ace(seen: Ecn) -> TcpFlags {
+    match seen {
+        Ecn::NotCapable => NOT_CAPABLE_SEEN,
+        Ecn::Capable1 => TcpFlags::CWR.union(TcpFlags::ECE),
+        Ecn::Capable0 => TcpFlags::AE,
+        Ecn::Congested => TcpFlags::AE.union(TcpFlags::CWR),
+    }
+}
+
+/// The three flags as a number: AE is the highest bit.
+fn number(flags: TcpFlags) -> u32 {
+    let bit = |flag: TcpFlags| u32::from(flags.contains(flag));
+    bit(TcpFlags::AE) << 2 | bit(TcpFlags::CWR) << 1 | bit(TcpFlags::ECE)
+}
+
+/// The counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Accurate {
+    /// r.cep: packets that came with CE.
+    r_cep: u32,
+    /// r.e0b, r.ceb, r.e1b: payload bytes by ECN field.
+    r_e0b: u32,
+    r_ceb: u32,
+    r_e1b: u32,
+    /// r.ceb as the peer was last told.
+    told_ceb: u32,
+    /// s.cep and s.ceb: the peer's counts, as it told.
+    s_cep: u32,
+    s_ceb: u32,
+    /// Segments that are still to carry the option in any case.
+    beacons: u8,
+}
+
+impl Accurate {
+    /// Section 3.2.1 and 3.2.3: where the counters begin.
+    pub(super) const fn new() -> Accurate {
+        Accurate {
+            r_cep: FIRST_CEP,
+            r_e0b: 1,
+            r_ceb: 0,
+            r_e1b: 1,
+            told_ceb: 0,
+            s_cep: FIRST_CEP,
+            s_ceb: 0,
+            beacons: 0,
+        }
+    }
+
+    /// The handshake is over; a SYN-ACK that came with CE counts.
+    pub(super) fn start(&mut self, congested: bool) {
+        *self = Accurate::new();
+        self.r_cep += u32::from(congested);
+        self.beacons = BEACONS;
+    }
+
+    /// Packets have come with this ECN field; says whether it was CE.
+    pub(super) fn count(&mut self, ecn: Ecn, packets: u32, bytes: u32) -> bool {
+        let add = |counter: &mut u32| *counter = counter.wrapping_add(bytes) & OPTION_MASK;
+        match ecn {
+            Ecn::NotCapable => {}
+            Ecn::Capable0 => add(&mut self.r_e0b),
+            Ecn::Capable1 => add(&mut self.r_e1b),
+            Ecn::Congested => {
+                add(&mut self.r_ceb);
+                self.r_cep = self.r_cep.wrapping_add(packets);
+            }
+        }
+        ecn == Ecn::Congested
+    }
+
+    /// The ACE field.
+    pub(super) fn ace(&self) -> TcpFlags {
+        let flag = |bit: u32, flag: TcpFlags| {
+            if self.r_cep & bit != 0 {
+                flag
+            } else {
+                TcpFlags::NONE
+            }
+        };
+        flag(4, TcpFlags::AE) | flag(2, TcpFlags::CWR) | flag(1, TcpFlags::ECE)
+    }
+
+    /// The option, if there is news of congestion or the peer has yet to learn that it
+    /// gets through.
+    pub(super) fn option(&mut self) -> Option<AccurateEcn> {
+        if self.told_ceb == self.r_ceb && self.beacons == 0 {
+            return None;
+        }
+        self.beacons = self.beacons.saturating_sub(1);
+        self.told_ceb = self.r_ceb;
+        Some(AccurateEcn {
+            ect0: Some(self.r_e0b),
+            ce: Some(self.r_ceb),
+            ect1: (self.r_e1b != 1).then_some(self.r_e1b),
+        })
+    }
+
+    /// What an acknowledgment tells: whether packets met congestion since the last one,
+    /// and how many bytes of ours did, counted by the option if there is one.
+    pub(super) fn on_ack(
+        &mut self,
+        flags: TcpFlags,
+        option: Option<&AccurateEcn>,
+        mss: u32,
+    ) -> (bool, u32) {
+        let packets = number(flags).wrapping_sub(self.s_cep) & 7;
+        self.s_cep = self.s_cep.wrapping_add(packets);
+        let told = option.and_then(|o| o.ce);
+        let Some(ceb) = told else {
+            return (packets > 0, packets * mss);
+        };
+        let bytes = ceb.wrapping_sub(self.s_ceb) & OPTION_MASK;
+        // An old option, overtaken by a newer one, seems to count back.
+        if bytes > OPTION_MASK / 2 {
+            return (packets > 0, packets * mss);
+        }
+        self.s_ceb = ceb;
+        (packets > 0 || bytes > 0, bytes)
+    }
+}

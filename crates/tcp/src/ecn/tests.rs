@@ -1,0 +1,340 @@
+//! Negotiation by the RFCs' tables, and what each end does afterwards.
+
+use super::*;
+use crate::config::Config;
+use crate::script::{ACK, FIN, IRS, ISS, MSS, SYN, Script, plain};
+use crate::time::Instant;
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::{TcpHeader, TcpOptions};
+
+const AE: TcpFlags = TcpFlags::AE;
+const CWR: TcpFlags = TcpFlags::CWR;
+const ECE: TcpFlags = TcpFlags::ECE;
+const NONE: TcpFlags = TcpFlags::NONE;
+
+fn with(ecn: EcnMode) -> Config {
+    Config { ecn, ..plain() }
+}
+
+fn dctcp() -> Config {
+    Config {
+        congestion: Congestion::Dctcp,
+        ..plain()
+    }
+}
+
+/// The flags of our SYN and of what the SYN-ACK with these flags makes of us.
+fn asking(cfg: &Config, answer: TcpFlags) -> (TcpFlags, Script) {
+    let mut s = Script::connecting(cfg);
+    let syn = s.sent_one();
+    let options = TcpOptions {
+        mss: Some(MSS),
+        ..TcpOptions::default()
+    };
+    let _ = s.arrives_with(SYN | ACK | answer, -1, 0, 0, options);
+    (syn.flags & ECN_FLAGS, s)
+}
+
+/// The flags of our SYN-ACK to a SYN with these flags and this ECN field.
+fn asked(cfg: &Config, flags: TcpFlags, ecn: Ecn) -> (TcpFlags, Script) {
+    let header = TcpHeader {
+        src_port: 1,
+        dst_port: 2,
+        seq: SeqNumber(IRS),
+        ack: SeqNumber(0),
+        flags: SYN | flags,
+        window: 30_000,
+        urgent: 0,
+        options: TcpOptions {
+            mss: Some(MSS),
+            ..TcpOptions::default()
+        },
+    };
+    let now = Instant(10_000_000);
+    let syn = Segment {
+        ecn,
+        ..Segment::new(&header, 0)
+    };
+    let mut s = Script::connecting(cfg);
+    s.tcb = Tcb::accept(cfg, &syn, MSS, SeqNumber(ISS), 0, now);
+    let syn_ack = s.sent_one();
+    (syn_ack.flags & ECN_FLAGS, s)
+}
+
+/// A segment with an ECN field and flags arrives.
+fn hears(s: &mut Script, ecn: Ecn, flags: TcpFlags, seq: i64, ack: i64, len: u32) {
+    let header = s.header(ACK | flags, seq, ack, TcpOptions::default());
+    let segment = Segment {
+        ecn,
+        ..Segment::new(&header, len)
+    };
+    let _ = s.tcb.on_segment(&segment, s.now);
+}
+
+fn established(cfg: &Config, answer: TcpFlags) -> Script {
+    let mut s = asking(cfg, answer).1;
+    s.sent();
+    s.tcb.take_events();
+    s
+}
+
+#[test]
+fn what_a_syn_asks_for() {
+    for (mode, expected) in [
+        (EcnMode::Off, NONE),
+        (EcnMode::Request, CWR | ECE),
+        (EcnMode::Accept, NONE),
+        (EcnMode::RequestAccurate, AE | CWR | ECE),
+        (EcnMode::RequestAcceptAccurate, CWR | ECE),
+        (EcnMode::AcceptAccurate, NONE),
+    ] {
+        assert_eq!(asking(&with(mode), NONE).0, expected, "{mode:?}");
+        assert_eq!(EcnMode::from_number(mode as u8), Some(mode));
+    }
+    assert_eq!(EcnMode::from_number(6), None);
+    assert_eq!(asking(&dctcp(), NONE).0, CWR | ECE);
+}
+
+/// RFC 9768 table 2, read by the client; RFC 3168 section 6.1.1.
+#[test]
+fn what_a_syn_ack_agrees_to() {
+    use Variant::{Accurate, Classic, Off};
+    for (mode, answer, expected) in [
+        (EcnMode::RequestAccurate, NONE, Off),
+        (EcnMode::RequestAccurate, ECE, Classic),
+        (EcnMode::RequestAccurate, CWR, Accurate),
+        (EcnMode::RequestAccurate, CWR | ECE, Accurate),
+        (EcnMode::RequestAccurate, AE, Accurate),
+        (EcnMode::RequestAccurate, AE | ECE, Accurate),
+        (EcnMode::RequestAccurate, AE | CWR, Accurate),
+        (EcnMode::RequestAccurate, AE | CWR | ECE, Off),
+        (EcnMode::Request, ECE, Classic),
+        (EcnMode::Request, NONE, Off),
+        (EcnMode::Request, CWR | ECE, Off),
+        (EcnMode::Accept, ECE, Off),
+    ] {
+        let s = asking(&with(mode), answer).1;
+        assert_eq!(s.tcb.ecn.variant(), expected, "{mode:?} {answer:?}");
+    }
+}
+
+/// RFC 9768 table 2, written by the server.
+#[test]
+fn what_a_syn_is_answered() {
+    for (mode, syn, ecn, expected) in [
+        (EcnMode::Off, CWR | ECE, Ecn::NotCapable, NONE),
+        (EcnMode::Accept, CWR | ECE, Ecn::NotCapable, ECE),
+        (EcnMode::Accept, NONE, Ecn::NotCapable, NONE),
+        (EcnMode::Accept, AE | CWR | ECE, Ecn::NotCapable, ECE),
+        (EcnMode::Accept, CWR, Ecn::NotCapable, NONE),
+        (EcnMode::AcceptAccurate, CWR | ECE, Ecn::NotCapable, ECE),
+        (
+            EcnMode::AcceptAccurate,
+            AE | CWR | ECE,
+            Ecn::NotCapable,
+            CWR,
+        ),
+        (
+            EcnMode::AcceptAccurate,
+            AE | CWR | ECE,
+            Ecn::Capable1,
+            CWR | ECE,
+        ),
+        (EcnMode::AcceptAccurate, AE | CWR | ECE, Ecn::Capable0, AE),
+        (
+            EcnMode::AcceptAccurate,
+            AE | CWR | ECE,
+            Ecn::Congested,
+            AE | CWR,
+        ),
+        // What is not assigned yet is treated as the request that is known.
+        (EcnMode::AcceptAccurate, AE, Ecn::NotCapable, CWR),
+    ] {
+        let got = asked(&with(mode), syn, ecn).0;
+        assert_eq!(got, expected, "{mode:?} {syn:?} {ecn:?}");
+    }
+    assert_eq!(asked(&dctcp(), CWR | ECE, Ecn::NotCapable).0, ECE);
+}
+
+#[test]
+fn a_syn_that_is_repeated_asks_for_nothing() {
+    for mode in [EcnMode::Request, EcnMode::RequestAccurate] {
+        let mut s = Script::connecting(&with(mode));
+        s.sent();
+        s.until_timer();
+        assert_eq!(s.sent_one().flags, SYN);
+        let _ = s.arrives(SYN | ACK | ECE, -1, 0, 0);
+        assert_eq!(s.tcb.ecn.variant(), Variant::Off);
+    }
+}
+
+#[test]
+fn new_data_is_capable_and_nothing_else() {
+    let mut s = established(&with(EcnMode::Request), ECE);
+    s.writes(3_000);
+    assert!(s.sent().iter().all(|t| t.ecn == Ecn::Capable0));
+    let _ = s.arrives(ACK, 0, 0, 1_000);
+    s.waits_ms(50);
+    assert_eq!(s.sent_one().ecn, Ecn::NotCapable, "a bare acknowledgment");
+    s.waits_ms(3_000);
+    let again = s.sent();
+    assert!(!again.is_empty());
+    assert!(again.iter().all(|t| t.ecn == Ecn::NotCapable), "repeated");
+    let mut s = established(&with(EcnMode::Request), NONE);
+    s.writes(1_000);
+    assert_eq!(s.sent_one().ecn, Ecn::NotCapable);
+}
+
+/// RFC 3168 section 6.1.3.
+#[test]
+fn congestion_is_echoed_until_the_sender_says_that_it_knows() {
+    let mut s = established(&with(EcnMode::Request), ECE);
+    hears(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
+    hears(&mut s, Ecn::Congested, NONE, 1_000, 0, 1_000);
+    assert_eq!(s.sent_one().flags, ACK | ECE);
+    hears(&mut s, Ecn::Capable0, NONE, 2_000, 0, 1_000);
+    hears(&mut s, Ecn::Capable0, NONE, 3_000, 0, 1_000);
+    assert_eq!(s.sent_one().flags, ACK | ECE);
+    hears(&mut s, Ecn::Capable0, CWR, 4_000, 0, 1_000);
+    assert_eq!(s.sent_one().flags, ACK);
+    assert!(s.tcb.info(s.now).ecn_seen);
+    // A bare acknowledgment's field says nothing of data.
+    hears(&mut s, Ecn::Congested, NONE, 5_000, 0, 0);
+    s.silent();
+}
+
+/// RFC 3168 section 6.1.2.
+#[test]
+fn an_echo_lowers_the_window_once_in_a_round_trip() {
+    let cfg = Config {
+        congestion: Congestion::NewReno,
+        ..with(EcnMode::Request)
+    };
+    let mut s = established(&cfg, ECE);
+    s.writes(60_000);
+    assert_eq!(s.sent().len(), 10);
+    hears(&mut s, Ecn::NotCapable, ECE, 0, 2_000, 0);
+    assert_eq!(s.tcb.cwnd(), 4_000);
+    hears(&mut s, Ecn::NotCapable, ECE, 0, 4_000, 0);
+    assert_eq!(s.tcb.cwnd(), 4_000, "the same congestion");
+    s.silent();
+    hears(&mut s, Ecn::NotCapable, ECE, 0, 8_000, 0);
+    let sent = s.sent();
+    assert_eq!(sent[0].flags & ECN_FLAGS, CWR);
+    assert!(sent[1..].iter().all(|t| t.flags & ECN_FLAGS == NONE));
+    hears(&mut s, Ecn::NotCapable, ECE, 0, 10_000, 0);
+    assert_eq!(s.tcb.cwnd(), 2_000, "of what was sent since");
+    assert_eq!(s.tcb.info(s.now).total_retrans, 0);
+}
+
+/// RFC 8257 section 3.2.
+#[test]
+fn dctcp_echoes_each_change_and_acknowledges_what_came_before_it() {
+    let mut s = established(&dctcp(), ECE);
+    s.tcb.set_quickack(false);
+    hears(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
+    hears(&mut s, Ecn::Congested, NONE, 1_000, 0, 1_000);
+    let sent = s.sent();
+    assert_eq!(sent.len(), 2);
+    assert_eq!((s.ack_of(&sent[0]), sent[0].flags), (1_000, ACK));
+    assert_eq!((s.ack_of(&sent[1]), sent[1].flags), (2_000, ACK | ECE));
+    hears(&mut s, Ecn::Capable0, NONE, 2_000, 0, 1_000);
+    let t = s.sent_one();
+    assert_eq!((s.ack_of(&t), t.flags), (3_000, ACK));
+}
+
+#[test]
+fn accurate_feedback_counts_packets_from_the_handshake_on() {
+    let mut s = asking(&with(EcnMode::RequestAccurate), CWR).1;
+    // "Not ECN-capable" was the SYN-ACK's field; then the count begins at 5.
+    assert_eq!(s.sent_one().flags, ACK | CWR);
+    hears(&mut s, Ecn::Capable0, NONE, 0, 0, 1_000);
+    hears(&mut s, Ecn::Capable0, NONE, 1_000, 0, 1_000);
+    assert_eq!(s.sent_one().flags, ACK | AE | ECE);
+    hears(&mut s, Ecn::Congested, NONE, 2_000, 0, 1_000);
+    let t = s.sent_one();
+    assert_eq!(t.flags, ACK | AE | CWR);
+    let option = t.options.accurate_ecn.unwrap();
+    assert_eq!(
+        (option.ect0, option.ce, option.ect1),
+        (Some(2_001), Some(1_000), None)
+    );
+    // Three packets in one segment: 6 + 3 = 9 is 1 of 8.
+    let header = s.header(ACK, 3_000, 0, TcpOptions::default());
+    let merged = Segment {
+        ecn: Ecn::Congested,
+        gso_size: 1_000,
+        ..Segment::new(&header, 3_000)
+    };
+    let _ = s.tcb.on_segment(&merged, s.now);
+    assert_eq!(s.sent_one().flags, ACK | ECE);
+    // Bare acknowledgments count too, and nothing else does.
+    hears(&mut s, Ecn::Congested, NONE, 6_000, 0, 0);
+    hears(&mut s, Ecn::NotCapable, NONE, 6_000, 0, 1_000);
+    hears(&mut s, Ecn::NotCapable, NONE, 7_000, 0, 1_000);
+    assert_eq!(s.sent_one().flags, ACK | CWR);
+}
+
+#[test]
+fn accurate_counts_lower_the_window() {
+    let cfg = Config {
+        congestion: Congestion::Dctcp,
+        ..with(EcnMode::RequestAccurate)
+    };
+    let mut s = established(&cfg, CWR);
+    s.writes(60_000);
+    let sent = s.sent();
+    assert!(sent.iter().all(|t| t.ecn == Ecn::Capable0));
+    // 5: nothing is new.
+    hears(&mut s, Ecn::NotCapable, AE | ECE, 0, 1_000, 0);
+    assert_eq!(s.tcb.info(s.now).snd_ssthresh, u32::MAX);
+    // 7: two packets.
+    hears(&mut s, Ecn::NotCapable, AE | CWR | ECE, 0, 3_000, 0);
+    assert!(s.tcb.info(s.now).snd_ssthresh < 11_000);
+}
+
+/// RFC 9768 section 3.2.2.4: a middlebox zeroes the field.
+#[test]
+fn a_zeroed_count_in_the_handshake_keeps_data_from_being_marked() {
+    let cfg = with(EcnMode::AcceptAccurate);
+    for (ace, expected) in [
+        (CWR, Ecn::Capable0),
+        (NONE, Ecn::NotCapable),
+        (AE, Ecn::NotCapable),
+    ] {
+        let mut s = asked(&cfg, AE | CWR | ECE, Ecn::NotCapable).1;
+        let _ = s.arrives(ACK | ace, 0, 0, 0);
+        s.writes(500);
+        assert_eq!(s.sent_one().ecn, expected, "{ace:?}");
+    }
+}
+
+/// The bit that RFC 3168 has on the first packet only is part of the count.
+#[test]
+fn a_count_with_cwr_in_it_is_not_cut_up() {
+    let cfg = Config {
+        initial_window: 100,
+        ..with(EcnMode::RequestAccurate)
+    };
+    let mut s = established(&cfg, CWR);
+    s.max_payload = 20_000;
+    s.writes(10_000);
+    assert!(s.sent().iter().any(|t| t.payload_len() > 1_000));
+    hears(&mut s, Ecn::Congested, NONE, 0, 10_000, 1_000);
+    s.writes(20_000);
+    let sent = s.sent();
+    assert!(
+        sent.iter()
+            .all(|t| t.payload_len() <= 1_000 && t.flags.contains(CWR))
+    );
+}
+
+#[test]
+fn a_fin_and_a_reset_need_no_marks() {
+    let mut s = established(&with(EcnMode::Request), ECE);
+    s.tcb.shutdown_send();
+    let t = s.sent_one();
+    assert_eq!((t.flags, t.ecn), (ACK | FIN, Ecn::NotCapable));
+    s.tcb.abort();
+    assert_eq!(s.sent_one().ecn, Ecn::NotCapable);
+}

@@ -1,0 +1,155 @@
+//! Pacing: the segments of a window are spread over the round trip.
+//!
+//! Owns [`Pacer`]: the rate, and when the next segment may go. `output/` asks before it
+//! chooses data and tells what went; the deadline is one of `timers.rs`. On for an
+//! algorithm with a rate of its own (BBR) and for a connection whose user set a limit
+//! (SO_MAX_PACING_RATE). Off, it costs nothing on the common
+//! path out, which `CAREFUL` closes, and one comparison on the other.
+//!
+//! Data goes out in quanta of about a millisecond, as Linux's TSO autosizing has it, so
+//! that a slow connection sends a packet or two at a time and a fast one segments that
+//! are worth the port's work. The engine's timers have ticks of a millisecond too; what
+//! a late one costs is made up for.
+
+use crate::congestion::Controller;
+use crate::ecn::Variant;
+use crate::rtt::RttEstimator;
+use crate::tcb::{Flags, Tcb};
+use crate::time::{Instant, MS, SECOND};
+
+/// A quantum is what the rate gives in this time, microseconds.
+const QUANTUM_US: u64 = MS;
+/// Time that was not used is made up for up to this much, microseconds: a tick of the
+/// timer, and a turn of the loop that came late.
+const CREDIT_US: u64 = 2 * MS;
+/// No slower than this, bytes per second: two full packets within the longest
+/// retransmission timeout.
+const SLOWEST: u64 = 1_000;
+
+/// The pace of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pacer {
+    /// When the next segment with data may go; 0 if not paced.
+    next: Instant,
+    /// Bytes per second; 0 if not paced.
+    rate: u64,
+    /// The user's limit, bytes per second; `u64::MAX` if there is none.
+    limit: u64,
+}
+
+impl Pacer {
+    pub(crate) const fn new() -> Pacer {
+        Pacer {
+            next: Instant(0),
+            rate: 0,
+            limit: u64::MAX,
+        }
+    }
+
+    /// Whether data has to wait.
+    #[inline]
+    pub(crate) const fn holds(&self, now: Instant) -> bool {
+        self.next.0 > now.0
+    }
+
+    /// When it need not wait any more.
+    pub(crate) const fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Bytes per second, `None` if not paced.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        (self.rate != 0).then_some(self.rate)
+    }
+
+    /// The user's limit, bytes per second; `u64::MAX` if there is none.
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Whether there is anything to do about pacing.
+    #[inline]
+    pub(crate) const fn is_on(&self) -> bool {
+        self.rate != 0
+    }
+
+    /// Bytes that go out in one piece: what a millisecond gives, at least two packets.
+    pub(crate) fn quantum(&self, mss: u16) -> usize {
+        let bytes = self.rate.saturating_mul(QUANTUM_US) / SECOND;
+        bytes.max(2 * u64::from(mss)).min(1 << 30) as usize
+    }
+
+    /// `bytes` have gone out.
+    fn on_sent(&mut self, bytes: u64, now: Instant) {
+        let from = self.next.0.max(now.0.saturating_sub(CREDIT_US));
+        let cost = bytes.saturating_mul(SECOND) / self.rate.max(1);
+        self.next = Instant(from.saturating_add(cost));
+    }
+
+    /// The rate follows window and round trip, unless the algorithm has one. Linux's
+    /// tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: twice the window in a round trip
+    /// in slow start, 1.2 times in congestion avoidance.
+    fn set_rate(&mut self, congestion: &Controller, rtt: &RttEstimator) {
+        let own = congestion.pacing_rate();
+        if own.is_none() && self.limit == u64::MAX {
+            self.rate = 0;
+            self.next = Instant(0);
+            return;
+        }
+        let rate = own.unwrap_or_else(|| {
+            let percent = if congestion.cwnd() < congestion.ssthresh() / 2 {
+                200
+            } else {
+                120
+            };
+            match rtt.srtt() {
+                Some(srtt) => u64::from(congestion.cwnd()) * percent * (SECOND / 100) / srtt.max(1),
+                None => u64::MAX,
+            }
+        });
+        self.rate = rate.min(self.limit).max(SLOWEST);
+    }
+}
+
+impl Tcb {
+    /// SO_MAX_PACING_RATE, bytes per second; `u64::MAX` for none.
+    pub fn set_max_pacing_rate(&mut self, bytes_per_second: u64) {
+        self.pacer.limit = bytes_per_second.max(1);
+        self.cfg.max_pacing_rate = self.pacer.limit;
+        self.update_pacing();
+    }
+
+    /// The rate may have changed.
+    pub(crate) fn update_pacing(&mut self) {
+        self.pacer.set_rate(&self.congestion, &self.rtt);
+        let careful = self.pacer.is_on() || self.ecn.variant() != Variant::Off;
+        self.flags.set(Flags::CAREFUL, careful);
+    }
+
+    /// Data has to wait for its turn: sees to it that a timer runs, if there is any.
+    pub(crate) fn wait_for_pace(&mut self) {
+        if self.snd_nxt < self.snd_end() || !self.recovery.is_quiet() {
+            self.timers.pace = self.pacer.next();
+        }
+    }
+
+    /// How much one segment may carry of `most`: a quantum, if paced.
+    #[inline]
+    pub(crate) fn paced_payload(&self, most: usize) -> usize {
+        if self.pacer.is_on() {
+            most.min(self.pacer.quantum(self.snd_mss))
+        } else {
+            most
+        }
+    }
+
+    /// `bytes` of data have gone out.
+    pub(crate) fn pace(&mut self, bytes: u64, now: Instant) {
+        if self.pacer.is_on() {
+            self.pacer.on_sent(bytes, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The pace in virtual time, with the timer that belongs to it.
+
+use crate::config::{Config, Congestion};
+use crate::script::{ACK, MSS, Script, plain};
+use crate::time::Instant;
+use longshore_wire::tcp::TcpOptions;
+
+/// Bytes per second: a packet of 1000 bytes in 1 ms.
+const RATE: u64 = 1_000_000;
+
+fn paced(rate: u64) -> Script {
+    let cfg = Config {
+        max_pacing_rate: rate,
+        initial_window: 100,
+        ..plain()
+    };
+    let mut s = Script::established_with(&cfg, TcpOptions::default());
+    s.max_payload = 64 * usize::from(MSS);
+    // A window and a round trip from which the bound is what holds.
+    s.window = u16::MAX;
+    let _ = s.arrives(ACK, 0, 0, 1);
+    s.sent();
+    s
+}
+
+#[test]
+fn data_goes_out_at_the_rate() {
+    let mut s = paced(RATE);
+    s.writes(60_000);
+    let start = s.now;
+    let mut sent = s.sent().iter().map(|t| t.payload_len()).sum::<usize>();
+    assert!(sent <= 4 * usize::from(MSS), "{sent}");
+    while sent < 60_000 {
+        let deadline = s.tcb.deadline().expect("a timer");
+        assert!(deadline > s.now);
+        // As the engine's wheel: up to a millisecond late.
+        s.now = Instant(deadline.0.div_ceil(1_000) * 1_000);
+        s.tcb.on_timer(s.now);
+        for t in s.sent() {
+            assert!(t.payload_len() <= 2 * usize::from(MSS), "a quantum");
+            sent += t.payload_len();
+        }
+    }
+    let elapsed = s.now.since(start);
+    assert!((55_000..62_000).contains(&elapsed), "{elapsed}");
+}
+
+#[test]
+fn acknowledgments_do_not_wait() {
+    let mut s = paced(RATE);
+    s.writes(60_000);
+    s.sent();
+    let _ = s.arrives(ACK, 1, 0, 1000);
+    let _ = s.arrives(ACK, 1001, 0, 1000);
+    s.acks(2001);
+}
+
+#[test]
+fn a_bound_that_is_lifted_is_gone() {
+    let mut s = paced(RATE);
+    s.writes(60_000);
+    s.sent();
+    assert!(s.tcb.pacer.holds(s.now));
+    s.tcb.set_max_pacing_rate(u64::MAX);
+    let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
+    assert!(sent > 50_000, "{sent}");
+    assert_eq!(s.tcb.info(s.now).pacing_rate, u64::MAX);
+}
+
+#[test]
+fn nothing_is_paced_unless_asked_for() {
+    let s = Script::established();
+    assert!(!s.tcb.pacer.is_on());
+    assert_eq!(s.tcb.paced_payload(65_000), 65_000);
+    assert!(!s.tcb.rate.is_on());
+}
+
+#[test]
+fn bbr_is_paced_from_the_start_and_other_algorithms_from_when_they_are_chosen() {
+    let mut s = Script::established();
+    s.tcb.set_congestion(Congestion::Bbr, s.now);
+    assert!(s.tcb.pacer.is_on() && s.tcb.rate.is_on());
+    s.tcb.set_congestion(Congestion::Cubic, s.now);
+    assert!(!s.tcb.pacer.is_on() && !s.tcb.rate.is_on());
+    let cfg = Config {
+        congestion: Congestion::Bbr,
+        ..plain()
+    };
+    let s = Script::established_with(&cfg, TcpOptions::default());
+    assert!(s.tcb.pacer.is_on() && s.tcb.rate.is_on());
+}
+
+#[test]
+fn a_quantum_is_a_millisecond_but_two_packets_at_least() {
+    let mut s = paced(RATE);
+    assert_eq!(s.tcb.pacer.quantum(1_000), 2_000);
+    s.tcb.set_max_pacing_rate(1);
+    assert_eq!(s.tcb.pacer.rate(), Some(super::SLOWEST));
+    s.tcb.pacer.rate = 125_000_000;
+    assert_eq!(s.tcb.pacer.quantum(1_000), 125_000);
+}

@@ -1,0 +1,152 @@
+//! The estimator against paths whose rate is known.
+
+use super::*;
+
+const MS: u64 = 1_000;
+
+fn delivered(reached: Pos, newly: u32, age: u64, min_rtt: u64) -> Delivered {
+    Delivered {
+        reached,
+        in_order: true,
+        newly,
+        age,
+        min_rtt,
+    }
+}
+
+/// Sends `bytes` in bursts of `burst` every `every_us` over a path that delivers `rate`
+/// bytes per second after `delay_us`, and gives the largest rate sampled.
+fn run(rate: u64, delay_us: u64, burst: i64, every_us: u64, bytes: i64) -> (u64, RateSampler) {
+    let mut sampler = RateSampler::new();
+    sampler.start(0, Instant(0));
+    let (mut sent, mut acked, mut now) = (0i64, 0i64, 0u64);
+    let mut busy_until = 0;
+    let mut on_the_way: std::collections::VecDeque<(u64, i64, u64)> = Default::default();
+    let (mut best, mut next_send) = (0, 0);
+    while acked < bytes {
+        let arrival = on_the_way.front().map_or(u64::MAX, |&(at, ..)| at);
+        let send = if sent < bytes { next_send } else { u64::MAX };
+        now = now.max(arrival.min(send));
+        if arrival <= send {
+            let (_, end, sent_at) = on_the_way.pop_front().unwrap();
+            let newly = (end - acked) as u32;
+            acked = end;
+            let s = sampler.on_delivered(
+                &delivered(acked, newly, now - sent_at, delay_us),
+                Instant(now),
+            );
+            best = best.max(s.rate);
+            assert!(s.rtt == 0 || u64::from(s.rtt) >= delay_us);
+            continue;
+        }
+        let idle = sent == acked;
+        let end = (sent + burst).min(bytes);
+        if sampler.wants(end) || idle {
+            sampler.on_sent(end, idle, 200_000, Instant(now));
+        }
+        // In segments of 1000 bytes.
+        while sent < end {
+            sent = (sent + 1000).min(end);
+            busy_until = now.max(busy_until) + 1000 * SECOND / rate;
+            on_the_way.push_back((busy_until + delay_us, sent, now));
+        }
+        next_send += every_us;
+    }
+    (best, sampler)
+}
+
+#[test]
+fn the_rate_of_the_path_is_found() {
+    for (rate, delay) in [
+        (1_000_000, 20 * MS),
+        (10_000_000, 5 * MS),
+        (125_000, 100 * MS),
+    ] {
+        // Twice as much is sent as the path takes.
+        let (best, _) = run(rate, delay, 2_000, 2_000 * SECOND / (2 * rate), 2_000_000);
+        let share = best as f64 / rate as f64;
+        assert!((0.95..=1.05).contains(&share), "{best} for {rate}");
+    }
+}
+
+#[test]
+fn bursts_of_the_port_give_the_same_rate() {
+    let rate = 12_500_000;
+    let (best, _) = run(
+        rate,
+        20 * MS,
+        64_000,
+        64_000 * SECOND / (2 * rate),
+        20_000_000,
+    );
+    let share = best as f64 / rate as f64;
+    assert!((0.95..=1.05).contains(&share), "{best}");
+}
+
+#[test]
+fn what_is_sent_slower_than_the_path_gives_the_rate_of_sending() {
+    let (best, _) = run(10_000_000, 10 * MS, 1_000, MS, 500_000);
+    let share = best as f64 / 1_000_000.0;
+    assert!((0.9..=1.1).contains(&share), "{best}");
+}
+
+#[test]
+fn acknowledgments_that_were_held_up_say_nothing() {
+    let mut s = RateSampler::new();
+    s.start(0, Instant(0));
+    s.on_sent(1_000, true, 1_000_000, Instant(0));
+    let sample = s.on_delivered(&delivered(1_000, 1_000_000, 100, 50_000), Instant(100));
+    assert_eq!(sample.rate, 0);
+}
+
+#[test]
+fn the_users_pauses_are_told() {
+    let mut s = RateSampler::new();
+    s.start(0, Instant(0));
+    s.on_sent(1_000, true, 10_000, Instant(0));
+    s.on_app_limited(1_000);
+    let sample = s.on_delivered(&delivered(1_000, 1_000, 10_000, 1), Instant(10_000));
+    assert!(!sample.app_limited && sample.rate > 0);
+    s.on_sent(2_000, true, 10_000, Instant(20_000));
+    let sample = s.on_delivered(&delivered(2_000, 1_000, 30_000, 1), Instant(30_000));
+    assert!(sample.app_limited);
+    s.on_sent(3_000, true, 10_000, Instant(40_000));
+    let sample = s.on_delivered(&delivered(3_000, 1_000, 50_000, 1), Instant(50_000));
+    assert!(
+        !sample.app_limited,
+        "delivered more than was in flight then"
+    );
+}
+
+#[test]
+fn repeated_bytes_are_no_sample() {
+    let mut s = RateSampler::new();
+    s.start(0, Instant(0));
+    s.on_sent(1_000, true, 6, Instant(0));
+    s.on_sent(2_000, false, 6, Instant(10));
+    s.on_repeated(1_000, 2_000);
+    let sample = s.on_delivered(&delivered(2_000, 2_000, 1_000_000, 1), Instant(1_000_000));
+    // The first record alone is left.
+    assert_eq!((sample.rtt, sample.prior), (1_000_000, 0));
+    // What lies behind is not touched.
+    s.on_sent(3_000, false, 6, Instant(1_000_000));
+    s.on_repeated(2_000, 2_500);
+    let sample = s.on_delivered(&delivered(3_000, 1_000, 500, 1), Instant(1_000_500));
+    assert_eq!(sample.rtt, 500);
+}
+
+#[test]
+fn any_number_of_sends_fits() {
+    let mut s = RateSampler::new();
+    s.start(0, Instant(0));
+    let mut end = 0;
+    for i in 0..100_000u64 {
+        end += 10;
+        if s.wants(end) {
+            s.on_sent(end, false, 12, Instant(i));
+        }
+    }
+    let sample = s.on_delivered(&delivered(end, end as u32, 200_000, 1), Instant(200_000));
+    assert!(sample.rate > 0);
+    assert_eq!(s.len, 0);
+}
