@@ -205,14 +205,15 @@ impl Scoreboard {
 
     /// The same as long as nothing that it covers was reported, lost or repeated: then
     /// the last stretch alone says when it was sent, its first and its last part. Fails
-    /// with how far it has come where it meets another, or nothing.
+    /// with how far it has come where it meets another, or nothing, and the times of
+    /// what it has passed last.
     #[inline]
     pub(crate) fn advance_in_order(
         &mut self,
         old_una: Pos,
         una: Pos,
-    ) -> Result<(Stamp, Stamp), Pos> {
-        let mut start = old_una;
+    ) -> Result<(Stamp, Stamp), (Pos, Option<(Stamp, Stamp)>)> {
+        let (mut start, mut passed) = (old_una, None);
         while self.len > 0 {
             let i = usize::from(self.first) % MAX_STRETCHES;
             if !self.fates[i].is_empty() {
@@ -229,8 +230,9 @@ impl Scoreboard {
             if beyond == 0 {
                 return Ok(times);
             }
+            passed = Some(times);
         }
-        Err(start)
+        Err((start, passed))
     }
 
     /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`
