@@ -155,9 +155,14 @@ impl Tcb {
     fn fast_ack(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
         let echo = echo.filter(|echo| self.usable_echo(*echo));
-        match self.scoreboard.advance_in_order(self.snd_una, ack) {
-            Ok(times) => self.recovery.rack.on_delivered_in_order(ack, times, now),
-            Err(reached) => self.take_delivered_from(reached, ack, echo, now),
+        let (reached, times) = self.scoreboard.advance_in_order(self.snd_una, ack);
+        if let Some(times) = times {
+            self.recovery
+                .rack
+                .on_delivered_in_order(reached, times, now);
+        }
+        if reached < ack {
+            self.take_delivered_from(reached, ack, echo, now);
         }
         self.advance_una(ack, echo, now);
         if window_used {
