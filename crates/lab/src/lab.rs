@@ -347,7 +347,8 @@ impl Host<'_> {
             prefix.push(longshore().into_os_string());
             let mut options = format!("run --addr {}/24 --gateway {}", self.ip(), self.gateway());
             if self.lab.cubic {
-                options.push_str(&format!(" --port tap:host{number}"));
+                // Its own defaults, CUBIC among them, whatever the machine has.
+                options.push_str(&format!(" --port tap:host{number} --sysctl none"));
             }
             prefix.extend(options.split_whitespace().map(OsString::from));
             prefix.extend(self.options.iter().cloned());
