@@ -235,9 +235,8 @@ pub struct Tcb {
 }
 
 // A segment that is predicted should touch as few cache lines as can be.
-const _: () = assert!(
-    core::mem::offset_of!(Tcb, snd_wl1) == 64 && core::mem::offset_of!(Tcb, events) == 128
-);
+const _: () =
+    assert!(core::mem::offset_of!(Tcb, snd_wl1) == 64 && core::mem::offset_of!(Tcb, events) == 128);
 
 impl Tcb {
     // ---- Conversions between positions and the wire. ----
