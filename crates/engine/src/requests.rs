@@ -621,7 +621,13 @@ impl Engine {
             .ok_or(RequestError::NoSocket)?;
         let bytes = match &socket.kind {
             Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
-            Kind::Pair(_) => crate::info::of_pair(),
+            Kind::Pair(p) => {
+                let other = self.sockets.get(p.other).and_then(|s| match &s.kind {
+                    Kind::Pair(q) => Some((q, &s.options)),
+                    _ => None,
+                });
+                crate::info::of_pair(p, &socket.options, other)
+            }
             Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
             Kind::Datagram(_) => return Err(RequestError::Invalid),
         };
