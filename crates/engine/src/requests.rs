@@ -193,7 +193,13 @@ impl Engine {
                 rcv_consumed,
                 flags,
                 ..
-            } => self.host_edges(key, snd_edge, rcv_consumed, flags),
+            } => {
+                let moved = self.host_edges(key, snd_edge, rcv_consumed, flags);
+                if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
+                    self.tell_others(from, key);
+                }
+                moved
+            }
             Request::Close {
                 snd_edge,
                 rcv_consumed,
@@ -230,6 +236,10 @@ impl Engine {
             Request::Unsubscribe { .. } => {
                 if let Some(socket) = self.sockets.get_mut(key) {
                     socket.subscribers.remove(from.channel);
+                    let index = socket.id.index;
+                    if let Some(s) = self.sessions.get_mut(from.session) {
+                        s.note_transit(key, index, self.now);
+                    }
                 }
                 Ok(())
             }
@@ -608,6 +618,23 @@ impl Engine {
         socket.note_told();
     }
 
+    /// A process has shut a half of a socket down that others have too: they look
+    /// at its block, where it says so.
+    fn tell_others(&mut self, from: From, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if socket.subscribers.single() == Some(from.channel) {
+            return;
+        }
+        let (id, to, edges) = (socket.id, socket.subscribers, socket.edges());
+        socket.note_told();
+        socket.meter.to_host.descriptors += 1;
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+        }
+    }
+
     fn tcp_info(&mut self, from: From, key: u32) -> Result<usize, RequestError> {
         let now = self.now;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
@@ -617,7 +644,13 @@ impl Engine {
             .ok_or(RequestError::NoSocket)?;
         let bytes = match &socket.kind {
             Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
-            Kind::Pair(_) => crate::info::of_pair(),
+            Kind::Pair(p) => {
+                let other = self.sockets.get(p.other).and_then(|s| match &s.kind {
+                    Kind::Pair(q) => Some((q, &s.options)),
+                    _ => None,
+                });
+                crate::info::of_pair(p, &socket.options, other)
+            }
             Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
             Kind::Datagram(_) => return Err(RequestError::Invalid),
         };
