@@ -246,9 +246,8 @@ pub struct Tcb {
 }
 
 // A segment that is predicted should touch as few cache lines as can be.
-const _: () = assert!(
-    core::mem::offset_of!(Tcb, snd_wl1) == 64 && core::mem::offset_of!(Tcb, events) == 128
-);
+const _: () =
+    assert!(core::mem::offset_of!(Tcb, snd_wl1) == 64 && core::mem::offset_of!(Tcb, events) == 128);
 
 impl Tcb {
     // ---- Conversions between positions and the wire. ----
@@ -348,6 +347,12 @@ impl Tcb {
     #[must_use]
     pub fn has_out_of_order(&self) -> bool {
         !self.assembler.is_empty()
+    }
+
+    /// How often the SYN, or SYN-ACK, was repeated since it was last answered.
+    #[must_use]
+    pub fn handshake_repeats(&self) -> u8 {
+        if self.is_opening() { self.retries } else { 0 }
     }
 
     /// Whether the user has closed the sending direction.
