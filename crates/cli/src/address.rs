@@ -4,14 +4,15 @@
 use longshore_ports::tap::{InterfaceAddress, overlaps};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// An address and the length of its network's prefix, as `10.77.0.2/24`.
+/// An address and the length of its network's prefix, as `10.77.0.2/24` or
+/// `fd00::2/64`: a host's, in a network with room for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Network {
-    pub(crate) address: Ipv4Addr,
+    pub(crate) address: IpAddr,
     pub(crate) prefix_len: u8,
 }
 
@@ -30,30 +31,50 @@ fn bad(text: &str, wanted: &'static str) -> BadAddress {
     }
 }
 
+/// An address's bits, the first of them uppermost.
+fn bits(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,
+        IpAddr::V6(ip) => u128::from(ip),
+    }
+}
+
 impl Network {
-    fn mask(self) -> u32 {
-        u32::MAX
-            .checked_shl(32 - u32::from(self.prefix_len))
+    fn mask(self) -> u128 {
+        u128::MAX
+            .checked_shl(128 - u32::from(self.prefix_len))
             .unwrap_or(0)
     }
 
-    /// The first address of the network, all host bits zero.
-    fn first(self) -> u32 {
-        u32::from(self.address) & self.mask()
+    /// The bits behind the prefix that an address of this version has.
+    fn host_mask(self) -> u128 {
+        let all = if self.address.is_ipv4() {
+            u128::from(u32::MAX) << 96
+        } else {
+            u128::MAX
+        };
+        all & !self.mask()
     }
 
-    pub(crate) fn contains(self, other: Ipv4Addr) -> bool {
-        u32::from(other) & self.mask() == self.first()
+    pub(crate) fn contains(self, other: IpAddr) -> bool {
+        self.address.is_ipv4() == other.is_ipv4()
+            && (bits(other) ^ bits(self.address)) & self.mask() == 0
     }
 
     /// An address of the network for the kernel, beside the engine's own: the
     /// first host, or the second if the engine has that.
-    pub(crate) fn kernel_side(self) -> Ipv4Addr {
-        let first = Ipv4Addr::from(self.first() + 1);
-        if first == self.address {
-            Ipv4Addr::from(self.first() + 2)
+    pub(crate) fn kernel_side(self) -> IpAddr {
+        let host = |number: u128| match self.address {
+            IpAddr::V4(ip) => {
+                let first = u32::from(ip) & (self.mask() >> 96) as u32;
+                IpAddr::V4(Ipv4Addr::from(first + number as u32))
+            }
+            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from((u128::from(ip) & self.mask()) + number)),
+        };
+        if host(1) == self.address {
+            host(2)
         } else {
-            first
+            host(1)
         }
     }
 }
@@ -62,21 +83,30 @@ impl FromStr for Network {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        const WANTED: &str = "an IPv4 address with a prefix length, as 10.77.0.2/24";
+        const WANTED: &str = "an address with a prefix length, as 10.77.0.2/24 or fd00::2/64";
         let (address, prefix_len) = text.split_once('/').ok_or_else(|| bad(text, WANTED))?;
         let network = Network {
             address: address.parse().map_err(|_| bad(text, WANTED))?,
             prefix_len: prefix_len.parse().map_err(|_| bad(text, WANTED))?,
         };
-        if !(1..=30).contains(&network.prefix_len) {
-            return Err(bad(text, "a network with room for two hosts: /1 to /30"));
-        }
         let ip = network.address;
-        let host = u32::from(ip) & !network.mask();
-        if ip.is_loopback() || ip.is_multicast() || ip.is_unspecified() || ip.is_broadcast() {
+        let (range, room) = if ip.is_ipv4() {
+            (1..=30, "a network with room for two hosts: /1 to /30")
+        } else {
+            (1..=126, "a network with room for two hosts: /1 to /126")
+        };
+        if !range.contains(&network.prefix_len) {
+            return Err(bad(text, room));
+        }
+        let no_host = match ip {
+            IpAddr::V4(ip) => ip.is_broadcast(),
+            IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some(),
+        };
+        if ip.is_loopback() || ip.is_multicast() || ip.is_unspecified() || no_host {
             return Err(bad(text, "an address that a host can have"));
         }
-        if host == 0 || host == !network.mask() {
+        let host = bits(ip) & network.host_mask();
+        if host == 0 || (ip.is_ipv4() && host == network.host_mask()) {
             return Err(bad(
                 text,
                 "a host's address: it is that of the network or its broadcast",
@@ -84,6 +114,12 @@ impl FromStr for Network {
         }
         Ok(network)
     }
+}
+
+/// Networks as they are told to people.
+pub(crate) fn list(networks: &[Network]) -> String {
+    let texts: Vec<String> = networks.iter().map(Network::to_string).collect();
+    texts.join(" and ")
 }
 
 impl TryFrom<String> for Network {
@@ -131,59 +167,127 @@ impl FromStr for Expose {
     }
 }
 
-/// A free network of 10.77.0.0/16 with 256 addresses, of which the engine has
-/// the second: one that overlaps with nothing in `taken`. `skip` passes over
-/// that many, for those who found one taken after all.
-pub(crate) fn free_network(
+/// A link-local address for an engine that shares a hardware address with the kernel,
+/// which has the one made of that; none without IPv6, or if one was given. Made of the
+/// engine's own address, so that it is the same each time (in the manner of RFC 7217).
+pub(crate) fn link_local_beside(networks: &[Network]) -> Option<Network> {
+    let v6 = |n: &Network| match n.address {
+        IpAddr::V6(ip) => Some(ip),
+        IpAddr::V4(_) => None,
+    };
+    let mut own = networks.iter().filter_map(v6);
+    if networks
+        .iter()
+        .filter_map(v6)
+        .any(|ip| ip.is_unicast_link_local())
+    {
+        return None;
+    }
+    let bits = u128::from(own.next()?);
+    // FNV-1a over the address.
+    let identifier = bits
+        .to_be_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
+        });
+    Some(Network {
+        address: Ipv6Addr::from(0xfe80 << 112 | u128::from(identifier)).into(),
+        prefix_len: 64,
+    })
+}
+
+/// Free networks: of 10.77.0.0/16 one with 256 addresses and, if `ipv6`, the one of
+/// fd4c:6f6e:6773::/48 with the same number. The engine has the second address of each.
+/// They overlap with nothing in `taken`. `skip` passes over that many, for those who
+/// found one taken after all.
+///
+/// RFC 4193 has the number of a local network drawn at random, so that two that are
+/// joined some day do not clash; these never leave the machine, and people have to type
+/// them.
+pub(crate) fn free_networks(
     taken: &[InterfaceAddress],
-    routes: &[(Ipv4Addr, u8)],
+    routes: &[(IpAddr, u8)],
+    ipv6: bool,
     skip: usize,
-) -> Option<Network> {
-    let of = |third| Network {
-        address: Ipv4Addr::new(10, 77, third, 2),
-        prefix_len: 24,
+) -> Option<Vec<Network>> {
+    let of = |number: u8| {
+        let v4 = Network {
+            address: Ipv4Addr::new(10, 77, number, 2).into(),
+            prefix_len: 24,
+        };
+        let v6 = Network {
+            address: Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6773, number.into(), 0, 0, 0, 2).into(),
+            prefix_len: 64,
+        };
+        [Some(v4), ipv6.then_some(v6)]
     };
     let is_free = |network: &Network| {
-        let prefix = (IpAddr::V4(network.address), network.prefix_len);
+        let prefix = (network.address, network.prefix_len);
         !taken
             .iter()
             .any(|t| overlaps(prefix, (t.address, t.prefix_len)))
-            && !routes
-                .iter()
-                .any(|(a, len)| overlaps(prefix, (IpAddr::V4(*a), *len)))
+            && !routes.iter().any(|route| overlaps(prefix, *route))
     };
-    (0..=255).map(of).filter(is_free).nth(skip)
+    (0..=255)
+        .map(of)
+        .filter(|both| both.iter().flatten().all(is_free))
+        .nth(skip)
+        .map(|both| both.into_iter().flatten().collect())
 }
 
 /// The routes of this network namespace that are not default routes, read from
 /// the text of `/proc/net/route`.
-pub(crate) fn parse_routes(table: &str) -> Vec<(Ipv4Addr, u8)> {
+pub(crate) fn parse_routes(table: &str) -> Vec<(IpAddr, u8)> {
     let route = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         // Both in the machine's byte order, which is the network's reversed.
         let number = |at: usize| u32::from_str_radix(fields.get(at)?, 16).ok();
         let address = Ipv4Addr::from(number(1)?.to_ne_bytes());
         let prefix_len = number(7)?.count_ones() as u8;
-        (prefix_len > 0).then_some((address, prefix_len))
+        (prefix_len > 0).then_some((IpAddr::V4(address), prefix_len))
     };
     table.lines().skip(1).filter_map(route).collect()
+}
+
+/// The same for IPv6, from the text of `/proc/net/ipv6_route`; the kernel's addresses
+/// and groups among them do no harm.
+pub(crate) fn parse_routes6(table: &str) -> Vec<(IpAddr, u8)> {
+    let route = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let address = u128::from_str_radix(fields.next()?, 16).ok()?;
+        let prefix_len = u8::from_str_radix(fields.next()?, 16).ok()?;
+        let address = IpAddr::V6(Ipv6Addr::from(address));
+        (prefix_len > 0 && prefix_len <= 128).then_some((address, prefix_len))
+    };
+    table.lines().filter_map(route).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn networks_are_read_and_printed() {
         let n: Network = "10.77.3.2/24".parse().unwrap();
         assert_eq!(n.to_string(), "10.77.3.2/24");
-        assert_eq!(n.kernel_side(), Ipv4Addr::new(10, 77, 3, 1));
+        assert_eq!(n.kernel_side(), ip("10.77.3.1"));
         let n: Network = "10.77.3.1/24".parse().unwrap();
-        assert_eq!(n.kernel_side(), Ipv4Addr::new(10, 77, 3, 2));
+        assert_eq!(n.kernel_side(), ip("10.77.3.2"));
         let n: Network = "10.0.0.130/25".parse().unwrap();
-        assert_eq!(n.kernel_side(), Ipv4Addr::new(10, 0, 0, 129));
-        assert!(n.contains(Ipv4Addr::new(10, 0, 0, 254)));
-        assert!(!n.contains(Ipv4Addr::new(10, 0, 0, 1)));
+        assert_eq!(n.kernel_side(), ip("10.0.0.129"));
+        assert!(n.contains(ip("10.0.0.254")));
+        assert!(!n.contains(ip("10.0.0.1")) && !n.contains(ip("a00:82::")));
+        let n: Network = "fd00::1/64".parse().unwrap();
+        assert_eq!(n.to_string(), "fd00::1/64");
+        assert_eq!(n.kernel_side(), ip("fd00::2"));
+        let n: Network = "fd00:0:0:7:1::/48".parse().unwrap();
+        assert_eq!(n.kernel_side(), ip("fd00::1"));
+        assert!(n.contains(ip("fd00::9:0:0:0:1")) && !n.contains(ip("fd00:0:1::1")));
     }
 
     #[test]
@@ -198,11 +302,33 @@ mod tests {
             "127.0.0.1/8",
             "224.0.0.1/24",
             "::1/64",
+            "fd00::/64",
+            "fd00::2/127",
+            "ff02::1/64",
+            "::ffff:10.0.0.1/100",
+            "fd00::2",
             "x/24",
         ] {
             let error = bad.parse::<Network>().unwrap_err();
             assert!(error.to_string().contains(bad), "{error}");
         }
+    }
+
+    #[test]
+    fn beside_the_kernel_the_link_local_address_is_another() {
+        let of = |texts: &[&str]| {
+            let networks: Vec<Network> = texts.iter().map(|t| t.parse().unwrap()).collect();
+            link_local_beside(&networks).map(|n| n.to_string())
+        };
+        let made = of(&["10.0.0.2/24", "fd00::2/64"]).unwrap();
+        assert!(
+            made.starts_with("fe80::") && made.ends_with("/64"),
+            "{made}"
+        );
+        assert_eq!(of(&["fd00::2/64", "fd01::2/64"]), Some(made.clone()));
+        assert_ne!(of(&["fd00::3/64"]), Some(made));
+        assert_eq!(of(&["10.0.0.2/24"]), None);
+        assert_eq!(of(&["fd00::2/64", "fe80::7/64"]), None);
     }
 
     #[test]
@@ -237,13 +363,22 @@ mod tests {
             prefix_len,
         };
         let free = |taken: &[_], routes: &[_], skip| {
-            free_network(taken, routes, skip).map(|n| n.to_string())
+            free_networks(taken, routes, false, skip).map(|n| list(&n))
         };
         assert_eq!(free(&[], &[], 0).unwrap(), "10.77.0.2/24");
         let some = [taken("10.77.0.1", 24), taken("10.77.2.9", 23)];
         assert_eq!(free(&some, &[], 0).unwrap(), "10.77.1.2/24");
         assert_eq!(free(&some, &[], 1).unwrap(), "10.77.4.2/24");
-        assert_eq!(free(&[], &[(Ipv4Addr::new(10, 0, 0, 0), 8)], 0), None);
+        assert_eq!(free(&[], &[(ip("10.0.0.0"), 8)], 0), None);
+        let both =
+            |taken: &[_], routes: &[_]| free_networks(taken, routes, true, 0).map(|n| list(&n));
+        let first = "10.77.0.2/24 and fd4c:6f6e:6773::2/64";
+        assert_eq!(both(&[], &[]).as_deref(), Some(first));
+        let second = Some("10.77.1.2/24 and fd4c:6f6e:6773:1::2/64");
+        let there = [taken("fd4c:6f6e:6773::1", 64)];
+        assert_eq!(both(&there, &[]).as_deref(), second);
+        let routed = [(ip("fd4c:6f6e:6773::"), 64)];
+        assert_eq!(both(&[], &routed).as_deref(), second);
     }
 
     #[test]
@@ -252,6 +387,10 @@ mod tests {
              eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\n\
              eth0\t00004D0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n\
              garbage\n";
-        assert_eq!(parse_routes(table), [(Ipv4Addr::new(10, 77, 0, 0), 24)]);
+        assert_eq!(parse_routes(table), [(ip("10.77.0.0"), 24)]);
+        let table = "00000000000000000000000000000000 00 00 00 00 00 lo\n\
+             fd4c6f6e677300000000000000000000 40 00 00 00 00 eth0\n\
+             garbage\n";
+        assert_eq!(parse_routes6(table), [(ip("fd4c:6f6e:6773::"), 64)]);
     }
 }

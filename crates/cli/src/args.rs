@@ -7,7 +7,7 @@ use longshore_ports::InterfaceName;
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -85,16 +85,18 @@ pub(crate) struct RunArguments {
     /// Use the engine that listens at this socket instead of a private one
     #[arg(long, value_name = "SOCKET")]
     pub(crate) engine: Option<PathBuf>,
-    /// The engine's address and prefix length; a free 10.77.N.2/24 by default
+    /// The engine's address and prefix length; repeatable: one of IPv4, any of IPv6. By default
+    /// a free 10.77.N.2/24 and, where the kernel has IPv6, fd4c:6f6e:6773:N::2/64
     #[arg(long, value_name = "ADDR/PREFIX", conflicts_with = "engine")]
-    pub(crate) addr: Option<Network>,
-    /// The router to all other networks; without it they stay with the kernel
+    pub(crate) addr: Vec<Network>,
+    /// The router to all other networks, one for each version of IP; without it they stay with
+    /// the kernel
     #[arg(long, value_name = "ADDR", conflicts_with = "engine")]
-    pub(crate) gateway: Option<Ipv4Addr>,
+    pub(crate) gateway: Vec<IpAddr>,
     /// Largest packet in bytes, 1500 to 65535
     #[arg(long, value_name = "N", value_parser = mtu, conflicts_with = "engine")]
     pub(crate) mtu: Option<usize>,
-    /// Who has 127.0.0.0/8: the kernel, or the engine for the programs on it
+    /// Who has 127.0.0.0/8 and ::1: the kernel, or the engine for the programs on it
     #[arg(long, value_name = "WHO", conflicts_with = "engine")]
     pub(crate) loopback: Option<LoopbackOwner>,
     /// Whose TCP settings new sockets start from: the host's (net.ipv4.tcp_*), or Longshore's own
@@ -286,6 +288,7 @@ mod tests {
     fn all_of_run() {
         let a = run(
             "longshore run --port tap:t0 --addr 10.0.0.2/24 --gateway 10.0.0.1 \
+                     --addr fd00::2/64 --gateway fd00::1 \
                      --loopback engine --expose 80:8080 --expose 127.0.0.1:81:81 --awake \
                      --capture f.pcapng -- x",
         )
@@ -293,7 +296,9 @@ mod tests {
         assert_eq!(String::from(a.port.unwrap()), "tap:t0");
         let packet = run("longshore run --port packet:veth0 -- x").unwrap();
         assert_eq!(String::from(packet.port.unwrap()), "packet:veth0");
-        assert_eq!(a.addr.unwrap().to_string(), "10.0.0.2/24");
+        let addresses: Vec<_> = a.addr.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["10.0.0.2/24", "fd00::2/64"]);
+        assert_eq!(a.gateway.len(), 2);
         assert_eq!(a.loopback, Some(LoopbackOwner::Engine));
         assert_eq!(a.expose.len(), 2);
         assert!(a.awake && a.capture.is_some());

@@ -1,13 +1,17 @@
 //! The configuration of `longshore engine`: TOML, checked in full before
 //! anything is started.
 
-use crate::address::Network;
+use crate::address::{Network, list};
 use crate::args::{LoopbackOwner, PortName, Sysctl};
 use longshore_hostif::{CHUNK, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
-use serde::Deserialize;
-use std::net::Ipv4Addr;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A complete configuration, every key with its default where it has one.
@@ -43,13 +47,51 @@ enum User {
     Name(String),
 }
 
+/// A text that is read as a `T`, or a list of them.
+#[derive(Debug)]
+struct OneOrMore<T>(Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Texts<T>(PhantomData<T>);
+        impl<'de, T: FromStr<Err: Display>> Visitor<'de> for Texts<T> {
+            type Value = OneOrMore<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or a list of texts")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                let value = text.parse().map_err(E::custom)?;
+                Ok(OneOrMore(vec![value]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(text) = list.next_element::<String>()? {
+                    all.push(text.parse().map_err(de::Error::custom)?);
+                }
+                Ok(OneOrMore(all))
+            }
+        }
+        from.deserialize_any(Texts(PhantomData))
+    }
+}
+
 /// The file's keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     port: PortName,
-    address: Network,
-    gateway: Option<Ipv4Addr>,
+    address: OneOrMore<Network>,
+    #[serde(default)]
+    gateway: OneOrMore<IpAddr>,
     mtu: Option<usize>,
     #[serde(default = "default_socket")]
     socket: PathBuf,
@@ -102,8 +144,8 @@ fn default_drain() -> u64 {
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) port: PortName,
-    pub(crate) address: Network,
-    pub(crate) gateway: Option<Ipv4Addr>,
+    pub(crate) addresses: Vec<Network>,
+    pub(crate) gateways: Vec<IpAddr>,
     pub(crate) mtu: Option<usize>,
     pub(crate) socket: PathBuf,
     pub(crate) loopback: LoopbackOwner,
@@ -141,28 +183,15 @@ impl Config {
                 format!("{mtu} is not from {MIN_MTU} to {MAX_MTU}"),
             ));
         }
-        if let Some(gateway) = file.gateway {
-            if !file.address.contains(gateway) {
-                let why = format!(
-                    "{gateway} is not in the network of address {}",
-                    file.address
-                );
-                return Err(value("gateway", why));
-            }
-            if gateway == file.address.address {
-                return Err(value(
-                    "gateway",
-                    format!("{gateway} is the engine's own address"),
-                ));
-            }
-        }
+        let (networks, gateways) = (file.address.0, file.gateway.0);
+        check_addresses(&networks, &gateways).map_err(|(key, why)| value(key, why))?;
         let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
         Ok(Config {
             geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
             users: users.map_err(|why| value("users", why))?,
             port: file.port,
-            address: file.address,
-            gateway: file.gateway,
+            addresses: networks,
+            gateways,
             mtu: file.mtu,
             socket: file.socket,
             loopback: file.loopback,
@@ -172,6 +201,39 @@ impl Config {
             awake: file.awake,
         })
     }
+}
+
+/// Whether an engine can have these; the key that is wrong, and why.
+fn check_addresses(
+    networks: &[Network],
+    gateways: &[IpAddr],
+) -> Result<(), (&'static str, String)> {
+    let of_v4 = |ip: &IpAddr| ip.is_ipv4();
+    if networks.is_empty() {
+        return Err(("address", "an engine needs one".to_owned()));
+    }
+    if networks.iter().map(|n| n.address).filter(of_v4).count() > 1 {
+        return Err(("address", "an engine has one of IPv4".to_owned()));
+    }
+    for gateway in gateways {
+        let why = if !networks.iter().any(|n| n.contains(*gateway)) {
+            let address = list(networks);
+            format!("{gateway} is not in the network of address {address}")
+        } else if networks.iter().any(|n| n.address == *gateway) {
+            format!("{gateway} is the engine's own address")
+        } else if gateways
+            .iter()
+            .filter(|g| g.is_ipv4() == gateway.is_ipv4())
+            .count()
+            > 1
+        {
+            "an engine has one for each version of IP".to_owned()
+        } else {
+            continue;
+        };
+        return Err(("gateway", why));
+    }
+    Ok(())
 }
 
 /// Rounds limits up to what the arena's layout takes.
@@ -227,7 +289,7 @@ mod tests {
     fn the_example_is_right_and_has_the_defaults() {
         let example = parse(EXAMPLE).unwrap();
         let least = parse(LEAST).unwrap();
-        assert_eq!(example.address, least.address);
+        assert_eq!(example.addresses, least.addresses);
         assert_eq!(example.socket, least.socket);
         assert_eq!(example.loopback, least.loopback);
         assert_eq!(example.drain, least.drain);
@@ -244,8 +306,33 @@ mod tests {
             .map(|line| format!("{line}\n"))
             .collect();
         let c = parse(&all).unwrap();
-        assert!(c.gateway.is_some() && c.mtu.is_some() && c.capture.is_some());
+        assert!(c.mtu.is_some() && c.capture.is_some());
+        assert_eq!(c.gateways.len(), 1);
         assert_eq!(c.users, [0, 1000]);
+    }
+
+    #[test]
+    fn an_engine_may_have_several_addresses() {
+        let c = parse(
+            "port = \"tap:ls0\"\naddress = [\"10.77.0.2/24\", \"fd00::2/64\"]\n\
+             gateway = [\"10.77.0.1\", \"fd00::1\"]\n",
+        )
+        .unwrap();
+        assert_eq!(list(&c.addresses), "10.77.0.2/24 and fd00::2/64");
+        assert_eq!(c.gateways.len(), 2);
+        let wrong = |address: &str, gateway: &str| {
+            parse(&format!(
+                "port = \"tap:ls0\"\naddress = {address}\ngateway = {gateway}\n"
+            ))
+            .unwrap_err()
+        };
+        let two = r#"["10.77.0.2/24", "10.78.0.2/24"]"#;
+        assert!(wrong(two, "[]").contains("one of IPv4"));
+        assert!(wrong("[]", "[]").contains("needs one"));
+        assert!(wrong("7", "[]").contains("list of texts"));
+        let v6 = r#""fd00::2/64""#;
+        assert!(wrong(v6, r#""10.77.0.1""#).contains("not in the network"));
+        assert!(wrong(v6, r#"["fd00::1", "fd00::3"]"#).contains("each version"));
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! `longshore engine`: one engine for many programs, in the foreground.
 
-use crate::address::Network;
+use crate::address::{Network, list};
 use crate::args::{EngineArguments, LoopbackOwner};
 use crate::awake::Awake;
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
-use crate::network::Wanted;
+use crate::network::{Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
 use longshore_engine::{Engine, Stopper};
 use longshore_hostif::Geometry;
 use longshore_ports::Port;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,8 +25,8 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) fn engine_config(
     port: Box<dyn Port>,
     port_name: String,
-    network: Network,
-    gateway: Option<Ipv4Addr>,
+    networks: &[Network],
+    gateways: &[IpAddr],
     loopback: LoopbackOwner,
     socket: PathBuf,
     control: PathBuf,
@@ -34,11 +34,15 @@ pub(crate) fn engine_config(
     longshore_engine::Config {
         port,
         port_name,
-        address: longshore_net::Cidr {
-            address: network.address.into(),
-            prefix_len: network.prefix_len,
-        },
-        gateway,
+        addresses: networks
+            .iter()
+            .map(|network| longshore_net::Cidr {
+                address: network.address,
+                prefix_len: network.prefix_len,
+            })
+            .collect(),
+        gateways: gateways.to_vec(),
+        scope: 0,
         loopback: loopback.into(),
         cut_through: true,
         socket,
@@ -69,22 +73,23 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     make_parent(&config.socket)?;
     let wanted = Wanted {
         port: Some(config.port.clone()),
-        network: Some(config.address),
-        gateway: config.gateway,
+        networks: config.addresses.clone(),
+        gateways: config.gateways.clone(),
         mtu: config.mtu,
         capture: config.capture.clone(),
         fault: None,
     };
     let opened = wanted.open()?;
     let mut engine = Engine::new(longshore_engine::Config {
+        scope: interface_number(&opened.name),
         users: config.users.clone(),
         geometry: config.geometry,
         grace: config.drain,
         ..engine_config(
             opened.port,
             opened.name.clone(),
-            opened.network,
-            config.gateway,
+            &opened.networks,
+            &config.gateways,
             config.loopback,
             config.socket.clone(),
             dir.control(),
@@ -101,7 +106,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     eprintln!(
         "longshore: engine {} serves {} on {}, at {}",
         std::process::id(),
-        opened.network,
+        list(&opened.networks),
         opened.name,
         config.socket.display()
     );

@@ -1,7 +1,7 @@
 //! Every error that a user of the program can meet: what failed, what to do
 //! about it, and the exit code.
 
-use crate::address::{BadAddress, Network};
+use crate::address::BadAddress;
 use crate::config::ConfigError;
 use longshore_engine::EngineError;
 use longshore_engine::control::ControlError;
@@ -13,7 +13,7 @@ use longshore_ports::{BadName, InterfaceName};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Longshore itself failed; the program was not, or not properly, run.
@@ -47,10 +47,12 @@ pub(crate) enum Error {
     NoFreeNetwork,
     #[error("the device {name} exists, and its network is not known")]
     AddressNeeded { name: String },
-    #[error("the gateway {gateway} is not another host of {network}")]
-    Gateway { gateway: Ipv4Addr, network: Network },
+    #[error("the gateway {gateway} is not another host of {networks}")]
+    Gateway { gateway: IpAddr, networks: String },
     #[error("the gateway {gateway} is of no use without an address in its network")]
-    GatewayAlone { gateway: Ipv4Addr },
+    GatewayAlone { gateway: IpAddr },
+    #[error("an engine has one IPv4 address, and one gateway for each version of IP")]
+    TooManyAddresses,
     #[error(transparent)]
     Tap(#[from] TapError),
     #[error(transparent)]

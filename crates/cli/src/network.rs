@@ -1,7 +1,9 @@
 //! The port that an engine is given: made or found, with its addresses set up,
 //! and recorded if asked for.
 
-use crate::address::{Network, free_network, parse_routes};
+use crate::address::{
+    Network, free_networks, link_local_beside, list, parse_routes, parse_routes6,
+};
 use crate::args::PortName;
 use crate::errors::Error;
 use crate::fault::FaultOrder;
@@ -12,7 +14,7 @@ use longshore_ports::packet::{PacketConfig, PacketPort};
 use longshore_ports::tap::{Tap, TapConfig, TapError, interface_addresses, is_up};
 use longshore_ports::{InterfaceName, Port};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The name of the devices that are made for private engines.
@@ -28,9 +30,9 @@ const TRIES: usize = 8;
 pub(crate) struct Wanted {
     /// The device; one is made if `None`.
     pub(crate) port: Option<PortName>,
-    /// The engine's address; a free one is chosen if `None`.
-    pub(crate) network: Option<Network>,
-    pub(crate) gateway: Option<Ipv4Addr>,
+    /// The engine's addresses; free ones are chosen if there are none.
+    pub(crate) networks: Vec<Network>,
+    pub(crate) gateways: Vec<IpAddr>,
     pub(crate) mtu: Option<usize>,
     pub(crate) capture: Option<PathBuf>,
     /// What goes wrong with packets.
@@ -42,25 +44,52 @@ pub(crate) struct Opened {
     pub(crate) port: Box<dyn Port>,
     /// As `tap:longshore0`.
     pub(crate) name: String,
-    pub(crate) network: Network,
+    pub(crate) networks: Vec<Network>,
 }
 
-/// A free network of this network namespace.
-pub(crate) fn choose_network(skip: usize) -> Result<Network, Error> {
-    let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
-    free_network(&interface_addresses()?, &parse_routes(&routes), skip).ok_or(Error::NoFreeNetwork)
+/// Free networks of this network namespace: one of IPv4, and one of IPv6 if the kernel
+/// gives new devices that.
+pub(crate) fn choose_networks(skip: usize) -> Result<Vec<Network>, Error> {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let disabled = read("/proc/sys/net/ipv6/conf/default/disable_ipv6");
+    let ipv6 = disabled.trim_end() == "0";
+    let mut routes = parse_routes(&read("/proc/net/route"));
+    routes.extend(parse_routes6(&read("/proc/net/ipv6_route")));
+    let free = free_networks(&interface_addresses()?, &routes, ipv6, skip);
+    free.ok_or(Error::NoFreeNetwork)
+}
+
+/// The kernel's number of the interface of a port, by which programs name it in
+/// link-local addresses; 0 if there is none.
+pub(crate) fn interface_number(port: &str) -> u32 {
+    use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
+    let name = port.split_once(':').map_or(port, |(_, name)| name);
+    socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .and_then(|socket| name_to_index(&socket, name))
+        .unwrap_or(0)
 }
 
 impl Wanted {
     /// Checks what can be checked before anything is made.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if let (Some(gateway), Some(network)) = (self.gateway, self.network)
-            && (!network.contains(gateway) || gateway == network.address)
-        {
-            return Err(Error::Gateway { gateway, network });
+        for gateway in &self.gateways {
+            let gateway = *gateway;
+            if self.networks.is_empty() {
+                return Err(Error::GatewayAlone { gateway });
+            }
+            let own = self.networks.iter().any(|n| n.address == gateway);
+            if own || !self.networks.iter().any(|n| n.contains(gateway)) {
+                let networks = list(&self.networks);
+                return Err(Error::Gateway { gateway, networks });
+            }
         }
-        if let (Some(gateway), None) = (self.gateway, self.network) {
-            return Err(Error::GatewayAlone { gateway });
+        for v4 in [true, false] {
+            let of_version = |ip: &IpAddr| ip.is_ipv4() == v4;
+            let gateways = self.gateways.iter().filter(|g| of_version(g)).count();
+            let networks = self.networks.iter().map(|n| n.address);
+            if gateways > 1 || (v4 && networks.filter(of_version).count() > 1) {
+                return Err(Error::TooManyAddresses);
+            }
         }
         Ok(())
     }
@@ -68,20 +97,20 @@ impl Wanted {
     /// Opens the port.
     pub(crate) fn open(&self) -> Result<Opened, Error> {
         self.check()?;
-        let (port, name, network): (Box<dyn Port>, _, _) = match &self.port {
+        let (port, name, networks): (Box<dyn Port>, _, _) = match &self.port {
             Some(PortName::Packet(name)) => {
-                let (packet, network) = self.beside_the_kernel(*name)?;
-                (self.recorded(packet)?, format!("packet:{name}"), network)
+                let (packet, networks) = self.beside_the_kernel(*name)?;
+                (self.recorded(packet)?, format!("packet:{name}"), networks)
             }
             Some(PortName::Tap(name)) => {
-                let (tap, network) = self.found_or_made(&name.to_string())?;
+                let (tap, networks) = self.found_or_made(&name.to_string())?;
                 let name = format!("tap:{}", tap.name());
-                (self.recorded(tap)?, name, network)
+                (self.recorded(tap)?, name, networks)
             }
             None => {
-                let (tap, network) = self.create(PATTERN)?;
+                let (tap, networks) = self.create(PATTERN)?;
                 let name = format!("tap:{}", tap.name());
-                (self.recorded(tap)?, name, network)
+                (self.recorded(tap)?, name, networks)
             }
         };
         let port = match &self.fault {
@@ -91,7 +120,7 @@ impl Wanted {
         Ok(Opened {
             port,
             name,
-            network,
+            networks,
         })
     }
 
@@ -105,64 +134,80 @@ impl Wanted {
     }
 
     /// A packet port on an interface, which stays as it is.
-    fn beside_the_kernel(&self, name: InterfaceName) -> Result<(PacketPort, Network), Error> {
-        let Some(network) = self.network else {
+    fn beside_the_kernel(&self, name: InterfaceName) -> Result<(PacketPort, Vec<Network>), Error> {
+        if self.networks.is_empty() {
             return Err(Error::AddressNeeded {
                 name: name.to_string(),
             });
-        };
+        }
         if self.mtu.is_some() {
             return Err(Error::MtuOfPacketPort { name });
         }
+        // The address that the hardware's would give is the kernel's here.
+        let mut networks = self.networks.clone();
+        networks.extend(link_local_beside(&self.networks));
         let port = PacketPort::open(&PacketConfig {
             name,
-            addresses: vec![(network.address.into(), network.prefix_len)],
+            addresses: networks.iter().map(|n| (n.address, n.prefix_len)).collect(),
             wait: name.to_string().starts_with(AWAITED),
         })?;
         if !port.is_attached() {
             eprintln!("longshore: there is no interface {name} yet; waiting for it");
         }
-        Ok((port, network))
+        Ok((port, networks))
     }
 
-    fn found_or_made(&self, name: &str) -> Result<(Tap, Network), Error> {
+    fn found_or_made(&self, name: &str) -> Result<(Tap, Vec<Network>), Error> {
         match self.attach(name) {
             Err(Error::Tap(TapError::NoSuchInterface { .. })) => self.create(name),
             other => other,
         }
     }
 
-    /// The kernel's address on a device that is ours to set up.
-    fn kernel_address(&self, network: Network) -> (IpAddr, u8) {
-        let address = self.gateway.unwrap_or_else(|| network.kernel_side());
-        (IpAddr::V4(address), network.prefix_len)
+    /// The kernel's addresses on a device that is ours to set up: one in each of the
+    /// engine's networks, the gateway's where there is one.
+    fn kernel_addresses(&self, networks: &[Network]) -> Vec<(IpAddr, u8)> {
+        let of = |network: &Network| {
+            let mut gateways = self.gateways.iter();
+            let gateway = gateways.find(|g| network.contains(**g)).copied();
+            let address = gateway.unwrap_or_else(|| network.kernel_side());
+            (address, network.prefix_len)
+        };
+        let mut all: Vec<(IpAddr, u8)> = Vec::new();
+        for address in networks.iter().map(of) {
+            // Two addresses of the engine may be in one network.
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        all
     }
 
-    fn create(&self, name: &str) -> Result<(Tap, Network), Error> {
-        let open = |network| {
+    fn create(&self, name: &str) -> Result<(Tap, Vec<Network>), Error> {
+        let open = |networks: &[Network]| {
             Tap::open(&TapConfig {
                 mtu: self.mtu,
-                kernel_address: Some(self.kernel_address(network)),
+                kernel_addresses: self.kernel_addresses(networks),
                 ..TapConfig::create(name)?
             })
             .map_err(Error::from)
         };
-        if let Some(network) = self.network {
-            return Ok((open(network)?, network));
+        if !self.networks.is_empty() {
+            return Ok((open(&self.networks)?, self.networks.clone()));
         }
         let mut last = Error::NoFreeNetwork;
         for skip in 0..TRIES {
-            let network = choose_network(skip)?;
-            match open(network) {
+            let networks = choose_networks(skip)?;
+            match open(&networks) {
                 // Somebody else took it in the meantime.
                 Err(error @ Error::Tap(TapError::AddressInUse { .. })) => last = error,
-                other => return Ok((other?, network)),
+                other => return Ok((other?, networks)),
             }
         }
         Err(last)
     }
 
-    fn attach(&self, name: &str) -> Result<(Tap, Network), Error> {
+    fn attach(&self, name: &str) -> Result<(Tap, Vec<Network>), Error> {
         let config = TapConfig {
             mtu: self.mtu,
             ..TapConfig::attach(name)?
@@ -170,20 +215,25 @@ impl Wanted {
         let Some(up) = is_up(&config.name)? else {
             return Err(TapError::NoSuchInterface { name: config.name }.into());
         };
-        let Some(network) = self.network else {
+        if self.networks.is_empty() {
             return Err(Error::AddressNeeded {
                 name: name.to_owned(),
             });
-        };
+        }
         // One that is up was set up by somebody else, as part of a bridge maybe.
         let addressed = interface_addresses()?
             .iter()
             .any(|a| a.interface == name && a.address.is_ipv4());
         let set_up = !up && !addressed && may_configure();
+        let kernel_addresses = if set_up {
+            self.kernel_addresses(&self.networks)
+        } else {
+            Vec::new()
+        };
         let tap = Tap::open(&TapConfig {
-            kernel_address: set_up.then(|| self.kernel_address(network)),
+            kernel_addresses,
             ..config
         })?;
-        Ok((tap, network))
+        Ok((tap, self.networks.clone()))
     }
 }

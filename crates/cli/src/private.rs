@@ -11,7 +11,7 @@ use crate::address::Network;
 use crate::args::{LoopbackOwner, Sysctl};
 use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
-use crate::network::Wanted;
+use crate::network::{Wanted, interface_number};
 use crate::signals::Signals;
 use crate::{engine_cmd, namespace};
 use longshore_engine::Stopper;
@@ -51,7 +51,10 @@ pub(crate) struct Order {
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
-    Ready { network: Network, port: String },
+    Ready {
+        networks: Vec<Network>,
+        port: String,
+    },
     Failed(Report),
 }
 
@@ -60,7 +63,7 @@ enum Answer {
 pub(crate) struct Started {
     /// The channel to it.
     pub(crate) channel: OwnedFd,
-    pub(crate) network: Network,
+    pub(crate) networks: Vec<Network>,
     pub(crate) port: String,
 }
 
@@ -98,9 +101,9 @@ pub(crate) fn start(
 /// Takes the engine's answer, which must be there.
 pub(crate) fn answer(channel: OwnedFd) -> Result<Started, Error> {
     match hear::<Answer>(&channel) {
-        Ok((Answer::Ready { network, port }, _)) => Ok(Started {
+        Ok((Answer::Ready { networks, port }, _)) => Ok(Started {
             channel,
-            network,
+            networks,
             port,
         }),
         Ok((Answer::Failed(report), _)) => Err(Error::Reported(report)),
@@ -188,11 +191,17 @@ fn prepare(
     let opened = order.wanted.open()?;
     let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
         private: true,
+        // In a namespace of its own, its programs do not see the interface.
+        scope: if order.own_namespace {
+            0
+        } else {
+            interface_number(&opened.name)
+        },
         ..engine_cmd::engine_config(
             opened.port,
             opened.name.clone(),
-            opened.network,
-            order.wanted.gateway,
+            &opened.networks,
+            &order.wanted.gateways,
             order.loopback,
             order.socket.clone(),
             order.control.clone(),
@@ -201,9 +210,9 @@ fn prepare(
     if let Some(settings) = settings {
         engine.follow(settings);
     }
-    relay(&order.expose, listeners, opened.network)?;
+    relay(&order.expose, listeners, &opened.networks)?;
     let ready = Answer::Ready {
-        network: opened.network,
+        networks: opened.networks,
         port: opened.name,
     };
     tell(channel, &ready, &[]).map_err(system("answer the launcher"))?;
@@ -216,11 +225,13 @@ fn prepare(
 }
 
 /// Starts the relay, if ports are exposed.
-fn relay(ports: &[u16], listeners: Vec<OwnedFd>, network: Network) -> Result<(), Error> {
-    if ports.is_empty() {
+fn relay(ports: &[u16], listeners: Vec<OwnedFd>, networks: &[Network]) -> Result<(), Error> {
+    // IPv4 if there is any: more programs listen there.
+    let of_v4 = networks.iter().find(|n| n.address.is_ipv4());
+    let Some(network) = of_v4.or(networks.first()).filter(|_| !ports.is_empty()) else {
         return Ok(());
-    }
-    let target = |port: &u16| SocketAddr::new(network.address.into(), *port);
+    };
+    let target = |port: &u16| SocketAddr::new(network.address, *port);
     let pairs = listeners
         .into_iter()
         .zip(ports.iter().map(target))

@@ -1,11 +1,12 @@
 //! `longshore run`: finds the program, starts or finds an engine, opens a
 //! session, runs the program in it, and ends as the program ends.
 
+use crate::address::list;
 use crate::args::RunArguments;
 use crate::awake::Awake;
 use crate::errors::{Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
 use crate::namespace::may_configure;
-use crate::network::{Wanted, choose_network};
+use crate::network::{Wanted, choose_networks};
 use crate::private::{self, MOST_EXPOSED, Order, Started};
 use crate::runtime_dir::RuntimeDir;
 use crate::signals::{FORWARDED, Signal, Signals};
@@ -113,15 +114,15 @@ fn start_private(
     let own_namespace = arguments.port.is_none() && !may_configure();
     let mut wanted = Wanted {
         port: arguments.port.clone(),
-        network: arguments.addr,
-        gateway: arguments.gateway,
+        networks: arguments.addr.clone(),
+        gateways: arguments.gateway.clone(),
         mtu: arguments.mtu,
         capture: arguments.capture.as_deref().map(absolute),
         fault: arguments.fault,
     };
-    if own_namespace && wanted.network.is_none() {
-        // The program stays here, so here the network must be free.
-        wanted.network = Some(choose_network(0)?);
+    if own_namespace && wanted.networks.is_empty() {
+        // The program stays here, so here the networks must be free.
+        wanted.networks = choose_networks(0)?;
     }
     wanted.check()?;
     let dir = RuntimeDir::create()?;
@@ -150,7 +151,8 @@ fn start_private(
     if std::io::stderr().is_terminal() {
         eprintln!(
             "longshore: engine at {} on {}",
-            started.network, started.port
+            list(&started.networks),
+            started.port
         );
     }
     Ok(Ok(EngineInUse::Private { pid, dir, started }))

@@ -11,21 +11,21 @@ use std::fmt::Write;
 pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Error> {
     let engines = ask_all(arguments, |engine| {
         let stat = engine.stat()?;
-        Ok((stat.pid, stat.address, engine.ss()?))
+        Ok((stat.pid, stat.addresses, engine.ss()?))
     })?;
     if arguments.json {
         let all: Vec<_> = engines
             .iter()
-            .map(|(pid, address, rows)| {
-                serde_json::json!({ "pid": pid, "address": address, "sockets": rows })
+            .map(|(pid, addresses, rows)| {
+                serde_json::json!({ "pid": pid, "addresses": addresses, "sockets": rows })
             })
             .collect();
         return crate::print_json(&all);
     }
     let mut out = String::new();
-    for (pid, address, rows) in &engines {
+    for (pid, addresses, rows) in &engines {
         if engines.len() > 1 {
-            let _ = writeln!(out, "engine {pid} at {address}");
+            let _ = writeln!(out, "engine {pid} at {}", addresses.join(" and "));
         }
         table(&mut out, rows, &program_name);
     }

@@ -26,12 +26,16 @@ fn block(s: &StatReply) -> String {
     line(format!(
         "engine {} at {} on {}, MTU {}, up {}",
         s.pid,
-        s.address,
+        s.addresses.join(" and "),
         s.port.name,
         s.port.mtu,
         duration(s.uptime_ms)
     ));
-    let gateway = s.gateway.as_deref().unwrap_or("none");
+    let gateway = if s.gateways.is_empty() {
+        "none".to_owned()
+    } else {
+        s.gateways.join(" and ")
+    };
     line(format!(
         "  version {}, interface {}, gateway {gateway}, loopback with the {}",
         s.version, s.abi, s.loopback
@@ -131,7 +135,7 @@ mod tests {
     fn a_block_has_what_happened_and_nothing_that_did_not() {
         let mut s = StatReply {
             pid: 42,
-            address: "10.77.0.2/24".to_owned(),
+            addresses: vec!["10.77.0.2/24".to_owned(), "fd00::2/64".to_owned()],
             uptime_ms: 61_000,
             loopback: "kernel".to_owned(),
             ..Default::default()
@@ -141,7 +145,7 @@ mod tests {
         s.tcp.insert("fast_path_hits".to_owned(), 99);
         s.tcp.insert("retransmissions".to_owned(), 0);
         let text = block(&s);
-        assert!(text.starts_with("engine 42 at 10.77.0.2/24 on tap:longshore0"));
+        assert!(text.starts_with("engine 42 at 10.77.0.2/24 and fd00::2/64 on tap:longshore0"));
         assert!(text.contains("up 1 min 1 s"));
         assert!(text.contains("1234") && text.contains("fast path hits"));
         assert!(!text.contains("retransmissions"));

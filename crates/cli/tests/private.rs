@@ -129,7 +129,12 @@ fn an_engine_comes_and_goes_with_its_program() {
         "{links}"
     );
     let stat = run.stat();
-    assert_eq!(stat["address"], "10.77.0.2/24");
+    let addresses = stat["addresses"].as_array().unwrap();
+    assert_eq!(addresses[0], "10.77.0.2/24");
+    if links.contains("inet6") {
+        assert_eq!(addresses[1], "fd4c:6f6e:6773::2/64");
+        assert!(links.contains("fd4c:6f6e:6773::1/64"), "{links}");
+    }
     assert_eq!(stat["port"]["name"], "tap:longshore0");
     assert_eq!(stat["port"]["mtu"], 9000);
     let dir = PathBuf::from("/run/longshore").join(run.child.id().to_string());
@@ -146,7 +151,7 @@ fn two_runs_get_two_networks_and_one_address_one_run() {
         return;
     }
     let (mut one, mut two) = (Running::start(&[]), Running::start(&[]));
-    let addresses = [one.stat()["address"].clone(), two.stat()["address"].clone()];
+    let addresses = [&mut one, &mut two].map(|run| run.stat()["addresses"][0].clone());
     assert_eq!(addresses, ["10.77.0.2/24", "10.77.1.2/24"]);
     let out = longshore()
         .args(["run", "--addr", "10.77.1.9/24", "--", "true"])
@@ -253,7 +258,7 @@ fn a_device_that_exists_is_used_and_stays() {
     let said = String::from_utf8(out.stderr).unwrap();
     assert!(said.contains("mine") && said.contains("--addr"), "{said}");
     let mut run = Running::start(&["--port", "tap:mine", "--addr", "192.168.7.5/24"]);
-    assert_eq!(run.stat()["address"], "192.168.7.5/24");
+    assert_eq!(run.stat()["addresses"][0], "192.168.7.5/24");
     assert!(ip("addr show dev mine").contains("192.168.7.1/24"));
     let second = longshore()
         .args([

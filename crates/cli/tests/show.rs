@@ -24,7 +24,7 @@ fn answer(request: ControlRequest) -> ControlReply {
     match request {
         ControlRequest::Stat => ControlReply::Stat(Box::new(StatReply {
             pid: 4321,
-            address: "10.77.0.2/24".to_owned(),
+            addresses: vec!["10.77.0.2/24".to_owned()],
             ..Default::default()
         })),
         ControlRequest::Ss { from } => {

@@ -384,8 +384,9 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     let mut engine = Engine::new(Config {
         port: Box::new(port),
         port_name: "memory".to_owned(),
-        address: "10.0.0.1/24".parse().expect("an address"),
-        gateway: None,
+        addresses: vec!["10.0.0.1/24".parse().expect("an address")],
+        gateways: Vec::new(),
+        scope: 0,
         loopback: Loopback::Kernel,
         cut_through: true,
         socket: path.clone(),

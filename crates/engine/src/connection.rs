@@ -10,7 +10,7 @@ use crate::timers::Alarm;
 use longshore_hostif::{CHUNK, Completion, DIRECTORY, EdgeFlags, Edges, SocketId, SocketState};
 use longshore_ring::NONE;
 use longshore_tcp::{Error, Events, Instant, State, Tcb};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// Why a request cannot be done; the host gets the errno.
@@ -152,27 +152,30 @@ impl Engine {
     ) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
-        let to = crate::input::v4(peer).ok_or(RequestError::Family)?;
-        if peer.port() == 0 || to.is_broadcast() || to.is_multicast() {
+        let remote = Self::meant(&options, peer)?;
+        let remote = SocketAddr::new(self.who_is(remote.ip()), remote.port());
+        let to = remote.ip();
+        let one = match to {
+            IpAddr::V4(ip) => !ip.is_broadcast() && !ip.is_multicast(),
+            IpAddr::V6(ip) => !ip.is_multicast(),
+        };
+        if remote.port() == 0 || !one {
             return Err(RequestError::Unreachable);
         }
-        // Connecting to the wildcard means to oneself, as in Linux.
-        let to = if to.is_unspecified() {
-            self.own_v4()
-        } else {
-            to
-        };
-        let remote = SocketAddr::new(to.into(), peer.port());
+        // There must be a way even if the address is chosen.
         let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
-        let ip = match bound.and_then(crate::input::v4) {
+        let ip = match bound.map(|b| b.ip().to_canonical()) {
             Some(ip) if !ip.is_unspecified() => ip,
             _ => source,
         };
+        if ip.is_ipv4() != to.is_ipv4() {
+            return Err(RequestError::Unreachable);
+        }
         let port = match bound {
             Some(bound) => bound.port(),
             None => self.pick_port(key, ip, remote)?,
         };
-        let local = SocketAddr::new(ip.into(), port);
+        let local = SocketAddr::new(ip, port);
         let flow = Flow::new(local, remote);
         if self.demux.is_taken(&flow) {
             return Err(if bound.is_some() {
@@ -181,7 +184,7 @@ impl Engine {
                 RequestError::NoPortLeft
             });
         }
-        if self.cut_through && self.link.is_ours(to) {
+        if self.cut_through && self.link.is_local(to) {
             self.open_pair(key, local, remote)?;
             return Ok(as_family(local, options.ipv6));
         }
@@ -200,23 +203,20 @@ impl Engine {
         Ok(as_family(local, options.ipv6))
     }
 
-    fn own_v4(&self) -> std::net::Ipv4Addr {
-        match self.link.address.address {
-            std::net::IpAddr::V4(ip) => ip,
-            std::net::IpAddr::V6(_) => std::net::Ipv4Addr::UNSPECIFIED,
+    /// Who is meant by `ip`: connecting to the wildcard means to oneself, as in Linux.
+    fn who_is(&self, ip: IpAddr) -> IpAddr {
+        if !ip.is_unspecified() {
+            return ip;
         }
+        let mut own = self.link.addresses().map(|c| c.address);
+        own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
     }
 
-    fn pick_port(
-        &mut self,
-        key: u32,
-        ip: std::net::Ipv4Addr,
-        remote: SocketAddr,
-    ) -> Result<u16, RequestError> {
+    fn pick_port(&mut self, key: u32, ip: IpAddr, remote: SocketAddr) -> Result<u16, RequestError> {
         let demux = &self.demux;
         let usable = |port| {
             demux.tcp.is_free(port)
-                && !demux.is_taken(&Flow::new(SocketAddr::new(ip.into(), port), remote))
+                && !demux.is_taken(&Flow::new(SocketAddr::new(ip, port), remote))
         };
         let port = demux.tcp.pick((ip, remote, key, self.now.0), usable);
         port.ok_or(RequestError::NoPortLeft)
@@ -260,6 +260,9 @@ impl Engine {
             return;
         };
         let events = c.tcb.take_events();
+        if events.contains(Events::SND_ACKED) {
+            self.link.confirm(c.remote.ip(), self.now);
+        }
         if socket.has_block() && !socket.orphan {
             self.report(key);
         } else if socket.has_block() {

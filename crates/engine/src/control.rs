@@ -60,10 +60,10 @@ pub struct StatReply {
     pub pid: u32,
     /// Milliseconds since it started.
     pub uptime_ms: u64,
-    /// Its address and prefix length, as `10.77.0.2/24`.
-    pub address: String,
-    /// Its gateway, if it has one.
-    pub gateway: Option<String>,
+    /// Its addresses and prefix lengths, as `10.77.0.2/24`.
+    pub addresses: Vec<String>,
+    /// Its gateways, at most one for each version of IP.
+    pub gateways: Vec<String>,
     /// Who has the loopback addresses: `engine` or `kernel`.
     pub loopback: String,
     /// Its port.

@@ -12,13 +12,13 @@ use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
 
 /// A connection's two ends, ours first.
-pub(crate) type Ends = (SocketAddr, SocketAddr);
+pub(crate) type Sides = (SocketAddr, SocketAddr);
 
 impl Engine {
     /// Answers a SYN by a cookie.
     pub(crate) fn answer_with_cookie(
         &mut self,
-        (local, remote): Ends,
+        (local, remote): Sides,
         options: &Options,
         segment: &Segment<'_>,
     ) {
@@ -39,7 +39,7 @@ impl Engine {
     pub(crate) fn check_cookie(
         &mut self,
         listener: u32,
-        (local, remote): Ends,
+        (local, remote): Sides,
         segment: &Segment<'_>,
         reset: &TcpHeader,
     ) -> Option<u32> {

@@ -51,6 +51,8 @@ reasons! {
     PortRefused = "port_refused",
     /// The program's send stream does not hold what it said.
     BadStream = "bad_send_stream",
+    /// Another station has one of our IPv6 addresses, which is given up.
+    DuplicateAddress = "duplicate_address",
 }
 
 /// Counters of the engine.

@@ -3,17 +3,17 @@
 
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
+use crate::ends::{Ends, Service};
 use crate::engine::Engine;
-use crate::input::v4;
-use crate::link::{HEADER_ROOM, LOWER_HEADERS, Transport, Way};
+use crate::input::IpPacket;
+use crate::link::Way;
 use crate::socket::{Datagram, Kind, Socket};
 use crate::streams::{MAX_PIECES, RcvStream, snd_copy, snd_pieces};
 use crate::tcp_input::as_family;
 use longshore_hostif::{Address, Completion, DATAGRAM_HEADER, DatagramRecord, datagram_span};
-use longshore_ports::GsoKind;
+use longshore_net::icmp::ErrorKind;
 use longshore_wire::checksum::Partial;
-use longshore_wire::icmpv4::unreachable;
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::ipv4::protocol;
 use longshore_wire::udp::{self, UdpHeader};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,13 +22,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const DATAGRAMS_A_TURN: usize = 64;
 /// Where the checksum stands in a UDP header.
 const CHECKSUM_AT: usize = 6;
+/// Most payload of a datagram: what IPv6 takes (RFC 8200 section 3); one that IPv4
+/// does not take is counted like one without a route.
+const MOST_PAYLOAD: u32 = 65_535 - udp::HEADER_LEN as u32;
 /// Acknowledgments of what was sent may wait this long for something to ride
 /// on, in microseconds.
 const TELL_AFTER: u64 = 100_000;
 
 impl Engine {
     /// A UDP datagram, or a train of them, whose checksum is right.
-    pub(crate) fn udp_in(&mut self, ip: &Ipv4Header, bytes: &[u8], gso: u16, broadcast: bool) {
+    pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
         let header = match UdpHeader::parse(bytes) {
             Ok(header) => header,
             // A train's length field counts one datagram or all of them.
@@ -46,13 +49,13 @@ impl Engine {
             udp::HEADER_LEN + usize::from(header.payload_len)
         };
         let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
-        let local = SocketAddr::new(ip.destination.into(), header.dst_port);
-        let remote = SocketAddr::new(ip.source.into(), header.src_port);
+        let local = SocketAddr::new(ip.destination(), header.dst_port);
+        let remote = SocketAddr::new(ip.source(), header.src_port);
         self.counters.datagrams_in += 1;
         let spread = self.demux.hash((local, remote));
         let Some(key) = self.datagram_socket(local, remote, spread) else {
             self.counters.drop(EngineDrop::NoUdpSocket);
-            return self.send_unreachable(ip, bytes, unreachable::PORT, broadcast);
+            return ip.refuse_port(self, bytes, broadcast);
         };
         let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
         if gso == 0 || whole {
@@ -133,14 +136,20 @@ impl Engine {
         self.touch(key);
     }
 
-    /// An ICMP error about a datagram: a connected socket gets it, as in Linux.
-    pub(crate) fn datagram_error(&mut self, local: SocketAddr, remote: SocketAddr, errno: u16) {
+    /// An ICMP error about a datagram: a connected socket gets it if it will not pass by
+    /// itself, as in Linux.
+    pub(crate) fn datagram_error(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        kind: ErrorKind,
+    ) {
         let Some(key) = self.datagram_socket(local, remote, 0) else {
             return;
         };
         let connected = matches!(self.sockets.get(key).map(|s| &s.kind), Some(Kind::Datagram(d)) if d.peer.is_some());
-        if connected {
-            self.deliver(key, remote, &[], 0, errno);
+        if connected && kind.is_hard() {
+            self.deliver(key, remote, &[], 0, kind.errno());
         }
     }
 
@@ -150,27 +159,35 @@ impl Engine {
         key: u32,
         peer: SocketAddr,
     ) -> Result<SocketAddr, RequestError> {
-        let to = v4(peer).ok_or(RequestError::Family)?;
-        let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (v6, bound) = (socket.options.ipv6, socket.local);
+        let peer = Self::meant(&socket.options, peer)?;
+        // There must be a way even if the address is chosen.
+        let source = self
+            .link
+            .source_for(peer.ip())
+            .ok_or(RequestError::Unreachable)?;
+        self.ends_towards(bound, peer.ip())
+            .ok_or(RequestError::Unreachable)?;
         if bound.is_none() {
-            self.bind_datagram(key, v6)?;
+            self.bind_datagram(key)?;
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         if let Kind::Datagram(d) = &mut socket.kind {
-            d.peer = Some(SocketAddr::new(to.into(), peer.port()));
+            d.peer = Some(peer);
         }
         let local = socket.local.ok_or(RequestError::Invalid)?;
         let ip = if local.ip().is_unspecified() {
-            source.into()
+            source
         } else {
             local.ip()
         };
         Ok(as_family(SocketAddr::new(ip, local.port()), v6))
     }
 
-    fn bind_datagram(&mut self, key: u32, v6: bool) -> Result<(), RequestError> {
+    fn bind_datagram(&mut self, key: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (v6, v6_only) = (socket.options.ipv6, socket.options.v6_only);
         let any: IpAddr = if v6 {
             Ipv6Addr::UNSPECIFIED.into()
         } else {
@@ -181,7 +198,7 @@ impl Engine {
             .pick((key, self.now.0), |p| udp.is_free(p))
             .ok_or(RequestError::NoPortLeft)?;
         let local = SocketAddr::new(any, port);
-        if !udp.bind(local, key, Self::NO_REUSE) {
+        if !udp.bind(local, key, Self::NO_REUSE, v6_only) {
             return Err(RequestError::AddressInUse);
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
@@ -258,7 +275,7 @@ impl Engine {
         snd_copy(&arena, index, at..at + DATAGRAM_HEADER as u64, &mut header).ok()?;
         let record = DatagramRecord::decode(&header);
         let span = datagram_span(record.len);
-        if record.len > 65_507 || span > edge - at {
+        if record.len > MOST_PAYLOAD || span > edge - at {
             return None;
         }
         let start = at + DATAGRAM_HEADER as u64;
@@ -273,34 +290,27 @@ impl Engine {
         let payload = pieces.get(..count)?;
         let remote = record.peer.get().or(peer);
         if local.is_none() {
-            self.bind_datagram(key, options.ipv6).ok()?;
+            self.bind_datagram(key).ok()?;
         }
         let local = self.sockets.get(key)?.local?;
-        let sent = match remote.and_then(|r| Some((v4(r)?, r.port()))) {
-            Some((to, port)) => {
-                let way = self.link.way_to(to, now, &mut self.counters);
-                if way == Way::Wait {
-                    self.unresolved.push(key);
-                    return Some(false);
-                }
-                let from = v4(local)
-                    .filter(|ip| !ip.is_unspecified())
-                    .or_else(|| self.link.source_for(to));
-                from.map(|from| {
-                    let ports = (local.port(), port);
-                    self.send_datagram(
-                        way,
-                        from,
-                        to,
-                        ports,
-                        payload,
-                        record.segment,
-                        (options.ttl, options.tos),
-                    )
-                })
+        let remote = remote.and_then(|r| Self::meant(&options, r).ok());
+        let ends = remote.and_then(|r| self.ends_towards(Some(local), r.ip()));
+        let ends =
+            ends.filter(|e| e.header_len() + udp::HEADER_LEN + record.len as usize <= most(e));
+        let sent = ends.zip(remote).map(|(ends, remote)| {
+            let way = self.link.way(&ends, now, &mut self.counters);
+            if way == Way::Wait {
+                return false;
             }
-            None => None,
-        };
+            let ports = (local.port(), remote.port());
+            let service = options.service();
+            self.send_datagram(way, &ends, service, ports, payload, record.segment);
+            true
+        });
+        if sent == Some(false) {
+            self.unresolved.push(key);
+            return Some(false);
+        }
         if sent.is_none() {
             self.counters.drop(EngineDrop::NoRoute);
         }
@@ -316,16 +326,14 @@ impl Engine {
         Some(true)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a datagram has all of these")]
     fn send_datagram(
         &mut self,
         way: Way,
-        from: Ipv4Addr,
-        to: Ipv4Addr,
+        ends: &Ends,
+        service: Service,
         ports: (u16, u16),
         payload: &[IoSlice<'_>],
         segment: u16,
-        (ttl, tos): (u8, u8),
     ) {
         if !matches!(way, Way::Station(_) | Way::Own) {
             return self.counters.drop(EngineDrop::Unresolved);
@@ -337,65 +345,56 @@ impl Engine {
             payload_len: len as u16,
             checksum: 0,
         };
-        let mtu = self.link.mtu_to(to, self.now);
+        let mtu = self.link.mtu_to(ends.to(), self.now);
         let segment = usize::from(segment);
         let cut = segment != 0 && segment < len;
         if cut && !(self.link.capabilities.uso && way != Way::Own) {
             let whole = payload.concat_bytes();
             for part in whole.chunks(segment) {
-                self.send_datagram(way, from, to, ports, &[IoSlice::new(part)], 0, (ttl, tos));
+                self.send_datagram(way, ends, service, ports, &[IoSlice::new(part)], 0);
             }
             return;
         }
-        if !cut && len + udp::HEADER_LEN + ipv4::HEADER_LEN > mtu {
-            return self.send_fragmented(from, to, &header, payload);
+        let packet_len = len + udp::HEADER_LEN + ends.header_len();
+        if !cut && packet_len > mtu {
+            return self.send_fragmented(ends, &header, payload);
         }
-        let mut buffer = [0u8; HEADER_ROOM];
-        header.emit(&mut buffer[LOWER_HEADERS..]);
-        let ip = Ipv4Header {
-            tos,
-            payload_len: (len + udp::HEADER_LEN) as u16,
-            identification: self.link.next_identification(),
-            dont_fragment: false,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl,
-            protocol: protocol::UDP,
-            source: from,
-            destination: to,
-        };
-        let transport = Transport {
-            protocol: protocol::UDP,
-            header_len: udp::HEADER_LEN,
-            checksum_at: CHECKSUM_AT,
-            payload,
-            gso: cut.then_some((GsoKind::Udp, segment as u16)),
-        };
-        if self
+        let gso = cut.then_some(segment as u16);
+        let sent = self
             .link
-            .send_ipv4(&ip, way, &mut buffer, &transport)
-            .is_err()
-        {
+            .send_udp(ends, way, service, &header, payload, gso);
+        if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }
     }
 
     /// A datagram longer than the MTU: summed here and sent in fragments.
-    fn send_fragmented(
-        &mut self,
-        from: Ipv4Addr,
-        to: Ipv4Addr,
-        header: &UdpHeader,
-        payload: &[IoSlice<'_>],
-    ) {
+    fn send_fragmented(&mut self, ends: &Ends, header: &UdpHeader, payload: &[IoSlice<'_>]) {
         let mut message = vec![0; udp::HEADER_LEN];
         header.emit(&mut message);
-        message.extend(payload.concat_bytes());
-        let pseudo = Partial::of_pseudo_v4(from, to, protocol::UDP, message.len() as u32);
+        for piece in payload {
+            message.extend_from_slice(piece);
+        }
+        let len = message.len() as u32;
+        let pseudo = match *ends {
+            Ends::V4 { from, to } => Partial::of_pseudo_v4(from, to, protocol::UDP, len),
+            Ends::V6 { from, to } => Partial::of_pseudo_v6(from, to, protocol::UDP, len),
+        };
         let sum = pseudo.plus(Partial::of(&message)).finish();
         let sum = if sum == 0 { 0xffff } else { sum };
         message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
-        self.send_whole(to, from, protocol::UDP, &message);
+        match *ends {
+            Ends::V4 { from, to } => self.send_whole(to, from, protocol::UDP, &message),
+            Ends::V6 { from, to } => self.send_whole6(to, from, protocol::UDP, &message),
+        }
+    }
+}
+
+/// The longest packet between these, in bytes: IPv4 counts its header, IPv6 does not.
+const fn most(ends: &Ends) -> usize {
+    match ends {
+        Ends::V4 { .. } => 65_535,
+        Ends::V6 { .. } => 65_535 + longshore_wire::ipv6::HEADER_LEN,
     }
 }
 

@@ -155,7 +155,28 @@ struct Bound {
     /// SO_REUSEADDR and SO_REUSEPORT as they were when it was bound.
     reuse_address: bool,
     reuse_port: bool,
+    /// IPV6_V6ONLY: the IPv6 wildcard is not IPv4's too.
+    v6_only: bool,
     listening: bool,
+}
+
+impl Bound {
+    /// Whether packets to `ip` may be its: of the wildcards, IPv4's is for IPv4, and
+    /// IPv6's for both unless it is for IPv6 only.
+    fn covers(&self, ip: IpAddr) -> bool {
+        self.address == ip
+            || (self.address.is_unspecified()
+                && if self.address.is_ipv4() {
+                    ip.is_ipv4()
+                } else {
+                    ip.is_ipv6() || !self.v6_only
+                })
+    }
+
+    /// Whether some packet may be of both.
+    fn overlaps(&self, other: &Self) -> bool {
+        self.covers(other.address) || other.covers(self.address)
+    }
 }
 
 /// Which options allow two sockets on one port.
@@ -180,30 +201,33 @@ impl Ports {
     /// Binds `key` to `address`, or says that the address is in use. Linux's
     /// rules: with SO_REUSEADDR on both and neither listening, or SO_REUSEPORT
     /// on both, a port may be shared.
-    pub(crate) fn bind(&mut self, address: SocketAddr, key: u32, reuse: Reuse) -> bool {
+    pub(crate) fn bind(
+        &mut self,
+        address: SocketAddr,
+        key: u32,
+        reuse: Reuse,
+        v6_only: bool,
+    ) -> bool {
         let users = self.bound.entry(address.port()).or_default();
-        let overlaps = |b: &Bound| {
-            b.address == address.ip()
-                || (b.address.is_unspecified() && (b.address.is_ipv6() || address.is_ipv4()))
-                || (address.ip().is_unspecified() && (address.is_ipv6() || b.address.is_ipv4()))
+        let new = Bound {
+            address: address.ip(),
+            key,
+            reuse_address: reuse.address,
+            reuse_port: reuse.port,
+            v6_only,
+            listening: false,
         };
         let allowed = |b: &Bound| {
             (b.reuse_port && reuse.port) || (b.reuse_address && reuse.address && !b.listening)
         };
         if users
             .iter()
-            .any(|b| b.key != key && overlaps(b) && !allowed(b))
+            .any(|b| b.key != key && b.overlaps(&new) && !allowed(b))
         {
             return false;
         }
         users.retain(|b| b.key != key);
-        users.push(Bound {
-            address: address.ip(),
-            key,
-            reuse_address: reuse.address,
-            reuse_port: reuse.port,
-            listening: false,
-        });
+        users.push(new);
         true
     }
 
@@ -217,12 +241,7 @@ impl Ports {
             return false;
         };
         let clashes = |b: &Bound| {
-            b.key != key
-                && b.listening
-                && !(b.reuse_port && me.reuse_port)
-                && (b.address == me.address
-                    || b.address.is_unspecified()
-                    || me.address.is_unspecified())
+            b.key != key && b.listening && !(b.reuse_port && me.reuse_port) && b.overlaps(&me)
         };
         if users.iter().any(clashes) {
             return false;
@@ -279,9 +298,11 @@ impl Ports {
             };
             users.iter().filter(fit).nth(chosen).map(|b| b.key)
         };
-        best(&|b| b.address == local.ip()).or_else(|| {
-            best(&|b| b.address.is_unspecified() && (b.address.is_ipv6() || local.is_ipv4()))
-        })
+        let own_wildcard =
+            |b: &Bound| b.covers(local.ip()) && b.address.is_ipv4() == local.is_ipv4();
+        best(&|b| b.address == local.ip())
+            .or_else(|| best(&own_wildcard))
+            .or_else(|| best(&|b| b.covers(local.ip())))
     }
 }
 
@@ -434,8 +455,8 @@ mod tests {
     #[test]
     fn the_most_specific_listener_is_found() {
         let mut ports = Ports::default();
-        assert!(ports.bind(addr("0.0.0.0:80"), 1, ADDRESS));
-        assert!(ports.bind(addr("10.0.0.2:80"), 2, ADDRESS));
+        assert!(ports.bind(addr("0.0.0.0:80"), 1, ADDRESS, false));
+        assert!(ports.bind(addr("10.0.0.2:80"), 2, ADDRESS, false));
         assert!(ports.listen(addr("0.0.0.0:80"), 1));
         assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(1));
         assert!(!ports.listen(addr("10.0.0.2:80"), 2));
@@ -448,17 +469,46 @@ mod tests {
     #[test]
     fn a_port_in_use_is_refused_unless_both_allow_it() {
         let mut ports = Ports::default();
-        assert!(ports.bind(addr("10.0.0.2:80"), 1, NONE));
-        assert!(!ports.bind(addr("0.0.0.0:80"), 2, ADDRESS));
-        assert!(ports.bind(addr("10.0.0.3:80"), 3, NONE));
+        assert!(ports.bind(addr("10.0.0.2:80"), 1, NONE, false));
+        assert!(!ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false));
+        assert!(ports.bind(addr("10.0.0.3:80"), 3, NONE, false));
         assert!(
-            ports.bind(addr("10.0.0.2:81"), 4, BOTH) && ports.bind(addr("10.0.0.2:81"), 5, BOTH)
+            ports.bind(addr("10.0.0.2:81"), 4, BOTH, false)
+                && ports.bind(addr("10.0.0.2:81"), 5, BOTH, false)
         );
         assert!(ports.listen(addr("10.0.0.2:81"), 4) && ports.listen(addr("10.0.0.2:81"), 5));
         let spread: Vec<_> = (0..4)
             .map(|s| ports.find(addr("10.0.0.2:81"), true, s).unwrap())
             .collect();
         assert_eq!(spread, [4, 5, 4, 5]);
+    }
+
+    #[test]
+    fn the_ipv6_wildcard_is_for_both_unless_it_says_no() {
+        let mut ports = Ports::default();
+        assert!(ports.bind(addr("[::]:80"), 1, NONE, false));
+        assert!(!ports.bind(addr("0.0.0.0:80"), 2, NONE, false));
+        assert!(!ports.bind(addr("10.0.0.2:80"), 2, NONE, false));
+        assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(1));
+        assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
+        let mut ports = Ports::default();
+        assert!(ports.bind(addr("[::]:80"), 1, NONE, true));
+        assert!(ports.bind(addr("0.0.0.0:80"), 2, NONE, false));
+        assert!(!ports.bind(addr("[fd00::2]:80"), 3, NONE, false));
+        assert!(ports.listen(addr("[::]:80"), 1) && ports.listen(addr("0.0.0.0:80"), 2));
+        assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(2));
+        assert_eq!(ports.find(addr("[fd00::2]:80"), true, 0), Some(1));
+    }
+
+    #[test]
+    fn of_two_wildcards_the_packets_own_is_taken() {
+        let mut ports = Ports::default();
+        assert!(ports.bind(addr("[::]:80"), 1, ADDRESS, false));
+        assert!(ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false));
+        assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(2));
+        assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
+        ports.release(80, 2);
+        assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(1));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use crate::control::{ControlError, ControlServer};
 use crate::counters::Counters;
 use crate::demux::{Demux, Flow};
-use crate::link::Link;
+use crate::link::{AddressError, Link};
 use crate::session::Session;
 use crate::session::door::{Door, DoorError};
 use crate::slab::Slab;
@@ -18,9 +18,11 @@ use crate::time::Clock;
 use crate::timers::Wheel;
 use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
+use longshore_net::fragment::{Limits, Reassembler};
 use longshore_ports::{Port, PortError, RECV_ROOM};
 use longshore_tcp::Instant;
-use std::net::{IpAddr, Ipv4Addr};
+use longshore_wire::ipv6::Ipv6Header;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,12 +32,16 @@ pub struct Config {
     pub port: Box<dyn Port>,
     /// What the port is called, as `tap:longshore0`, for those who ask.
     pub port_name: String,
-    /// Its address and the prefix it is in.
-    pub address: Cidr,
-    /// The router to everywhere else; without one the engine reaches its own
-    /// prefix and leaves the rest to the kernel.
-    pub gateway: Option<Ipv4Addr>,
-    /// Who has 127.0.0.0/8.
+    /// Its addresses, each with the prefix it is in: at most one of IPv4, any number
+    /// of IPv6 up to 15. With one of IPv6 it also has a link-local one.
+    pub addresses: Vec<Cidr>,
+    /// The routers to everywhere else, at most one for each version of IP; without one
+    /// the engine reaches its own prefixes and leaves the rest to the kernel.
+    pub gateways: Vec<IpAddr>,
+    /// The number of its port's interface in its programs' kernel, by which they name
+    /// it in link-local addresses; 0 if it has none there.
+    pub scope: u32,
+    /// Who has 127.0.0.0/8 and ::1.
     pub loopback: Loopback,
     /// Connections between two of its own sockets pass their bytes on without
     /// building packets.
@@ -72,9 +78,9 @@ pub enum EngineError {
     /// The port is gone.
     #[error("the engine's port failed: {0}")]
     Port(PortError),
-    /// The address is of a kind that is not supported.
-    #[error("the engine's address {0} must be IPv4")]
-    Address(IpAddr),
+    /// Its addresses.
+    #[error(transparent)]
+    Address(#[from] AddressError),
 }
 
 /// The engine.
@@ -95,13 +101,15 @@ pub struct Engine {
     pub(crate) dirty: Vec<u32>,
     /// Connections that wait for their next hop.
     pub(crate) unresolved: Vec<u32>,
-    pub(crate) reassembler: longshore_net::fragment::Reassembler,
+    pub(crate) reassembler: Reassembler,
+    pub(crate) reassembler6: Reassembler<Ipv6Header>,
     pub(crate) icmp_limit: longshore_net::icmp::RateLimit,
     pub(crate) counters: Counters,
     pub(crate) door: Door,
     pub(crate) sleeper: Sleeper,
     pub(crate) geometry: Geometry,
     pub(crate) loopback: Loopback,
+    pub(crate) scope: u32,
     pub(crate) cut_through: bool,
     pub(crate) users: Vec<u32>,
     pub(crate) private: bool,
@@ -114,7 +122,6 @@ pub struct Engine {
     pub(crate) control: Option<ControlServer>,
     /// What its port is called.
     pub(crate) port_name: String,
-    pub(crate) gateway: Option<Ipv4Addr>,
     /// Where new sockets' settings come from, if not from our defaults.
     pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What crossed in sessions that have ended.
@@ -133,16 +140,19 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError`]: the socket's path is taken, descriptors ran out, or the
-    /// address is not IPv4.
+    /// addresses cannot be.
     pub fn new(config: Config) -> Result<Self, EngineError> {
-        if !config.address.address.is_ipv4() {
-            return Err(EngineError::Address(config.address.address));
-        }
         let clock = Clock::new();
         let now = clock.now();
-        let door = Door::open(&config.socket)?;
         let loopback = config.loopback == Loopback::Engine;
-        let link = Link::new(config.port, config.address, config.gateway, loopback);
+        let link = Link::new(
+            config.port,
+            &config.addresses,
+            &config.gateways,
+            loopback,
+            now,
+        )?;
+        let door = Door::open(&config.socket)?;
         let control = config
             .control
             .as_deref()
@@ -161,13 +171,15 @@ impl Engine {
             time_waits: Wheel::new(now),
             dirty: Vec::new(),
             unresolved: Vec::new(),
-            reassembler: longshore_net::fragment::Reassembler::new(Default::default()),
+            reassembler: Reassembler::new(Limits::default()),
+            reassembler6: Reassembler::new(Limits::for_ipv6()),
             icmp_limit: longshore_net::icmp::RateLimit::default(),
             counters: Counters::new(),
             door,
             sleeper,
             geometry: config.geometry,
             loopback: config.loopback,
+            scope: config.scope,
             cut_through: config.cut_through,
             users: config.users,
             private: config.private,
@@ -178,7 +190,6 @@ impl Engine {
             housekeeping_at: now,
             control,
             port_name: config.port_name,
-            gateway: config.gateway,
             host_settings: None,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
@@ -294,7 +305,7 @@ impl Engine {
 
     /// Whether `ip` is an address of this engine.
     pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
-        matches!(ip, IpAddr::V4(ip) if self.link.is_ours(ip))
+        self.link.is_local(ip)
     }
 
     /// Neighbours have answered or were given up: whoever waits tries again.

@@ -154,6 +154,7 @@ mod tests {
     use super::*;
     use longshore_ports::Port;
     use longshore_ports::memory::{MemoryConfig, pair};
+    use longshore_tcp::Instant;
     use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader, TcpOptions, Timestamps, control};
     use longshore_wire::{MacAddr, SeqNumber};
 
@@ -165,7 +166,7 @@ mod tests {
     fn both_ways(config: MemoryConfig, timestamps: bool, payload: &[&[u8]], mss: u16) {
         let (port, mut wire) = pair(&config);
         let address = "10.0.0.1/24".parse().unwrap();
-        let mut link = Link::new(Box::new(port), address, None, false);
+        let mut link = Link::new(Box::new(port), &[address], &[], false, Instant(0)).unwrap();
         let way = Way::Station(MacAddr([2, 0, 0, 0, 0, 9]));
         let segment = PlainTransmit {
             header: Plain {
@@ -242,7 +243,8 @@ mod tests {
     #[test]
     fn another_way_makes_other_headers() {
         let (port, _wire) = pair(&MemoryConfig::default());
-        let link = Link::new(Box::new(port), "10.0.0.1/24".parse().unwrap(), None, false);
+        let address = "10.0.0.1/24".parse().unwrap();
+        let link = Link::new(Box::new(port), &[address], &[], false, Instant(0)).unwrap();
         let mut kept = None;
         let ways = [1, 2].map(|n| Way::Station(MacAddr([2, 0, 0, 0, 0, n])));
         let one = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[0], 64, 0);

@@ -220,6 +220,8 @@ impl Engine {
     /// Whether `keep_house` has anything to wait for.
     pub(crate) fn needs_house_kept(&self) -> bool {
         self.draining
+            || !self.reassembler.is_empty()
+            || !self.reassembler6.is_empty()
             || self
                 .sessions
                 .iter()
@@ -229,7 +231,7 @@ impl Engine {
     /// Ends sessions that nobody uses any more.
     pub(crate) fn keep_house(&mut self) {
         self.housekeeping_at = Instant(self.now.0 + HOUSEKEEPING);
-        self.reassembler.expire(crate::link::net_time(self.now));
+        self.expire_fragments();
         for key in self.sessions.keys() {
             let gone: Vec<u16> = match self.sessions.get(key) {
                 Some(s) => s
@@ -315,28 +317,18 @@ impl Engine {
     }
 
     fn routes_for_programs(&self) -> Vec<longshore_hostif::Route> {
-        let cidr = self.link.address;
-        let own_len = if cidr.address.is_ipv4() { 32 } else { 128 };
-        let mut routes = vec![
-            longshore_hostif::Route {
-                address: cidr.address,
-                prefix_len: own_len,
-                local: true,
-            },
-            longshore_hostif::Route {
-                address: cidr.network(),
-                prefix_len: cidr.prefix_len,
-                local: false,
-            },
-        ];
-        if self.link.has_default_route() {
-            let any = std::net::Ipv4Addr::UNSPECIFIED.into();
-            routes.push(longshore_hostif::Route {
-                address: any,
-                prefix_len: 0,
-                local: false,
-            });
-        }
-        routes
+        let route = |address, prefix_len, local| longshore_hostif::Route {
+            address,
+            prefix_len,
+            local,
+            scope: self.scope,
+        };
+        let own = self.link.addresses().map(|c| {
+            let all = if c.address.is_ipv4() { 32 } else { 128 };
+            route(c.address, all, true)
+        });
+        let reached = self.link.routes.iter();
+        let reached = reached.map(|r| route(r.to.network(), r.to.prefix_len, false));
+        own.chain(reached).collect()
     }
 }

@@ -18,6 +18,44 @@ use std::net::{IpAddr, SocketAddr};
 /// section 4.3.2.3 allows 576 in all; Linux does the same).
 const QUOTED: usize = 576 - 2 * ipv4::HEADER_LEN - icmpv4::HEADER_LEN;
 
+/// What the transports ask of the packet that they came in.
+pub(crate) trait IpPacket {
+    /// From whom.
+    fn source(&self) -> IpAddr;
+    /// To which of our addresses.
+    fn destination(&self) -> IpAddr;
+    /// The two ECN bits (RFC 3168 section 5).
+    fn ecn(&self) -> u8;
+    /// Says to the sender of `datagram`, all of what the packet carries, that nobody
+    /// is at its port.
+    fn refuse_port(&self, engine: &mut Engine, datagram: &[u8], broadcast: bool);
+}
+
+impl IpPacket for Ipv4Header {
+    #[inline]
+    fn source(&self) -> IpAddr {
+        IpAddr::V4(self.source)
+    }
+
+    #[inline]
+    fn destination(&self) -> IpAddr {
+        IpAddr::V4(self.destination)
+    }
+
+    #[inline]
+    fn ecn(&self) -> u8 {
+        self.tos & 3
+    }
+
+    fn refuse_port(&self, engine: &mut Engine, datagram: &[u8], broadcast: bool) {
+        let message = Icmpv4::Unreachable {
+            code: unreachable::PORT,
+            next_hop_mtu: 0,
+        };
+        engine.send_error(self, datagram, &message, broadcast);
+    }
+}
+
 impl Engine {
     /// A frame from the port.
     #[inline]
@@ -32,7 +70,11 @@ impl Engine {
     fn unpredicted_frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
         let gso = meta.gso.map_or(0, |g| g.size);
         if self.link.capabilities.link_header_len() == 0 {
-            return self.packet_in(frame, meta.checksum, gso, false);
+            return if is_ipv6(frame) {
+                self.packet6_in(frame, meta.checksum, gso, false)
+            } else {
+                self.packet_in(frame, meta.checksum, gso, false)
+            };
         }
         let header = match EthernetHeader::parse(frame) {
             Ok(header) => header,
@@ -53,6 +95,9 @@ impl Engine {
                 }
                 Err(e) => self.counters.drop_wire(e),
             },
+            EtherType::Ipv6 if self.link.v6.is_some() => {
+                self.packet6_in(payload, meta.checksum, gso, broadcast);
+            }
             _ => self.counters.drop(EngineDrop::UnknownEtherType),
         }
     }
@@ -67,6 +112,7 @@ impl Engine {
         };
         let payload = packet.get(range).unwrap_or_default();
         if header.is_fragment() {
+            self.expire_fragments();
             match self.reassembler.add(&header, payload, net_time(self.now)) {
                 Ok(Some(whole)) => {
                     self.transport_in(
@@ -87,6 +133,9 @@ impl Engine {
 
     /// A packet that we sent to ourselves.
     pub(crate) fn own_packet_in(&mut self, packet: &[u8]) {
+        if is_ipv6(packet) {
+            return self.own_packet6_in(packet);
+        }
         let link = &self.link;
         match longshore_net::input::classify(packet, |ip| link.is_ours(ip)) {
             Ok((header, range)) => {
@@ -129,7 +178,11 @@ impl Engine {
             protocol::ICMP => self.icmp_in(ip, payload, broadcast),
             _ => {
                 self.counters.drop(EngineDrop::UnknownProtocol);
-                self.send_unreachable(ip, payload, unreachable::PROTOCOL, broadcast);
+                let message = Icmpv4::Unreachable {
+                    code: unreachable::PROTOCOL,
+                    next_hop_mtu: 0,
+                };
+                self.send_error(ip, payload, &message, broadcast);
             }
         }
     }
@@ -161,10 +214,10 @@ impl Engine {
     }
 
     /// An ICMP error about something that we sent.
-    fn icmp_error(&mut self, error: &IcmpError) {
-        let local = SocketAddr::new(error.source.into(), error.src_port);
-        let remote = SocketAddr::new(error.destination.into(), error.dst_port);
-        if !self.link.is_ours(error.source) {
+    pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
+        let local = SocketAddr::new(error.source, error.src_port);
+        let remote = SocketAddr::new(error.destination, error.dst_port);
+        if !self.link.is_local(error.source) {
             return;
         }
         if let ErrorKind::FragmentationNeeded { mtu } = error.kind {
@@ -186,7 +239,7 @@ impl Engine {
                     self.touch(key);
                 }
             }
-            protocol::UDP => self.datagram_error(local, remote, error.kind.errno()),
+            protocol::UDP => self.datagram_error(local, remote, error.kind),
             _ => {}
         }
     }
@@ -215,28 +268,26 @@ impl Engine {
             _ => return,
         };
         let now = self.now;
-        let reduced = self.link.pmtu.reduce(
-            error.destination.into(),
-            mtu,
-            error.original_len,
-            net_time(now),
-        );
+        let reduced =
+            self.link
+                .pmtu
+                .reduce(error.destination, mtu, error.original_len, net_time(now));
         if let (Some(mtu), Some(key)) = (reduced, key)
             && let Some(c) = self.connection_mut(key)
         {
-            let headers = (ipv4::HEADER_LEN + longshore_wire::tcp::HEADER_LEN) as u16;
+            let headers = crate::ends::headers_of_segment(error.destination) as u16;
             c.tcb.set_path_mss(mtu.saturating_sub(headers));
             self.touch(key);
         }
     }
 
-    /// Answers a packet that could not be delivered (RFC 1122 section 3.2.2.1),
-    /// within the limit that keeps us from being used as an amplifier.
-    pub(crate) fn send_unreachable(
+    /// Reports an error about a packet to its sender (RFC 1122 section 3.2.2), within
+    /// the limit that keeps us from being used as an amplifier.
+    pub(crate) fn send_error(
         &mut self,
         ip: &Ipv4Header,
         payload: &[u8],
-        code: u8,
+        message: &Icmpv4,
         broadcast: bool,
     ) {
         if !may_answer_error(ip, broadcast, false) || !self.icmp_limit.allow(net_time(self.now)) {
@@ -248,14 +299,30 @@ impl Engine {
         if let Some(place) = original.get_mut(ipv4::HEADER_LEN..) {
             place.copy_from_slice(quoted);
         }
-        self.send_icmp(
-            ip,
-            &Icmpv4::Unreachable {
-                code,
-                next_hop_mtu: 0,
-            },
-            &original,
-        );
+        self.send_icmp(ip, message, &original);
+    }
+
+    /// Forgets packets that did not come together in time, and tells those who sent
+    /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
+    pub(crate) fn expire_fragments(&mut self) {
+        let now = net_time(self.now);
+        let due = |deadline: Option<longshore_net::Instant>| deadline.is_some_and(|d| d <= now);
+        if due(self.reassembler.deadline()) {
+            let mut late = Vec::new();
+            self.reassembler
+                .expire_with(now, |ip, first| late.push((*ip, first.to_vec())));
+            for (ip, first) in late {
+                self.send_error(&ip, &first, &Icmpv4::TimeExceeded { code: 1 }, false);
+            }
+        }
+        if due(self.reassembler6.deadline()) {
+            let mut late = Vec::new();
+            self.reassembler6
+                .expire_with(now, |ip, first| late.push((*ip, first.to_vec())));
+            for (ip, first) in late {
+                self.reassembly_failed6(&ip, &first);
+            }
+        }
     }
 
     /// Sends an ICMP message back to where `ip` came from.
@@ -283,7 +350,7 @@ impl Engine {
             }
             crate::link::Way::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
         };
-        let mtu = self.link.mtu_to(to, self.now);
+        let mtu = self.link.mtu_to(to.into(), self.now);
         let identification = self.link.next_identification();
         for part in longshore_net::fragment::fragments(message.len(), mtu) {
             let Some(bytes) = message.get(part.offset..part.offset + part.len) else {
@@ -316,12 +383,9 @@ impl Engine {
     }
 }
 
-/// The IPv4 address in a socket address that the engine has accepted.
-pub(crate) fn v4(address: SocketAddr) -> Option<std::net::Ipv4Addr> {
-    match address.ip().to_canonical() {
-        IpAddr::V4(ip) => Some(ip),
-        IpAddr::V6(_) => None,
-    }
+/// Whether a packet says that it is one of IPv6.
+fn is_ipv6(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|b| b >> 4 == 6)
 }
 
 impl crate::link::Link {

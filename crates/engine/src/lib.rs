@@ -9,13 +9,13 @@
 //! | --- | --- |
 //! | `engine` | the loop and everything it owns |
 //! | `fast_input` | packets in, as they nearly always are |
-//! | `input`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `cookies` | SYNs answered and not remembered |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
-//! | `output`, `link` | packets out: headers, routes, neighbours |
+//! | `output`, `ends`, `link`, `link6` | packets out: headers, routes, neighbours |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
@@ -31,6 +31,7 @@ mod cookies;
 mod counters;
 mod datagram;
 mod demux;
+mod ends;
 mod engine;
 mod fast_input;
 mod fast_open;
@@ -38,7 +39,9 @@ mod fast_output;
 mod house;
 mod info;
 mod input;
+mod input6;
 mod link;
+mod link6;
 mod output;
 mod pair;
 mod report;
@@ -55,6 +58,7 @@ mod timers;
 
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
+pub use link::AddressError;
 pub use session::door::DoorError;
 pub use sleep::Stopper;
 pub use sysctl::HostSettings;

@@ -1,9 +1,10 @@
 //! The way out: routes, neighbours and the port.
 //!
-//! Owns the port and everything that says where a packet goes. `output` builds
-//! the packets.
+//! Owns the port and everything that says where a packet goes; of IPv6, [`Link6`] has
+//! what IPv4 has no like of. `output` builds the packets.
 
 use crate::counters::{Counters, EngineDrop};
+use crate::link6::Link6;
 use crate::output::NO_CHECKSUM;
 use longshore_net::arp;
 use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
@@ -21,10 +22,12 @@ use longshore_wire::ipv4::{self, Ipv4Header};
 use longshore_wire::{MacAddr, arp as arp_wire};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Neighbours remembered at most.
-const NEIGHBORS: usize = 1024;
+/// Neighbours of one version of IP remembered at most.
+pub(crate) const NEIGHBORS: usize = 1024;
+/// How often progress towards one destination tells of its next hop, in microseconds.
+const CONFIRM_AFTER: u64 = 1_000_000;
 /// The longest link and IP header that we write.
 pub(crate) const LOWER_HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 /// Room for all headers of a segment.
@@ -65,15 +68,21 @@ pub(crate) struct Link {
     pub(crate) mac: MacAddr,
     /// IPv4 packets to that.
     pub(crate) wanted: Wanted,
-    pub(crate) address: Cidr,
-    routes: Routes,
+    /// Its IPv4 address, if it has one.
+    pub(crate) v4: Option<Cidr>,
+    own_v4: Option<Ipv4Addr>,
+    /// Its IPv6 addresses, if it has any.
+    pub(crate) v6: Option<Link6>,
+    pub(crate) routes: Routes,
     neighbors: Neighbors,
     pub(crate) pmtu: PathMtu,
     identification: u16,
-    leads_everywhere: bool,
+    pub(crate) gateways: Vec<IpAddr>,
+    /// Of whom it was said last that what we send arrives, and when.
+    confirmed: Option<(IpAddr, Instant)>,
     /// Packets to ourselves, on their way in again.
     pub(crate) own: VecDeque<Vec<u8>>,
-    /// Whether 127.0.0.0/8 is ours.
+    /// Whether 127.0.0.0/8 and ::1 are ours.
     pub(crate) loopback: bool,
 }
 
@@ -90,65 +99,57 @@ fn mac_of(capabilities: &Capabilities) -> MacAddr {
 }
 
 impl Link {
+    /// `gateways` are the routers to everywhere, one for each version of IP at most.
     pub(crate) fn new(
         port: Box<dyn Port>,
-        address: Cidr,
-        gateway: Option<Ipv4Addr>,
+        addresses: &[Cidr],
+        gateways: &[IpAddr],
         loopback: bool,
-    ) -> Self {
+        now: Instant,
+    ) -> Result<Self, AddressError> {
         let capabilities = *port.capabilities();
         let mac = mac_of(&capabilities);
-        // What has no link layer has another end and no neighbours: all that is
-        // sent there arrives, and what it leads to is the other end's affair.
-        let leads_everywhere = gateway.is_some() || capabilities.link == LinkKind::Ip;
-        let mut routes = Routes::new();
-        let source = address.address;
-        let network = Cidr {
-            address: address.network(),
-            prefix_len: address.prefix_len,
+        let (v4, v6): (Vec<Cidr>, Vec<Cidr>) = addresses.iter().partition(|c| c.address.is_ipv4());
+        let v4 = match v4[..] {
+            [] => None,
+            [one] => Some(one),
+            [_, second, ..] => return Err(AddressError::SecondV4(second)),
         };
-        routes.add(Route {
-            to: network,
-            next_hop: None,
-            source,
-            mtu: None,
-        });
-        if leads_everywhere {
-            let everything = Cidr {
-                address: Ipv4Addr::UNSPECIFIED.into(),
-                prefix_len: 0,
-            };
-            routes.add(Route {
-                to: everything,
-                next_hop: gateway.map(IpAddr::from),
-                source,
-                mtu: None,
-            });
+        let ethernet = capabilities.link != LinkKind::Ip;
+        let v6 = match v6[..] {
+            [] => None,
+            _ => Some(Link6::new(&v6, ethernet.then_some(mac), now)?),
+        };
+        let own_v4 = match v4.map(|c| c.address) {
+            Some(IpAddr::V4(ip)) => Some(ip),
+            _ => None,
+        };
+        if v4.is_none() && v6.is_none() {
+            return Err(AddressError::None);
         }
-        Self {
+        Ok(Self {
             port,
             capabilities,
             mac,
             wanted: Wanted::new(mac, EtherType::Ipv4),
-            address,
-            routes,
+            v4,
+            own_v4,
+            routes: routes(v4, v6.as_ref(), gateways, ethernet)?,
+            v6,
             neighbors: Neighbors::new(NEIGHBORS),
             pmtu: PathMtu::new(),
             identification: 1,
-            leads_everywhere,
+            gateways: gateways.to_vec(),
+            confirmed: None,
             own: VecDeque::new(),
             loopback,
-        }
+        })
     }
 
     /// Whether `ip` is one of our addresses.
+    #[inline]
     pub(crate) fn is_ours(&self, ip: Ipv4Addr) -> bool {
-        IpAddr::V4(ip) == self.address.address || (self.loopback && ip.is_loopback())
-    }
-
-    /// Whether it has a way to everywhere.
-    pub(crate) fn has_default_route(&self) -> bool {
-        self.leads_everywhere
+        Some(ip) == self.own_v4 || (self.loopback && ip.is_loopback())
     }
 
     /// The port's interface has come, changed or gone.
@@ -160,28 +161,57 @@ impl Link {
         }
     }
 
+    /// Whether `ip` is one of our addresses, of either version.
+    pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => self.is_ours(ip),
+            IpAddr::V6(ip) => self.is_ours6(ip),
+        }
+    }
+
+    /// All addresses, for those who ask.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
+        self.v4.into_iter().chain(self.addresses6())
+    }
+
     /// Our address towards `to`.
-    pub(crate) fn source_for(&self, to: Ipv4Addr) -> Option<Ipv4Addr> {
-        if self.is_ours(to) {
+    pub(crate) fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
+        if self.is_local(to) {
             return Some(to);
         }
-        match self.routes.lookup(to.into())?.source {
-            IpAddr::V4(source) => Some(source),
-            IpAddr::V6(_) => None,
+        let hop = self.routes.lookup(to)?;
+        match to {
+            IpAddr::V4(_) => Some(hop.source),
+            IpAddr::V6(to) => self.source_for6(to).map(IpAddr::V6),
         }
     }
 
     /// The largest packet that gets through to `to`.
-    pub(crate) fn mtu_to(&mut self, to: Ipv4Addr, now: Instant) -> usize {
-        if self.is_ours(to) {
+    pub(crate) fn mtu_to(&self, to: IpAddr, now: Instant) -> usize {
+        if self.is_local(to) {
             return usize::from(u16::MAX);
         }
         let link = self.capabilities.mtu.min(65_535);
-        let path = self
-            .pmtu
-            .get(to.into(), net_time(now))
-            .map_or(link, usize::from);
+        let path = self.pmtu.get(to, net_time(now)).map_or(link, usize::from);
         path.min(link)
+    }
+
+    /// What we send to `to` arrives there, as its acknowledgments prove (RFC 4861
+    /// section 7.3.1): the next hop need not be asked. Not more than once a second is
+    /// worth the search.
+    pub(crate) fn confirm(&mut self, to: IpAddr, now: Instant) {
+        if let Some((last, at)) = self.confirmed
+            && last == to
+            && now.0.saturating_sub(at.0) < CONFIRM_AFTER
+        {
+            return;
+        }
+        self.confirmed = Some((to, now));
+        match self.routes.lookup(to).map(|hop| hop.next_hop) {
+            Some(IpAddr::V4(hop)) => self.neighbors.confirm(hop, net_time(now)),
+            Some(IpAddr::V6(hop)) => self.confirm6(hop, now),
+            None => {}
+        }
     }
 
     /// Where a packet to `to` goes; asks for its next hop if need be.
@@ -198,26 +228,25 @@ impl Link {
         let IpAddr::V4(next_hop) = hop.next_hop else {
             return Way::NoRoute;
         };
-        if next_hop.is_broadcast() || self.address.broadcast() == Some(next_hop) {
+        if next_hop.is_broadcast() || self.v4.and_then(|c| c.broadcast()) == Some(next_hop) {
             return Way::Station(MacAddr::BROADCAST);
         }
         match self.neighbors.lookup(next_hop, net_time(now)) {
             Lookup::Found(mac) => Way::Station(mac),
             Lookup::Wait => Way::Wait,
             Lookup::Ask => {
-                self.ask(next_hop, counters);
+                self.ask(next_hop, MacAddr::BROADCAST, counters);
                 Way::Wait
             }
             Lookup::Failed => Way::Failed,
         }
     }
 
-    fn ask(&mut self, ip: Ipv4Addr, counters: &mut Counters) {
-        let IpAddr::V4(ours) = self.address.address else {
-            return;
-        };
-        let packet = arp::request(self.mac, ours, ip);
-        self.send_arp(&packet, MacAddr::BROADCAST, counters);
+    fn ask(&mut self, ip: Ipv4Addr, to: MacAddr, counters: &mut Counters) {
+        if let Some(ours) = self.own_v4 {
+            let packet = arp::request(self.mac, ours, ip);
+            self.send_arp(&packet, to, counters);
+        }
     }
 
     fn send_arp(&mut self, packet: &ArpPacket, to: MacAddr, counters: &mut Counters) {
@@ -248,31 +277,34 @@ impl Link {
             && self
                 .neighbors
                 .learn(packet.sender_ip, packet.sender_mac, for_us, net_time(now));
-        let address = self.address.address;
-        if let Some(answer) = arp::answer(packet, self.mac, |ip| IpAddr::V4(ip) == address) {
+        let address = self.own_v4;
+        if let Some(answer) = arp::answer(packet, self.mac, |ip| Some(ip) == address) {
             self.send_arp(&answer, packet.sender_mac, counters);
         }
         resolved
     }
 
-    /// Repeats what was asked and not answered; says whether a neighbour was
-    /// given up.
+    /// Repeats what was asked and not answered, and does what is due for our own IPv6
+    /// addresses; says whether a neighbour was given up.
     pub(crate) fn poll_neighbors(&mut self, now: Instant, counters: &mut Counters) -> bool {
         let mut ask = Vec::new();
         let mut failed = false;
         self.neighbors.poll(net_time(now), |event| match event {
-            NeighborEvent::Ask(ip) => ask.push(ip),
+            NeighborEvent::Ask(ip) => ask.push((ip, MacAddr::BROADCAST)),
+            NeighborEvent::Probe(ip, mac) => ask.push((ip, mac)),
             NeighborEvent::Failed(_) => failed = true,
         });
-        for ip in ask {
-            self.ask(ip, counters);
+        for (ip, to) in ask {
+            self.ask(ip, to, counters);
         }
-        failed
+        failed | self.poll6(now, counters)
     }
 
     /// When `poll_neighbors` has something to do.
     pub(crate) fn neighbor_deadline(&self) -> Option<Instant> {
-        self.neighbors.deadline().map(|t| Instant(t.0))
+        let v4 = self.neighbors.deadline().map(|t| Instant(t.0));
+        let v6 = self.v6.as_ref().and_then(Link6::deadline);
+        v4.into_iter().chain(v6).min()
     }
 
     #[inline]
@@ -291,30 +323,39 @@ impl Link {
         buffer: &mut [u8; HEADER_ROOM],
         transport: &Transport<'_>,
     ) -> Result<(), PortError> {
-        let (start, end) = (LOWER_HEADERS, LOWER_HEADERS + transport.header_len);
-        let own = way == Way::Own;
         ip.emit(&mut buffer[ethernet::HEADER_LEN..]);
-        let payload_len: usize = transport.payload.iter().map(|p| p.len()).sum();
-        let length = (transport.header_len + payload_len) as u32;
+        let length = transport.len() as u32;
         let pseudo = Partial::of_pseudo_v4(ip.source, ip.destination, transport.protocol, length);
+        self.send_packet(
+            buffer,
+            LOWER_HEADERS,
+            (EtherType::Ipv4, pseudo),
+            way,
+            transport,
+        )
+    }
+
+    /// Sends a packet whose IP header stands in `buffer` and whose transport header
+    /// begins at `start`.
+    #[inline]
+    pub(crate) fn send_packet(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        (ether_type, pseudo): (EtherType, Partial),
+        way: Way,
+        transport: &Transport<'_>,
+    ) -> Result<(), PortError> {
+        let end = start + transport.header_len;
+        let own = way == Way::Own;
         let summed = transport.checksum_at != NO_CHECKSUM;
         let offload = !own && summed && self.capabilities.tx_checksum;
-        let sum = if !summed {
-            0
-        } else if offload {
-            pseudo.unfinished()
-        } else {
-            let sum = pseudo
-                .plus(Partial::of(&buffer[start..end]))
-                .followed_by(transport.header_len, Partial::of_pieces(transport.payload));
-            // RFC 768: a UDP checksum that comes out as zero is sent as all ones.
-            if sum.finish() == 0 && transport.protocol == ipv4::protocol::UDP {
-                0xffff
-            } else {
-                sum.finish()
-            }
-        };
         if summed {
+            let sum = if offload {
+                pseudo.unfinished()
+            } else {
+                transport.checksum(pseudo, &buffer[start..end])
+            };
             let field = start + transport.checksum_at;
             buffer[field..field + 2].copy_from_slice(&sum.to_be_bytes());
         }
@@ -333,7 +374,7 @@ impl Link {
             let header = EthernetHeader {
                 destination: mac,
                 source: self.mac,
-                ether_type: EtherType::Ipv4,
+                ether_type,
             };
             header.emit(&mut buffer[..ethernet::HEADER_LEN]);
         }
@@ -352,4 +393,121 @@ impl Link {
             }),
         })
     }
+}
+
+impl Transport<'_> {
+    /// Its length in bytes, header and payload.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        let payload: usize = self.payload.iter().map(|p| p.len()).sum();
+        self.header_len + payload
+    }
+
+    /// Its checksum, made here; `header` has a zero in its field.
+    fn checksum(&self, pseudo: Partial, header: &[u8]) -> u16 {
+        let mut sum = pseudo.plus(Partial::of(header));
+        let mut at = self.header_len;
+        for piece in self.payload {
+            sum = if at.is_multiple_of(2) {
+                sum.plus(Partial::of(piece))
+            } else {
+                sum.plus_at_odd(Partial::of(piece))
+            };
+            at += piece.len();
+        }
+        // RFC 768: a UDP checksum that comes out as zero is sent as all ones.
+        if sum.finish() == 0 && self.protocol == ipv4::protocol::UDP {
+            0xffff
+        } else {
+            sum.finish()
+        }
+    }
+}
+
+/// Where packets go: the networks of our addresses, and everything else by a gateway
+/// of the same version of IP, which must be on the link.
+fn routes(
+    v4: Option<Cidr>,
+    v6: Option<&Link6>,
+    gateways: &[IpAddr],
+    ethernet: bool,
+) -> Result<Routes, AddressError> {
+    let mut routes = Routes::new();
+    let own: Vec<Cidr> = v4
+        .into_iter()
+        .chain(v6.into_iter().flat_map(Link6::addresses))
+        .collect();
+    for cidr in &own {
+        routes.add(Route {
+            to: Cidr {
+                address: cidr.network(),
+                prefix_len: cidr.prefix_len,
+            },
+            next_hop: None,
+            source: cidr.address,
+            mtu: None,
+        });
+    }
+    for gateway in gateways {
+        let on_link = own.iter().find(|c| c.contains(*gateway));
+        let source = on_link.ok_or(AddressError::Gateway(*gateway))?.address;
+        let to = everything(source);
+        if routes.iter().any(|r| r.to == to) {
+            return Err(AddressError::SecondGateway(*gateway));
+        }
+        routes.add(Route {
+            to,
+            next_hop: Some(*gateway),
+            source,
+            mtu: None,
+        });
+    }
+    // What has no link layer has another end and no neighbours: all that is sent there
+    // arrives, and what it leads to is the other end's affair.
+    for cidr in own.iter().filter(|_| !ethernet) {
+        let to = everything(cidr.address);
+        if !routes.iter().any(|r| r.to == to) {
+            routes.add(Route {
+                to,
+                next_hop: None,
+                source: cidr.address,
+                mtu: None,
+            });
+        }
+    }
+    Ok(routes)
+}
+
+/// All addresses of the version that `like` has.
+fn everything(like: IpAddr) -> Cidr {
+    let address = match like {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    Cidr {
+        address,
+        prefix_len: 0,
+    }
+}
+
+/// Addresses that an engine cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// None at all.
+    #[error("an engine needs an address")]
+    None,
+    /// More than one of IPv4.
+    #[error("{0} is a second IPv4 address: an engine has one")]
+    SecondV4(Cidr),
+    /// Of IPv6, one that no host can have, that was given twice, or one too many.
+    #[error(
+        "{0} cannot be an address of the engine: it is no host's, given twice, or one too many"
+    )]
+    V6(Cidr),
+    /// A gateway that is in none of the engine's networks.
+    #[error("the gateway {0} is in none of the engine's networks")]
+    Gateway(IpAddr),
+    /// More than one gateway for a version of IP.
+    #[error("{0} is a second gateway for its version of IP")]
+    SecondGateway(IpAddr),
 }

@@ -1,6 +1,7 @@
 //! TCP segments out: headers written, payload taken where the host wrote it.
 
 use crate::counters::EngineDrop;
+use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::fast_output::Headers;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, Transport, Way};
@@ -8,8 +9,8 @@ use crate::socket::{Kind, Socket};
 use crate::streams::{MAX_PIECES, snd_pieces};
 use longshore_ports::{GsoKind, PortError};
 use longshore_tcp::{State, Transmit};
-use longshore_wire::ipv4::{self, Ipv4Header, protocol};
-use longshore_wire::tcp::{CHECKSUM_OFFSET, MAX_HEADER_LEN, TcpHeader};
+use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -89,16 +90,6 @@ impl Link {
         };
         self.send_ipv4(ip, way, &mut buffer, &transport)
     }
-
-    /// The longest payload that may be handed to the port in one piece.
-    pub(crate) fn longest_payload(&self, own: bool) -> usize {
-        if own || !self.capabilities.tso4 {
-            return 0;
-        }
-        let headers = LOWER_HEADERS + MAX_HEADER_LEN;
-        let by_port = self.capabilities.max_gso_bytes.saturating_sub(headers);
-        by_port.min(65_535 - ipv4::HEADER_LEN - MAX_HEADER_LEN)
-    }
 }
 
 impl Engine {
@@ -108,7 +99,7 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return Sent::All;
         };
-        let (ttl, tos) = (socket.options.ttl, socket.options.tos & !3);
+        let service = socket.options.service().without_ecn();
         let (session_key, id) = (socket.session, socket.id);
         let Kind::Stream(c) = &mut socket.kind else {
             return Sent::All;
@@ -119,14 +110,10 @@ impl Engine {
         let Some(local) = socket.local else {
             return Sent::All;
         };
-        let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(c.remote)) else {
+        let Some(ends) = Ends::new(local.ip(), c.remote.ip()) else {
             return Sent::All;
         };
-        let ends = (
-            SocketAddrV4::new(from, local.port()),
-            SocketAddrV4::new(to, c.remote.port()),
-        );
-        let way = match self.link.way_to(to, now, &mut self.counters) {
+        let way = match self.link.way(&ends, now, &mut self.counters) {
             way @ (Way::Station(_) | Way::Own) => way,
             // What is taken from the block counts as sent, so nothing is taken.
             Way::Wait => return Sent::Unresolved,
@@ -144,14 +131,20 @@ impl Engine {
         };
         let longest = self
             .link
-            .longest_payload(way == Way::Own)
+            .longest_payload(&ends, way)
             .max(usize::from(c.tcb.mss()));
-        let by_port = matches!(way, Way::Station(_));
+        let by_port = match (ends, way) {
+            (Ends::V4 { from, to }, Way::Station(_)) => Some((
+                SocketAddrV4::new(from, local.port()),
+                SocketAddrV4::new(to, c.remote.port()),
+            )),
+            _ => None,
+        };
         let mut segments = 0;
-        while by_port && segments < SEGMENTS_A_TURN {
-            let Some(segment) = c.tcb.poll_plain(now, longest) else {
-                break;
-            };
+        while let Some(ends) = by_port
+            && segments < SEGMENTS_A_TURN
+            && let Some(segment) = c.tcb.poll_plain(now, longest)
+        {
             segments += 1;
             let len = u64::from(segment.payload_len);
             let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
@@ -172,7 +165,14 @@ impl Engine {
                 let counts = [&mut socket.meter.to_adapter, &mut session.meter.to_adapter];
                 Socket::count_payload(counts, count as u64, len);
             }
-            let headers = Headers::keep(&mut c.headers, &self.link, ends, way, ttl, tos);
+            let headers = Headers::keep(
+                &mut c.headers,
+                &self.link,
+                ends,
+                way,
+                service.ttl,
+                service.tos,
+            );
             let pieces = pieces.get(..count).unwrap_or_default();
             let sent = self.link.send_plain(headers, &segment, pieces);
             self.counters.segments_out += 1;
@@ -210,15 +210,12 @@ impl Engine {
                     }
                 }
             };
-            // The lower two bits of the TOS are the stack's, not the user's.
-            let tos = tos | segment.ecn as u8;
-            let ip = self
-                .link
-                .tcp_packet(from, to, header.header_len(), len, ttl, tos);
+            let service = service.marked(segment.ecn as u8);
             let gso = (len > usize::from(segment.mss)).then_some(segment.mss);
-            let sent = self.link.send_tcp(
-                &ip,
+            let sent = self.link.send_segment(
+                &ends,
                 way,
+                service,
                 &header,
                 pieces.get(..count).unwrap_or_default(),
                 gso,

@@ -9,6 +9,7 @@ use crate::session::Session;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::{Loopback, Meter};
 use longshore_tcp::{Tcb, TcpInfo};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 fn counts<const N: usize>(named: [(&str, u64); N]) -> Counts {
@@ -49,8 +50,8 @@ impl Engine {
             abi: longshore_hostif::ABI_VERSION,
             pid: std::process::id(),
             uptime_ms: self.now.0 / 1000,
-            address: self.link.address.to_string(),
-            gateway: self.gateway.map(|g| g.to_string()),
+            addresses: self.link.addresses().map(|c| c.to_string()).collect(),
+            gateways: self.link.gateways.iter().map(IpAddr::to_string).collect(),
             loopback: if self.loopback == Loopback::Engine {
                 "engine"
             } else {

@@ -344,10 +344,13 @@ impl Engine {
         if socket.local.is_some() {
             return Err(RequestError::Invalid);
         }
-        if !local.ip().is_unspecified() && !self.is_local(local.ip().to_canonical()) {
-            return Err(RequestError::AddressNotAvailable);
+        let (reuse, v6_only) = (socket.options.reuse, socket.options.v6_only);
+        if !local.ip().is_unspecified() {
+            local = Self::meant(&socket.options, local).map_err(|_| RequestError::Invalid)?;
+            if !self.is_local(local.ip()) {
+                return Err(RequestError::AddressNotAvailable);
+            }
         }
-        let reuse = socket.options.reuse;
         let ports = match kind {
             SocketKind::Stream => &mut self.demux.tcp,
             SocketKind::Datagram => &mut self.demux.udp,
@@ -356,7 +359,7 @@ impl Engine {
             let port = ports.pick((key, self.now.0), |p| ports.is_free(p));
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
         }
-        if !ports.bind(local, key, reuse) {
+        if !ports.bind(local, key, reuse, v6_only) {
             return Err(RequestError::AddressInUse);
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;

@@ -1,10 +1,12 @@
 //! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
 
 use crate::connection::RequestError;
-use crate::cookies::Ends;
+use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
+use crate::ends::{Ends, Service, headers_of_segment};
 use crate::engine::Engine;
+use crate::input::IpPacket;
 use crate::link::Way;
 use crate::socket::{Connection, Kind, Socket};
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, Address, SocketId, SocketState};
@@ -13,7 +15,6 @@ use longshore_tcp::{
     DropReason, Ecn, ListenVerdict, Segment, State, Tcb, TimeWaitVerdict, reset_for,
 };
 use longshore_wire::SeqNumber;
-use longshore_wire::ipv4::{self, Ipv4Header};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::SocketAddr;
 
@@ -33,7 +34,7 @@ enum Beside {
 
 impl Engine {
     /// A TCP segment whose checksum is right.
-    pub(crate) fn tcp_in(&mut self, ip: &Ipv4Header, bytes: &[u8], gso: u16) {
+    pub(crate) fn tcp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16) {
         let (header, header_len) = match TcpHeader::parse(bytes) {
             Ok(parsed) => parsed,
             Err(e) => return self.counters.drop_wire(e),
@@ -43,7 +44,7 @@ impl Engine {
             header: &header,
             payload_len: payload.len() as u32,
             gso_size: gso,
-            ecn: match ip.tos & 3 {
+            ecn: match ip.ecn() {
                 1 => Ecn::Capable1,
                 2 => Ecn::Capable0,
                 3 => Ecn::Congested,
@@ -51,8 +52,8 @@ impl Engine {
             },
         };
         self.counters.unpredicted += 1;
-        let local = SocketAddr::new(ip.destination.into(), header.dst_port);
-        let remote = SocketAddr::new(ip.source.into(), header.src_port);
+        let local = SocketAddr::new(ip.destination(), header.dst_port);
+        let remote = SocketAddr::new(ip.source(), header.src_port);
         let flow = Flow::new(local, remote);
         match self.demux.find(&flow) {
             Some(Found::Socket(key)) => {
@@ -431,7 +432,7 @@ impl Engine {
         listener: u32,
         session: u32,
         options: crate::socket::Options,
-        (local, remote): Ends,
+        (local, remote): Sides,
         tcb: Tcb,
     ) -> u32 {
         let connection = Connection::new(tcb, local, remote, Some(listener));
@@ -456,22 +457,17 @@ impl Engine {
     /// Sends a segment without payload that belongs to no block. If the next
     /// hop is not known it is dropped: whoever asked will ask again.
     pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
-        let (Some(from), Some(to)) = (crate::input::v4(local), crate::input::v4(remote)) else {
+        let Some(ends) = Ends::new(local.ip(), remote.ip()) else {
             return;
         };
-        let way = self.link.way_to(to, self.now, &mut self.counters);
+        let way = self.link.way(&ends, self.now, &mut self.counters);
         if !matches!(way, Way::Station(_) | Way::Own) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
-        let ip = self.link.tcp_packet(
-            from,
-            to,
-            header.header_len(),
-            0,
-            crate::socket::DEFAULT_TTL,
-            0,
-        );
-        if self.link.send_tcp(&ip, way, header, &[], None).is_err() {
+        let sent = self
+            .link
+            .send_segment(&ends, way, Service::DEFAULT, header, &[], None);
+        if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }
         self.counters.segments_out += 1;
@@ -489,12 +485,9 @@ impl Engine {
     }
 
     /// Payload that fits a packet to `remote` beside headers without options.
-    pub(crate) fn mss_to(&mut self, remote: SocketAddr) -> u16 {
-        let headers = ipv4::HEADER_LEN + longshore_wire::tcp::HEADER_LEN;
-        let mtu = match crate::input::v4(remote) {
-            Some(to) => self.link.mtu_to(to, self.now),
-            None => 1280,
-        };
+    pub(crate) fn mss_to(&self, remote: SocketAddr) -> u16 {
+        let headers = headers_of_segment(remote.ip());
+        let mtu = self.link.mtu_to(remote.ip(), self.now);
         (mtu.saturating_sub(headers)).min(65_495) as u16
     }
 }

@@ -61,8 +61,8 @@ impl World {
         let mut engine = Engine::new(Config {
             port: Box::new(port),
             port_name: "memory".to_owned(),
-            address: "10.0.0.1/24".parse().unwrap(),
-            gateway: Some(Ipv4Addr::new(10, 0, 0, 254)),
+            addresses: vec!["10.0.0.1/24".parse().unwrap()],
+            gateways: vec![Ipv4Addr::new(10, 0, 0, 254).into()],
             loopback: Loopback::Kernel,
             cut_through: true,
             socket: path.clone(),

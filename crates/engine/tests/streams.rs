@@ -4,82 +4,14 @@
 mod common;
 
 use common::Host;
-use longshore_engine::{Config, Engine, Stopper};
-use longshore_hostif::{EdgeFlags, Geometry, Loopback, OptionName, SocketKind};
-use longshore_ports::Port;
+use common::engines::{Running, bytes, joined, start};
+use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
-use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::path::Path;
 use std::time::Duration;
 
-struct Running {
-    path: PathBuf,
-    stopper: Stopper,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-const GEOMETRY: Geometry = Geometry {
-    channels: 64,
-    waiters: 64,
-    sockets: 1024,
-    snd_chunks: 1024,
-    rcv_chunks: 2048,
-};
-
-fn start(
-    dir: &Path,
-    address: &str,
-    port: Box<dyn Port>,
-    loopback: Loopback,
-    cut_through: bool,
-) -> Running {
-    let path = dir.join(format!("{}.sock", address.replace(['/', '.'], "-")));
-    let mut engine = Engine::new(Config {
-        port,
-        port_name: "memory".to_owned(),
-        address: address.parse().unwrap(),
-        gateway: None,
-        loopback,
-        cut_through,
-        socket: path.clone(),
-        control: None,
-        geometry: GEOMETRY,
-        private: false,
-        users: Vec::new(),
-        spin: Duration::from_secs(3600),
-        grace: Duration::ZERO,
-    })
-    .unwrap();
-    let stopper = engine.stopper();
-    let thread = std::thread::spawn(move || engine.run().unwrap());
-    Running {
-        path,
-        stopper,
-        thread: Some(thread),
-    }
-}
-
 fn two(dir: &Path) -> (Running, Running) {
-    let (a, b) = pair(&MemoryConfig::default());
-    (
-        start(dir, "10.0.0.1/24", Box::new(a), Loopback::Kernel, true),
-        start(dir, "10.0.0.2/24", Box::new(b), Loopback::Kernel, true),
-    )
-}
-
-fn bytes(len: usize, seed: u32) -> Vec<u8> {
-    (0..len as u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 24) as u8)
-        .collect()
+    joined(dir, "10.0.0.1/24", "10.0.0.2/24")
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Socket addresses as they cross: three words.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 const FAMILY_V4: u64 = 4;
 const FAMILY_V6: u64 = 6;
 
-/// An address and a port in 24 bytes; all zero is "none".
+/// An address and a port in 24 bytes, with the scope of one of IPv6; all zero is
+/// "none".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Address(pub [u64; 3]);
 
@@ -15,24 +16,29 @@ impl Address {
 
     /// The address, if there is one and it is well formed.
     pub fn get(self) -> Option<SocketAddr> {
-        let port = (self.0[0] >> 16) as u16;
-        let ip: IpAddr = match self.0[0] & 0xffff {
-            FAMILY_V4 => Ipv4Addr::from(self.0[1] as u32).into(),
-            FAMILY_V6 => Ipv6Addr::from(u128::from(self.0[1]) << 64 | u128::from(self.0[2])).into(),
-            _ => return None,
-        };
-        Some(SocketAddr::new(ip, port))
+        let [first, high, low] = self.0;
+        let port = (first >> 16) as u16;
+        match first & 0xffff {
+            FAMILY_V4 => Some(SocketAddrV4::new(Ipv4Addr::from(high as u32), port).into()),
+            FAMILY_V6 => {
+                let ip = Ipv6Addr::from(u128::from(high) << 64 | u128::from(low));
+                let scope = (first >> 32) as u32;
+                Some(SocketAddrV6::new(ip, port, 0, scope).into())
+            }
+            _ => None,
+        }
     }
 }
 
 impl From<SocketAddr> for Address {
     fn from(addr: SocketAddr) -> Self {
         let port = u64::from(addr.port()) << 16;
-        match addr.ip() {
-            IpAddr::V4(ip) => Self([FAMILY_V4 | port, u64::from(u32::from(ip)), 0]),
-            IpAddr::V6(ip) => {
-                let bits = u128::from(ip);
-                Self([FAMILY_V6 | port, (bits >> 64) as u64, bits as u64])
+        match addr {
+            SocketAddr::V4(addr) => Self([FAMILY_V4 | port, u64::from(u32::from(*addr.ip())), 0]),
+            SocketAddr::V6(addr) => {
+                let bits = u128::from(*addr.ip());
+                let scope = u64::from(addr.scope_id()) << 32;
+                Self([FAMILY_V6 | port | scope, (bits >> 64) as u64, bits as u64])
             }
         }
     }
@@ -48,11 +54,15 @@ impl From<Option<SocketAddr>> for Address {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::net::IpAddr;
 
     proptest! {
         #[test]
-        fn comes_back_as_it_went(ip: IpAddr, port: u16) {
-            let addr = SocketAddr::new(ip, port);
+        fn comes_back_as_it_went(ip: IpAddr, port: u16, scope: u32) {
+            let mut addr = SocketAddr::new(ip, port);
+            if let SocketAddr::V6(addr) = &mut addr {
+                addr.set_scope_id(scope);
+            }
             prop_assert_eq!(Address::from(addr).get(), Some(addr));
         }
 

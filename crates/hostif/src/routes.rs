@@ -24,12 +24,12 @@ pub enum Loopback {
     /// The kernel: programs on Longshore meet those that are not.
     #[default]
     Kernel,
-    /// The engine: 127.0.0.0/8 is shared by the programs on it alone. ::1 stays
-    /// with the kernel.
+    /// The engine: 127.0.0.0/8 and ::1 are shared by the programs on it alone.
     Engine,
 }
 
-/// A prefix that the engine reaches; `local` if it is its own address.
+/// A prefix that the engine reaches; `local` if it is its own address. Link-local
+/// addresses are the engine's with its own scope alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// The prefix's address.
@@ -38,9 +38,32 @@ pub struct Route {
     pub prefix_len: u8,
     /// Whether this is an address of the engine itself.
     pub local: bool,
+    /// The number by which programs name the engine's link in link-local addresses: that
+    /// of its port's interface in the kernel. 0 if it has none there, and in IPv4.
+    pub scope: u32,
+}
+
+/// Whether an address means something only together with a link.
+fn needs_scope(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// The scope that an address names.
+fn scope_of(addr: SocketAddr) -> u32 {
+    match addr {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(addr) => addr.scope_id(),
+    }
 }
 
 impl Route {
+    /// Whether what goes to `addr` goes there.
+    fn leads_to(&self, addr: SocketAddr) -> bool {
+        let ip = addr.ip().to_canonical();
+        let linked = !needs_scope(ip) || (self.scope != 0 && self.scope == scope_of(addr));
+        linked && self.contains(ip)
+    }
+
     fn contains(&self, ip: IpAddr) -> bool {
         let differ = match (self.address, ip) {
             (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(u32::from(a) ^ u32::from(b)) << 96,
@@ -77,7 +100,11 @@ impl Routes {
     pub fn publish(&self, routes: &[Route], loopback: Loopback) -> usize {
         let count = routes.len().min(MAX_ROUTES);
         for (entry, route) in self.entries.iter().zip(routes) {
-            let words = Address::from(SocketAddr::new(route.address, 0)).0;
+            let mut address = SocketAddr::new(route.address, 0);
+            if let SocketAddr::V6(address) = &mut address {
+                address.set_scope_id(route.scope);
+            }
+            let words = Address::from(address).0;
             for (to, from) in entry.address.iter().zip(words) {
                 to.store(from, Ordering::Relaxed);
             }
@@ -96,13 +123,15 @@ impl Routes {
         self.entries[..count].iter().filter_map(|e| {
             let words = std::array::from_fn(|i| e.address[i].load(Ordering::Relaxed));
             let meta = e.meta.load(Ordering::Relaxed);
-            let address = Address(words).get()?.ip();
+            let given = Address(words).get()?;
+            let address = given.ip();
             let longest = if address.is_ipv4() { 32 } else { 128 };
             let prefix_len = (meta as u8).min(longest);
             Some(Route {
                 address,
                 prefix_len,
                 local: meta & 0x100 != 0,
+                scope: scope_of(given),
             })
         })
     }
@@ -116,31 +145,34 @@ impl Routes {
         }
     }
 
-    /// Whether a loopback address is the engine's: of IPv4's alone, the only kind
-    /// that it speaks.
-    fn has_loopback(&self, ip: IpAddr) -> bool {
-        ip.is_ipv4() && self.loopback() == Loopback::Engine
-    }
-
-    /// Who carries a connection or datagram to `ip`.
-    pub fn owner_of(&self, ip: IpAddr) -> Owner {
-        let ip = ip.to_canonical();
-        let engine = if ip.is_loopback() {
-            self.has_loopback(ip)
+    /// Who carries a connection or datagram to `to`.
+    pub fn owner_of(&self, to: SocketAddr) -> Owner {
+        let engine = if to.ip().to_canonical().is_loopback() {
+            self.loopback() == Loopback::Engine
         } else {
-            self.iter().any(|r| r.contains(ip))
+            self.iter().any(|r| r.leads_to(to))
         };
         if engine { Owner::Engine } else { Owner::Kernel }
     }
 
-    /// Who has a socket bound to `ip`: the engine for its own addresses and
+    /// Who has a socket bound to `local`: the engine for its own addresses and
     /// for the wildcard, under which programs expect to be reached everywhere.
-    pub fn owner_of_local(&self, ip: IpAddr) -> Owner {
-        let ip = ip.to_canonical();
+    pub fn owner_of_local(&self, local: SocketAddr) -> Owner {
+        let ip = local.ip().to_canonical();
         let engine = ip.is_unspecified()
-            || (ip.is_loopback() && self.has_loopback(ip))
-            || self.iter().any(|r| r.local && r.address == ip);
+            || (ip.is_loopback() && self.loopback() == Loopback::Engine)
+            || self.iter().any(|r| r.local && r.leads_to(local));
         if engine { Owner::Engine } else { Owner::Kernel }
+    }
+
+    /// The scope that a program sees in an address of the engine's: its link's for a
+    /// link-local one, and none otherwise.
+    pub fn scope_for(&self, ip: IpAddr) -> u32 {
+        if needs_scope(ip) {
+            self.iter().find(|r| r.contains(ip)).map_or(0, |r| r.scope)
+        } else {
+            0
+        }
     }
 }
 
@@ -161,37 +193,60 @@ mod tests {
             address: address.parse().unwrap(),
             prefix_len,
             local,
+            scope: if address.contains(':') { 5 } else { 0 },
         };
-        let given = [route("10.77.0.2", 32, true), route("10.77.0.0", 24, false)];
-        assert_eq!(routes.publish(&given, loopback), 2);
+        let given = [
+            route("10.77.0.2", 32, true),
+            route("10.77.0.0", 24, false),
+            route("fe80::2", 128, true),
+            route("fe80::", 64, false),
+        ];
+        assert_eq!(routes.publish(&given, loopback), given.len());
+        assert!(routes.iter().eq(given));
         routes
+    }
+
+    fn at(ip: &str) -> SocketAddr {
+        format!("[{ip}]:80")
+            .parse()
+            .unwrap_or_else(|_| format!("{ip}:80").parse().unwrap())
     }
 
     #[test]
     fn destinations_go_where_they_are_routed() {
         let t = table(Loopback::Kernel);
-        let owner = |ip: &str| t.owner_of(ip.parse().unwrap());
+        let owner = |ip: &str| t.owner_of(at(ip));
         assert_eq!(owner("10.77.0.1"), Owner::Engine);
         assert_eq!(owner("::ffff:10.77.0.1"), Owner::Engine);
         assert_eq!(owner("10.78.0.1"), Owner::Kernel);
-        assert_eq!(owner("127.0.0.1"), Owner::Kernel);
-        assert_eq!(owner("::1"), Owner::Kernel);
-        let ours = table(Loopback::Engine);
-        assert_eq!(ours.owner_of("::1".parse().unwrap()), Owner::Kernel);
-        assert_eq!(
-            table(Loopback::Engine).owner_of("127.0.0.9".parse().unwrap()),
-            Owner::Engine
-        );
+        for loopback in ["127.0.0.9", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(owner(loopback), Owner::Kernel, "{loopback}");
+            let ours = table(Loopback::Engine);
+            assert_eq!(ours.owner_of(at(loopback)), Owner::Engine, "{loopback}");
+            assert_eq!(ours.owner_of_local(at(loopback)), Owner::Engine);
+        }
     }
 
     #[test]
     fn wildcard_and_own_addresses_are_bound_on_the_engine() {
         let t = table(Loopback::Kernel);
-        let owner = |ip: &str| t.owner_of_local(ip.parse().unwrap());
+        let owner = |ip: &str| t.owner_of_local(at(ip));
         assert_eq!(owner("0.0.0.0"), Owner::Engine);
         assert_eq!(owner("::"), Owner::Engine);
         assert_eq!(owner("10.77.0.2"), Owner::Engine);
         assert_eq!(owner("10.77.0.1"), Owner::Kernel);
         assert_eq!(owner("127.0.0.1"), Owner::Kernel);
+    }
+
+    #[test]
+    fn link_local_addresses_are_of_a_link() {
+        let t = table(Loopback::Kernel);
+        assert_eq!(t.owner_of(at("fe80::9%5")), Owner::Engine);
+        assert_eq!(t.owner_of(at("fe80::9%4")), Owner::Kernel);
+        assert_eq!(t.owner_of(at("fe80::9")), Owner::Kernel);
+        assert_eq!(t.owner_of_local(at("fe80::2%5")), Owner::Engine);
+        assert_eq!(t.owner_of_local(at("fe80::2%4")), Owner::Kernel);
+        assert_eq!(t.scope_for("fe80::9".parse().unwrap()), 5);
+        assert_eq!(t.scope_for("10.77.0.2".parse().unwrap()), 0);
     }
 }

@@ -20,9 +20,12 @@ impl<'l> Engine<'l> {
         let config = lab.file(
             &format!("engine-{}.toml", host.ip()),
             format!(
-                "port = \"tap:engine\"\naddress = \"{}/24\"\ngateway = \"{}\"\nsocket = \"{}\"\n{more}\n",
+                "port = \"tap:engine\"\naddress = [\"{}/24\", \"{}/64\"]\n\
+                 gateway = [\"{}\", \"{}\"]\nsocket = \"{}\"\n{more}\n",
                 host.ip(),
+                host.ip6(),
                 host.gateway(),
+                host.gateway6(),
                 socket.display()
             ),
         );

@@ -4,7 +4,7 @@ use crate::{Cmd, Engine, Namespace, Stack, longshore};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -201,6 +201,7 @@ impl Lab {
             "route add default via 10.77.{number}.1 {}",
             self.metrics()
         ));
+        host.ip(&format!("route add default via fd77:0:0:{number:x}::1"));
         host
     }
 
@@ -214,6 +215,9 @@ impl Lab {
     fn set_up(&self, namespace: &Namespace, device: &str, number: u8, last: u8) {
         namespace.ip(&format!(
             "address add 10.77.{number}.{last}/24 dev {device}"
+        ));
+        namespace.ip(&format!(
+            "address add fd77:0:0:{number:x}::{last}/64 dev {device} nodad"
         ));
         namespace.ip(&format!("link set {device} up"));
         namespace.ip(&format!(
@@ -301,6 +305,25 @@ impl Host<'_> {
         }
     }
 
+    /// Its IPv6 address; the peer has one on each host's link, too.
+    #[must_use]
+    pub fn ip6(&self) -> IpAddr {
+        let last = if self.number.is_none() { 1 } else { 2 };
+        self.of_link6(last)
+    }
+
+    /// Address `last` of its link's IPv6 network.
+    fn of_link6(&self, last: u16) -> IpAddr {
+        let link = u16::from(self.number.unwrap_or(0));
+        IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, link, 0, 0, 0, last))
+    }
+
+    /// Its IPv6 address with a port.
+    #[must_use]
+    pub fn at6(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.ip6(), port)
+    }
+
     /// Its address with a port.
     #[must_use]
     pub fn at(&self, port: u16) -> SocketAddr {
@@ -311,6 +334,12 @@ impl Host<'_> {
     #[must_use]
     pub fn gateway(&self) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(10, 77, self.number.unwrap_or(0), 1))
+    }
+
+    /// The router it uses for IPv6.
+    #[must_use]
+    pub fn gateway6(&self) -> IpAddr {
+        self.of_link6(1)
     }
 
     /// A shared engine with this host's address. Longshore only.
@@ -345,7 +374,13 @@ impl Host<'_> {
         let mut prefix = self.in_namespace();
         if let (Stack::Longshore, Some(number)) = (self.lab.stack, self.number) {
             prefix.push(longshore().into_os_string());
-            let mut options = format!("run --addr {}/24 --gateway {}", self.ip(), self.gateway());
+            let mut options = format!(
+                "run --addr {}/24 --gateway {} --addr {}/64 --gateway {}",
+                self.ip(),
+                self.gateway(),
+                self.ip6(),
+                self.gateway6()
+            );
             if self.lab.cubic {
                 options.push_str(&format!(" --port tap:host{number}"));
             }

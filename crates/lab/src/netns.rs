@@ -38,6 +38,8 @@ impl Namespace {
                 // A burst of tests may not be taken for an attack.
                 ("ipv4/tcp_max_syn_backlog", "4096"),
                 ("ipv4/icmp_ratelimit", "0"),
+                ("ipv6/conf/all/forwarding", "1"),
+                ("ipv6/icmp/ratelimit", "0"),
             ] {
                 let path = format!("/proc/sys/net/{setting}");
                 fs::write(&path, value).unwrap_or_else(|e| panic!("writing {path}: {e}"));

@@ -49,6 +49,11 @@ reasons! {
     MartianSource = "ip_martian_source",
     /// A loopback address outside a host (RFC 1122 section 3.2.1.3 g).
     LoopbackOnWire = "ip_loopback_on_wire",
+    /// IPv6 extension headers that are malformed, too many, or carry what a host must
+    /// understand and does not.
+    ExtensionHeaders = "ip_extension_headers",
+    /// The first fragment does not hold all headers (RFC 7112).
+    FragmentHeaders = "fragment_headers_cut",
     /// A fragment that is empty, or not a multiple of eight bytes though more follow.
     FragmentBadLength = "fragment_bad_length",
     /// A fragment reaches beyond the longest datagram, or beyond its datagram's end.

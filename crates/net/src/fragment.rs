@@ -1,5 +1,6 @@
 //! Fragments: cutting datagrams that are too long for a path, and putting together
-//! those that arrive in pieces (RFC 791 section 3.2, RFC 1122 section 3.3.2).
+//! those that arrive in pieces (RFC 791 section 3.2, RFC 1122 section 3.3.2, RFC 8200
+//! section 4.5).
 //!
 //! Pieces are kept as they came, sorted, and never overlap, so a datagram is
 //! complete when their lengths add up to its own. One that overlaps others ends its
@@ -11,14 +12,17 @@ use crate::{DropCounts, DropReason, Instant};
 use core::net::IpAddr;
 use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
 
+mod ipv6;
 mod output;
 
-pub use output::{Part, fragments};
+pub use output::{Part, fragments, fragments_v6};
 
-/// How long a datagram may take to come together (RFC 1122 section 3.3.2 leaves 60
-/// to 120 s; Linux has 30 s, and so have we, since identifications come round
+/// How long an IPv4 datagram may take to come together (RFC 1122 section 3.3.2 leaves
+/// 60 to 120 s; Linux has 30 s, and so have we, since identifications come round
 /// sooner, RFC 4963).
 pub const TIMEOUT_MS: u64 = 30_000;
+/// How long an IPv6 packet may take (RFC 8200 section 4.5).
+pub const TIMEOUT_V6_MS: u64 = 60_000;
 
 /// What a piece costs beside its bytes.
 const PIECE_COST: usize = 64;
@@ -38,6 +42,8 @@ pub struct Limits {
     pub source_datagrams: usize,
     /// Bytes of one source, counted like `bytes`.
     pub source_bytes: usize,
+    /// How long a datagram may take, in milliseconds.
+    pub timeout_ms: u64,
 }
 
 impl Default for Limits {
@@ -48,6 +54,18 @@ impl Default for Limits {
             pieces: 256,
             source_datagrams: 64,
             source_bytes: 1 << 20,
+            timeout_ms: TIMEOUT_MS,
+        }
+    }
+}
+
+impl Limits {
+    /// Those of IPv6.
+    #[must_use]
+    pub fn for_ipv6() -> Self {
+        Self {
+            timeout_ms: TIMEOUT_V6_MS,
+            ..Self::default()
         }
     }
 }
@@ -276,7 +294,7 @@ impl<H: Copy> Reassembler<H> {
             received: 0,
             total: None,
             ecn_seen: 0,
-            expires: now.after_ms(TIMEOUT_MS),
+            expires: now.after_ms(self.limits.timeout_ms),
         });
         self.datagrams.len() - 1
     }

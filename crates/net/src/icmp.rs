@@ -1,8 +1,9 @@
-//! ICMP for IPv4: what received errors mean, and when we may send one.
+//! ICMP: what received errors mean, for both versions of IP; when we may send one, for
+//! IPv4. What is IPv6's alone is in [`icmp6`](crate::icmp6).
 
 use crate::Instant;
 use crate::input::may_be_source;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use longshore_wire::SeqNumber;
 use longshore_wire::icmpv4::{Icmpv4, unreachable};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
@@ -18,9 +19,10 @@ pub enum ErrorKind {
     ProtocolUnreachable,
     /// Nobody is at its port.
     PortUnreachable,
-    /// It was too long for a link.
+    /// It was too long for a link ("packet too big" in IPv6).
     FragmentationNeeded {
-        /// What would have passed, 0 if the router does not say (RFC 1191).
+        /// What would have passed, 0 if the router does not say (RFC 1191; in IPv6 it
+        /// has to).
         mtu: u16,
     },
     /// Its source route failed.
@@ -35,6 +37,8 @@ pub enum ErrorKind {
     NetProhibited,
     /// An administrator forbids it or its host.
     HostProhibited,
+    /// An administrator, or a route that says so, forbids it (IPv6 alone).
+    Prohibited,
     /// It had no hops left.
     TimeExceeded,
     /// Its fragments did not come together in time.
@@ -59,6 +63,7 @@ impl ErrorKind {
             Self::SourceRouteFailed => 95,
             Self::HostUnknown => 112,
             Self::HostIsolated => 64,
+            Self::Prohibited => 13,
             Self::ParameterProblem => 71,
         }
     }
@@ -114,9 +119,9 @@ pub struct IcmpError {
     /// What the packet carried.
     pub protocol: u8,
     /// The packet's source: one of our addresses, if we sent it.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Where it went.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// Our port; 0 if the protocol has none.
     pub src_port: u16,
     /// The port that it went to; 0 if the protocol has none.
@@ -137,27 +142,35 @@ pub fn parse_error(message: &Icmpv4, data: &[u8]) -> Option<IcmpError> {
     if ip.fragment_offset != 0 {
         return None;
     }
-    let transport = data.get(header_len..).unwrap_or_default();
     let mut error = IcmpError {
         kind,
         protocol: ip.protocol,
-        source: ip.source,
-        destination: ip.destination,
+        source: ip.source.into(),
+        destination: ip.destination.into(),
         src_port: 0,
         dst_port: 0,
         tcp_seq: None,
         original_len: ip.payload_len.saturating_add(header_len as u16),
     };
-    if matches!(ip.protocol, protocol::TCP | protocol::UDP) {
-        // All errors quote eight bytes at least (RFC 792).
-        let [s0, s1, d0, d1, seq @ ..] = *transport.first_chunk::<8>()?;
-        error.src_port = u16::from_be_bytes([s0, s1]);
-        error.dst_port = u16::from_be_bytes([d0, d1]);
-        if ip.protocol == protocol::TCP {
-            error.tcp_seq = Some(SeqNumber(u32::from_be_bytes(seq)));
-        }
-    }
+    error.read_transport(data.get(header_len..).unwrap_or_default())?;
     Some(error)
+}
+
+impl IcmpError {
+    /// Reads ports and sequence number from the beginning of what the packet carried.
+    /// `None` if that is too short to tell whose it was.
+    pub(crate) fn read_transport(&mut self, transport: &[u8]) -> Option<()> {
+        if matches!(self.protocol, protocol::TCP | protocol::UDP) {
+            // All errors quote eight bytes at least (RFC 792).
+            let [s0, s1, d0, d1, seq @ ..] = *transport.first_chunk::<8>()?;
+            self.src_port = u16::from_be_bytes([s0, s1]);
+            self.dst_port = u16::from_be_bytes([d0, d1]);
+            if self.protocol == protocol::TCP {
+                self.tcp_seq = Some(SeqNumber(u32::from_be_bytes(seq)));
+            }
+        }
+        Some(())
+    }
 }
 
 /// Whether an error may be sent about a packet (RFC 1122 section 3.2.2): it was for

@@ -3,22 +3,28 @@
 //!
 //! Nothing here does I/O, reads a clock or takes randomness: packets and the time
 //! are arguments, and what is to be sent is handed back. The engine calls it, with
-//! each packet on its way in ([`input`], [`fragment`], [`icmp`], [`udp`], [`arp`])
-//! and on its way out ([`route`], [`neighbor`], [`pmtu`], [`fragment`],
-//! [`template`]). Tables are bounded, and what is refused has a [`DropReason`].
+//! each packet on its way in ([`input`], [`input6`], [`fragment`], [`icmp`],
+//! [`icmp6`], [`udp`], [`arp`]) and on its way out ([`route`], [`neighbor`], [`ndp`],
+//! [`source`], [`pmtu`], [`fragment`], [`template`]). Tables are bounded, and what is
+//! refused has a [`DropReason`].
 //!
-//! Addresses of both families are taken where only an address is needed; headers
-//! are IPv4's so far.
+//! What both versions of IP share takes addresses of either; where they differ, a
+//! module whose name ends in 6 stands beside the other.
 
+pub mod address6;
 pub mod arp;
 mod cidr;
 mod drop;
 pub mod fragment;
 pub mod icmp;
+pub mod icmp6;
 pub mod input;
+pub mod input6;
+pub mod ndp;
 pub mod neighbor;
 pub mod pmtu;
 pub mod route;
+pub mod source;
 pub mod template;
 mod time;
 pub mod udp;

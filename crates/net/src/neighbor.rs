@@ -1,8 +1,9 @@
-//! Which hardware address a neighbour has: IPv4's cache, with the states of RFC
-//! 4861 section 7.3 in the spirit of RFC 1122 section 2.3.2.
+//! Which hardware address a neighbour has: the cache of either version of IP, with
+//! the states of RFC 4861 section 7.3, for ARP in the spirit of RFC 1122 section
+//! 2.3.2.
 //!
-//! The engine looks up the next hop of each packet and sends the requests that it
-//! is told to. No packet waits here: [`Neighbors::learn`] and
+//! The engine has one for each version. It looks up the next hop of each packet and
+//! sends the requests that it is told to: ARP's or neighbour solicitations. No packet waits here: [`Neighbors::learn`] and
 //! [`NeighborEvent::Failed`] say when those who wait should look again.
 //!
 //! ```text
@@ -16,21 +17,48 @@
 //! A neighbour in Stale, Delay or Probe is used meanwhile.
 
 use crate::Instant;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use longshore_wire::MacAddr;
 
-/// Between two requests (RFC 1122 section 2.3.2.1: at most one a second).
+/// Between two requests (RFC 1122 section 2.3.2.1: at most one a second; RFC 4861's
+/// RETRANS_TIMER).
 const RETRY_MS: u64 = 1_000;
-/// Requests before a neighbour is given up.
+/// Requests before a neighbour is given up (RFC 4861's MAX_MULTICAST_SOLICIT and
+/// MAX_UNICAST_SOLICIT).
 const TRIES: u8 = 3;
-/// For how long an answer is believed (RFC 1122 section 2.3.2.1: of the order of a
-/// minute).
-const REACHABLE_MS: u64 = 60_000;
 /// From the first use of an old answer to the request that checks it (RFC 4861's
 /// DELAY_FIRST_PROBE_TIME).
 const DELAY_MS: u64 = 5_000;
 /// For how long a neighbour that did not answer is not asked again.
 const FAILED_MS: u64 = 3_000;
+
+/// An address by which neighbours are asked for.
+pub trait Address: Copy + Ord {
+    /// For how long an answer is believed, in milliseconds.
+    const REACHABLE_MS: u64;
+
+    /// Whether one station can have it.
+    fn may_be_neighbor(self) -> bool;
+}
+
+impl Address for Ipv4Addr {
+    /// RFC 1122 section 2.3.2.1: of the order of a minute.
+    const REACHABLE_MS: u64 = 60_000;
+
+    fn may_be_neighbor(self) -> bool {
+        crate::input::may_be_source(self)
+    }
+}
+
+impl Address for Ipv6Addr {
+    /// RFC 4861's REACHABLE_TIME, not spread at random: every answer begins it anew,
+    /// so neighbours do not fall into step.
+    const REACHABLE_MS: u64 = 30_000;
+
+    fn may_be_neighbor(self) -> bool {
+        crate::input6::may_be_source(self)
+    }
+}
 
 /// What is known of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +78,8 @@ pub enum State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    ip: Ipv4Addr,
+struct Entry<A> {
+    ip: A,
     mac: MacAddr,
     state: State,
     tries: u8,
@@ -76,11 +104,13 @@ pub enum Lookup {
 
 /// What time has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NeighborEvent {
-    /// Ask for it now.
-    Ask(Ipv4Addr),
+pub enum NeighborEvent<A> {
+    /// Ask everybody for it now.
+    Ask(A),
+    /// Ask it, at the address that it had, whether it is still there.
+    Probe(A, MacAddr),
     /// It did not answer; who waits for it must be told.
-    Failed(Ipv4Addr),
+    Failed(A),
 }
 
 /// What the cache has done.
@@ -100,9 +130,9 @@ pub struct NeighborCounters {
 
 /// The cache.
 #[derive(Debug, Clone)]
-pub struct Neighbors {
+pub struct Neighbors<A = Ipv4Addr> {
     /// Sorted by address.
-    entries: Vec<Entry>,
+    entries: Vec<Entry<A>>,
     capacity: usize,
     /// No later than the first `until` that brings an event.
     next: Option<Instant>,
@@ -111,7 +141,7 @@ pub struct Neighbors {
     counters: NeighborCounters,
 }
 
-impl Neighbors {
+impl<A: Address> Neighbors<A> {
     /// An empty cache of at most `capacity` neighbours, at least one.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
@@ -126,7 +156,7 @@ impl Neighbors {
 
     /// The hardware address of `ip`.
     #[inline]
-    pub fn lookup(&mut self, ip: Ipv4Addr, now: Instant) -> Lookup {
+    pub fn lookup(&mut self, ip: A, now: Instant) -> Lookup {
         if let Some(e) = self.entries.get_mut(self.last)
             && e.ip == ip
             && e.state == State::Reachable
@@ -138,7 +168,7 @@ impl Neighbors {
         self.lookup_slowly(ip, now)
     }
 
-    fn lookup_slowly(&mut self, ip: Ipv4Addr, now: Instant) -> Lookup {
+    fn lookup_slowly(&mut self, ip: A, now: Instant) -> Lookup {
         let Ok(at) = self.find(ip) else {
             self.insert(Entry {
                 ip,
@@ -184,13 +214,74 @@ impl Neighbors {
     /// A neighbour has said that `ip` is at `mac`: in an answer or a request
     /// `to_us`, or to everybody. A claim that was not made to us only changes what
     /// is known already. Says whether somebody who waits can go on.
-    pub fn learn(&mut self, ip: Ipv4Addr, mac: MacAddr, to_us: bool, now: Instant) -> bool {
-        if !mac.is_unicast() || !crate::input::may_be_source(ip) {
+    pub fn learn(&mut self, ip: A, mac: MacAddr, to_us: bool, now: Instant) -> bool {
+        self.take_claim(ip, mac, to_us, to_us, now)
+    }
+
+    /// `ip` has asked us for something and said that it is at `mac`: that it hears
+    /// us, too, is not known by that (RFC 4861 section 7.2.3). Says whether somebody
+    /// who waits can go on.
+    pub fn asked_by(&mut self, ip: A, mac: MacAddr, now: Instant) -> bool {
+        self.take_claim(ip, mac, true, false, now)
+    }
+
+    /// An advertisement of `ip` (RFC 4861 section 7.2.5), with its hardware address if
+    /// it says that, in answer to us if `solicited`. Says whether somebody who waits
+    /// can go on.
+    pub fn advertised(
+        &mut self,
+        ip: A,
+        mac: Option<MacAddr>,
+        solicited: bool,
+        overrides: bool,
+        now: Instant,
+    ) -> bool {
+        let mac = mac.filter(|mac| mac.is_unicast());
+        let Ok(at) = self.find(ip) else {
+            self.counters.ignored += 1;
+            return false;
+        };
+        let e = &mut self.entries[at];
+        let awaited = matches!(e.state, State::Incomplete | State::Failed);
+        let differs = mac.is_some_and(|mac| mac != e.mac);
+        if awaited && mac.is_none() {
+            self.counters.ignored += 1;
+            return false;
+        }
+        if differs && !overrides && !awaited {
+            // Another one claims it too: who is right will be asked.
+            if e.state == State::Reachable {
+                e.state = State::Stale;
+            }
+            return false;
+        }
+        e.mac = mac.unwrap_or(e.mac);
+        if solicited {
+            e.state = State::Reachable;
+            e.until = now.after_ms(A::REACHABLE_MS);
+        } else if awaited || differs {
+            e.state = State::Stale;
+        }
+        self.counters.resolved += u64::from(awaited);
+        awaited
+    }
+
+    /// Takes the claim that `ip` is at `mac`. `create`s an entry if there is none; one
+    /// that was asked for is reachable if that `confirms` it.
+    fn take_claim(
+        &mut self,
+        ip: A,
+        mac: MacAddr,
+        create: bool,
+        confirms: bool,
+        now: Instant,
+    ) -> bool {
+        if !mac.is_unicast() || !ip.may_be_neighbor() {
             self.counters.ignored += 1;
             return false;
         }
         let Ok(at) = self.find(ip) else {
-            if to_us {
+            if create {
                 self.insert(Entry {
                     ip,
                     mac,
@@ -207,9 +298,9 @@ impl Neighbors {
         let e = &mut self.entries[at];
         let awaited = matches!(e.state, State::Incomplete | State::Failed);
         let asked = awaited || e.state == State::Probe;
-        if to_us && asked {
+        if confirms && asked {
             e.state = State::Reachable;
-            e.until = now.after_ms(REACHABLE_MS);
+            e.until = now.after_ms(A::REACHABLE_MS);
         } else if awaited || e.mac != mac {
             e.state = State::Stale;
         }
@@ -220,18 +311,18 @@ impl Neighbors {
 
     /// What was sent to `ip` has arrived, as the transport knows (RFC 4861 section
     /// 7.3.1): its address need not be checked.
-    pub fn confirm(&mut self, ip: Ipv4Addr, now: Instant) {
+    pub fn confirm(&mut self, ip: A, now: Instant) {
         if let Ok(at) = self.find(ip) {
             let e = &mut self.entries[at];
             if !matches!(e.state, State::Incomplete | State::Failed) {
                 e.state = State::Reachable;
-                e.until = now.after_ms(REACHABLE_MS);
+                e.until = now.after_ms(A::REACHABLE_MS);
             }
         }
     }
 
     /// Tells what is due.
-    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(NeighborEvent)) {
+    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(NeighborEvent<A>)) {
         if self.next.is_none_or(|next| now < next) {
             return;
         }
@@ -258,7 +349,10 @@ impl Neighbors {
                 }
                 e.until = now.after_ms(RETRY_MS);
                 self.counters.asked += 1;
-                tell(NeighborEvent::Ask(e.ip));
+                tell(match e.state {
+                    State::Probe => NeighborEvent::Probe(e.ip, e.mac),
+                    _ => NeighborEvent::Ask(e.ip),
+                });
             }
             next = Some(next.map_or(e.until, |n| n.min(e.until)));
         }
@@ -280,7 +374,7 @@ impl Neighbors {
     }
 
     /// What is known, by address. A hardware address is given where there is one.
-    pub fn iter(&self) -> impl Iterator<Item = (Ipv4Addr, State, Option<MacAddr>)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (A, State, Option<MacAddr>)> + '_ {
         self.entries.iter().map(|e| {
             let none = matches!(e.state, State::Incomplete | State::Failed);
             (e.ip, e.state, (!none).then_some(e.mac))
@@ -293,7 +387,7 @@ impl Neighbors {
         &self.counters
     }
 
-    fn find(&self, ip: Ipv4Addr) -> Result<usize, usize> {
+    fn find(&self, ip: A) -> Result<usize, usize> {
         self.entries.binary_search_by_key(&ip, |e| e.ip)
     }
 
@@ -304,9 +398,9 @@ impl Neighbors {
     /// Inserts an entry for an address that has none, in the place of the least
     /// useful one if the cache is full: one that did not answer, then the one not
     /// used for longest, those that are waited for last.
-    fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: Entry<A>) {
         if self.entries.len() >= self.capacity {
-            let rank = |e: &Entry| match e.state {
+            let rank = |e: &Entry<A>| match e.state {
                 State::Failed => 0,
                 State::Incomplete => 2,
                 _ => 1,

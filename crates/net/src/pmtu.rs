@@ -14,7 +14,8 @@ const CAPACITY: usize = 1024;
 /// Less than this is not believed in IPv4: 68 is legal (RFC 791), but a forged
 /// message must not make us send a flood of tiny packets. The value is Linux's.
 const LEAST_V4: u16 = 552;
-/// Every IPv6 link takes this much (RFC 8200 section 5).
+/// Every IPv6 link takes this much (RFC 8200 section 5): a message that speaks of less
+/// is thrown away (RFC 8201 section 4).
 const LEAST_V6: u16 = 1280;
 /// MTUs that links have (RFC 1191 section 7.1), for routers that do not say.
 const PLATEAUS: [u16; 10] = [
@@ -62,6 +63,9 @@ impl PathMtu {
     ///
     /// A message that asks for no less than the packet had is not believed.
     pub fn reduce(&mut self, to: IpAddr, mtu: u16, original_len: u16, now: Instant) -> Option<u16> {
+        if to.is_ipv6() && mtu < LEAST_V6 {
+            return None;
+        }
         let least = if to.is_ipv4() { LEAST_V4 } else { LEAST_V6 };
         let mtu = if mtu == 0 {
             plateau_below(original_len)
@@ -166,7 +170,9 @@ mod tests {
         assert_eq!(p.reduce(ip(1), 68, 500, T), None, "less than the least");
         assert_eq!(p.reduce(ip(1), 68, 1500, T), Some(552));
         let v6: IpAddr = "fd00::1".parse().unwrap();
-        assert_eq!(p.reduce(v6, 1000, 1500, T), Some(1280));
+        assert_eq!(p.reduce(v6, 1279, 1500, T), None);
+        assert_eq!(p.reduce(v6, 0, 1500, T), None, "IPv6 routers have to say");
+        assert_eq!(p.reduce(v6, 1280, 1500, T), Some(1280));
     }
 
     #[test]

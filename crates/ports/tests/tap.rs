@@ -14,7 +14,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 
 fn config() -> TapConfig {
     TapConfig {
-        kernel_address: Some((IpAddr::V4(KERNEL), 24)),
+        kernel_addresses: vec![(IpAddr::V4(KERNEL), 24)],
         mtu: Some(1500),
         ..TapConfig::create("lsp%d").unwrap()
     }
@@ -141,7 +141,7 @@ fn what_is_wrong_with_a_device_is_named() {
         return;
     }
     let first = Tap::open(&TapConfig {
-        kernel_address: Some((IpAddr::V4(KERNEL), 24)),
+        kernel_addresses: vec![(IpAddr::V4(KERNEL), 24)],
         ..TapConfig::create("taken").unwrap()
     })
     .unwrap();

@@ -1,7 +1,7 @@
 //! Socket addresses as C has them.
 
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// What a C address is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Given {
                 std::ptr::copy_nonoverlapping(addr.cast::<u8>(), (&raw mut a).cast(), take);
             }
             let ip = Ipv6Addr::from(a.sin6_addr.s6_addr);
-            Given::Inet(SocketAddr::new(ip.into(), u16::from_be(a.sin6_port)))
+            let port = u16::from_be(a.sin6_port);
+            Given::Inet(SocketAddrV6::new(ip, port, 0, a.sin6_scope_id).into())
         }
         _ => Given::Other,
     }
@@ -57,6 +58,20 @@ pub(crate) struct Native {
 }
 
 impl Native {
+    /// `addr`, of the engine's, as a socket of the family has it: an IPv6 socket sees
+    /// IPv4 peers as mapped addresses, and the engine's link as its number in the
+    /// kernel.
+    pub(crate) fn of_engine(addr: SocketAddr, v6: bool) -> Self {
+        let mut addr = addr;
+        if let SocketAddr::V6(addr) = &mut addr
+            && addr.ip().is_unicast_link_local()
+            && let Some(host) = crate::state::attached()
+        {
+            addr.set_scope_id(host.routes().scope_for(IpAddr::V6(*addr.ip())));
+        }
+        Self::new(addr, v6)
+    }
+
     /// `addr` as a socket of the family has it: an IPv6 socket sees IPv4 peers
     /// as mapped addresses.
     pub(crate) fn new(addr: SocketAddr, v6: bool) -> Self {
@@ -75,7 +90,10 @@ impl Native {
                 sin6_addr: libc::in6_addr {
                     s6_addr: ip.octets(),
                 },
-                sin6_scope_id: 0,
+                sin6_scope_id: match addr {
+                    SocketAddr::V4(_) => 0,
+                    SocketAddr::V6(addr) => addr.scope_id(),
+                },
             };
             // SAFETY: the storage is larger, and aligned for all addresses.
             unsafe { (&raw mut storage).cast::<sockaddr_in6>().write(a) };
@@ -137,7 +155,11 @@ mod tests {
 
     #[test]
     fn addresses_come_back() {
-        for (text, v6) in [("10.1.2.3:80", false), ("[2001:db8::7]:443", true)] {
+        for (text, v6) in [
+            ("10.1.2.3:80", false),
+            ("[2001:db8::7]:443", true),
+            ("[fe80::7%3]:443", true),
+        ] {
             let addr: SocketAddr = text.parse().unwrap();
             let native = Native::new(addr, v6);
             // SAFETY: a whole address.

@@ -19,7 +19,7 @@ pub(crate) fn inode(fd: RawFd) -> u64 {
 /// Who carries what goes to `to`. The wildcard means this machine, as it does
 /// to Linux.
 pub(crate) fn owner_of(host: &Host, to: SocketAddr) -> Owner {
-    host.routes().owner_of(effective(to).ip())
+    host.routes().owner_of(effective(to))
 }
 
 /// The address that is really meant: loopback for the wildcard, IPv4 for a
@@ -28,6 +28,8 @@ pub(crate) fn effective(to: SocketAddr) -> SocketAddr {
     let ip = match to.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        // With its scope.
+        IpAddr::V6(_) => return to,
         ip => ip,
     };
     SocketAddr::new(ip, to.port())

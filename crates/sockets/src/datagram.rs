@@ -12,6 +12,16 @@ use std::sync::atomic::Ordering;
 
 /// Most payload of a datagram over IPv4.
 pub const MOST_PAYLOAD: usize = 65_507;
+/// Most payload of a datagram over IPv6, which does not count its own header.
+pub const MOST_PAYLOAD_V6: usize = 65_527;
+
+/// Most payload of a datagram to `to`.
+fn most_payload(to: Option<SocketAddr>) -> usize {
+    match to {
+        Some(to) if to.ip().to_canonical().is_ipv6() => MOST_PAYLOAD_V6,
+        _ => MOST_PAYLOAD,
+    }
+}
 
 /// A datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +50,7 @@ impl Socket {
         segment: u16,
     ) -> Result<usize, SocketError> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        if len > MOST_PAYLOAD {
+        if len > MOST_PAYLOAD && len > most_payload(to.or_else(|| self.block().peer().get())) {
             return Err(SocketError::Refused(Errno::MSGSIZE));
         }
         match self.take_front_error() {

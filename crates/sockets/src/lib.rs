@@ -28,7 +28,7 @@ mod stream;
 pub mod testing;
 mod wait;
 
-pub use datagram::{MOST_PAYLOAD, Received};
+pub use datagram::{MOST_PAYLOAD, MOST_PAYLOAD_V6, Received};
 pub use errors::SocketError;
 pub use fork::Forking;
 pub use gate::{Gate, Inside};

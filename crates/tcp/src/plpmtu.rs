@@ -50,12 +50,11 @@ pub(crate) struct MtuSearch {
     /// have been something else than its size.
     fresh: bool,
     /// There is something to search for.
-    pub(crate) active: bool,
+    active: bool,
     /// The probe's place in the stream.
     start: Pos,
     end: Pos,
-    /// No probe before this; `NEVER` if the time is still to be set, to that of the
-    /// next transmission and `RAISE_AFTER`.
+    /// No probe before this.
     not_before: Instant,
 }
 
@@ -73,6 +72,12 @@ impl MtuSearch {
             end: 0,
             not_before: Instant::NEVER,
         }
+    }
+
+    /// Whether the next new segment may have to be a probe.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.active && now >= self.not_before
     }
 
     /// Whether a probe is in flight.
@@ -100,12 +105,13 @@ impl MtuSearch {
         }
     }
 
-    /// The search has an end, or goes on: `low` is in use.
-    fn settle(&mut self, low: u16) {
+    /// The search has an end, or goes on: `low` is in use. A new one begins after
+    /// `again`.
+    fn settle(&mut self, low: u16, again: Instant) {
         if self.high.saturating_sub(low) <= FINE_ENOUGH {
             let ceiling = self.ceiling;
             if low < ceiling {
-                self.search_up_to(ceiling, Instant::NEVER);
+                self.search_up_to(ceiling, again);
             } else {
                 *self = MtuSearch::new(ceiling);
             }
@@ -130,10 +136,16 @@ impl Tcb {
     pub(crate) fn note_told_mss(&mut self) {
         let ceiling = self.mtu.ceiling;
         if self.path_mss < ceiling {
-            self.mtu.search_up_to(ceiling, Instant::NEVER);
+            self.mtu.search_up_to(ceiling, self.search_again_at());
         } else {
             self.mtu = MtuSearch::new(self.path_mss);
         }
+    }
+
+    /// When what is known now of the path may be doubted; counted from the last
+    /// transmission.
+    fn search_again_at(&self) -> Instant {
+        self.last_sent_data.after_us(RAISE_AFTER)
     }
 
     /// The retransmission timer has run out `retries` times in a row. If that was with
@@ -173,20 +185,18 @@ impl Tcb {
     /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
     /// that its loss alone can be told, room in both windows and data that follow it.
     pub(crate) fn select_mtu_probe(&mut self, now: Instant) -> ProbeChoice {
-        if self.mtu.is_probing() || !self.recovery.is_quiet() || !self.flags.contains(Flags::SACK) {
-            return ProbeChoice::None;
-        }
-        if self.mtu.not_before.is_never() {
-            self.mtu.not_before = now.after_us(RAISE_AFTER);
-        }
-        if now < self.mtu.not_before {
+        let may = self.mtu.is_due(now)
+            && !self.mtu.is_probing()
+            && self.recovery.is_quiet()
+            && self.flags.contains(Flags::SACK);
+        if !may {
             return ProbeChoice::None;
         }
         let low = self.path_mss_used();
         let size = self.mtu.next(low).min(self.peer_mss);
         if size <= low {
             self.mtu.high = low;
-            self.mtu.settle(low);
+            self.mtu.settle(low, self.search_again_at());
             return ProbeChoice::None;
         }
         let len = i64::from(size - (low - self.snd_mss) - self.sack_len_due());
@@ -240,7 +250,7 @@ impl Tcb {
         self.mtu.losses = 0;
         self.mtu.fresh = false;
         self.update_mss();
-        self.mtu.settle(m.probe);
+        self.mtu.settle(m.probe, self.search_again_at());
     }
 
     /// Whether what is lost is the probe and nothing else; if so, the size is held
@@ -263,7 +273,7 @@ impl Tcb {
     }
 
     fn mtu_probe_failed(&mut self) {
-        let low = self.path_mss_used();
+        let (low, again) = (self.path_mss_used(), self.search_again_at());
         let m = &mut self.mtu;
         m.losses += 1;
         if m.losses >= MAX_PROBES {
@@ -272,7 +282,7 @@ impl Tcb {
             m.fresh = false;
         }
         m.probe = 0;
-        m.settle(low);
+        m.settle(low, again);
     }
 
     /// Something else was lost, or a timer ran out: the probe says nothing.

@@ -23,6 +23,7 @@
 //! it.
 
 mod stretch;
+mod table;
 
 pub(crate) use stretch::{Fate, Stamp, Stretch, grain};
 
@@ -40,6 +41,9 @@ struct Stored {
     end: u32,
     at: Stamp,
 }
+
+/// When the first and the last part of a stretch were sent.
+pub(crate) type Times = (Stamp, Stamp);
 
 /// What is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,14 +209,15 @@ impl Scoreboard {
 
     /// The same as long as nothing that it covers was reported, lost or repeated: then
     /// the last stretch alone says when it was sent, its first and its last part. Fails
-    /// with how far it has come where it meets another, or nothing.
+    /// with how far it has come where it meets another, or nothing, and the times of
+    /// what it has passed last.
     #[inline]
     pub(crate) fn advance_in_order(
         &mut self,
         old_una: Pos,
         una: Pos,
-    ) -> Result<(Stamp, Stamp), Pos> {
-        let mut start = old_una;
+    ) -> Result<Times, (Pos, Option<Times>)> {
+        let (mut start, mut passed) = (old_una, None);
         while self.len > 0 {
             let i = usize::from(self.first) % MAX_STRETCHES;
             if !self.fates[i].is_empty() {
@@ -229,8 +234,9 @@ impl Scoreboard {
             if beyond == 0 {
                 return Ok(times);
             }
+            passed = Some(times);
         }
-        Err(start)
+        Err((start, passed))
     }
 
     /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`
@@ -434,107 +440,6 @@ impl Scoreboard {
             self.set_times(at, s.first, s.at);
             self.fates[at] = s.fate;
             self.count(s.fate, s.len());
-        }
-    }
-
-    /// Cuts stretches so that `start..end` consists of whole ones; says which.
-    /// `None` if there is no room for that, and nothing has changed.
-    fn cut_out(&mut self, una: Pos, start: Pos, end: Pos) -> Option<(usize, usize)> {
-        let inside = |pos: Pos| self.iter(una).any(|s| s.start < pos && pos < s.end);
-        if (inside(start) || inside(end)) && !self.make_room(2) {
-            return None;
-        }
-        let from = self.cut_at(una, start);
-        let to = self.cut_at(una, end);
-        (from < to).then_some((from, to))
-    }
-
-    /// Cuts the stretch that `pos` lies in; says which one begins there now.
-    fn cut_at(&mut self, una: Pos, pos: Pos) -> usize {
-        for i in 0..self.len() {
-            let s = self.get(una, i);
-            if pos <= s.start {
-                return i;
-            }
-            if pos < s.end {
-                let (a, z) = (self.index(i), self.index(self.len()));
-                self.stored.copy_within(a..z, a + 1);
-                self.spreads.copy_within(a..z, a + 1);
-                self.fates.copy_within(a..z, a + 1);
-                self.stored[a].end = pos as u32;
-                self.len += 1;
-                return i + 1;
-            }
-        }
-        self.len()
-    }
-
-    /// Makes room for `wanted` more stretches after the last one.
-    fn make_room(&mut self, wanted: usize) -> bool {
-        if self.index(self.len()) + wanted <= MAX_STRETCHES {
-            return true;
-        }
-        let (a, z) = (self.index(0), self.index(self.len()));
-        self.stored.copy_within(a..z, 0);
-        self.spreads.copy_within(a..z, 0);
-        self.fates.copy_within(a..z, 0);
-        self.first = 0;
-        while self.len() + wanted > MAX_STRETCHES {
-            if !self.squeeze() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Makes one of the two neighbours in the network whose times differ least.
-    fn squeeze(&mut self) -> bool {
-        let fate = |i: usize| self.fates[self.index(i)];
-        let at = |i: usize| self.stored[self.index(i)].at;
-        let best = (1..self.len())
-            .filter(|&i| fate(i) == fate(i - 1))
-            .min_by_key(|&i| at(i).since(at(i - 1)).unsigned_abs());
-        // Fates alone differ: which of them were repeated may be blurred.
-        let best = best.or_else(|| {
-            let kind = |i: usize| fate(i) - Fate::REPEATED;
-            (1..self.len()).find(|&i| kind(i) == kind(i - 1))
-        });
-        if let Some(i) = best {
-            self.join(i);
-        }
-        best.is_some()
-    }
-
-    /// Joins stretch `i` to the one before it.
-    fn join(&mut self, i: usize) {
-        let (a, b) = (self.index(i - 1), self.index(i));
-        let first = self.first_of(a).earlier(self.first_of(b));
-        let at = self.stored[a].at.later(self.stored[b].at);
-        let fate = self.fates[a] | self.fates[b];
-        let z = self.index(self.len());
-        self.stored.copy_within(b..z, a);
-        self.spreads.copy_within(b..z, a);
-        self.fates.copy_within(b..z, a);
-        self.set_times(a, first, at);
-        self.fates[a] = fate;
-        self.len -= 1;
-    }
-
-    /// Joins neighbours of one fate whose times are near, or do not matter.
-    fn merge(&mut self) {
-        let mut i = 1;
-        while i < self.len() {
-            let (a, b) = (self.index(i - 1), self.index(i));
-            let fate = self.fates[a];
-            let timeless = fate.intersects(Fate::SACKED | Fate::LOST);
-            let near = self.stored[a]
-                .at
-                .is_same_tick(self.stored[b].at, self.grain);
-            if fate == self.fates[b] && (timeless || near) {
-                self.join(i);
-            } else {
-                i += 1;
-            }
         }
     }
 }

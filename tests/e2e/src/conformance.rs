@@ -66,9 +66,9 @@ pub fn run(lab: &Lab, program: &str) {
 fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
     let (host, peer) = (lab.host(0), lab.peer());
     // With the kernel under test, its own loopback is the far end.
-    let far_ip = match (far, lab.stack()) {
-        ("kernel", Stack::Longshore) => peer.ip(),
-        _ => host.ip(),
+    let (far_ip, far_ip6) = match (far, lab.stack()) {
+        ("kernel", Stack::Longshore) => (peer.ip(), peer.ip6()),
+        _ => (host.ip(), host.ip6()),
     };
     let script = format!(
         "for check in {}; do echo \"RUN $check\"; \"{}\" \"$check\" || echo \"STATUS $?\"; done",
@@ -79,6 +79,8 @@ fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
         .env("FAR", far)
         .env("ADDR", host.ip().to_string())
         .env("FAR_ADDR", far_ip.to_string())
+        .env("ADDR6", host.ip6().to_string())
+        .env("FAR_ADDR6", far_ip6.to_string())
         .patience(Duration::from_secs(240))
         .check()
 }

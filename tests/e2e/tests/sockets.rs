@@ -27,6 +27,8 @@ scenarios! {
 
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
+    /// IPv6, and both versions on one socket.
+    fn inet6(lab) within 300 { conformance::run(lab, "inet6"); }
 
     /// Beside kernel and Unix sockets.
     fn mixing(lab) within 300 { conformance::run(lab, "mixing"); }

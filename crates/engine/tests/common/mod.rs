@@ -2,6 +2,8 @@
 //! drive an engine without the socket library.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod engines;
+
 use longshore_hostif::attach::{Joined, Token, join, new_session};
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, Address, Arena, BlockFlags, CHUNK, Completion, DIRECTORY,
@@ -113,6 +115,10 @@ impl Host {
     }
 
     pub(crate) fn open(&mut self, kind: SocketKind) -> SocketId {
+        self.open_with(kind, OpenFlags::REUSE_ADDRESS)
+    }
+
+    pub(crate) fn open_with(&mut self, kind: SocketKind, flags: OpenFlags) -> SocketId {
         let index = self
             .arena
             .header()
@@ -129,7 +135,7 @@ impl Host {
         self.put(Request::Open {
             socket,
             kind,
-            flags: OpenFlags::REUSE_ADDRESS,
+            flags,
         });
         socket
     }
@@ -165,6 +171,18 @@ impl Host {
             backlog: 128,
         });
         self.answer(self.tag).0
+    }
+
+    /// Sets a datagram socket's peer.
+    pub(crate) fn connect_datagram(&mut self, socket: SocketId, peer: SocketAddr) {
+        self.tag += 1;
+        self.put(Request::Connect {
+            socket,
+            tag: self.tag,
+            waiter: None,
+            peer: peer.into(),
+        });
+        assert_eq!(self.answer(self.tag).0, 0);
     }
 
     /// Connects and waits for the outcome: 0 or an errno.

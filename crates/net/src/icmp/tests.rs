@@ -1,6 +1,7 @@
 //! What errors mean, which are answered, and how many.
 
 use super::*;
+use core::net::Ipv4Addr;
 use proptest::prelude::*;
 
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -42,8 +43,8 @@ fn an_error_names_the_connection() {
     let expected = IcmpError {
         kind: ErrorKind::FragmentationNeeded { mtu: 1_400 },
         protocol: 6,
-        source: US,
-        destination: THEM,
+        source: US.into(),
+        destination: THEM.into(),
         src_port: 0x1234,
         dst_port: 80,
         tcp_seq: Some(SeqNumber(0xaabb_ccdd)),

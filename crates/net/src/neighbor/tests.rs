@@ -11,7 +11,7 @@ fn at(ms: u64) -> Instant {
     Instant(1).after_ms(ms)
 }
 
-fn events(n: &mut Neighbors, now: Instant) -> Vec<NeighborEvent> {
+fn events(n: &mut Neighbors, now: Instant) -> Vec<NeighborEvent<Ipv4Addr>> {
     let mut all = Vec::new();
     n.poll(now, |e| all.push(e));
     all
@@ -78,7 +78,7 @@ fn an_old_answer_is_used_while_it_is_checked() {
     assert_eq!(state(&n, A), Some(State::Reachable));
     assert_eq!(n.lookup(A, at(70_000)), Lookup::Found(MAC));
     assert_eq!(state(&n, A), Some(State::Delay));
-    assert_eq!(events(&mut n, at(75_000)), [NeighborEvent::Ask(A)]);
+    assert_eq!(events(&mut n, at(75_000)), [NeighborEvent::Probe(A, MAC)]);
     assert_eq!(n.lookup(A, at(75_001)), Lookup::Found(MAC));
     assert!(!n.learn(A, MAC, true, at(75_002)));
     assert_eq!(state(&n, A), Some(State::Reachable));
@@ -91,7 +91,10 @@ fn a_neighbour_that_is_gone_is_noticed() {
     let mut n = knowing();
     n.lookup(A, at(70_000));
     for s in 75..78 {
-        assert_eq!(events(&mut n, at(s * 1_000)), [NeighborEvent::Ask(A)]);
+        assert_eq!(
+            events(&mut n, at(s * 1_000)),
+            [NeighborEvent::Probe(A, MAC)]
+        );
     }
     assert_eq!(events(&mut n, at(78_000)), [NeighborEvent::Failed(A)]);
     assert_eq!(n.lookup(A, at(78_001)), Lookup::Failed);
@@ -192,6 +195,72 @@ fn two_neighbours_in_turn() {
     assert_eq!(n.lookup(A, at(6)), Lookup::Found(MAC));
 }
 
+const V6: core::net::Ipv6Addr = core::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+
+fn v6_state(n: &Neighbors<core::net::Ipv6Addr>) -> Option<(State, Option<MacAddr>)> {
+    n.iter().next().map(|(_, state, mac)| (state, mac))
+}
+
+/// An IPv6 cache that has asked for the neighbour and, if `known`, heard of it.
+fn v6_cache(known: bool) -> Neighbors<core::net::Ipv6Addr> {
+    let mut n = Neighbors::new(4);
+    assert_eq!(n.lookup(V6, at(0)), Lookup::Ask);
+    if known {
+        assert!(n.advertised(V6, Some(MAC), true, true, at(1)));
+    }
+    n
+}
+
+#[test]
+fn an_advertisement_answers_who_waits() {
+    let mut n = v6_cache(true);
+    assert_eq!(v6_state(&n), Some((State::Reachable, Some(MAC))));
+    assert_eq!(n.lookup(V6, at(30_002)), Lookup::Found(MAC));
+    assert_eq!(v6_state(&n), Some((State::Delay, Some(MAC))), "after 30 s");
+    // Without an address it says nothing to who waits for one.
+    let mut n = v6_cache(false);
+    assert!(!n.advertised(V6, None, true, true, at(1)));
+    assert_eq!(v6_state(&n), Some((State::Incomplete, None)));
+    // Not asked for, it says where, and no more.
+    assert!(n.advertised(V6, Some(MAC), false, false, at(2)));
+    assert_eq!(v6_state(&n), Some((State::Stale, Some(MAC))));
+    let mut n = Neighbors::<core::net::Ipv6Addr>::new(4);
+    assert!(!n.advertised(V6, Some(MAC), true, true, at(0)));
+    assert_eq!(v6_state(&n), None, "nobody asked for it");
+}
+
+#[test]
+fn only_an_override_takes_a_known_address_away() {
+    let mut n = v6_cache(true);
+    assert!(!n.advertised(V6, Some(OTHER), true, false, at(2)));
+    assert_eq!(v6_state(&n), Some((State::Stale, Some(MAC))), "to be asked");
+    assert!(!n.advertised(V6, Some(OTHER), true, false, at(3)));
+    assert_eq!(v6_state(&n), Some((State::Stale, Some(MAC))));
+    n.advertised(V6, Some(OTHER), false, true, at(4));
+    assert_eq!(v6_state(&n), Some((State::Stale, Some(OTHER))));
+    n.advertised(V6, None, true, false, at(5));
+    assert_eq!(v6_state(&n), Some((State::Reachable, Some(OTHER))));
+    n.advertised(V6, Some(OTHER), false, true, at(6));
+    assert_eq!(
+        v6_state(&n),
+        Some((State::Reachable, Some(OTHER))),
+        "no news"
+    );
+}
+
+#[test]
+fn who_solicits_is_heard_but_may_not_hear_us() {
+    let mut n = v6_cache(false);
+    assert!(n.asked_by(V6, MAC, at(1)));
+    assert_eq!(v6_state(&n), Some((State::Stale, Some(MAC))));
+    let mut n = v6_cache(true);
+    assert!(!n.asked_by(V6, OTHER, at(2)));
+    assert_eq!(v6_state(&n), Some((State::Stale, Some(OTHER))));
+    let group = core::net::Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    assert!(!n.asked_by(group, MAC, at(3)));
+    assert_eq!(n.counters().ignored, 1);
+}
+
 proptest! {
     /// Whatever happens: the size stays bounded, no deadline is missed, nobody is
     /// asked for more than once a second, and nobody waits for more than three.
@@ -222,7 +291,7 @@ proptest! {
                     let evicted = n.counters().evicted;
                     let mut right = true;
                     n.poll(now, |e| {
-                        if let NeighborEvent::Ask(ip) = e {
+                        if let NeighborEvent::Ask(ip) | NeighborEvent::Probe(ip, _) = e {
                             right &= evicted != 0 || ask(ip, now);
                         }
                     });

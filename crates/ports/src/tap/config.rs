@@ -36,9 +36,8 @@ pub struct TapConfig {
     /// MTU to set, [`MIN_MTU`] to [`MAX_MTU`] bytes, of which at most
     /// [`KERNEL_MAX_MTU`] are to be had. Left as it is if `None`.
     pub mtu: Option<usize>,
-    /// An address for the kernel's side, with its prefix length. None is set
-    /// if `None`.
-    pub kernel_address: Option<(IpAddr, u8)>,
+    /// Addresses for the kernel's side, with their prefix lengths.
+    pub kernel_addresses: Vec<(IpAddr, u8)>,
     /// The engine's hardware address. One close to the kernel's is taken if
     /// `None`.
     pub mac: Option<[u8; 6]>,
@@ -57,7 +56,7 @@ impl TapConfig {
             name: InterfaceName::new(name)?,
             origin: Origin::Create,
             mtu: None,
-            kernel_address: None,
+            kernel_addresses: Vec::new(),
             mac: None,
             offloads: true,
         })
@@ -333,8 +332,15 @@ fn set_up(
     if !(MIN_MTU..=MAX_MTU).contains(&mtu) {
         return Err(TapError::BadMtu { mtu });
     }
-    if let Some((address, prefix_len)) = config.kernel_address {
-        set_address(control, name, address, prefix_len)?;
+    if config.kernel_addresses.iter().any(|(ip, _)| ip.is_ipv6()) {
+        // Nobody else is on this wire to have the address already, and until the kernel
+        // has made sure of that it does not use it. Where this cannot be said, it takes
+        // its second or two.
+        let path = format!("/proc/sys/net/ipv6/conf/{name}/accept_dad");
+        let _ = std::fs::write(path, "0");
+    }
+    for (address, prefix_len) in &config.kernel_addresses {
+        set_address(control, name, *address, *prefix_len)?;
     }
     let flags = sys::flags(control, name).map_err(read("state"))?;
     let up = flags | libc::IFF_UP | libc::IFF_RUNNING;

@@ -118,5 +118,5 @@ fn accept_from_engine(
     if flags & libc::SOCK_NONBLOCK != 0 {
         note_nonblocking(backing, true);
     }
-    Ok((backing, Native::new(peer, v6)))
+    Ok((backing, Native::of_engine(peer, v6)))
 }

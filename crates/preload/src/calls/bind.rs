@@ -31,7 +31,7 @@ pub unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) 
                 // The kernel says what is wrong with it.
                 return plain();
             }
-            match host.routes().owner_of_local(local.ip()) {
+            match host.routes().owner_of_local(local) {
                 Owner::Kernel => {
                     let result = plain();
                     if result == 0 {

@@ -11,6 +11,7 @@ pub mod connect;
 pub mod dup;
 pub mod epoll;
 pub mod exec;
+pub mod fast_open;
 pub mod fcntl;
 pub mod fork;
 pub mod ioctl;

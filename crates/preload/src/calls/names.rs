@@ -11,7 +11,7 @@ use libc::{c_int, sockaddr, socklen_t};
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    let named = fds::engine(fd).and_then(|s| s.local().map(|a| Native::new(a, s.is_v6())));
+    let named = fds::engine(fd).and_then(|s| s.local().map(|a| Native::of_engine(a, s.is_v6())));
     match named {
         Some(_) if addr.is_null() || len.is_null() => answer(|| Err(refused(libc::EFAULT))),
         Some(local) => {
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut s
 pub unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match fds::engine(fd) {
         Some(socket) => answer(|| {
-            let peer = Native::new(socket.peer()?, socket.is_v6());
+            let peer = Native::of_engine(socket.peer()?, socket.is_v6());
             if addr.is_null() || len.is_null() {
                 return Err(refused(libc::EFAULT));
             }

@@ -83,7 +83,7 @@ unsafe fn recv_buffer(
             };
             if let Some(from) = got.from {
                 // SAFETY: the caller's promise.
-                unsafe { Native::new(from, socket.is_v6()).copy_out(addr, addr_len) };
+                unsafe { Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len) };
             }
             return Ok(length_to_say(&got, flags) as ssize_t);
         }

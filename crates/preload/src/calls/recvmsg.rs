@@ -89,7 +89,7 @@ unsafe fn recv_message(
         if let Some(from) = got.from {
             // SAFETY: the caller's promise.
             unsafe {
-                Native::new(from, socket.is_v6())
+                Native::of_engine(from, socket.is_v6())
                     .copy_out(m.msg_name.cast(), &raw mut m.msg_namelen);
             }
         }

@@ -1,6 +1,7 @@
 //! `send`, `sendto`, and the sending that the other calls share.
 
 use crate::address::{self, Given};
+use crate::calls::fast_open::{self, First};
 use crate::calls::{Way, answer, guard, must_not_wait, patience, refused, wait_unless_told};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
@@ -42,6 +43,13 @@ pub unsafe extern "C" fn sendto(
     let plain = || unsafe { real::sendto(fd, buf, len, flags, addr, addr_len) };
     if fds::is_kernels(fd) {
         return plain();
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { fast_open::begin(fd, flags, addr, addr_len) } {
+        First::Plain => {}
+        // SAFETY: the caller's promise.
+        First::Send => return unsafe { send(fd, buf, len, flags & !libc::MSG_FASTOPEN) },
+        First::Failed => return -1,
     }
     guard(|| {
         // SAFETY: the caller's promise.
@@ -156,12 +164,8 @@ pub(crate) fn send_parts(
     segment: u16,
 ) -> ssize_t {
     let sent = guard_result(|| {
-        if flags & (libc::MSG_OOB | libc::MSG_FASTOPEN) != 0 {
-            once!(
-                Warn,
-                OutOfBand,
-                "MSG_OOB and MSG_FASTOPEN are not supported: EOPNOTSUPP"
-            );
+        if flags & libc::MSG_OOB != 0 {
+            once!(Warn, OutOfBand, "MSG_OOB is not supported: EOPNOTSUPP");
             return Err(refused(libc::EOPNOTSUPP));
         }
         if socket.is_datagram() {

@@ -1,5 +1,6 @@
 //! `sendmsg`, `sendmmsg`.
 
+use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, send_parts, sender};
 use crate::calls::{answer, guard};
 use crate::log::once;
@@ -22,6 +23,21 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
         // SAFETY: the caller's promise.
         unsafe { note_passed(msg) };
         return plain();
+    }
+    // SAFETY: the caller's promise.
+    let (name, name_len) = unsafe { ((*msg).msg_name.cast(), (*msg).msg_namelen) };
+    // SAFETY: as above.
+    match unsafe { fast_open::begin(fd, flags, name, name_len) } {
+        First::Plain => {}
+        First::Send => {
+            // SAFETY: as above; a copy without the address.
+            let mut rest = unsafe { *msg };
+            rest.msg_name = std::ptr::null_mut();
+            rest.msg_namelen = 0;
+            // SAFETY: as above.
+            return unsafe { sendmsg(fd, &rest, flags & !libc::MSG_FASTOPEN) };
+        }
+        First::Failed => return -1,
     }
     guard(|| {
         // SAFETY: the caller's promise.

@@ -65,6 +65,7 @@ impl Session {
             address: own,
             prefix_len,
             local,
+            scope: 0,
         };
         let routes = [route(32, true), route(24, false)];
         arena.header().routes.publish(&routes, Loopback::Kernel);

@@ -145,7 +145,14 @@ impl Tcb {
         let echo = echo.filter(|echo| self.usable_echo(*echo));
         match self.scoreboard.advance_in_order(self.snd_una, ack) {
             Ok(times) => self.recovery.rack.on_delivered_in_order(ack, times, now),
-            Err(reached) => self.take_delivered_from(reached, ack, echo, now),
+            Err((reached, passed)) => {
+                if let Some(times) = passed {
+                    self.recovery
+                        .rack
+                        .on_delivered_in_order(reached, times, now);
+                }
+                self.take_delivered_from(reached, ack, echo, now);
+            }
         }
         self.advance_una(ack, echo, now);
         if window_used {

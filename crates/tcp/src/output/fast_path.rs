@@ -28,7 +28,7 @@ impl Tcb {
         let common = !self.flags.intersects(UNCOMMON)
             && self.state.may_transmit_data()
             && self.recovery.is_quiet()
-            && !self.mtu.active
+            && !self.mtu.is_due(now)
             && self.assembler.is_empty();
         if !common {
             return None;

@@ -106,7 +106,7 @@ impl Tcb {
     }
 
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        if self.mtu.active {
+        if self.mtu.is_due(now) {
             match self.select_mtu_probe(now) {
                 ProbeChoice::None => {}
                 ProbeChoice::Hold => return None,

@@ -1,0 +1,88 @@
+//! Engines on memory wires, for the tests.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use longshore_engine::{Config, Engine, Stopper};
+use longshore_hostif::{Geometry, Loopback};
+use longshore_ports::Port;
+use longshore_ports::memory::{MemoryConfig, pair};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// An engine that runs until it is dropped.
+pub(crate) struct Running {
+    pub(crate) path: PathBuf,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 64,
+    sockets: 1024,
+    snd_chunks: 1024,
+    rcv_chunks: 2048,
+};
+
+/// Starts an engine with these addresses, separated by blanks.
+pub(crate) fn start(
+    dir: &Path,
+    addresses: &str,
+    port: Box<dyn Port>,
+    loopback: Loopback,
+    cut_through: bool,
+) -> Running {
+    let path = dir.join(format!(
+        "{}.sock",
+        addresses.replace(['/', '.', ':', ' '], "-")
+    ));
+    let mut engine = Engine::new(Config {
+        port,
+        port_name: "memory".to_owned(),
+        addresses: addresses.split(' ').map(|a| a.parse().unwrap()).collect(),
+        gateways: Vec::new(),
+        scope: 0,
+        loopback,
+        cut_through,
+        socket: path.clone(),
+        control: None,
+        geometry: GEOMETRY,
+        private: false,
+        users: Vec::new(),
+        spin: Duration::from_secs(3600),
+        grace: Duration::ZERO,
+    })
+    .unwrap();
+    let stopper = engine.stopper();
+    let thread = std::thread::spawn(move || engine.run().unwrap());
+    Running {
+        path,
+        stopper,
+        thread: Some(thread),
+    }
+}
+
+/// Two engines on one wire, with these addresses each.
+pub(crate) fn joined(dir: &Path, first: &str, second: &str) -> (Running, Running) {
+    let (a, b) = pair(&MemoryConfig::default());
+    (
+        start(dir, first, Box::new(a), Loopback::Kernel, true),
+        start(dir, second, Box::new(b), Loopback::Kernel, true),
+    )
+}
+
+/// Bytes that tell where they belong.
+pub(crate) fn bytes(len: usize, seed: u32) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 24) as u8)
+        .collect()
+}

@@ -1,0 +1,267 @@
+//! Our IPv6 addresses, and whether another station has them (RFC 4862 section 5.4).
+//!
+//! Each address is announced before it counts as ours alone: one question whether
+//! anybody has it, and a second's silence. It is used meanwhile, as RFC 4429 allows,
+//! since programs start at once; if somebody answers, it is given up. The engine
+//! sends what [`Addresses::poll`] says and tells of claims that it sees.
+
+use crate::source::Candidate;
+use crate::{Cidr, Instant};
+use core::net::{IpAddr, Ipv6Addr};
+use longshore_wire::ipv6::{ALL_NODES, solicited_node};
+
+/// Between the question and the conclusion that nobody has the address (RFC 4861's
+/// RETRANS_TIMER; RFC 4862's DupAddrDetectTransmits is 1).
+const WAIT_MS: u64 = 1_000;
+/// Addresses kept at most.
+pub const MOST: usize = 16;
+
+/// How sure it is that an address is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// In use, the question not yet asked or the answer not yet awaited.
+    Optimistic,
+    /// Ours alone.
+    Preferred,
+    /// Another station has it: not in use.
+    Duplicate,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    address: Ipv6Addr,
+    prefix_len: u8,
+    state: State,
+    asked: bool,
+    /// When it is asked for, or the silence has lasted long enough.
+    due: Instant,
+}
+
+/// What [`Addresses::poll`] has to say of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Ask whether anybody has it.
+    Claim(Ipv6Addr),
+    /// Nobody has answered: it is ours.
+    Ours(Ipv6Addr),
+}
+
+/// The addresses.
+#[derive(Debug, Clone, Default)]
+pub struct Addresses {
+    entries: Vec<Entry>,
+}
+
+impl Addresses {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+        }
+    }
+
+    /// Takes an address with its network's prefix, to be asked for at `at` (RFC 4862
+    /// section 5.4.2: within a second, at random). Says whether it was taken: there is
+    /// room for [`MOST`], each of them once.
+    pub fn add(&mut self, address: Ipv6Addr, prefix_len: u8, at: Instant) -> bool {
+        let known = self.entries.iter().any(|e| e.address == address);
+        if known || self.entries.len() >= MOST || !crate::input6::may_be_source(address) {
+            return false;
+        }
+        self.entries.push(Entry {
+            address,
+            prefix_len: prefix_len.min(128),
+            state: State::Optimistic,
+            asked: false,
+            due: at,
+        });
+        true
+    }
+
+    /// Whether `ip` is one of our addresses.
+    #[inline]
+    #[must_use]
+    pub fn is_ours(&self, ip: Ipv6Addr) -> bool {
+        self.find(ip).is_some()
+    }
+
+    /// Whether `ip` is an address of ours, and known to be ours alone.
+    #[must_use]
+    pub fn is_certain(&self, ip: Ipv6Addr) -> bool {
+        self.find(ip).is_some_and(|e| e.state == State::Preferred)
+    }
+
+    /// Whether `ip` is a group that we listen to: all nodes, and those in which
+    /// neighbours ask for our addresses (even for one that we have given up: asking is
+    /// how its owner was found).
+    #[must_use]
+    pub fn listens_to(&self, ip: Ipv6Addr) -> bool {
+        ip == ALL_NODES || self.groups().any(|group| group == ip)
+    }
+
+    /// The groups in which neighbours ask for our addresses, each once.
+    pub fn groups(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.entries.iter().enumerate().filter_map(|(i, e)| {
+            let group = solicited_node(e.address);
+            let earlier = self.entries[..i]
+                .iter()
+                .any(|b| solicited_node(b.address) == group);
+            (!earlier).then_some(group)
+        })
+    }
+
+    /// Another station has asked for `ip` without having an address, or says that it
+    /// has it: says whether that takes it from us. One that was certain is kept: who
+    /// came later has to yield (RFC 4862 section 5.4.4 leaves that to us).
+    pub fn conflict(&mut self, ip: Ipv6Addr) -> bool {
+        let found = self.entries.iter_mut().find(|e| e.address == ip);
+        match found {
+            Some(e) if e.state == State::Optimistic => {
+                e.state = State::Duplicate;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Tells what is due.
+    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(Event)) {
+        for e in &mut self.entries {
+            if e.state != State::Optimistic || now < e.due {
+                continue;
+            }
+            if e.asked {
+                e.state = State::Preferred;
+                tell(Event::Ours(e.address));
+            } else {
+                e.asked = true;
+                e.due = now.after_ms(WAIT_MS);
+                tell(Event::Claim(e.address));
+            }
+        }
+    }
+
+    /// When [`poll`](Self::poll) has something to tell.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let waiting = self.entries.iter().filter(|e| e.state == State::Optimistic);
+        waiting.map(|e| e.due).min()
+    }
+
+    /// Our address towards `destination` (RFC 6724).
+    #[must_use]
+    pub fn source_for(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
+        let usable = self.entries.iter().filter(|e| e.state != State::Duplicate);
+        let candidates = usable.map(|e| Candidate {
+            address: e.address,
+            prefix_len: e.prefix_len,
+            deprecated: e.state == State::Optimistic,
+        });
+        crate::source::select(candidates, destination)
+    }
+
+    /// All addresses, as they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (Cidr, State)> + '_ {
+        self.entries.iter().map(|e| {
+            let cidr = Cidr {
+                address: IpAddr::V6(e.address),
+                prefix_len: e.prefix_len,
+            };
+            (cidr, e.state)
+        })
+    }
+
+    #[inline]
+    fn find(&self, ip: Ipv6Addr) -> Option<&Entry> {
+        self.entries
+            .iter()
+            .find(|e| e.address == ip && e.state != State::Duplicate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+    const LINK: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+
+    fn at(ms: u64) -> Instant {
+        Instant(1).after_ms(ms)
+    }
+
+    fn events(a: &mut Addresses, ms: u64) -> Vec<Event> {
+        let mut all = Vec::new();
+        a.poll(at(ms), |e| all.push(e));
+        all
+    }
+
+    fn having() -> Addresses {
+        let mut a = Addresses::new();
+        assert!(a.add(A, 64, at(300)));
+        a
+    }
+
+    #[test]
+    fn a_second_of_silence_makes_it_ours() {
+        let mut a = having();
+        assert!(a.is_ours(A) && !a.is_certain(A), "in use at once");
+        assert_eq!(a.deadline(), Some(at(300)));
+        assert_eq!(events(&mut a, 299), []);
+        assert_eq!(events(&mut a, 310), [Event::Claim(A)]);
+        assert_eq!(events(&mut a, 1_309), []);
+        assert_eq!(a.deadline(), Some(at(1_310)));
+        assert_eq!(events(&mut a, 1_310), [Event::Ours(A)]);
+        assert!(a.is_certain(A));
+        assert_eq!(a.deadline(), None);
+        assert!(!a.conflict(A), "too late");
+        assert!(a.is_ours(A));
+    }
+
+    #[test]
+    fn who_has_it_already_keeps_it() {
+        let mut a = having();
+        events(&mut a, 300);
+        assert!(a.conflict(A));
+        assert!(!a.is_ours(A) && !a.conflict(A));
+        assert_eq!(events(&mut a, 5_000), []);
+        assert_eq!(a.source_for(A), None);
+        assert_eq!(a.iter().next().map(|(_, s)| s), Some(State::Duplicate));
+        assert!(!a.conflict(LINK));
+    }
+
+    #[test]
+    fn groups_are_those_of_the_addresses() {
+        let mut a = having();
+        assert!(a.add(LINK, 64, at(0)), "the same last three bytes");
+        assert_eq!(a.groups().collect::<Vec<_>>(), [solicited_node(A)]);
+        assert!(a.listens_to(solicited_node(A)) && a.listens_to(ALL_NODES));
+        assert!(!a.listens_to(longshore_wire::ipv6::ALL_ROUTERS));
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_takes_hosts_alone() {
+        let mut a = Addresses::new();
+        assert!(!a.add(Ipv6Addr::LOCALHOST, 128, at(0)));
+        assert!(!a.add(ALL_NODES, 64, at(0)));
+        for i in 0..MOST as u16 + 3 {
+            let ip = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, i);
+            assert_eq!(a.add(ip, 64, at(0)), usize::from(i) < MOST);
+            assert!(!a.add(ip, 64, at(0)), "there already");
+        }
+        assert_eq!(a.iter().count(), MOST);
+    }
+
+    #[test]
+    fn what_is_certain_is_preferred() {
+        let mut a = having();
+        let b = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 3);
+        a.add(b, 64, at(9_000));
+        events(&mut a, 300);
+        events(&mut a, 1_300);
+        let to = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 7);
+        assert_eq!(a.source_for(to), Some(A));
+        assert_eq!(a.source_for(b), Some(b));
+    }
+}

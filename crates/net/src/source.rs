@@ -1,0 +1,142 @@
+//! From which of our addresses a packet goes (RFC 6724 section 5).
+//!
+//! Rules 1, 2, 3, 6 and 8: the others compare interfaces and mobile homes, of which
+//! there are none here. The engine asks when a program has not chosen itself.
+
+use core::net::Ipv6Addr;
+
+/// One of our addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The length of its network's prefix, in bits.
+    pub prefix_len: u8,
+    /// Others are to be taken if there are any (rule 3).
+    pub deprecated: bool,
+}
+
+/// How far an address reaches (RFC 6724 section 3.1): 1 to 14, the wider the larger.
+const fn scope(ip: Ipv6Addr) -> u8 {
+    if ip.is_multicast() {
+        ip.octets()[1] & 0xf
+    } else if ip.is_loopback() || ip.is_unicast_link_local() {
+        2
+    } else if ip.segments()[0] & 0xffc0 == 0xfec0 {
+        5
+    } else {
+        14
+    }
+}
+
+/// The default policy table's label (RFC 6724 section 2.1).
+const fn label(ip: Ipv6Addr) -> u8 {
+    let s = ip.segments();
+    match s {
+        [0, 0, 0, 0, 0, 0, 0, 1] => 0,
+        [0, 0, 0, 0, 0, 0xffff, ..] => 4,
+        [0, 0, 0, 0, 0, 0, ..] => 3,
+        [0x2001, 0, ..] => 5,
+        [0x2002, ..] => 2,
+        [0x3ffe, ..] => 12,
+        [first, ..] if first & 0xfe00 == 0xfc00 => 13,
+        [first, ..] if first & 0xffc0 == 0xfec0 => 11,
+        _ => 1,
+    }
+}
+
+/// The best of `candidates` towards `destination`; the first of equals. `None` if
+/// there is none at all.
+#[must_use]
+pub fn select(
+    candidates: impl IntoIterator<Item = Candidate>,
+    destination: Ipv6Addr,
+) -> Option<Ipv6Addr> {
+    let wanted = scope(destination);
+    let rank = |c: &Candidate| {
+        let reach = scope(c.address);
+        // Rule 2: the smallest that reaches there, else the widest.
+        let reaches = if reach >= wanted { 32 - reach } else { reach };
+        let common = (c.address.to_bits() ^ destination.to_bits()).leading_zeros() as u8;
+        (
+            c.address == destination,
+            reach >= wanted,
+            reaches,
+            !c.deprecated,
+            label(c.address) == label(destination),
+            common.min(c.prefix_len),
+        )
+    };
+    let mut best: Option<Candidate> = None;
+    for c in candidates {
+        if best.is_none_or(|b| rank(&c) > rank(&b)) {
+            best = Some(c);
+        }
+    }
+    best.map(|c| c.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> Ipv6Addr {
+        text.parse().unwrap()
+    }
+
+    fn selected(ours: &[&str], destination: &str) -> String {
+        let candidates = ours.iter().map(|text| Candidate {
+            address: ip(text.trim_start_matches('!')),
+            prefix_len: 64,
+            deprecated: text.starts_with('!'),
+        });
+        select(candidates, ip(destination)).unwrap().to_string()
+    }
+
+    /// RFC 6724 section 10.1, where it needs no interfaces.
+    #[test]
+    fn the_rfcs_examples() {
+        for (ours, destination, expected) in [
+            (
+                &["2001:db8:3::1", "fe80::1"][..],
+                "2001:db8:1::1",
+                "2001:db8:3::1",
+            ),
+            (&["2001:db8:3::1", "fe80::1"], "ff05::1", "2001:db8:3::1"),
+            (
+                &["2001:db8:1::1", "2001:db8:3::1"],
+                "2001:db8:1::1",
+                "2001:db8:1::1",
+            ),
+            (&["fe80::2", "2001:db8:1::1"], "fe80::1", "fe80::2"),
+            (
+                &["!2001:db8:1::2", "2001:db8:3::2"],
+                "2001:db8:1::1",
+                "2001:db8:3::2",
+            ),
+            (
+                &["2001:db8:1::2", "2001:db8:3::2"],
+                "2001:db8:1::1",
+                "2001:db8:1::2",
+            ),
+            (
+                &["2002:c633:6401:0:d5e3:7953:13eb:22e8", "2001:db8:1::2"],
+                "2002:c633:6401::1",
+                "2002:c633:6401:0:d5e3:7953:13eb:22e8",
+            ),
+        ] {
+            assert_eq!(selected(ours, destination), expected, "to {destination}");
+        }
+    }
+
+    #[test]
+    fn local_networks_answer_from_their_own() {
+        let ours = ["fe80::9", "2001:db8::2", "fd00::2", "fd00:0:0:1::2"];
+        assert_eq!(selected(&ours, "fd00::7"), "fd00::2");
+        assert_eq!(selected(&ours, "fd00:0:0:1::7"), "fd00:0:0:1::2");
+        assert_eq!(selected(&ours, "2600::1"), "2001:db8::2");
+        assert_eq!(selected(&ours, "fe80::1"), "fe80::9");
+        assert_eq!(selected(&["fe80::9"], "2600::1"), "fe80::9", "the only one");
+        assert_eq!(select([], ip("fd00::1")), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! MSG_FASTOPEN: a `sendto` or `sendmsg` that connects, with the first data on the SYN
+//! (RFC 7413).
+//!
+//! Owns [`begin`], which the two calls ask first. It is TCP_FASTOPEN_CONNECT and
+//! `connect` in one call, and so it is made of them; what follows is a plain send.
+
+use crate::calls::connect::connect;
+use crate::calls::options::setsockopt;
+use crate::fds::{self, Entry};
+use libc::{c_int, c_void, sockaddr, socklen_t};
+
+/// What the caller does next.
+pub(crate) enum First {
+    /// Go on as if nothing was asked.
+    Plain,
+    /// The connection is made, or as good as: send without address and flag.
+    Send,
+    /// The call has failed; `errno` is set.
+    Failed,
+}
+
+/// Connects a stream that is not the kernel's already, if the flags ask for it.
+///
+/// # Safety
+/// `addr` is null or points to an address of `len` bytes.
+pub(crate) unsafe fn begin(
+    fd: c_int,
+    flags: c_int,
+    addr: *const sockaddr,
+    len: socklen_t,
+) -> First {
+    if flags & libc::MSG_FASTOPEN == 0 || addr.is_null() {
+        return First::Plain;
+    }
+    let ours = match fds::get(fd) {
+        Entry::Undecided(undecided) => undecided.stream,
+        Entry::Engine(_) => fds::engine(fd).is_some_and(|socket| !socket.is_datagram()),
+        _ => false,
+    };
+    if !ours {
+        return First::Plain;
+    }
+    let on: c_int = 1;
+    let value = (&raw const on).cast::<c_void>();
+    let size = size_of::<c_int>() as socklen_t;
+    // SAFETY: a number and its size.
+    let set = unsafe {
+        setsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_FASTOPEN_CONNECT,
+            value,
+            size,
+        )
+    };
+    // SAFETY: the caller's promise.
+    if set != 0 || unsafe { connect(fd, addr, len) } != 0 {
+        return First::Failed;
+    }
+    First::Send
+}

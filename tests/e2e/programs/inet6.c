@@ -1,0 +1,332 @@
+/* IPv6, and IPv4 on sockets of IPv6. ADDR6 and FAR_ADDR6 are the addresses of the
+ * two ends, beside ADDR and FAR_ADDR. */
+#include "check.h"
+
+static struct sockaddr_in6 address6(const char *ip, int port) {
+  struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+  if (inet_pton(AF_INET6, ip, &a.sin6_addr) != 1)
+    FAIL("bad address %s", ip);
+  return a;
+}
+
+static const char *my_ip6(void) {
+  return getenv("ADDR6") ? getenv("ADDR6") : "::1";
+}
+
+static const char *far_ip6(void) {
+  return getenv("FAR_ADDR6") ? getenv("FAR_ADDR6") : "::1";
+}
+
+/* An IPv4 address as an IPv6 socket has it. */
+static struct sockaddr_in6 mapped(const char *ip, int port) {
+  char text[INET6_ADDRSTRLEN];
+  snprintf(text, sizeof text, "::ffff:%s", ip);
+  return address6(text, port);
+}
+
+static int same_ip(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b) {
+  return memcmp(&a->sin6_addr, &b->sin6_addr, 16) == 0;
+}
+
+typedef int name_call(int, struct sockaddr *, socklen_t *);
+
+static struct sockaddr_in6 name6(name_call *call, int fd) {
+  struct sockaddr_in6 a;
+  memset(&a, 0xee, sizeof a);
+  socklen_t n = sizeof a;
+  SYS(call(fd, (struct sockaddr *)&a, &n));
+  IS(n, sizeof a);
+  IS(a.sin6_family, AF_INET6);
+  IS(a.sin6_flowinfo, 0);
+  return a;
+}
+
+static int mine6(int type) { return SYS(socket(AF_INET6, type, 0)); }
+
+static int listen_at(struct sockaddr_in6 a, int only) {
+  int fd = mine6(SOCK_STREAM);
+  set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, only);
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 8));
+  return fd;
+}
+
+static int far_socket6(int type) {
+  return SYS(far_in_kernel() ? syscall(SYS_socket, AF_INET6, type, 0)
+                             : socket(AF_INET6, type, 0));
+}
+
+static int far_bind6(int fd, struct sockaddr_in6 a) {
+  return far_in_kernel() ? syscall(SYS_bind, fd, &a, sizeof a) : bind(fd, A(a));
+}
+
+static int far_connect6(int fd, struct sockaddr_in6 a) {
+  return far_in_kernel() ? syscall(SYS_connect, fd, &a, sizeof a)
+                         : connect(fd, A(a));
+}
+
+static struct sockaddr_in6 far_name6(int fd) {
+  struct sockaddr_in6 a;
+  socklen_t n = sizeof a;
+  SYS(far_in_kernel() ? syscall(SYS_getsockname, fd, &a, &n)
+                      : getsockname(fd, (struct sockaddr *)&a, &n));
+  return a;
+}
+
+static int far_listener6(void) {
+  int fd = far_socket6(SOCK_STREAM);
+  SYS(far_bind6(fd, address6(far_ip6(), 0)));
+  SYS(far_in_kernel() ? syscall(SYS_listen, fd, 8) : listen(fd, 8));
+  return fd;
+}
+
+static void both_ways(int mine, int far) {
+  enum { N = 2000000 };
+  pid_t out = send_in_background(mine, N);
+  receive_pattern(far, N);
+  joined(out);
+  pid_t back = send_in_background(far, N);
+  receive_pattern(mine, N);
+  joined(back);
+}
+
+static void accepted(void) {
+  int listener = listen_at(address6(my_ip6(), 0), 0);
+  struct sockaddr_in6 at = name6(getsockname, listener);
+  int far = far_socket6(SOCK_STREAM);
+  SYS(far_connect6(far, at));
+  struct sockaddr_in6 from;
+  socklen_t n = sizeof from;
+  int mine = SYS(accept(listener, (struct sockaddr *)&from, &n));
+  IS(n, sizeof from);
+  struct sockaddr_in6 far_at = far_name6(far), peer = name6(getpeername, mine);
+  OK(same_ip(&from, &far_at) && from.sin6_port == far_at.sin6_port);
+  OK(same_ip(&peer, &from) && peer.sin6_port == from.sin6_port);
+  struct sockaddr_in6 local = name6(getsockname, mine);
+  OK(same_ip(&local, &at) && local.sin6_port == at.sin6_port);
+  both_ways(mine, far);
+}
+
+static void connected(void) {
+  int listener = far_listener6();
+  struct sockaddr_in6 at = far_name6(listener);
+  int mine = mine6(SOCK_STREAM);
+  SYS(connect(mine, A(at)));
+  int far = far_accept(listener);
+  struct sockaddr_in6 local = name6(getsockname, mine), ours = address6(my_ip6(), 0);
+  OK(same_ip(&local, &ours) && local.sin6_port != 0);
+  struct sockaddr_in6 peer = name6(getpeername, mine);
+  OK(same_ip(&peer, &at) && peer.sin6_port == at.sin6_port);
+  both_ways(mine, far);
+}
+
+static void refused(void) {
+  int fd = far_socket6(SOCK_STREAM);
+  SYS(far_bind6(fd, address6(far_ip6(), 0)));
+  struct sockaddr_in6 nobody = far_name6(fd);
+  int mine = mine6(SOCK_STREAM);
+  FAILS(connect(mine, A(nobody)), ECONNREFUSED);
+}
+
+static void wildcard_takes_both(void) {
+  int listener = listen_at(address6("::", 0), 0);
+  struct sockaddr_in6 at = name6(getsockname, listener), none = address6("::", 0);
+  OK(same_ip(&at, &none) && at.sin6_port != 0);
+  int port = ntohs(at.sin6_port);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, address(my_ip(), port)));
+  struct sockaddr_in6 from;
+  socklen_t n = sizeof from;
+  int mine = SYS(accept(listener, (struct sockaddr *)&from, &n));
+  struct sockaddr_in6 far_at = mapped(far_ip(), 0), here = mapped(my_ip(), 0);
+  OK(n == sizeof from && from.sin6_family == AF_INET6 && same_ip(&from, &far_at));
+  struct sockaddr_in6 local = name6(getsockname, mine);
+  OK(same_ip(&local, &here) && local.sin6_port == at.sin6_port);
+  both_ways(mine, far);
+  int far6 = far_socket6(SOCK_STREAM);
+  SYS(far_connect6(far6, address6(my_ip6(), port)));
+  int mine_6 = SYS(accept(listener, 0, 0));
+  struct sockaddr_in6 peer = name6(getpeername, mine_6), far_ = address6(far_ip6(), 0);
+  OK(same_ip(&peer, &far_));
+}
+
+static void mapped_address_is_ipv4(void) {
+  int listener = listen_at(mapped(my_ip(), 0), 0);
+  int port = ntohs(name6(getsockname, listener).sin6_port);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, address(my_ip(), port)));
+  SYS(accept(listener, 0, 0));
+  int at = far_listener(8);
+  int to = mine6(SOCK_STREAM);
+  struct sockaddr_in6 there = mapped(far_ip(), ntohs(far_name(at).sin_port));
+  SYS(connect(to, A(there)));
+  struct sockaddr_in6 peer = name6(getpeername, to), here = mapped(my_ip(), 0);
+  OK(same_ip(&peer, &there));
+  struct sockaddr_in6 local = name6(getsockname, to);
+  OK(same_ip(&local, &here));
+  both_ways(to, far_accept(at));
+}
+
+static void ipv6_only(void) {
+  int six = listen_at(address6("::", 0), 1);
+  IS(option(six, IPPROTO_IPV6, IPV6_V6ONLY), 1);
+  int port = ntohs(name6(getsockname, six).sin6_port);
+  int far = far_socket(SOCK_STREAM);
+  FAILS(far_connect(far, address(my_ip(), port)), ECONNREFUSED);
+  /* So IPv4's wildcard is free. */
+  int four = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in any = address("0.0.0.0", port);
+  SYS(bind(four, A(any)));
+  SYS(listen(four, 8));
+  far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, address(my_ip(), port)));
+  SYS(accept(four, 0, 0));
+  int far6 = far_socket6(SOCK_STREAM);
+  SYS(far_connect6(far6, address6(my_ip6(), port)));
+  SYS(accept(six, 0, 0));
+  IS(ready(four, POLLIN, 0), 0);
+  int to = mine6(SOCK_STREAM);
+  set(to, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  struct sockaddr_in6 there = mapped(far_ip(), 9);
+  FAILS(connect(to, A(there)), ENETUNREACH);
+}
+
+static void wildcards_clash(void) {
+  int six = mine6(SOCK_STREAM);
+  struct sockaddr_in6 any = address6("::", 0);
+  SYS(bind(six, A(any)));
+  int port = ntohs(name6(getsockname, six).sin6_port);
+  int four = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in any4 = address("0.0.0.0", port), mine4 = address(my_ip(), port);
+  FAILS(bind(four, A(any4)), EADDRINUSE);
+  FAILS(bind(four, A(mine4)), EADDRINUSE);
+  int value = 1;
+  FAILS(setsockopt(six, IPPROTO_IPV6, IPV6_V6ONLY, &value, sizeof value), EINVAL);
+}
+
+static void wrong_family(void) {
+  int six = mine6(SOCK_STREAM), four = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = address(far_ip(), 9);
+  struct sockaddr_in6 b = address6(far_ip6(), 9);
+  FAILS(connect(six, A(a)), EINVAL);
+  FAILS(connect(four, A(b)), EAFNOSUPPORT);
+  FAILS(bind(six, A(a)), EINVAL);
+  FAILS(bind(four, A(b)), EAFNOSUPPORT);
+  struct sockaddr_in6 foreign = address6("2001:db8::77", 0);
+  FAILS(bind(six, A(foreign)), EADDRNOTAVAIL);
+}
+
+static void options_of_ipv6(void) {
+  int fd = mine6(SOCK_STREAM);
+  IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  IS(option(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS), 64);
+  set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 9);
+  set(fd, IPPROTO_IPV6, IPV6_TCLASS, 0x20);
+  int listener = far_listener6();
+  struct sockaddr_in6 at = far_name6(listener);
+  SYS(connect(fd, A(at)));
+  IS(option(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS), 9);
+  IS(option(fd, IPPROTO_IPV6, IPV6_TCLASS), 0x20);
+  int domain = option(fd, SOL_SOCKET, SO_DOMAIN);
+  IS(domain, AF_INET6);
+  close(far_accept(listener));
+}
+
+static ssize_t far_send6(int fd, const void *p, size_t n, struct sockaddr_in6 a) {
+  return far_in_kernel() ? syscall(SYS_sendto, fd, p, n, 0, &a, sizeof a)
+                         : sendto(fd, p, n, 0, A(a));
+}
+
+static ssize_t far_receive(int fd, void *p, size_t n) {
+  return far_in_kernel() ? syscall(SYS_recvfrom, fd, p, n, 0, 0, 0)
+                         : recvfrom(fd, p, n, 0, 0, 0);
+}
+
+static void datagrams(void) {
+  static unsigned char out[65536], in[65536];
+  pattern(out, sizeof out, 0);
+  int mine = mine6(SOCK_DGRAM), far = far_socket6(SOCK_DGRAM);
+  struct sockaddr_in6 here = address6(my_ip6(), 0);
+  SYS(bind(mine, A(here)));
+  SYS(far_bind6(far, address6(far_ip6(), 0)));
+  here = name6(getsockname, mine);
+  struct sockaddr_in6 there = far_name6(far);
+  static const size_t lengths[] = {0, 1, 1452, 1453, 8000, 65527};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    size_t n = lengths[i];
+    IS(sendto(mine, out, n, 0, A(there)), n);
+    IS(far_receive(far, in, sizeof in), n);
+    OK(memcmp(in, out, n) == 0);
+    IS(far_send6(far, out, n, here), n);
+    struct sockaddr_in6 from;
+    socklen_t len = sizeof from;
+    IS(recvfrom(mine, in, sizeof in, 0, (struct sockaddr *)&from, &len), n);
+    OK(len == sizeof from && same_ip(&from, &there) && from.sin6_port == there.sin6_port);
+    OK(memcmp(in, out, n) == 0);
+  }
+  FAILS(sendto(mine, out, 65528, 0, A(there)), EMSGSIZE);
+}
+
+static void connected_datagrams(void) {
+  int mine = mine6(SOCK_DGRAM), far = far_socket6(SOCK_DGRAM);
+  SYS(far_bind6(far, address6(far_ip6(), 0)));
+  struct sockaddr_in6 there = far_name6(far);
+  SYS(connect(mine, A(there)));
+  struct sockaddr_in6 here = name6(getsockname, mine), ours = address6(my_ip6(), 0);
+  OK(same_ip(&here, &ours) && here.sin6_port != 0);
+  IS(send(mine, "six", 3, 0), 3);
+  char buf[8];
+  IS(far_receive(far, buf, sizeof buf), 3);
+  IS(far_send6(far, "back", 4, here), 4);
+  IS(recv(mine, buf, sizeof buf, 0), 4);
+}
+
+static void one_datagram_socket_for_both(void) {
+  int mine = mine6(SOCK_DGRAM);
+  struct sockaddr_in6 any = address6("::", 0);
+  SYS(bind(mine, A(any)));
+  int port = ntohs(name6(getsockname, mine).sin6_port);
+  int far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in to = address(my_ip(), port);
+  IS(far_in_kernel() ? syscall(SYS_sendto, far, "four", 4, 0, &to, sizeof to)
+                     : sendto(far, "four", 4, 0, A(to)), 4);
+  char buf[8];
+  struct sockaddr_in6 from, expected = mapped(far_ip(), 0);
+  socklen_t n = sizeof from;
+  IS(recvfrom(mine, buf, sizeof buf, 0, (struct sockaddr *)&from, &n), 4);
+  OK(n == sizeof from && same_ip(&from, &expected));
+  IS(sendto(mine, "and back", 8, 0, A(from)), 8);
+  IS(far_receive(far, buf, sizeof buf), 8);
+}
+
+static void nobody_listens_for_datagrams(void) {
+  int far = far_socket6(SOCK_DGRAM);
+  SYS(far_bind6(far, address6(far_ip6(), 0)));
+  struct sockaddr_in6 there = far_name6(far);
+  SYS(close(far));
+  int mine = mine6(SOCK_DGRAM);
+  SYS(connect(mine, A(there)));
+  IS(send(mine, "anybody?", 8, 0), 8);
+  OK(ready(mine, POLLIN, 2000) & POLLERR);
+  char buf[8];
+  FAILS(recv(mine, buf, sizeof buf, MSG_DONTWAIT), ECONNREFUSED);
+}
+
+const struct check CHECKS[] = {
+    {"accepted", accepted},
+    {"connected", connected},
+    {"refused", refused},
+    {"wildcard_takes_both", wildcard_takes_both},
+    {"mapped_address_is_ipv4", mapped_address_is_ipv4},
+    {"ipv6_only", ipv6_only},
+    {"wildcards_clash", wildcards_clash},
+    {"wrong_family", wrong_family},
+    {"options_of_ipv6", options_of_ipv6},
+    {"datagrams", datagrams},
+    {"connected_datagrams", connected_datagrams},
+    {"one_datagram_socket_for_both", one_datagram_socket_for_both},
+    {"nobody_listens_for_datagrams", nobody_listens_for_datagrams},
+    {0, 0},
+};
