@@ -62,6 +62,7 @@ impl World {
             port: Box::new(port),
             port_name: "memory".to_owned(),
             addresses: vec!["10.0.0.1/24".parse().unwrap()],
+            scope: 0,
             gateways: vec![Ipv4Addr::new(10, 0, 0, 254).into()],
             loopback: Loopback::Kernel,
             cut_through: true,
