@@ -22,7 +22,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
-use longshore_wire::tcp4::Tcp4;
+use longshore_wire::tcp4::{Flow4, Tcp4};
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -156,11 +156,11 @@ fn bytes_of(header: &TcpHeader) -> Vec<u8> {
 fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let (ends_, bytes) = &mut *ends;
     let now = ends_.now;
-    let at = ends_
+    let taken = ends_
         .far
         .predicts(bytes, FULL as u32)
         .map(|p| p.take(0, now));
-    assert!(black_box(at).is_some(), "predicted");
+    assert!(black_box(taken).is_some(), "predicted");
     ends
 }
 
@@ -169,8 +169,8 @@ fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
 fn tcp_input_ack(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let (ends_, bytes) = &mut *ends;
     let now = ends_.now;
-    let at = ends_.near.predicts(bytes, 0).map(|p| p.take(0, now));
-    assert!(black_box(at).is_some(), "predicted");
+    let taken = ends_.near.predicts(bytes, 0).map(|p| p.take(0, now));
+    assert!(black_box(taken).is_some(), "predicted");
     ends
 }
 
@@ -273,16 +273,16 @@ fn tcp_header_emit((mut bytes, header): (Vec<u8>, TcpHeader)) -> Vec<u8> {
 
 fn table(count: u32) -> Box<Lookup> {
     let mut lookup = Lookup::with_connections(count);
-    lookup.find(77);
+    lookup.find(&Lookup::flow(77));
     Box::new(lookup)
 }
 
 #[library_benchmark]
-#[bench::same_as_last(table(10_000), 77)]
-#[bench::another(table(10_000), 4711)]
-#[bench::another_of_a_million(table(1_000_000), 471_108)]
-fn connection_lookup(mut table: Box<Lookup>, which: u32) -> Box<Lookup> {
-    assert!(table.find(black_box(which)));
+#[bench::same_as_last(table(10_000), Lookup::flow(77))]
+#[bench::another(table(10_000), Lookup::flow(4711))]
+#[bench::another_of_a_million(table(1_000_000), Lookup::flow(471_108))]
+fn connection_lookup(mut table: Box<Lookup>, flow: Flow4) -> Box<Lookup> {
+    assert!(black_box(table.find(black_box(&flow))).is_some());
     table
 }
 

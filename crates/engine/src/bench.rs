@@ -34,15 +34,19 @@ impl Lookup {
         Self(demux)
     }
 
-    /// Finds connection `i` as a segment of it does; true if it is there.
-    #[inline(never)]
-    pub fn find(&mut self, i: u32) -> bool {
-        let flow = Flow4::new(peer(i), LOCAL);
-        let key = match self.0.last4(&flow) {
+    /// What a segment of connection `i` has in its headers.
+    #[must_use]
+    pub fn flow(i: u32) -> Flow4 {
+        Flow4::new(peer(i), LOCAL)
+    }
+
+    /// Finds the connection of a segment, as the engine does.
+    #[inline(always)]
+    pub fn find(&mut self, flow: &Flow4) -> Option<u32> {
+        match self.0.last4(flow) {
             Some(key) => Some(key),
-            None => self.0.find4(&flow),
-        };
-        key == Some(i)
+            None => self.0.find4(flow),
+        }
     }
 }
 

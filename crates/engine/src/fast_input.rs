@@ -88,33 +88,34 @@ impl Engine {
         let Some(predicted) = c.tcb.predicts(segment, len) else {
             return false;
         };
-        let Some(session) = self.sessions.get_mut(socket.session) else {
-            return false;
-        };
-        let may_be_placed = payload.is_empty()
-            || (session.rcv_slab.available() >= SPARE_CHUNKS && socket.id.index != NONE);
-        if !may_be_placed || (meta.checksum == RxChecksum::Unknown && !addresses.verify(segment)) {
+        if meta.checksum == RxChecksum::Unknown && !addresses.verify(segment) {
             return false;
         }
-        let at = predicted.take(meta.gso.map_or(0, |g| g.size), self.now);
+        if payload.is_empty() {
+            self.counters.predicted_acks += 1;
+        } else {
+            let Some(session) = self.sessions.get_mut(socket.session) else {
+                return false;
+            };
+            let (slab, index) = (&mut session.rcv_slab, socket.id.index);
+            if slab.available() < SPARE_CHUNKS || index == NONE {
+                return false;
+            }
+            let (base, at) = (predicted.rcv_consumed(), predicted.stream_offset());
+            // Bytes that lie beyond the stream's edge are not there yet: the block has
+            // not changed, and may still leave the segment to others.
+            let Ok(pieces) = c.rcv.place(base, at, payload, slab, &session.arena, index) else {
+                return false;
+            };
+            let count = [&mut socket.meter.to_host, &mut session.meter.to_host];
+            Socket::count_payload(count, pieces, u64::from(len));
+            self.counters.predicted_data += 1;
+        }
         if !socket.dirty {
             socket.dirty = true;
             self.dirty.push(key);
         }
-        if payload.is_empty() {
-            self.counters.predicted_acks += 1;
-            return true;
-        }
-        self.counters.predicted_data += 1;
-        let (base, index) = (c.tcb.rcv_consumed(), socket.id.index);
-        let slab = &mut session.rcv_slab;
-        match c.rcv.place(base, at, payload, slab, &session.arena, index) {
-            Ok(pieces) => {
-                let count = [&mut socket.meter.to_host, &mut session.meter.to_host];
-                Socket::count_payload(count, pieces, u64::from(len));
-            }
-            Err(_) => self.no_room_after_all(key),
-        }
+        predicted.take(meta.gso.map_or(0, |g| g.size), self.now);
         true
     }
 }

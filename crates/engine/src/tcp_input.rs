@@ -172,16 +172,13 @@ impl Engine {
                 let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
                 Socket::count_payload(count, pieces, bytes.len() as u64);
             }
-            Err(_) => self.no_room_after_all(key),
+            // It was made sure that there is room; if there is none all the
+            // same, the stream has a hole that nothing can fill.
+            Err(_) => {
+                self.counters.drop(EngineDrop::ArenaFull);
+                self.abort(key);
+            }
         }
-    }
-
-    /// It was made sure that there is room for payload; if there is none all the
-    /// same, the stream has a hole that nothing can fill.
-    #[cold]
-    pub(crate) fn no_room_after_all(&mut self, key: u32) {
-        self.counters.drop(EngineDrop::ArenaFull);
-        self.abort(key);
     }
 
     /// Whether a segment for a half-open connection has to be dropped, because

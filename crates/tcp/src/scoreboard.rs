@@ -208,35 +208,29 @@ impl Scoreboard {
     }
 
     /// The same as long as nothing that it covers was reported, lost or repeated: then
-    /// the last stretch alone says when it was sent, its first and its last part. Fails
-    /// with how far it has come where it meets another, or nothing, and the times of
-    /// what it has passed last.
+    /// the last stretch alone says when it was sent, its first and its last part. Says
+    /// that, and how far it has come: less than `una` if it meets another.
     #[inline]
-    pub(crate) fn advance_in_order(
-        &mut self,
-        old_una: Pos,
-        una: Pos,
-    ) -> Result<Times, (Pos, Option<Times>)> {
-        let (mut start, mut passed) = (old_una, None);
+    pub(crate) fn advance_in_order(&mut self, old_una: Pos, una: Pos) -> (Pos, Option<Times>) {
+        let (mut reached, mut times) = (old_una, None);
         while self.len > 0 {
             let i = usize::from(self.first) % MAX_STRETCHES;
             if !self.fates[i].is_empty() {
                 break;
             }
-            let times = (self.first_of(i), self.stored[i].at);
+            times = Some((self.first_of(i), self.stored[i].at));
             let beyond = (una as u32).wrapping_sub(self.stored[i].end) as i32;
             if beyond < 0 {
-                return Ok(times);
+                return (una, times);
             }
-            start = una - Pos::from(beyond);
+            reached = una - Pos::from(beyond);
             self.len -= 1;
             self.first = if self.len == 0 { 0 } else { self.first + 1 };
             if beyond == 0 {
-                return Ok(times);
+                break;
             }
-            passed = Some(times);
         }
-        Err((start, passed))
+        (reached, times)
     }
 
     /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`

@@ -270,8 +270,9 @@ scenarios! {
         let _server = host.cmd("iperf3").arg("-s").spawn();
         let ip = host.ip().to_string();
         peer.wait_for(host.at(5201));
-        std::thread::sleep(Duration::from_millis(200));
         for extra in [&[][..], &["-R"], &["-P", "8"], &["-P", "8", "-R"], &["--bidir"]] {
+            // iperf3 closes its listener after each connection, and opens it again.
+            std::thread::sleep(Duration::from_millis(300));
             let report = peer.cmd("iperf3").args(["-c", &ip, "-t", "1", "--json"]).args(extra).check();
             assert!(iperf_bytes(&report) > MB, "{extra:?}: {report}");
         }
@@ -283,8 +284,8 @@ scenarios! {
         let _server = host.cmd("iperf3").arg("-s").spawn();
         let ip = host.ip().to_string();
         peer.wait_for(host.at(5201));
-        std::thread::sleep(Duration::from_millis(200));
         for extra in [&[][..], &["-R"]] {
+            std::thread::sleep(Duration::from_millis(300));
             let report = peer
                 .cmd("iperf3")
                 .args(["-u", "-b", "50M", "-c", &ip, "-t", "1", "--json"])

@@ -86,11 +86,24 @@ impl Tcb {
 }
 
 impl Predicted<'_, '_> {
-    /// Takes it, once its checksum is known to be right. `gso_size` as in
-    /// [`Segment`]. Gives the position in the receive stream where all of its payload
-    /// belongs, to be copied there before anything else is asked of the block.
+    /// The position in the receive stream where all of its payload belongs.
     #[inline(always)]
-    pub fn take(self, gso_size: u16, now: Instant) -> u64 {
+    #[must_use]
+    pub fn stream_offset(&self) -> u64 {
+        self.tcb.rcv_nxt as u64
+    }
+
+    /// How far the user has read, as [`Tcb::rcv_consumed`].
+    #[inline(always)]
+    #[must_use]
+    pub fn rcv_consumed(&self) -> u64 {
+        self.tcb.rcv_consumed()
+    }
+
+    /// Takes it, once its checksum is known to be right and its payload is where it
+    /// belongs. `gso_size` as in [`Segment`].
+    #[inline(always)]
+    pub fn take(self, gso_size: u16, now: Instant) {
         let Self {
             tcb,
             head,
@@ -133,7 +146,6 @@ impl Predicted<'_, '_> {
             }
             tcb.after_in_order(false, now);
         }
-        at as u64
     }
 }
 
@@ -143,16 +155,14 @@ impl Tcb {
     fn fast_ack(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
         let echo = echo.filter(|echo| self.usable_echo(*echo));
-        match self.scoreboard.advance_in_order(self.snd_una, ack) {
-            Ok(times) => self.recovery.rack.on_delivered_in_order(ack, times, now),
-            Err((reached, passed)) => {
-                if let Some(times) = passed {
-                    self.recovery
-                        .rack
-                        .on_delivered_in_order(reached, times, now);
-                }
-                self.take_delivered_from(reached, ack, echo, now);
-            }
+        let (reached, times) = self.scoreboard.advance_in_order(self.snd_una, ack);
+        if let Some(times) = times {
+            self.recovery
+                .rack
+                .on_delivered_in_order(reached, times, now);
+        }
+        if reached < ack {
+            self.take_delivered_from(reached, ack, echo, now);
         }
         self.advance_una(ack, echo, now);
         if window_used {
@@ -178,7 +188,9 @@ impl Tcb {
         let mut header = [0; PLAIN_LEN];
         Plain::of(segment.header)?.write(&mut header, 0);
         let len = segment.payload_len;
-        let stream_offset = self.predicts(&header, len)?.take(segment.gso_size, now);
+        let predicted = self.predicts(&header, len)?;
+        let stream_offset = predicted.stream_offset();
+        predicted.take(segment.gso_size, now);
         Some(Disposition {
             place: (len > 0).then_some(Place {
                 stream_offset,

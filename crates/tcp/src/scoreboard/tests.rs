@@ -315,3 +315,27 @@ proptest! {
         }
     }
 }
+
+/// What was repeated is left to those who look at each stretch; what came before it is
+/// told, with its times.
+#[test]
+fn an_advance_in_order_ends_at_a_repetition() {
+    let mut b = flight(4);
+    b.repeat(0, 2_000, 3_000, at(9_000));
+    let times = |us| Some((Stamp::new(at(us)), Stamp::new(at(us))));
+    assert_eq!(b.advance_in_order(0, 500), (500, times(0)));
+    assert_eq!(b.len(), 4);
+    assert_eq!(b.advance_in_order(500, 4_000), (2_000, times(1_000)));
+    assert_eq!(b.advance_in_order(2_000, 4_000), (2_000, None));
+    b.advance(2_000, 3_500, |_| {});
+    assert_eq!(b.advance_in_order(3_500, 4_000), (4_000, times(3_000)));
+    assert_eq!(
+        b,
+        Scoreboard {
+            stored: b.stored,
+            spreads: b.spreads,
+            fates: b.fates,
+            ..Scoreboard::new()
+        }
+    );
+}
