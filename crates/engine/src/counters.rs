@@ -75,6 +75,9 @@ pub(crate) struct Counters {
     pub(crate) passive_opens: u64,
     /// Those whose SYN brought data that were taken.
     pub(crate) fast_opens: u64,
+    /// SYNs answered by a cookie, and cookies that came back.
+    pub(crate) cookies_sent: u64,
+    pub(crate) cookies_taken: u64,
     pub(crate) datagrams_in: u64,
     pub(crate) datagrams_out: u64,
     pub(crate) turns: u64,
@@ -99,6 +102,8 @@ impl Counters {
             active_opens: 0,
             passive_opens: 0,
             fast_opens: 0,
+            cookies_sent: 0,
+            cookies_taken: 0,
             datagrams_in: 0,
             datagrams_out: 0,
             turns: 0,

@@ -26,7 +26,7 @@ impl Engine {
         };
         let hash = |client, age| demux.hash(("fast open", client, age));
         let mut verdict = l.fast_open.judge(segment, client, now, hash);
-        let waits = l.listener.defers_accept() && segment.payload_len == 0;
+        let waits = l.listener.defers_accept(0) && segment.payload_len == 0;
         if verdict.accept && (!room || waits || !l.listener.may_establish()) {
             l.fast_open.on_done();
             verdict.accept = false;

@@ -10,6 +10,7 @@
 //! | `engine` | the loop and everything it owns |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `cookies` | SYNs answered and not remembered |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
@@ -26,6 +27,7 @@
 pub mod bench;
 mod connection;
 pub mod control;
+mod cookies;
 mod counters;
 mod datagram;
 mod demux;

@@ -89,6 +89,8 @@ impl Engine {
                 ("active_opens", c.active_opens),
                 ("passive_opens", c.passive_opens),
                 ("fast_opens", c.fast_opens),
+                ("syn_cookies_sent", c.cookies_sent),
+                ("syn_cookies_taken", c.cookies_taken),
                 ("time_wait", self.demux.waiting_count() as u64),
             ]),
             net: counts([

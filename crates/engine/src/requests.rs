@@ -256,7 +256,7 @@ impl Engine {
         match &mut socket.kind {
             Kind::Stream(c) => options.apply(name, &mut c.tcb, now),
             Kind::Listener(l) => {
-                l.listener.set_defer_accept(options.defer_accept_s != 0);
+                l.listener.set_defer_accept(options.defer_accept_s);
                 l.fast_open.set_limit(options.fast_open);
             }
             Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
@@ -447,7 +447,9 @@ impl Engine {
 
     fn new_listener(backlog: u32, options: &Options) -> Listener {
         let mut listener = Listener::new(backlog);
-        listener.set_defer_accept(options.defer_accept_s != 0);
+        listener.set_defer_accept(options.defer_accept_s);
+        listener.set_cookies(options.tcp.syn_cookies);
+        listener.set_abort_on_overflow(options.tcp.abort_on_overflow);
         listener
     }
 

@@ -5,7 +5,7 @@
 //! open, because they show the network namespace of whoever opened them: an
 //! engine that goes on into a namespace of its own still reads its program's.
 
-use longshore_tcp::{Config, Congestion, EcnMode, Instant};
+use longshore_tcp::{Config, Congestion, EcnMode, Instant, SynCookies};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -19,7 +19,7 @@ const LONGEST: usize = 64;
 type Setter = fn(&mut Config, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 13] = [
+const NUMBERS: [(&str, Setter); 15] = [
     ("tcp_timestamps", |c, v| c.timestamps = v[0] != 0),
     ("tcp_sack", |c, v| c.sack = v[0] != 0),
     ("tcp_window_scaling", |c, v| c.window_scaling = v[0] != 0),
@@ -28,6 +28,14 @@ const NUMBERS: [(&str, Setter); 13] = [
         if let Some(mode) = EcnMode::from_number(small(v[0])) {
             c.ecn = mode;
         }
+    }),
+    ("tcp_syncookies", |c, v| {
+        if let Some(when) = SynCookies::from_number(small(v[0])) {
+            c.syn_cookies = when;
+        }
+    }),
+    ("tcp_abort_on_overflow", |c, v| {
+        c.abort_on_overflow = v[0] != 0;
     }),
     ("tcp_syn_retries", |c, v| c.syn_retries = small(v[0]).max(1)),
     ("tcp_synack_retries", |c, v| c.synack_retries = small(v[0])),
@@ -165,6 +173,8 @@ mod tests {
             ("tcp_window_scaling", "1\n"),
             ("tcp_rmem", "4096\t540000\t15728640\n"),
             ("tcp_ecn", "1\n"),
+            ("tcp_syncookies", "2\n"),
+            ("tcp_abort_on_overflow", "1\n"),
             ("tcp_syn_retries", "5\n"),
             ("tcp_orphan_retries", "0\n"),
             ("tcp_fin_timeout", "30\n"),
@@ -178,6 +188,8 @@ mod tests {
             rcvbuf: 540_000,
             rcvbuf_max: 15_728_640,
             ecn: EcnMode::Request,
+            syn_cookies: SynCookies::Always,
+            abort_on_overflow: true,
             syn_retries: 5,
             fin_wait_ms: 30_000,
             congestion: Congestion::NewReno,

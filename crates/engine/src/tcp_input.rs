@@ -1,6 +1,7 @@
 //! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
 
 use crate::connection::RequestError;
+use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::ends::{Ends, Service, headers_of_segment};
@@ -208,13 +209,17 @@ impl Engine {
         let bare = segment.payload_len == 0 && !flags.contains(TcpFlags::FIN);
         let reason = if !l.listener.may_establish() {
             Some(DropReason::AcceptQueueFull)
-        } else if l.listener.defers_accept() && bare {
+        } else if bare && l.listener.defers_accept(c.tcb.handshake_repeats()) {
             Some(DropReason::DeferAccept)
         } else {
             None
         };
+        let resets = l.listener.aborts_on_overflow();
         if let Some(reason) = reason {
             self.counters.drop_tcp(reason);
+            if resets && reason == DropReason::AcceptQueueFull {
+                self.abort(key);
+            }
             return true;
         }
         let full = self
@@ -365,9 +370,19 @@ impl Engine {
         let Kind::Listener(l) = &mut socket.kind else {
             return;
         };
-        match l.listener.on_segment(segment) {
+        match l.listener.on_segment(segment, self.now) {
             ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
             ListenVerdict::Reset(reset) => self.send_reset(local, remote, &reset),
+            ListenVerdict::AnswerWithCookie => {
+                let options = socket.options;
+                self.answer_with_cookie((local, remote), &options, segment);
+            }
+            ListenVerdict::CheckCookie(reset) => {
+                if let Some(made) = self.check_cookie(key, (local, remote), segment, &reset) {
+                    let beside = self.segment_for(made, segment, payload);
+                    self.answer_beside(beside, local, remote, segment, payload);
+                }
+            }
             ListenVerdict::Accept => {
                 l.listener.on_half_open();
                 let (options, session) = (socket.options, socket.session);
@@ -405,6 +420,18 @@ impl Engine {
             self.timestamp_offset(local, remote),
             now,
         );
+        self.enter_half_open(listener, session, options, (local, remote), tcb)
+    }
+
+    /// A connection in SYN-RECEIVED is one of the engine's from now on.
+    pub(crate) fn enter_half_open(
+        &mut self,
+        listener: u32,
+        session: u32,
+        options: crate::socket::Options,
+        (local, remote): Sides,
+        tcb: Tcb,
+    ) -> u32 {
         let connection = Connection::new(tcb, local, remote, Some(listener));
         let flow = connection.flow;
         let id = SocketId {

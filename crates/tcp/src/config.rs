@@ -6,6 +6,8 @@
 //! `Tcb` change it afterwards. Defaults are Linux's, since the programs above
 //! expect them.
 
+use crate::syn_cookie::SynCookies;
+
 /// The congestion control algorithm (TCP_CONGESTION).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Congestion {
@@ -156,6 +158,10 @@ pub struct Config {
     pub fin_wait_ms: u32,
     /// Congestion control.
     pub congestion: Congestion,
+    /// What a listener does with SYNs beyond its queue.
+    pub syn_cookies: SynCookies,
+    /// A listener resets handshakes that find its accept queue full.
+    pub abort_on_overflow: bool,
     /// Explicit congestion notification. DCTCP asks for it in any mode.
     pub ecn: EcnMode,
     /// Upper bound of the pace of sending (SO_MAX_PACING_RATE), bytes per second;
@@ -195,6 +201,8 @@ impl Default for Config {
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),
+            syn_cookies: SynCookies::default(),
+            abort_on_overflow: false,
             ecn: EcnMode::default(),
             max_pacing_rate: u64::MAX,
             mtu_probing: true,

@@ -72,6 +72,9 @@ reasons! {
     DeferAccept = "tcp_defer_accept",
     /// An old segment for a connection in TIME-WAIT.
     TimeWait = "tcp_time_wait",
+    /// An acknowledgment to a listener that has sent SYN cookies, without a good one;
+    /// answered by a reset.
+    BadCookie = "tcp_bad_syn_cookie",
     /// No connection and no listener; answered by a reset unless it is one.
     NoConnection = "tcp_no_connection",
 }

@@ -30,6 +30,7 @@
 //! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
 //! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
+//! | `listener.rs`, `syn_cookie.rs` | the queues behind `listen`, and doing without them |
 //! | `ecn.rs`, `ecn/` | marks of congestion, told and heard |
 //! | `rate.rs`, `pacing.rs` | how fast the path delivers, and how fast we send |
 //! | `plpmtu.rs` | what the path takes, when no router says |
@@ -69,6 +70,7 @@ mod rtt;
 mod scoreboard;
 mod segment;
 mod state;
+mod syn_cookie;
 mod tcb;
 mod time;
 mod time_wait;
@@ -87,6 +89,7 @@ pub use listener::{ListenVerdict, Listener};
 pub use reset::reset_for;
 pub use segment::{Disposition, Ecn, Place, PlainTransmit, Segment, Transmit};
 pub use state::State;
+pub use syn_cookie::{SynCookie, SynCookies};
 pub use tcb::Tcb;
 pub use time::Instant;
 pub use time_wait::{TimeWait, TimeWaitVerdict};

@@ -7,17 +7,24 @@
 //!
 //! The backlog means what it means to Linux: more than `backlog` waiting connections
 //! make the accept queue full (so `backlog + 1` fit); while it is full, new SYNs and
-//! the last ACK of handshakes are dropped, and the peer repeats them. At most
-//! `backlog` connections are half-open, with a least of 8 and a limit of its own for
-//! large ones.
+//! the last ACK of handshakes are dropped, and the peer repeats them (or, with
+//! tcp_abort_on_overflow, the handshake is reset). At most `backlog` connections are
+//! half-open, with a least of 8 and a limit of its own for large ones; SYNs beyond that
+//! are answered by a cookie (`syn_cookie.rs`), which takes no memory, or dropped if there
+//! are to be none.
 
 use crate::reset::reset_for;
-use crate::{DropReason, Segment};
+use crate::time::{Instant, SECOND};
+use crate::{DropReason, Segment, SynCookies};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
 /// Half-open connections that a listener has room for at most
 /// (Linux's tcp_max_syn_backlog on a machine of this size).
 const MAX_HALF_OPEN: u32 = 4096;
+
+/// For this long after the last cookie, acknowledgments are looked at for one: as long
+/// as cookies are good, microseconds.
+const COOKIES_EXPECTED_US: u64 = 120 * SECOND;
 
 /// The listening end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +32,12 @@ pub struct Listener {
     backlog: u32,
     half_open: u32,
     waiting: u32,
-    defer_accept: bool,
+    /// Timeouts of a SYN-ACK for which connections wait for data; 0 if they do not.
+    defer_accept: u8,
+    abort_on_overflow: bool,
+    cookies: SynCookies,
+    /// When a SYN was last answered by a cookie.
+    last_cookie: Option<Instant>,
 }
 
 /// What a listener makes of a segment that belongs to no connection.
@@ -35,6 +47,12 @@ pub enum ListenVerdict {
     /// Make a connection with `Tcb::accept`, then call
     /// [`Listener::on_half_open`].
     Accept,
+    /// The queue is full: answer with a [`SynCookie`](crate::SynCookie).
+    AnswerWithCookie,
+    /// The acknowledgment may carry a cookie: check it, and if it is good and the
+    /// connection [may be established](Listener::may_establish), open it. Send this
+    /// reset if it is none.
+    CheckCookie(TcpHeader),
     /// Send this reset.
     Reset(TcpHeader),
     /// Nothing; count it.
@@ -49,8 +67,28 @@ impl Listener {
             backlog,
             half_open: 0,
             waiting: 0,
-            defer_accept: false,
+            defer_accept: 0,
+            abort_on_overflow: false,
+            cookies: SynCookies::OnOverflow,
+            last_cookie: None,
         }
+    }
+
+    /// When SYNs are answered by cookies (net.ipv4.tcp_syncookies).
+    pub fn set_cookies(&mut self, when: SynCookies) {
+        self.cookies = when;
+    }
+
+    /// net.ipv4.tcp_abort_on_overflow.
+    pub fn set_abort_on_overflow(&mut self, on: bool) {
+        self.abort_on_overflow = on;
+    }
+
+    /// Whether a handshake that finds the accept queue full is reset; otherwise its last
+    /// acknowledgment is dropped.
+    #[must_use]
+    pub const fn aborts_on_overflow(&self) -> bool {
+        self.abort_on_overflow
     }
 
     /// `listen` was called again with another backlog.
@@ -58,17 +96,23 @@ impl Listener {
         self.backlog = backlog;
     }
 
-    /// TCP_DEFER_ACCEPT: connections wait for data before they are handed out.
-    pub fn set_defer_accept(&mut self, on: bool) {
-        self.defer_accept = on;
+    /// TCP_DEFER_ACCEPT: connections wait for data before they are handed out, for about
+    /// this many seconds; 0 for not at all. As in Linux, the time is counted in
+    /// repetitions of the SYN-ACK.
+    pub fn set_defer_accept(&mut self, seconds: u32) {
+        let (mut timeouts, mut passed) = (0, 0);
+        while passed < seconds && timeouts < 31 {
+            passed = passed.saturating_add(1 << timeouts);
+            timeouts += 1;
+        }
+        self.defer_accept = timeouts;
     }
 
-    /// Whether connections wait for data before they are handed out: the engine
-    /// then holds an established connection back until it has `RCV_EDGE` or
-    /// `PEER_FIN`.
+    /// Whether a connection whose SYN-ACK was repeated this often still has to wait for
+    /// data: the engine then drops bare acknowledgments of it.
     #[must_use]
-    pub const fn defers_accept(&self) -> bool {
-        self.defer_accept
+    pub const fn defers_accept(&self, repeated: u8) -> bool {
+        repeated < self.defer_accept
     }
 
     /// The backlog.
@@ -100,13 +144,18 @@ impl Listener {
     /// RFC 9293 section 3.10.7.2 (LISTEN): first a RST is ignored; second an ACK is
     /// answered by a reset; third a SYN begins a connection; anything else is
     /// dropped.
-    pub fn on_segment(&self, segment: &Segment<'_>) -> ListenVerdict {
+    pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> ListenVerdict {
         let flags = segment.header.flags;
         if flags.contains(TcpFlags::RST) {
             return ListenVerdict::Drop(DropReason::ListenNoSyn);
         }
         if flags.contains(TcpFlags::ACK) {
+            let expected = !flags.contains(TcpFlags::SYN)
+                && self
+                    .last_cookie
+                    .is_some_and(|at| now.since(at) < COOKIES_EXPECTED_US);
             return match reset_for(segment) {
+                Some(reset) if expected => ListenVerdict::CheckCookie(reset),
                 Some(reset) => ListenVerdict::Reset(reset),
                 None => ListenVerdict::Drop(DropReason::ListenNoSyn),
             };
@@ -119,12 +168,18 @@ impl Listener {
         if self.accept_queue_full() {
             return ListenVerdict::Drop(DropReason::AcceptQueueFull);
         }
-        // SYN cookies have their place here: a full queue would give a verdict of
-        // its own.
-        if self.half_open >= self.backlog.clamp(8, MAX_HALF_OPEN) {
-            return ListenVerdict::Drop(DropReason::SynQueueFull);
+        let full = self.half_open >= self.backlog.clamp(8, MAX_HALF_OPEN);
+        match self.cookies {
+            SynCookies::Off if full => ListenVerdict::Drop(DropReason::SynQueueFull),
+            SynCookies::OnOverflow if full => self.expect_cookie(now),
+            SynCookies::Always => self.expect_cookie(now),
+            SynCookies::Off | SynCookies::OnOverflow => ListenVerdict::Accept,
         }
-        ListenVerdict::Accept
+    }
+
+    fn expect_cookie(&mut self, now: Instant) -> ListenVerdict {
+        self.last_cookie = Some(now);
+        ListenVerdict::AnswerWithCookie
     }
 
     /// Whether a half-open connection may become established. While it may not, the

@@ -349,6 +349,12 @@ impl Tcb {
         !self.assembler.is_empty()
     }
 
+    /// How often the SYN, or SYN-ACK, was repeated since it was last answered.
+    #[must_use]
+    pub fn handshake_repeats(&self) -> u8 {
+        if self.is_opening() { self.retries } else { 0 }
+    }
+
     /// Whether the user has closed the sending direction.
     #[must_use]
     pub fn send_shut(&self) -> bool {

@@ -5,6 +5,10 @@ use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpOptions;
 
 fn verdict(listener: &Listener, flags: TcpFlags) -> ListenVerdict {
+    verdict_at(&mut listener.clone(), flags, Instant(0))
+}
+
+fn verdict_at(listener: &mut Listener, flags: TcpFlags, now: Instant) -> ListenVerdict {
     let header = TcpHeader {
         src_port: 40_000,
         dst_port: 80,
@@ -15,7 +19,7 @@ fn verdict(listener: &Listener, flags: TcpFlags) -> ListenVerdict {
         urgent: 0,
         options: TcpOptions::default(),
     };
-    listener.on_segment(&Segment::new(&header, 0))
+    listener.on_segment(&Segment::new(&header, 0), now)
 }
 
 #[test]
@@ -60,6 +64,7 @@ fn the_accept_queue_holds_one_more_than_the_backlog() {
 fn half_open_connections_are_bounded() {
     for (backlog, most) in [(0, 8), (100, 100), (1_000_000, 4096)] {
         let mut l = Listener::new(backlog);
+        l.set_cookies(SynCookies::Off);
         let mut accepted = 0;
         while verdict(&l, TcpFlags::SYN) == ListenVerdict::Accept {
             l.on_half_open();
@@ -73,12 +78,66 @@ fn half_open_connections_are_bounded() {
     }
 }
 
+/// Cookies take the place of drops, and are expected back as long as they are good.
+#[test]
+fn a_full_queue_is_answered_by_cookies() {
+    let minute = 60_000_000;
+    let mut l = Listener::new(8);
+    let is_reset = |v| matches!(v, ListenVerdict::Reset(_));
+    assert!(is_reset(verdict_at(&mut l, TcpFlags::ACK, Instant(1))));
+    for _ in 0..8 {
+        assert_eq!(
+            verdict_at(&mut l, TcpFlags::SYN, Instant(1)),
+            ListenVerdict::Accept
+        );
+        l.on_half_open();
+    }
+    let syn = verdict_at(&mut l, TcpFlags::SYN, Instant(2));
+    assert_eq!(syn, ListenVerdict::AnswerWithCookie);
+    let ack = verdict_at(&mut l, TcpFlags::ACK, Instant(minute));
+    assert!(matches!(ack, ListenVerdict::CheckCookie(_)), "{ack:?}");
+    let syn_ack = TcpFlags::SYN | TcpFlags::ACK;
+    assert!(is_reset(verdict_at(&mut l, syn_ack, Instant(minute))));
+    assert!(is_reset(verdict_at(
+        &mut l,
+        TcpFlags::ACK,
+        Instant(3 * minute)
+    )));
+    // A full accept queue is for waiting, not for cookies.
+    for _ in 0..9 {
+        l.on_established();
+    }
+    let full = ListenVerdict::Drop(DropReason::AcceptQueueFull);
+    assert_eq!(verdict_at(&mut l, TcpFlags::SYN, Instant(3)), full);
+}
+
+#[test]
+fn cookies_may_be_all_there_is() {
+    let mut l = Listener::new(100);
+    l.set_cookies(SynCookies::Always);
+    assert_eq!(verdict(&l, TcpFlags::SYN), ListenVerdict::AnswerWithCookie);
+    for mode in [SynCookies::Off, SynCookies::OnOverflow, SynCookies::Always] {
+        assert_eq!(SynCookies::from_number(mode as u8), Some(mode));
+    }
+    assert_eq!(SynCookies::from_number(3), None);
+}
+
+/// 1 s, 2 s, 4 s after the one before: the first repetition ends the first second.
+#[test]
+fn deferring_is_counted_in_repetitions() {
+    let mut l = Listener::new(1);
+    assert!(!l.defers_accept(0));
+    for (seconds, timeouts) in [(1, 1), (2, 2), (3, 2), (5, 3), (60, 6), (u32::MAX, 31)] {
+        l.set_defer_accept(seconds);
+        assert!(l.defers_accept(timeouts - 1), "{seconds}");
+        assert!(!l.defers_accept(timeouts), "{seconds}");
+    }
+}
+
 #[test]
 fn counting_too_often_does_no_harm() {
     let mut l = Listener::new(1);
     l.on_accepted();
     l.on_half_open_gone();
-    l.set_defer_accept(true);
-    assert!(l.defers_accept());
     assert_eq!((l.half_open(), l.waiting(), l.backlog()), (0, 0, 1));
 }

@@ -190,8 +190,8 @@ impl World {
             return;
         }
         let segment = Segment::new(&packet.header, packet.payload.len() as u32);
-        let listener = Listener::new(5);
-        match listener.on_segment(&segment) {
+        let mut listener = Listener::new(5);
+        match listener.on_segment(&segment, now) {
             ListenVerdict::Accept => {
                 let s = &self.scenario;
                 let (cfg, program, mss) = s.server;
