@@ -504,3 +504,6 @@ pub enum AddressError {
     #[error("{0} is a second gateway for its version of IP")]
     SecondGateway(IpAddr),
 }
+
+#[cfg(test)]
+mod tests;
