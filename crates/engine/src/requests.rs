@@ -23,9 +23,20 @@ const BATCH: u32 = 256;
 
 /// Which session, channel and socket a request came from.
 #[derive(Debug, Clone, Copy)]
-struct From {
+pub(crate) struct From {
     session: u32,
     channel: u16,
+}
+
+/// What a program wants to know of a socket. It is answered at the end of the
+/// turn, when the packets that came before it was asked have been taken, and what
+/// they led to has been sent.
+#[derive(Debug)]
+pub(crate) struct Question {
+    from: From,
+    socket: SocketId,
+    tag: u32,
+    waiter: Option<u16>,
 }
 
 impl Engine {
@@ -204,14 +215,12 @@ impl Engine {
                 query: Query::TcpInfo,
                 ..
             } => {
-                let answer = self.tcp_info(from, key);
-                self.done(
+                self.questions.push(Question {
                     from,
-                    id,
+                    socket: id,
                     tag,
                     waiter,
-                    answer.map(|len| (len as u64, Address::NONE)),
-                );
+                });
                 Ok(())
             }
             Request::Subscribe { .. } => {
@@ -244,6 +253,20 @@ impl Engine {
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
         }
         self.touch(key);
+    }
+
+    /// Answers what was asked this turn.
+    pub(crate) fn answer_questions(&mut self) {
+        let mut questions = std::mem::take(&mut self.questions);
+        for q in questions.drain(..) {
+            let answer = match self.key_of(q.from.session, q.socket) {
+                Some(key) => self.tcp_info(q.from, key),
+                None => Err(RequestError::NoSocket),
+            };
+            let answer = answer.map(|len| (len as u64, Address::NONE));
+            self.done(q.from, q.socket, q.tag, q.waiter, answer);
+        }
+        self.questions = questions;
     }
 
     fn answer_missing(&mut self, from: From, request: &Request) {
