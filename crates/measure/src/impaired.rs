@@ -201,7 +201,10 @@ fn host(end: End, address: Ipv4Addr) -> (Namespace, Tap) {
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").expect("stop forwarding");
         Tap::open(&TapConfig {
             mtu: Some(1500),
-            kernel_address: (end == End::Linux).then_some((IpAddr::V4(address), 24)),
+            kernel_addresses: (end == End::Linux)
+                .then_some((IpAddr::V4(address), 24))
+                .into_iter()
+                .collect(),
             ..TapConfig::create(DEVICE).expect("a name")
         })
         .expect("make the interface")

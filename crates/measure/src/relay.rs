@@ -222,7 +222,7 @@ mod tests {
             }
             let address = Ipv4Addr::new(10, 79, 0, last);
             let tap = Tap::open(&TapConfig {
-                kernel_address: Some((IpAddr::V4(address), 24)),
+                kernel_addresses: vec![(IpAddr::V4(address), 24)],
                 ..TapConfig::create("wan").unwrap()
             })
             .unwrap();
