@@ -35,7 +35,7 @@ run_one() {
     mapped) options="--ip_version=ipv4-mapped-ipv6 $v4 -D CMSG_LEVEL_IP=SOL_IPV6 -D CMSG_TYPE_RECVERR=IPV6_RECVERR" ;;
     ipv6)
       options="--ip_version=ipv6 $v6 -D CMSG_LEVEL_IP=SOL_IPV6 -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
-      address=fd3d:0a0b:17d6::1/48
+      address=fd3d:a0b:17d6::1/48
       ;;
   esac
   ip netns add "$namespace"
