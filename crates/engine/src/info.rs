@@ -34,6 +34,11 @@ const PAIR_RTO: u64 = 200_000;
 pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>) -> Vec<u8> {
     let (q, others) = other.unwrap_or((p, mine));
     let (a, b) = (&mine.tcp, &others.tcp);
+    // As if TCP_MAXSEG had to be kept to.
+    let most = |options: &Options| match options.tcp.mss {
+        0 => PAIR_MSS,
+        mss => PAIR_MSS.min(mss.into()),
+    };
     let room = |bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
     let packets = |bytes: u64| bytes.div_ceil(u64::from(PAIR_MSS)) as u32;
     let info = TcpInfo {
@@ -50,9 +55,9 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
         window_scaling: a.window_scaling && b.window_scaling,
         rto_us: PAIR_RTO,
         rtt_us: PAIR_RTT,
-        snd_mss: PAIR_MSS,
-        rcv_mss: PAIR_MSS,
-        advmss: PAIR_MSS,
+        snd_mss: most(others),
+        rcv_mss: most(mine),
+        advmss: most(mine),
         pmtu: PAIR_MSS + 40,
         rcvbuf: mine.receive_buffer,
         snd_ssthresh: u32::MAX,

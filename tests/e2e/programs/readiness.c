@@ -426,7 +426,7 @@ static void interrupted(void) {
     for (int way = 0; way < 3; way++) {
       pid_t parent = getpid(), child = SYS(fork());
       if (!child) {
-        sleep_ms(50);
+        sleep_ms(300);
         kill(parent, SIGUSR1);
         _exit(0);
       }
