@@ -59,10 +59,10 @@ impl Engine {
         };
         let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
         if gso == 0 || whole {
-            self.deliver(key, remote, payload, gso, 0);
+            self.deliver(key, (local.ip(), remote), payload, gso, 0);
         } else {
             for part in payload.chunks(usize::from(gso)) {
-                self.deliver(key, remote, part, 0, 0);
+                self.deliver(key, (local.ip(), remote), part, 0, 0);
             }
         }
     }
@@ -83,8 +83,31 @@ impl Engine {
         self.datagram_socket(local, remote, 0).is_some()
     }
 
-    /// Puts a datagram (or an error in place of one) into a socket's stream.
-    fn deliver(&mut self, key: u32, remote: SocketAddr, payload: &[u8], segment: u16, errno: u16) {
+    /// The place of one of our addresses among all, counted from 1; 0 for others.
+    fn place_of(&self, own: IpAddr) -> u8 {
+        let at = self.link.addresses().position(|c| c.address == own);
+        at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or(0)
+    }
+
+    /// Our address at `place`, counted from 1, with the port of `local`; `local` if
+    /// there is none.
+    fn own_or(&self, place: u8, local: SocketAddr) -> SocketAddr {
+        let before = usize::from(place).checked_sub(1);
+        let own = before.and_then(|before| self.link.addresses().nth(before));
+        own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
+    }
+
+    /// Puts a datagram (or an error in place of one) into a socket's stream. `own`
+    /// is where it came to.
+    fn deliver(
+        &mut self,
+        key: u32,
+        (own, remote): (IpAddr, SocketAddr),
+        payload: &[u8],
+        segment: u16,
+        errno: u16,
+    ) {
+        let own = self.place_of(own);
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -104,6 +127,7 @@ impl Engine {
         let peer = Address::from(as_family(remote, socket.options.ipv6));
         let record = DatagramRecord {
             len: payload.len() as u32,
+            own,
             segment,
             errno,
             peer,
@@ -149,7 +173,7 @@ impl Engine {
         };
         let connected = matches!(self.sockets.get(key).map(|s| &s.kind), Some(Kind::Datagram(d)) if d.peer.is_some());
         if connected && kind.is_hard() {
-            self.deliver(key, remote, &[], 0, kind.errno());
+            self.deliver(key, (local.ip(), remote), &[], 0, kind.errno());
         }
     }
 
@@ -292,7 +316,7 @@ impl Engine {
         if local.is_none() {
             self.bind_datagram(key).ok()?;
         }
-        let local = self.sockets.get(key)?.local?;
+        let local = self.own_or(record.own, self.sockets.get(key)?.local?);
         let remote = remote.and_then(|r| Self::meant(&options, r).ok());
         let ends = remote.and_then(|r| self.ends_towards(Some(local), r.ip()));
         let ends =

@@ -34,13 +34,11 @@ const PAIR_RTO: u64 = 200_000;
 pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>) -> Vec<u8> {
     let (q, others) = other.unwrap_or((p, mine));
     let (a, b) = (&mine.tcp, &others.tcp);
-    // As if TCP_MAXSEG had to be kept to.
-    let most = |options: &Options| match options.tcp.mss {
-        0 => PAIR_MSS,
-        mss => PAIR_MSS.min(mss.into()),
-    };
     let room = |bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let packets = |bytes: u64| bytes.div_ceil(u64::from(PAIR_MSS)) as u32;
+    // What was set (TCP_MAXSEG) is what TCP would have kept to.
+    let set = |mss: u16| if mss == 0 { PAIR_MSS } else { u32::from(mss) };
+    let mss = set(a.mss).min(set(b.mss));
+    let packets = |bytes: u64| bytes.div_ceil(u64::from(mss)) as u32;
     let info = TcpInfo {
         state: match (p.connecting, p.dead.is_some(), p.shut, p.peer_fin) {
             (_, true, _, _) => State::Closed,
@@ -55,9 +53,9 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
         window_scaling: a.window_scaling && b.window_scaling,
         rto_us: PAIR_RTO,
         rtt_us: PAIR_RTT,
-        snd_mss: most(others),
-        rcv_mss: most(mine),
-        advmss: most(mine),
+        snd_mss: mss,
+        rcv_mss: mss,
+        advmss: set(a.mss),
         pmtu: PAIR_MSS + 40,
         rcvbuf: mine.receive_buffer,
         snd_ssthresh: u32::MAX,

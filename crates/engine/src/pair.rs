@@ -158,7 +158,13 @@ impl Engine {
         let mut pair = Pair::new(NONE, local, remote);
         pair.connecting = true;
         pair.corked = self.sockets.get(key).is_some_and(|s| s.options.tcp.cork);
-        if listener.is_none() {
+        let to_itself = listener.is_none() && local == remote;
+        if to_itself {
+            // Its own SYN would meet it (a simultaneous open, RFC 9293 section
+            // 3.5): what it writes it reads.
+            pair.other = key;
+            pair.connecting = false;
+        } else if listener.is_none() {
             // As a reset would tell it: refused.
             pair.dead = Some(111);
         }
@@ -167,7 +173,7 @@ impl Engine {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Pair(pair);
         socket.local = Some(local);
-        if listener.is_some() {
+        if listener.is_some() || to_itself {
             self.demux.insert(flow, key);
             self.counters.active_opens += 1;
             self.enter_listener(key);

@@ -147,6 +147,7 @@ fn loopback_passes_with_and_without_packets() {
 fn send_datagram(host: &mut Host, socket: SocketId, to: Option<SocketAddr>, payload: &[u8]) {
     let record = DatagramRecord {
         len: payload.len() as u32,
+        own: 0,
         segment: 0,
         errno: 0,
         peer: to.into(),

@@ -6,6 +6,8 @@ use crate::{Address, SocketId};
 pub const ACCEPT_RECORD: usize = 64;
 /// Bytes before a datagram's payload.
 pub const DATAGRAM_HEADER: usize = 32;
+/// The bits of a datagram's length.
+const LEN: u32 = 0xff_ffff;
 
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     std::array::from_fn(|i| {
@@ -67,8 +69,11 @@ impl AcceptRecord {
 /// What stands before each datagram's payload in a datagram socket's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramRecord {
-    /// Bytes of payload, at most 65,535.
+    /// Bytes of payload, at most 65,535 (24 bits cross).
     pub len: u32,
+    /// Which of the engine's own addresses it came to, or is to leave from: its
+    /// place among the local routes plus 1; 0 if it is none of them, or any.
+    pub own: u8,
     /// If not 0: the payload is a train of datagrams of this size each (the
     /// last may be shorter), as UDP_SEGMENT and UDP_GRO have it.
     pub segment: u16,
@@ -83,8 +88,10 @@ impl DatagramRecord {
     /// The header's bytes.
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
-        let meta =
-            u64::from(self.len) | u64::from(self.segment) << 32 | u64::from(self.errno) << 48;
+        let meta = u64::from(self.len & LEN)
+            | u64::from(self.own) << 24
+            | u64::from(self.segment) << 32
+            | u64::from(self.errno) << 48;
         put(
             &[meta, self.peer.0[0], self.peer.0[1], self.peer.0[2]],
             &mut bytes,
@@ -96,7 +103,8 @@ impl DatagramRecord {
     pub fn decode(bytes: &[u8; DATAGRAM_HEADER]) -> Self {
         let w: [u64; 4] = words(bytes);
         Self {
-            len: w[0] as u32,
+            len: w[0] as u32 & LEN,
+            own: (w[0] >> 24) as u8,
             segment: (w[0] >> 32) as u16,
             errno: (w[0] >> 48) as u16,
             peer: Address([w[1], w[2], w[3]]),
@@ -116,12 +124,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len: u32, segment: u16, errno: u16, subscriber in proptest::option::of(0u16..1024)) {
+        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, errno: u16, subscriber in proptest::option::of(0u16..1024)) {
             let accept = AcceptRecord {
                 socket: SocketId { index, generation }, local: Address(a), peer: Address(b), rcv_edge: edge, subscriber,
             };
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
-            let datagram = DatagramRecord { len, segment, errno, peer: Address(b) };
+            let datagram = DatagramRecord { len, own, segment, errno, peer: Address(b) };
             prop_assert_eq!(DatagramRecord::decode(&datagram.encode()), datagram);
         }
     }

@@ -136,6 +136,24 @@ impl Routes {
         })
     }
 
+    /// The engine's own address at this place, counted from 1 ([`DatagramRecord`]'s
+    /// `own`), with its scope.
+    ///
+    /// [`DatagramRecord`]: crate::DatagramRecord
+    pub fn own_address(&self, place: u8) -> Option<Route> {
+        let before = usize::from(place).checked_sub(1)?;
+        self.iter().filter(|r| r.local).nth(before)
+    }
+
+    /// The place of one of the engine's own addresses, counted from 1.
+    pub fn own_place(&self, ip: IpAddr) -> Option<u8> {
+        let at = self
+            .iter()
+            .filter(|r| r.local)
+            .position(|r| r.address == ip)?;
+        u8::try_from(at + 1).ok()
+    }
+
     /// Who has the loopback addresses.
     pub fn loopback(&self) -> Loopback {
         if self.loopback.load(Ordering::Relaxed) == 0 {

@@ -7,7 +7,7 @@ use longshore_hostif::{
 };
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// Most payload of a datagram over IPv4.
@@ -34,6 +34,9 @@ pub struct Received {
     pub from: Option<SocketAddr>,
     /// If not 0, it is a train of datagrams of this size.
     pub segment: u16,
+    /// The address of the engine that it came to, if it was one of its own, with the
+    /// number of the engine's link.
+    pub own: Option<(IpAddr, u32)>,
 }
 
 impl Socket {
@@ -49,6 +52,33 @@ impl Socket {
         to: Option<SocketAddr>,
         segment: u16,
     ) -> Result<usize, SocketError> {
+        self.send_datagram_from(parts, None, to, segment)
+    }
+
+    /// The same, from one of the engine's own addresses.
+    ///
+    /// # Errors
+    /// As [`Socket::send_datagram`], and if `from` is not the engine's: ENETUNREACH,
+    /// in IPv6 EINVAL, as Linux has it.
+    pub fn send_datagram_from(
+        &self,
+        parts: &[IoSlice<'_>],
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        segment: u16,
+    ) -> Result<usize, SocketError> {
+        let own = match from.map(|ip| ip.to_canonical()) {
+            None => 0,
+            Some(ip) => {
+                let foreign = if ip.is_ipv4() {
+                    Errno::NETUNREACH
+                } else {
+                    Errno::INVAL
+                };
+                let place = self.host.routes().own_place(ip);
+                place.ok_or(SocketError::Refused(foreign))?
+            }
+        };
         let len: usize = parts.iter().map(|p| p.len()).sum();
         if len > MOST_PAYLOAD && len > most_payload(to.or_else(|| self.block().peer().get())) {
             return Err(SocketError::Refused(Errno::MSGSIZE));
@@ -65,6 +95,7 @@ impl Socket {
         }
         let record = DatagramRecord {
             len: len as u32,
+            own,
             segment: if usize::from(segment) < len {
                 segment
             } else {
@@ -105,6 +136,7 @@ impl Socket {
                 len: 0,
                 from: None,
                 segment: 0,
+                own: None,
             });
         }
         if peeked.len() < DATAGRAM_HEADER {
@@ -136,6 +168,17 @@ impl Socket {
             len,
             from: record.peer.get().or_else(|| block.peer().get()),
             segment: record.segment,
+            own: self.own_address(record.own),
+        })
+    }
+
+    /// The engine's address at `place`; the one that the socket is bound to, if
+    /// there is none.
+    fn own_address(&self, place: u8) -> Option<(IpAddr, u32)> {
+        let own = self.host.routes().own_address(place);
+        own.map(|r| (r.address, r.scope)).or_else(|| {
+            let ip = self.local()?.ip().to_canonical();
+            (!ip.is_unspecified()).then_some((ip, 0))
         })
     }
 

@@ -365,6 +365,7 @@ static void to_itself(void) {
   /* Simultaneous open of one socket with itself. */
   int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
   struct sockaddr_in a = address(my_ip(), 0);
+  set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   SYS(bind(fd, A(a)));
   a = name_of(fd);
   SYS(connect(fd, A(a)));
@@ -372,6 +373,17 @@ static void to_itself(void) {
   send_all(fd, "echo", 4);
   receive_all(fd, buf, 4);
   OK(memcmp(buf, "echo", 4) == 0);
+  OK(same(peer_of(fd), name_of(fd)));
+  send_all(fd, "end.", 4);
+  SYS(shutdown(fd, SHUT_WR));
+  receive_all(fd, buf, 4);
+  IS(read(fd, buf, 1), 0);
+  SYS(close(fd));
+  /* The address is free again, but for TIME-WAIT. */
+  fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 1));
 }
 
 static void disconnect(void) {

@@ -291,6 +291,30 @@ static void packet_information(void) {
   struct in_pktinfo info;
   memcpy(&info, CMSG_DATA(h), sizeof info);
   OK(info.ipi_addr.s_addr == address(my_ip(), 0).sin_addr.s_addr);
+  /* It says when there is no room, and ends when it is told to. */
+  struct sockaddr_in to = address(my_ip(), ntohs(name_of(any).sin_port));
+  far_send(far, "y", 1, to);
+  m.msg_controllen = 4;
+  IS(recvmsg(any, &m, 0), 1);
+  OK(m.msg_flags & MSG_CTRUNC);
+  set(any, IPPROTO_IP, IP_PKTINFO, 0);
+  far_send(far, "z", 1, to);
+  m.msg_controllen = sizeof control;
+  IS(recvmsg(any, &m, 0), 1);
+  IS(m.msg_controllen, 0);
+  /* An answer from the address that was asked, and from one that is not ours. */
+  m.msg_name = &there, m.msg_namelen = sizeof there;
+  memset(control, 0, sizeof control);
+  m.msg_controllen = CMSG_SPACE(sizeof info);
+  h = CMSG_FIRSTHDR(&m);
+  h->cmsg_level = IPPROTO_IP, h->cmsg_type = IP_PKTINFO, h->cmsg_len = CMSG_LEN(sizeof info);
+  struct in_pktinfo from = {.ipi_spec_dst = info.ipi_addr};
+  memcpy(CMSG_DATA(h), &from, sizeof from);
+  IS(sendmsg(any, &m, 0), 1);
+  IS(recv(far, &c, 1, 0), 1);
+  from.ipi_spec_dst = address("198.51.100.1", 0).sin_addr;
+  memcpy(CMSG_DATA(h), &from, sizeof from);
+  FAILS(sendmsg(any, &m, 0), ENETUNREACH);
 }
 
 static void flood_does_not_hang(void) {

@@ -8,10 +8,6 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Checks that Longshore does not pass today, with the reason. They are still
-/// run, and one that passes is an error, so that it is taken out.
-const NOT_YET: &str = include_str!("../programs/not-yet.txt");
-
 /// Runs all checks of one program on the lab's stack.
 ///
 /// # Panics
@@ -25,29 +21,22 @@ pub fn run(lab: &Lab, program: &str) {
         let report = run_all(lab, &binary, &checks, far);
         for check in &checks {
             let passed = report.lines().any(|l| l == format!("PASS {check}"));
-            let reason = missing(lab.stack(), program, check, far);
-            match (passed, reason) {
-                (true, None) => {}
-                (false, Some(reason)) => println!("not yet: {program} {check} ({far}): {reason}"),
-                (true, Some(_)) => wrong.push(format!(
-                    "{check} (far end: {far}): it passes; its line in not-yet.txt has to go"
-                )),
-                (false, None) => {
-                    let why = report
-                        .lines()
-                        .find(|l| l.starts_with(&format!("FAIL {check}:")))
-                        .or_else(|| {
-                            report
-                                .lines()
-                                .skip_while(|l| *l != format!("RUN {check}"))
-                                .skip(1)
-                                .take_while(|l| !l.starts_with("RUN "))
-                                .next()
-                        })
-                        .unwrap_or("no word from it");
-                    wrong.push(format!("{check} (far end: {far}): {why}"));
-                }
+            if passed {
+                continue;
             }
+            let why = report
+                .lines()
+                .find(|l| l.starts_with(&format!("FAIL {check}:")))
+                .or_else(|| {
+                    report
+                        .lines()
+                        .skip_while(|l| *l != format!("RUN {check}"))
+                        .skip(1)
+                        .take_while(|l| !l.starts_with("RUN "))
+                        .next()
+                })
+                .unwrap_or("no word from it");
+            wrong.push(format!("{check} (far end: {far}): {why}"));
         }
     }
     assert!(
@@ -85,23 +74,6 @@ fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
         .env("FAR_ADDR6", far_ip6.to_string())
         .patience(Duration::from_secs(240))
         .check()
-}
-
-fn missing(stack: Stack, program: &str, check: &str, far: &str) -> Option<&'static str> {
-    if stack == Stack::Kernel {
-        return None;
-    }
-    NOT_YET
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-        .find_map(|line| {
-            let (name, reason) = line.split_once(':')?;
-            let mut words = name.split_whitespace();
-            let matches = words.next() == Some(program)
-                && words.next() == Some(check)
-                && words.next().is_none_or(|only| only == far);
-            matches.then_some(reason.trim())
-        })
 }
 
 fn list(binary: &Path) -> Vec<String> {

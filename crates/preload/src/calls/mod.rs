@@ -8,6 +8,7 @@ pub mod accept;
 pub mod bind;
 pub mod close;
 pub mod connect;
+mod control;
 pub mod dup;
 pub mod epoll;
 pub mod exec;

@@ -44,6 +44,8 @@ enum What {
         /// Of which half.
         sending: bool,
     },
+    /// IP_PKTINFO and IPV6_RECVPKTINFO: the host bit that says so.
+    PacketInfo(u32),
     /// Only asked for.
     Asked,
 }
@@ -129,7 +131,21 @@ const STREAM: [Known; 15] = [
 ];
 
 /// Options of UDP.
-const DATAGRAM: [Known; 3] = [
+const DATAGRAM: [Known; 5] = [
+    Known {
+        level: IP,
+        name: libc::IP_PKTINFO,
+        bit: 14,
+        what: What::PacketInfo(host_bits::PACKET_INFO),
+        inherited: false,
+    },
+    Known {
+        level: IP6,
+        name: libc::IPV6_RECVPKTINFO,
+        bit: 15,
+        what: What::PacketInfo(host_bits::PACKET_INFO6),
+        inherited: false,
+    },
     number(SOL_SOCKET, libc::SO_BROADCAST, 11, O::Broadcast, false),
     number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
     Known {
@@ -219,6 +235,14 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         }
         What::TimeLimit { sending } => {
             socket.set_time_limit(sending, time(&bytes));
+            None
+        }
+        What::PacketInfo(bit) => {
+            if value == 0 {
+                socket.clear_host_bits(bit);
+            } else {
+                socket.set_host_bits(bit);
+            }
             None
         }
         What::Asked => None,

@@ -1,11 +1,11 @@
 //! `recvmsg`, `recvmmsg`.
 
 use crate::address::Native;
+use crate::calls::control::{passed, tell};
 use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream};
-use crate::calls::sendmsg::passed;
 use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
 use crate::{decide, fds, real, state, vectors};
-use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t, timespec};
+use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
 use std::time::{Duration, Instant};
 
@@ -105,7 +105,7 @@ unsafe fn recv_message(
             0
         };
         // SAFETY: the caller's promise.
-        unsafe { say_segment(m, got.segment) };
+        unsafe { tell(m, socket, &got) };
         return Ok(length_to_say(&got, flags) as ssize_t);
     }
     // SAFETY: the caller's promise.
@@ -115,30 +115,6 @@ unsafe fn recv_message(
     m.msg_controllen = 0;
     m.msg_flags = 0;
     Ok(got as ssize_t)
-}
-
-/// Says the size of the datagrams of a train (UDP_GRO), if there is room.
-unsafe fn say_segment(m: &mut msghdr, segment: u16) {
-    // SAFETY: arithmetic alone.
-    let (space, len) = unsafe {
-        let size = size_of::<c_int>() as c_uint;
-        (libc::CMSG_SPACE(size) as usize, libc::CMSG_LEN(size))
-    };
-    if segment == 0 || m.msg_control.is_null() || m.msg_controllen < space {
-        m.msg_controllen = 0;
-        return;
-    }
-    let c: *mut cmsghdr = m.msg_control.cast();
-    // SAFETY: the control buffer has room for one header and one number.
-    unsafe {
-        (*c).cmsg_level = libc::SOL_UDP;
-        (*c).cmsg_type = libc::UDP_GRO;
-        (*c).cmsg_len = len as _;
-        libc::CMSG_DATA(c)
-            .cast::<c_int>()
-            .write_unaligned(c_int::from(segment));
-    }
-    m.msg_controllen = space as _;
 }
 
 /// `recvmmsg(2)`.

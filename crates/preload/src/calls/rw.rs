@@ -1,6 +1,7 @@
 //! `read`, `readv`, `write`, `writev`, and the names under which fortified
 //! programs call the receiving calls.
 
+use crate::calls::control::Asked;
 use crate::calls::recv::{recv, recv_stream, recvfrom};
 use crate::calls::recvmsg::recvmsg;
 use crate::calls::send::{send_buffer, send_parts};
@@ -93,7 +94,7 @@ pub unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> s
         // SAFETY: the caller's promise.
         .and_then(|count| unsafe { vectors::sources(iov, count, libc::EINVAL) });
     match parts {
-        Ok(mut parts) => send_parts(fd, &socket, &mut parts, 0, None, 0),
+        Ok(mut parts) => send_parts(fd, &socket, &mut parts, 0, None, Asked::default()),
         Err(e) => answer(|| Err(e)),
     }
 }

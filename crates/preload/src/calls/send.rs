@@ -1,6 +1,7 @@
 //! `send`, `sendto`, and the sending that the other calls share.
 
 use crate::address::{self, Given};
+use crate::calls::control::Asked;
 use crate::calls::fast_open::{self, First};
 use crate::calls::{Way, answer, guard, must_not_wait, patience, refused, wait_unless_told};
 use crate::fds::{self, Entry, Undecided};
@@ -75,7 +76,7 @@ pub(crate) unsafe fn send_buffer(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     match unsafe { vectors::source(buf, len) } {
-        Ok(part) => send_parts(fd, socket, &mut [part], flags, to, 0),
+        Ok(part) => send_parts(fd, socket, &mut [part], flags, to, Asked::default()),
         Err(e) => answer(|| Err(e)),
     }
 }
@@ -153,15 +154,15 @@ fn first_datagram(fd: c_int, undecided: Undecided, to: SocketAddr) -> Result<Soc
     Ok(socket)
 }
 
-/// Sends what `parts` hold, with Linux's meaning of `flags`. `segment` is
-/// UDP_SEGMENT's, 0 if the call has none.
+/// Sends what `parts` hold, with Linux's meaning of `flags`. `asked` is
+/// what goes beside a datagram.
 pub(crate) fn send_parts(
     fd: c_int,
     socket: &Socket,
     parts: &mut [IoSlice<'_>],
     flags: c_int,
     to: Option<SocketAddr>,
-    segment: u16,
+    asked: Asked,
 ) -> ssize_t {
     let sent = guard_result(|| {
         if flags & libc::MSG_OOB != 0 {
@@ -170,13 +171,12 @@ pub(crate) fn send_parts(
         }
         if socket.is_datagram() {
             let to = to.map(decide::effective);
-            let segment = if segment == 0 {
-                socket.segment()
-            } else {
-                segment
+            let segment = match asked.segment {
+                0 => socket.segment(),
+                segment => segment,
             };
             wait_unless_told(fd, socket, flags, Way::Out, || {
-                socket.send_datagram(parts, to, segment)
+                socket.send_datagram_from(parts, asked.from, to, segment)
             })
         } else {
             send_stream(fd, socket, parts, flags)

@@ -1,11 +1,11 @@
 //! `sendmsg`, `sendmmsg`.
 
+use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, send_parts, sender};
 use crate::calls::{answer, guard};
-use crate::log::once;
 use crate::{fds, real, vectors};
-use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t};
+use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t};
 use longshore_sockets::Socket;
 
 /// `sendmsg(2)`. Descriptors of the engine's sockets may go to other processes
@@ -60,52 +60,12 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
                     Err(e) => return answer(|| Err(e)),
                 };
                 // SAFETY: as above.
-                let segment = unsafe { segment_of(msg) };
-                send_parts(fd, &socket, &mut parts, flags, to, segment)
+                let asked = unsafe { asked(msg) };
+                send_parts(fd, &socket, &mut parts, flags, to, asked)
             }
             Err(e) => answer(|| Err(e)),
         }
     })
-}
-
-/// The control messages of a message.
-///
-/// # Safety
-/// `msg` is a message whose control buffer may be read.
-pub(crate) unsafe fn control<'a>(msg: *const msghdr) -> impl Iterator<Item = &'a cmsghdr> {
-    // SAFETY: the caller's promise.
-    let mut next = unsafe { libc::CMSG_FIRSTHDR(msg) };
-    std::iter::from_fn(move || {
-        // SAFETY: null, or a header inside the buffer.
-        let here = unsafe { next.as_ref() }?;
-        // SAFETY: as above.
-        next = unsafe { libc::CMSG_NXTHDR(msg, here) };
-        Some(here)
-    })
-}
-
-/// UDP_SEGMENT's value, if a message has it; 0 if not.
-unsafe fn segment_of(msg: *const msghdr) -> u16 {
-    let mut segment = 0;
-    // SAFETY: the caller's promise.
-    for c in unsafe { control(msg) } {
-        // SAFETY: a header of the message.
-        let (data, header) = unsafe { (libc::CMSG_DATA(c), libc::CMSG_LEN(0)) };
-        let have = c.cmsg_len.saturating_sub(header as usize);
-        if (c.cmsg_level, c.cmsg_type) == (libc::SOL_UDP, libc::UDP_SEGMENT) && have >= 2 {
-            // SAFETY: two bytes are there.
-            segment = unsafe { data.cast::<u16>().read_unaligned() };
-        } else {
-            once!(
-                Warn,
-                Control,
-                "control message {} of level {} has no effect on the engine",
-                c.cmsg_type,
-                c.cmsg_level
-            );
-        }
-    }
-    segment
 }
 
 /// Sends the engine's sockets off that leave with a message on a Unix socket.
@@ -122,28 +82,6 @@ unsafe fn send_off(msg: *const msghdr) -> Vec<Socket> {
         .collect();
     leaving.iter().for_each(Socket::send_off);
     leaving
-}
-
-/// The descriptors that a message carries.
-///
-/// # Safety
-/// As [`control`].
-pub(crate) unsafe fn passed(msg: *const msghdr) -> Vec<c_int> {
-    let mut found = Vec::new();
-    // SAFETY: the caller's promise.
-    for c in unsafe { control(msg) } {
-        if (c.cmsg_level, c.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-            continue;
-        }
-        // SAFETY: a header of the message.
-        let (data, header) = unsafe { (libc::CMSG_DATA(c), libc::CMSG_LEN(0)) };
-        let bytes = c.cmsg_len.saturating_sub(header as usize);
-        for i in 0..bytes / size_of::<c_int>() {
-            // SAFETY: inside the control message, by its length.
-            found.push(unsafe { data.cast::<c_int>().add(i).read_unaligned() });
-        }
-    }
-    found
 }
 
 /// `sendmmsg(2)`.

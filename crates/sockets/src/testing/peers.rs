@@ -286,6 +286,7 @@ impl Session {
                 None if connected.is_some() => {
                     let refused = DatagramRecord {
                         len: 0,
+                        own: 0,
                         segment: 0,
                         errno: ECONNREFUSED,
                         peer: to.into(),
