@@ -155,6 +155,8 @@ pub(crate) struct Options {
     /// TCP_FASTOPEN_CONNECT.
     pub(crate) fast_open_connect: bool,
     pub(crate) send_buffer: u32,
+    /// The program has set it, so it is not tuned.
+    pub(crate) send_fixed: bool,
     pub(crate) receive_buffer: u32,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
@@ -179,6 +181,7 @@ impl Options {
             fast_open: 0,
             fast_open_connect: false,
             send_buffer: longshore_hostif::SEND_BUFFER,
+            send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
             ttl: DEFAULT_TTL,
@@ -209,7 +212,10 @@ impl Options {
                 self.tcp.rcvbuf = self.receive_buffer;
                 self.tcp.rcvbuf_max = self.receive_buffer;
             }
-            O::SendBuffer => self.send_buffer = number.clamp(4608, most),
+            O::SendBuffer => {
+                self.send_buffer = number.clamp(4608, most);
+                self.send_fixed = true;
+            }
             O::DeferAccept => self.defer_accept_s = number,
             O::QuickAck => self.tcp.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
