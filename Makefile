@@ -8,7 +8,7 @@ STEP   := scripts/step.sh
 PRODUCT := -p longshore-cli -p longshore-preload
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
+.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -67,6 +67,10 @@ soak: deps ## the long versions: 1 GB through loss, 1000 kills
 bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench $(BENCH)
+
+bench-impaired: deps ## goodput over bad paths, hours; CELLS='"loss 1 %" "rtt 20 ms"' to choose
+	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
+	@$(TARGET)/release/longshore-bench $(BENCH) impaired $(CELLS)
 
 bench-instructions: check-instructions ## instructions for each packet, counted by callgrind
 

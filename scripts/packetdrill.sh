@@ -2,10 +2,12 @@
 # Google's packetdrill on the kernel and on Longshore, each script in a network
 # namespace of its own, as root. Not part of `make test`: its scripts are exact
 # to the millisecond and want an idle machine.
-#   packetdrill.sh [-s STACKS] [-v VARIANTS] [-j JOBS] [-o DIR] [SOURCE] [FILTER]
+#   packetdrill.sh [-s STACKS] [-v VARIANTS] [-j JOBS] [-r TIMES] [-o DIR] [SOURCE] [FILTER]
 # STACKS    "kernel longshore" by default
 # VARIANTS  "ipv4 mapped ipv6" by default
 # JOBS      scripts run at once, 2 by default
+# TIMES     a script that fails only by its timing is run again so often, 0 by
+#           default: for a machine that is not idle
 # DIR       where results are kept: results.tsv and what each script said
 # SOURCE    a packetdrill checkout; fetched by git if there is none
 # FILTER    only scripts whose path has this in it
@@ -22,7 +24,7 @@ longshore=$target/release/longshore
 # in the second case packetdrill's first word on it.
 run_one() {
   local stack=$1 variant=$2 script=$3
-  local namespace=pdrill-$$ said status=0
+  local namespace=pdrill-$$ said status run
   local v4="--local_ip=192.168.0.1 --gateway_ip=192.168.0.1 --netmask_ip=255.255.0.0 \
     --remote_ip=192.0.2.1 -D TFO_COOKIE=3021b9d889017eeb -D CODE=host_unreachable"
   local v6="--mtu=1520 --local_ip=fd3d:0a0b:17d6::1 --gateway_ip=fd3d:0a0b:17d6:8888::1 \
@@ -33,7 +35,7 @@ run_one() {
     mapped) options="--ip_version=ipv4-mapped-ipv6 $v4 -D CMSG_LEVEL_IP=SOL_IPV6 -D CMSG_TYPE_RECVERR=IPV6_RECVERR" ;;
     ipv6)
       options="--ip_version=ipv6 $v6 -D CMSG_LEVEL_IP=SOL_IPV6 -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
-      address=fd3d:0a0b:17d6::1/48
+      address=fd3d:a0b:17d6::1/48
       ;;
   esac
   ip netns add "$namespace"
@@ -50,8 +52,12 @@ run_one() {
   fi
   cd "$(dirname "$script")"
   # The options are words without spaces.
-  # shellcheck disable=SC2086
-  said=$("${wrap[@]}" "$PACKETDRILL" --send_omit_free $options "$(basename "$script")" 2>&1) || status=$?
+  for ((run = 0; run <= AGAIN; run++)); do
+    status=0
+    # shellcheck disable=SC2086
+    said=$("${wrap[@]}" "$PACKETDRILL" --send_omit_free $options "$(basename "$script")" 2>&1) || status=$?
+    if ((status == 0)) || ! grep -q 'timing error' <<<"$said"; then break; fi
+  done
   local name=${script#"$SUITE"/}
   local log=$OUT/said/$stack/$variant/${name//\//,}
   printf '%s\n' "$said" >"$log"
@@ -69,12 +75,13 @@ if [[ ${1:-} == --one ]]; then
   exit
 fi
 
-stacks="kernel longshore" variants="ipv4 mapped ipv6" jobs=2 out=$target/packetdrill
-while getopts s:v:j:o: option; do
+stacks="kernel longshore" variants="ipv4 mapped ipv6" jobs=2 again=0 out=$target/packetdrill
+while getopts s:v:j:r:o: option; do
   case $option in
     s) stacks=$OPTARG ;;
     v) variants=$OPTARG ;;
     j) jobs=$OPTARG ;;
+    r) again=$OPTARG ;;
     o) out=$OPTARG ;;
     *) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
@@ -107,7 +114,7 @@ if [[ " $allowed " != *" cubic "* ]]; then
   sysctl -q "net.ipv4.tcp_allowed_congestion_control=$allowed cubic"
 fi
 
-export PACKETDRILL=$tool/packetdrill SUITE=$source/gtests/net OUT=$out
+export PACKETDRILL=$tool/packetdrill SUITE=$source/gtests/net OUT=$out AGAIN=$again
 mkdir -p "$out"
 for stack in $stacks; do
   for variant in $variants; do

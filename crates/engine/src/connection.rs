@@ -344,7 +344,7 @@ impl Engine {
             Kind::Stream(c) if c.retired => Some(c.tell_by),
             Kind::Stream(c) => Some(c.tcb.deadline().unwrap_or(Instant::NEVER).min(c.tell_by)),
             Kind::Datagram(d) => d.tell_by,
-            Kind::Pair(p) => p.hold_until,
+            Kind::Pair(p) => p.deadline(),
             _ => None,
         };
         match deadline.filter(|d| !d.is_never()) {

@@ -128,6 +128,8 @@ pub struct Engine {
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
     due: Vec<u32>,
+    /// What was asked in this turn and not yet answered.
+    pub(crate) questions: Vec<crate::requests::Question>,
     over: Vec<Flow>,
 }
 
@@ -194,6 +196,7 @@ impl Engine {
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             due: Vec::new(),
+            questions: Vec::new(),
             over: Vec::new(),
         })
     }
@@ -230,6 +233,7 @@ impl Engine {
         worked |= self.receive()?;
         worked |= self.run_timers();
         worked |= self.settle();
+        self.answer_questions();
         self.publish();
         self.link.port.flush().map_err(EngineError::Port)?;
         Ok(worked)

@@ -177,7 +177,7 @@ impl Engine {
         {
             self.sleeper.unwatch(fd.as_fd());
         }
-        for key in s.bury(channel) {
+        for key in s.bury(channel, self.now) {
             self.take_last_words(key);
             self.close(key, Linger::Background);
         }

@@ -405,16 +405,9 @@ impl Transport<'_> {
 
     /// Its checksum, made here; `header` has a zero in its field.
     fn checksum(&self, pseudo: Partial, header: &[u8]) -> u16 {
-        let mut sum = pseudo.plus(Partial::of(header));
-        let mut at = self.header_len;
-        for piece in self.payload {
-            sum = if at.is_multiple_of(2) {
-                sum.plus(Partial::of(piece))
-            } else {
-                sum.plus_at_odd(Partial::of(piece))
-            };
-            at += piece.len();
-        }
+        let sum = pseudo
+            .plus(Partial::of(header))
+            .followed_by(self.header_len, Partial::of_pieces(self.payload));
         // RFC 768: a UDP checksum that comes out as zero is sent as all ones.
         if sum.finish() == 0 && self.protocol == ipv4::protocol::UDP {
             0xffff
@@ -511,3 +504,6 @@ pub enum AddressError {
     #[error("{0} is a second gateway for its version of IP")]
     SecondGateway(IpAddr),
 }
+
+#[cfg(test)]
+mod tests;

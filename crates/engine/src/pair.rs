@@ -19,10 +19,15 @@ use std::net::SocketAddr;
 
 /// Bytes moved in one piece, and pieces moved in one turn for one end.
 const PIECE: u64 = 64 * 1024;
-const PIECES_A_TURN: usize = 16;
+pub(crate) const PIECES_A_TURN: usize = 16;
 /// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there
 /// is no window to be kept small on this path.
 const LEAST_ROOM: u64 = 512 * 1024;
+/// But no more than this part of the sender's buffer, in sixteenths: less than
+/// the third of it that makes a sender writable. So a sender that found its
+/// buffer full is writable again when the other end's host has read, and not
+/// because bytes have moved behind its back.
+const MOST_SIXTEENTHS: u64 = 5;
 
 /// How long a corked end holds back less than a full piece, in microseconds, as
 /// Linux does.
@@ -57,6 +62,9 @@ pub(crate) struct Pair {
     corked: bool,
     /// When what is held back for those two goes all the same.
     pub(crate) hold_until: Option<Instant>,
+    /// It is connected, and its listener is not told before there is something to
+    /// read (TCP_DEFER_ACCEPT), or before this time.
+    deferred_until: Option<Instant>,
     /// Why it is dead, an errno.
     pub(crate) dead: Option<u16>,
     pub(crate) told: Told,
@@ -81,6 +89,7 @@ impl Pair {
             more_follows: false,
             corked: false,
             hold_until: None,
+            deferred_until: None,
             dead: None,
             told: Told::default(),
         }
@@ -106,9 +115,17 @@ impl Pair {
         now < *self.hold_until.get_or_insert(now.after_us(HOLD_US))
     }
 
-    fn room(&self, options: &Options) -> u64 {
+    /// Room for what the other end sends.
+    pub(crate) fn room(&self, options: &Options, sender: &Options) -> u64 {
         let most = u64::from(options.receive_buffer).max(LEAST_ROOM);
-        most.saturating_sub(self.rcv_edge - self.rcv_consumed)
+        let senders = u64::from(sender.send_buffer) * MOST_SIXTEENTHS / 16;
+        most.min(senders)
+            .saturating_sub(self.rcv_edge - self.rcv_consumed)
+    }
+
+    /// When it is to be looked at even if nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.hold_until.or(self.deferred_until)
     }
 
     /// The flags that its host should see.
@@ -175,7 +192,14 @@ impl Engine {
             return self.refuse(key);
         };
         let (options, session) = (l.options, l.session);
-        let Kind::Listener(listening) = &mut l.kind else {
+        if !matches!(l.kind, Kind::Listener(_)) {
+            return self.refuse(key);
+        }
+        if options.defer_accept_s != 0 && self.defer(key, options.defer_accept_s) {
+            return;
+        }
+        let Some(Kind::Listener(listening)) = self.sockets.get_mut(listener).map(|l| &mut l.kind)
+        else {
             return self.refuse(key);
         };
         if !listening.listener.may_establish() {
@@ -208,9 +232,45 @@ impl Engine {
         self.touch(key);
     }
 
+    /// Lets a connecting end wait, connected, until it has something to say or the
+    /// time is up. Says whether it does.
+    fn defer(&mut self, key: u32, seconds: u32) -> bool {
+        let now = self.now;
+        let Some(p) = self.pair_mut(key) else {
+            return false;
+        };
+        if p.snd_edge != 0 || p.shut {
+            return false;
+        }
+        let until = *p
+            .deferred_until
+            .get_or_insert(now.after_us(u64::from(seconds) * 1_000_000));
+        p.connecting = false;
+        if now >= until {
+            return false;
+        }
+        self.touch(key);
+        true
+    }
+
+    /// If it was deferred and need not be any more, lets it through.
+    fn end_deferral(&mut self, key: u32) {
+        let now = self.now;
+        let Some(p) = self.pair_mut(key) else { return };
+        let over = |until| p.snd_edge != 0 || p.shut || now >= until;
+        if p.dead.is_none() && p.deferred_until.is_some_and(over) {
+            self.enter_listener(key);
+            if let Some(p) = self.pair_mut(key) {
+                p.deferred_until = None;
+            }
+        }
+        self.arm(key);
+    }
+
     fn refuse(&mut self, key: u32) {
         if let Some(p) = self.pair_mut(key) {
-            p.dead = Some(111);
+            // Refused, or reset if it was connected already.
+            p.dead = Some(if p.connecting { 111 } else { 104 });
             p.listener = None;
         }
         self.touch(key);
@@ -226,6 +286,12 @@ impl Engine {
     /// Moves what can be moved and tells both hosts what is new.
     pub(crate) fn settle_pair(&mut self, key: u32) {
         let (now, mut moved) = (self.now, 0);
+        if self
+            .pair_mut(key)
+            .is_some_and(|p| p.deferred_until.is_some())
+        {
+            self.end_deferral(key);
+        }
         if self
             .pair_mut(key)
             .is_some_and(|p| p.snd_moved < p.snd_edge && p.holds_back(now))
@@ -272,7 +338,8 @@ impl Engine {
         let len = if q.deaf {
             edge - at
         } else {
-            (edge - at).min(PIECE).min(q.room(&receiver.options))
+            let room = q.room(&receiver.options, &socket.options);
+            (edge - at).min(PIECE).min(room)
         };
         if len == 0 {
             return false;

@@ -23,9 +23,20 @@ const BATCH: u32 = 256;
 
 /// Which session, channel and socket a request came from.
 #[derive(Debug, Clone, Copy)]
-struct From {
+pub(crate) struct From {
     session: u32,
     channel: u16,
+}
+
+/// What a program wants to know of a socket. It is answered at the end of the
+/// turn, when the packets that came before it was asked have been taken, and what
+/// they led to has been sent.
+#[derive(Debug)]
+pub(crate) struct Question {
+    from: From,
+    socket: SocketId,
+    tag: u32,
+    waiter: Option<u16>,
 }
 
 impl Engine {
@@ -182,7 +193,13 @@ impl Engine {
                 rcv_consumed,
                 flags,
                 ..
-            } => self.host_edges(key, snd_edge, rcv_consumed, flags),
+            } => {
+                let moved = self.host_edges(key, snd_edge, rcv_consumed, flags);
+                if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
+                    self.tell_others(from, key);
+                }
+                moved
+            }
             Request::Close {
                 snd_edge,
                 rcv_consumed,
@@ -204,14 +221,12 @@ impl Engine {
                 query: Query::TcpInfo,
                 ..
             } => {
-                let answer = self.tcp_info(from, key);
-                self.done(
+                self.questions.push(Question {
                     from,
-                    id,
+                    socket: id,
                     tag,
                     waiter,
-                    answer.map(|len| (len as u64, Address::NONE)),
-                );
+                });
                 Ok(())
             }
             Request::Subscribe { .. } => {
@@ -221,6 +236,10 @@ impl Engine {
             Request::Unsubscribe { .. } => {
                 if let Some(socket) = self.sockets.get_mut(key) {
                     socket.subscribers.remove(from.channel);
+                    let index = socket.id.index;
+                    if let Some(s) = self.sessions.get_mut(from.session) {
+                        s.note_transit(key, index, self.now);
+                    }
                 }
                 Ok(())
             }
@@ -252,6 +271,20 @@ impl Engine {
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
         }
         self.touch(key);
+    }
+
+    /// Answers what was asked this turn.
+    pub(crate) fn answer_questions(&mut self) {
+        let mut questions = std::mem::take(&mut self.questions);
+        for q in questions.drain(..) {
+            let answer = match self.key_of(q.from.session, q.socket) {
+                Some(key) => self.tcp_info(q.from, key),
+                None => Err(RequestError::NoSocket),
+            };
+            let answer = answer.map(|len| (len as u64, Address::NONE));
+            self.done(q.from, q.socket, q.tag, q.waiter, answer);
+        }
+        self.questions = questions;
     }
 
     fn answer_missing(&mut self, from: From, request: &Request) {
@@ -596,6 +629,23 @@ impl Engine {
         socket.note_told();
     }
 
+    /// A process has shut a half of a socket down that others have too: they look
+    /// at its block, where it says so.
+    fn tell_others(&mut self, from: From, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if socket.subscribers.single() == Some(from.channel) {
+            return;
+        }
+        let (id, to, edges) = (socket.id, socket.subscribers, socket.edges());
+        socket.note_told();
+        socket.meter.to_host.descriptors += 1;
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+        }
+    }
+
     fn tcp_info(&mut self, from: From, key: u32) -> Result<usize, RequestError> {
         let now = self.now;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
@@ -605,7 +655,13 @@ impl Engine {
             .ok_or(RequestError::NoSocket)?;
         let bytes = match &socket.kind {
             Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
-            Kind::Pair(_) => crate::info::of_pair(),
+            Kind::Pair(p) => {
+                let other = self.sockets.get(p.other).and_then(|s| match &s.kind {
+                    Kind::Pair(q) => Some((q, &s.options)),
+                    _ => None,
+                });
+                crate::info::of_pair(p, &socket.options, other)
+            }
             Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
             Kind::Datagram(_) => return Err(RequestError::Invalid),
         };

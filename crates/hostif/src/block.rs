@@ -122,7 +122,10 @@ pub struct SocketBlock {
     pub unlisted_waiters: AtomicU32,
     /// The options that the host keeps (`sockets` says what they mean).
     pub options: AtomicU32,
-    _reserved: AtomicU64,
+    /// Descriptors of it that are on their way to other processes, in messages on
+    /// Unix sockets.
+    pub in_transit: AtomicU32,
+    _reserved: AtomicU32,
     /// The sending half.
     pub snd: StreamHalf,
     /// The receiving half.
@@ -163,6 +166,7 @@ impl SocketBlock {
         }
         self.unlisted_waiters.store(0, Ordering::Relaxed);
         self.options.store(0, Ordering::Relaxed);
+        self.in_transit.store(0, Ordering::Relaxed);
         self.linger.store(0, Ordering::Relaxed);
         self.dropped.store(0, Ordering::Relaxed);
         self.snd.reset();

@@ -382,7 +382,8 @@ impl Host<'_> {
                 self.gateway6()
             );
             if self.lab.cubic {
-                options.push_str(&format!(" --port tap:host{number}"));
+                // Its own defaults, CUBIC among them, whatever the machine has.
+                options.push_str(&format!(" --port tap:host{number} --sysctl none"));
             }
             prefix.extend(options.split_whitespace().map(OsString::from));
             prefix.extend(self.options.iter().cloned());

@@ -1,6 +1,7 @@
 //! Measurements: Longshore and the kernel, side by side in one run.
 //!
 //! What it owns: the scenarios that are measured ([`scenarios`]), the small
+//! paths between two hosts that are not perfect ([`impaired`], [`relay`]), the small
 //! programs that they need ([`programs`]), what crossed while they ran
 //! ([`Crossings`]), and how it all is shown ([`report`]). The programs
 //! `longshore-bench` and `longshore-demo` are made of it.
@@ -10,8 +11,10 @@
 
 mod crossings;
 mod environment;
+pub mod impaired;
 mod native;
 pub mod programs;
+pub mod relay;
 pub mod report;
 pub mod scenarios;
 

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// What one call sends or receives in bulk.
 const PIECE: usize = 128 * 1024;
 
+/// The word after which this program runs one of them.
+pub const WORD: &str = "__program";
+
 /// Runs the program of this name.
 ///
 /// # Errors

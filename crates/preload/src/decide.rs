@@ -5,7 +5,7 @@ use crate::calls::{borrow, epoll, options, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::{Level, once, say};
 use crate::state;
-use longshore_hostif::{OpenFlags, Owner, SocketId, SocketKind};
+use longshore_hostif::{OpenFlags, Owner, SocketId, SocketKind, SocketState};
 use longshore_sockets::{Host, Socket, SocketError, host_bits};
 use rustix::fs::fstat;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -108,6 +108,50 @@ pub(crate) fn undo(undecided: Undecided, id: SocketId) {
             fds::give_up(fd, before);
         }
     }
+}
+
+/// Puts a new socket of the engine in the place of one that is not wanted any
+/// more, under all descriptors that it has in this process. With its last use the
+/// old one is reset.
+pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
+    let undecided = Undecided {
+        v6: old.is_v6(),
+        stream: true,
+        duplicated: false,
+        number: 0,
+        options: options::set_by_program(old),
+    };
+    let kernel = old.has_kernel_side();
+    let new = old
+        .host()
+        .open(SocketKind::Stream, open_flags(fd, undecided), inode(fd))?;
+    new.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
+    options::replay(fd, &new, undecided.options)?;
+    if matches!(
+        old.state(),
+        SocketState::Connected | SocketState::Connecting
+    ) {
+        new.set_error(libc::ECONNRESET);
+    }
+    new.take_places_of(old)?;
+    for (other, entry) in fds::all() {
+        if entry == Entry::Engine(old.id()) {
+            fds::put(other, Entry::Engine(new.clone().into_use()));
+            fds::give_up(other, entry);
+        }
+    }
+    old.set_linger(Some(0));
+    if kernel {
+        // What the kernel's half listened for, or was connected to, goes too.
+        let unspecified = libc::sockaddr {
+            sa_family: libc::AF_UNSPEC as libc::sa_family_t,
+            sa_data: [0; 14],
+        };
+        let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+        // SAFETY: an address and its length.
+        unsafe { crate::real::connect(fd, &unspecified, len) };
+    }
+    Ok(())
 }
 
 /// Leaves a socket to the kernel, under all descriptors that it has.

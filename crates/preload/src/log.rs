@@ -76,7 +76,6 @@ pub(crate) enum Once {
     OutOfBand,
     ErrorQueue,
     Control,
-    Disconnect,
     Numbers,
     KeptNumber,
     Resource,

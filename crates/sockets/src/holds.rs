@@ -23,6 +23,10 @@ const WATCHED: u64 = 4;
 /// on since.
 const ALONE: u64 = 8;
 
+/// So many blocks in a row that were never used are the end of those that were:
+/// one may have been taken and given back unused.
+const NEW_IN_A_ROW: u32 = 16;
+
 const COUNT: u64 = 0xffff_ffff;
 
 fn named(id: SocketId) -> u64 {
@@ -185,9 +189,13 @@ impl Host {
     }
 
     /// The socket behind the kernel socket of this inode, among all that any
-    /// process of the session holds.
+    /// process of the session holds, or that are on their way to one.
     pub fn find_inode(&self, inode: u64) -> Option<SocketId> {
-        (0..self.arena.geometry().channels)
+        let is_it = |index: &u32| {
+            let block = self.arena.block(*index);
+            block.inode.load(Ordering::Acquire) == inode && block.state() != SocketState::Free
+        };
+        let held = (0..self.arena.geometry().channels)
             .filter(|c| self.arena.control(*c).state() != ChannelState::Free)
             .find_map(|channel| {
                 let words = self.arena.held(channel).iter().enumerate();
@@ -198,13 +206,26 @@ impl Host {
                             .filter(move |b| bits & 1 << b != 0)
                             .map(move |b| i as u32 * 64 + b)
                     })
-                    .find(|index| {
-                        let block = self.arena.block(*index);
-                        block.inode.load(Ordering::Acquire) == inode
-                            && block.state() != SocketState::Free
-                    })
+                    .find(is_it)
+            });
+        held.or_else(|| {
+            self.used_blocks().find(|index| {
+                is_it(index) && self.arena.block(*index).in_transit.load(Ordering::Acquire) != 0
             })
-            .map(|index| self.id_of(index))
+        })
+        .map(|index| self.id_of(index))
+    }
+
+    /// The blocks that were ever used. The lowest are taken first, so they end
+    /// where a stretch of new ones begins, which is not touched any further: to
+    /// look at a page of them is to have it.
+    fn used_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut new = 0;
+        (0..self.arena.geometry().sockets).take_while(move |index| {
+            let used = self.arena.block(*index).generation.load(Ordering::Relaxed) != 0;
+            new = if used { 0 } else { new + 1 };
+            new < NEW_IN_A_ROW
+        })
     }
 
     /// After `exec`: lets go of what the last image held and this one has no
@@ -281,7 +302,9 @@ impl Host {
         }
         self.arena.set_held(self.own_channel(), id.index, false);
         fence(Ordering::SeqCst);
-        let request = if marks & ALONE == 0 && self.is_held_elsewhere(id.index) {
+        let lives_on =
+            self.is_held_elsewhere(id.index) || block.in_transit.load(Ordering::Acquire) != 0;
+        let request = if marks & ALONE == 0 && lives_on {
             Request::Unsubscribe { socket: id }
         } else {
             Request::Close {
@@ -342,6 +365,23 @@ impl Socket {
     /// Another process may hold it too from now on.
     pub fn share(&self) {
         self.host.marks[self.id.index as usize].fetch_and(!ALONE, Ordering::AcqRel);
+    }
+
+    /// A descriptor of it is about to be passed to a process, perhaps another:
+    /// until it arrives, the socket stays open without anybody's holding it.
+    pub fn send_off(&self) {
+        self.share();
+        self.block().in_transit.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A descriptor has arrived, and is held here; or it was not sent after all.
+    pub fn arrived(&self) {
+        let _ =
+            self.block()
+                .in_transit
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
+                    count.checked_sub(1)
+                });
     }
 
     pub(crate) fn subscribe(&self, wake: Wake) {

@@ -122,6 +122,30 @@ impl Hub {
         }
     }
 
+    /// From now on, `new` has the places of the socket of index `old`.
+    pub(crate) fn replace(&mut self, arena: &Arena, old: u32, new: SocketId) {
+        while let Some(Some(before)) = self.interests.get(self.of_socket(old) as usize) {
+            let key = self.of_socket(old);
+            let interest = Interest {
+                id: new,
+                next: NONE,
+                queued: false,
+                ..*before
+            };
+            self.remove(arena, key);
+            let (set, fd) = (interest.set, interest.fd);
+            let key = self.insert(interest);
+            let Some(Some(set)) = self.sets.get_mut(set as usize) else {
+                continue;
+            };
+            set.by_key.insert((fd, new.index), key);
+            if let Some(waiter) = set.waiter {
+                arena.block(new.index).add_waiter(waiter);
+            }
+            self.queue(key);
+        }
+    }
+
     pub(crate) fn remove(&mut self, arena: &Arena, key: u32) {
         let Some(interest) = self.interests.get_mut(key as usize).and_then(Option::take) else {
             return;

@@ -12,6 +12,9 @@ use crate::stream::{has_room, take_room_wanted};
 use longshore_hostif::{BlockFlags, EdgeFlags, Edges, SocketBlock, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 
+/// Where the block's flags stand beside those of the edges.
+const SHUT_SHIFT: u32 = 8;
+
 /// How a process has a socket, as far as news of it go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Having {
@@ -55,8 +58,10 @@ impl News {
         if told[0] & !0xffff_ffff != generation {
             *told = [generation, 0, 0];
         }
-        let flags = u64::from(edges.flags.bits()) & !told[0];
-        told[0] = generation | u64::from(edges.flags.bits());
+        let shut = block.flags() & (BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
+        let now = u64::from(edges.flags.bits()) | u64::from(shut.bits()) << SHUT_SHIFT;
+        let flags = now & !told[0];
+        told[0] = generation | now;
         let (arrived, acked) = (edges.rcv_edge > told[1], edges.snd_acked > told[2]);
         told[1] = told[1].max(edges.rcv_edge);
         told[2] = told[2].max(edges.snd_acked);
@@ -64,6 +69,8 @@ impl News {
         block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
         let mut ready = arrived && edges.rcv_edge > block.rcv.done.load(Ordering::Acquire);
         ready |= acknowledge(block, edges, acked, having);
+        // Another process may have shut a half of what it has too.
+        ready |= having == Having::Shared && flags >> SHUT_SHIFT != 0;
         let is_news = |flag: EdgeFlags| flags & u64::from(flag.bits()) != 0;
         if edges.flags.contains(EdgeFlags::PEER_FIN) {
             let before = block.set_flags(BlockFlags::PEER_FIN);

@@ -7,6 +7,9 @@ use longshore_hostif::{OptionName, Query, Request, STREAM_MAX, StreamHalf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// Where `tcpi_snd_mss` is in Linux's `struct tcp_info`.
+const SND_MSS_AT: usize = 16;
+
 impl Socket {
     /// Sets an option, in the engine's units.
     ///
@@ -111,6 +114,19 @@ impl Socket {
     /// That size; 0 if datagrams are sent as they are.
     pub fn segment(&self) -> u16 {
         self.block().snd.low_water.load(Ordering::Relaxed) as u16
+    }
+
+    /// The most payload that a segment to the peer has now, in bytes.
+    ///
+    /// # Errors
+    /// The engine's reason.
+    pub fn segment_size(&self) -> Result<u32, SocketError> {
+        let mut info = [0; SND_MSS_AT + 4];
+        if self.tcp_info(&mut info)? < info.len() {
+            return Err(SocketError::Broken);
+        }
+        let bytes: [u8; 4] = std::array::from_fn(|i| info[SND_MSS_AT + i]);
+        Ok(u32::from_le_bytes(bytes))
     }
 
     /// Copies what Linux's `struct tcp_info` would hold to `to`; returns how

@@ -100,6 +100,24 @@ impl Socket {
         }
     }
 
+    /// Gives it a pending error, an errno.
+    pub fn set_error(&self, errno: i32) {
+        self.block()
+            .errno
+            .store(errno.unsigned_abs(), Ordering::Release);
+    }
+
+    /// Takes `old`'s places in the ready sets of this process.
+    ///
+    /// # Errors
+    /// [`SocketError::Reentered`].
+    pub fn take_places_of(&self, old: &Self) -> Result<(), SocketError> {
+        self.host.set_watched(self.id.index);
+        let mut hub = self.host.hub.enter()?;
+        hub.replace(&self.host.arena, old.id.index, self.id);
+        Ok(())
+    }
+
     /// Binds it; port 0 asks for one. Returns the address it has now.
     ///
     /// # Errors

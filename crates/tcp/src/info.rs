@@ -16,7 +16,7 @@ use crate::time::{Instant, MS};
 pub const LINUX_TCP_INFO_LEN: usize = 280;
 
 /// A connection seen from outside. Times in microseconds, sizes in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "named as their Linux counterparts (tcpi_...)")]
 pub struct TcpInfo {
     pub state: State,

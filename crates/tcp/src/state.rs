@@ -5,7 +5,7 @@
 //! has a type of its own.
 
 /// The state of a connection. The numbers are Linux's (`tcpi_state`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum State {
     /// Both directions work.
@@ -21,6 +21,7 @@ pub enum State {
     /// Both have closed; the last acknowledgment may have to be repeated.
     TimeWait = 6,
     /// No connection (any more).
+    #[default]
     Closed = 7,
     /// The peer has closed; we may still send.
     CloseWait = 8,

@@ -377,14 +377,38 @@ static void to_itself(void) {
 static void disconnect(void) {
   EACH_PAIR(mine, far) {
     struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+    int ep = SYS(epoll_create1(0));
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    set(mine, IPPROTO_TCP, TCP_NODELAY, 1);
+    int copy = SYS(dup(mine));
     SYS(connect(mine, A(none)));
     char c;
     FAILS(read(far, &c, 1), ECONNRESET);
     FAILS(read(mine, &c, 1), ECONNRESET); /* told once */
+    FAILS(read(copy, &c, 1), ENOTCONN);
+    SYS(connect(mine, A(none))); /* there is nothing to take apart */
     int listener = far_listener(1);
     struct sockaddr_in a = far_name(listener);
-    SYS(connect(mine, A(a)));
+    SYS(connect(copy, A(a)));
+    IS(option(mine, IPPROTO_TCP, TCP_NODELAY), 1);
+    int again = far_accept(listener);
+    send_all(again, "x", 1);
+    e.events = 0;
+    IS(epoll_wait(ep, &e, 1, 2000), 1);
+    OK(e.events == EPOLLIN && e.data.fd == mine);
+    receive_all(mine, &c, 1);
+    close(again), close(listener), close(ep), close(copy);
   }
+}
+
+static void disconnect_a_listener(void) {
+  struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+  int listener = my_listener(4), far = far_socket(SOCK_STREAM);
+  struct sockaddr_in a = name_of(listener);
+  SYS(connect(listener, A(none)));
+  OK(far_connect(far, a) == -1 && errno == ECONNREFUSED);
+  FAILS(accept(listener, 0, 0), EINVAL);
 }
 
 const struct check CHECKS[] = {
@@ -416,5 +440,6 @@ const struct check CHECKS[] = {
     {"two_listeners_share_a_port", two_listeners_share_a_port},
     {"to_itself", to_itself},
     {"disconnect", disconnect},
+    {"disconnect_a_listener", disconnect_a_listener},
     {0, 0},
 };

@@ -282,6 +282,50 @@ static void passed_to_another_process(void) {
   IS(read(far, buf, 1), 0);
 }
 
+/* The one who passes it is gone before the other looks. */
+static void passed_by_a_process_that_ends(void) {
+  int u[2];
+  char buf[4];
+  SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, u));
+  int listener = my_listener(1);
+  struct sockaddr_in a = name_of(listener);
+  pid_t passer = SYS(fork());
+  if (!passer) {
+    int mine = SYS(accept(listener, 0, 0));
+    pass(u[0], mine);
+    _exit(0);
+  }
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, a));
+  joined(passer);
+  sleep_ms(100);
+  send_all(far, "ping", 4);
+  int got = passed(u[1]);
+  receive_all(got, buf, 4);
+  send_all(got, "pong", 4);
+  receive_all(far, buf, 4);
+  SYS(close(got));
+  IS(read(far, buf, 1), 0);
+}
+
+static void passed_to_nobody(void) {
+  int u[2], mine, far;
+  char buf[4];
+  SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, u));
+  pair(0, &mine, &far);
+  SYS(close(u[1]));
+  int fd = mine;
+  char space[CMSG_SPACE(sizeof fd)], byte = 'x';
+  struct iovec v = {&byte, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof fd);
+  memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  FAILS(sendmsg(u[0], &m, MSG_NOSIGNAL), EPIPE);
+  SYS(close(mine));
+  IS(read(far, buf, 1), 0); /* it is nowhere else */
+}
+
 static void descriptor_limit(void) {
   int last = -1, fd;
   while ((fd = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && fd < 4096)
@@ -311,6 +355,8 @@ const struct check CHECKS[] = {
     {"closed_in_a_range", closed_in_a_range},
     {"passed_within_a_process", passed_within_a_process},
     {"passed_to_another_process", passed_to_another_process},
+    {"passed_by_a_process_that_ends", passed_by_a_process_that_ends},
+    {"passed_to_nobody", passed_to_nobody},
     {"descriptor_limit", descriptor_limit},
     {0, 0},
 };

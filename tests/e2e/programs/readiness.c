@@ -554,6 +554,23 @@ static void before_it_connects(void) {
   OK(says(ep, fd, 5000) & EPOLLIN);
 }
 
+/* Only what is returned is written. */
+static void epoll_leaves_the_rest_alone(void) {
+  EACH_PAIR(mine, far) {
+    int ep = SYS(epoll_create1(0));
+    struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    struct epoll_event got[2] = {{0}, {0}};
+    IS(epoll_wait(ep, got, 1, 1000), 1);
+    memset(got, 0, sizeof got);
+    IS(epoll_wait(ep, got, 2, 0), 0);
+    OK(got[0].events == 0 && got[0].data.u64 == 0);
+    OK(got[1].events == 0 && got[1].data.u64 == 0);
+    SYS(close(ep));
+    (void)far;
+  }
+}
+
 const struct check CHECKS[] = {
     {"level", level},
     {"level_out", level_out},
@@ -584,5 +601,6 @@ const struct check CHECKS[] = {
     {"many_in_one_epoll", many_in_one_epoll},
     {"duplicate_keeps_the_interest", duplicate_keeps_the_interest},
     {"before_it_connects", before_it_connects},
+    {"epoll_leaves_the_rest_alone", epoll_leaves_the_rest_alone},
     {0, 0},
 };

@@ -107,6 +107,8 @@ pub(crate) struct Session {
     touched: Vec<u32>,
     /// Channels that were reserved when the house was last kept.
     reservations: Vec<processes::Reservation>,
+    /// Sockets that no process holds, and that are on their way to one.
+    in_transit: Vec<processes::Transit>,
     /// The launcher's connection is open; which one.
     pub(crate) launched: bool,
     pub(crate) launcher: Option<RawFd>,
@@ -136,6 +138,7 @@ impl Session {
             to_wake: Vec::new(),
             touched: Vec::new(),
             reservations: Vec::new(),
+            in_transit: Vec::new(),
             launched: true,
             launcher: None,
             uid: 0,
@@ -188,8 +191,9 @@ impl Session {
 
     /// Whether a channel is reserved for a child that is being made.
     pub(crate) fn has_reservations(&self) -> bool {
-        (0..self.arena.geometry().channels)
-            .any(|c| self.arena.control(c).state() == ChannelState::Reserved)
+        !self.in_transit.is_empty()
+            || (0..self.arena.geometry().channels)
+                .any(|c| self.arena.control(c).state() == ChannelState::Reserved)
     }
 
     /// Notes that those who wait for socket `index` are to be woken.

@@ -14,6 +14,19 @@ use std::sync::atomic::Ordering;
 /// it does.
 const RESERVED_FOR: u64 = 10_000_000;
 
+/// How long a socket that no process holds stays open because its descriptor is
+/// in a message that nobody has received yet, in microseconds. The message may
+/// never be: that cannot be known here.
+const IN_TRANSIT_FOR: u64 = 60_000_000;
+
+/// A socket in a message, held by no process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transit {
+    key: u32,
+    index: u32,
+    since: Instant,
+}
+
 /// A channel that a parent keeps for its child.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reservation {
@@ -132,7 +145,7 @@ impl Session {
 
     /// The process of `channel` is gone. Frees what it had and returns the
     /// engine's keys of the sockets that nobody holds now.
-    pub(crate) fn bury(&mut self, channel: u16) -> Vec<u32> {
+    pub(crate) fn bury(&mut self, channel: u16, now: Instant) -> Vec<u32> {
         let Some(process) = self.processes[usize::from(channel)].take() else {
             return Vec::new();
         };
@@ -141,7 +154,7 @@ impl Session {
         let control = self.arena.control(u32::from(channel));
         control.pid.store(0, Ordering::Relaxed);
         control.set_state(ChannelState::Free);
-        let orphans = self.orphans(had);
+        let orphans = self.orphans(had, now);
         if self.is_in_use() {
             orphans
         } else {
@@ -180,7 +193,41 @@ impl Session {
             had.extend(self.take_held(channel));
             control.change_state(ChannelState::Reserved, ChannelState::Free);
         }
-        self.orphans(had)
+        let mut orphans = self.orphans(had, now);
+        orphans.append(&mut self.lost_in_transit(now));
+        orphans
+    }
+
+    /// Notes that a socket is on its way, if it is, and held by no process.
+    pub(crate) fn note_transit(&mut self, key: u32, index: u32, now: Instant) -> bool {
+        let on_its_way = self
+            .arena
+            .get_block(index)
+            .is_some_and(|b| b.in_transit.load(Ordering::Acquire) != 0);
+        if !on_its_way || self.is_held(index) {
+            return false;
+        }
+        if !self.in_transit.iter().any(|t| t.key == key) {
+            let since = now;
+            self.in_transit.push(Transit { key, index, since });
+        }
+        true
+    }
+
+    /// The engine's keys of the sockets that were on their way for too long.
+    fn lost_in_transit(&mut self, now: Instant) -> Vec<u32> {
+        let mut lost = Vec::new();
+        let mut list = std::mem::take(&mut self.in_transit);
+        list.retain(|t| {
+            let arrived = self.is_held(t.index) || self.key(t.index) != Some(t.key);
+            let too_long = now.0 - t.since.0 >= IN_TRANSIT_FOR;
+            if too_long && !arrived {
+                lost.push(t.key);
+            }
+            !arrived && !too_long
+        });
+        self.in_transit = list;
+        lost
     }
 
     /// Empties a channel's bitmap of held sockets; gives what was in it.
@@ -196,13 +243,18 @@ impl Session {
             .collect()
     }
 
-    /// Those of these sockets that no process holds, by the engine's keys.
-    fn orphans(&self, had: Vec<u32>) -> Vec<u32> {
-        let mut keys: Vec<u32> = had
-            .into_iter()
-            .filter(|i| !self.is_held(*i))
-            .filter_map(|i| self.key(i))
-            .collect();
+    /// Those of these sockets that no process holds and none is about to get, by
+    /// the engine's keys.
+    fn orphans(&mut self, had: Vec<u32>, now: Instant) -> Vec<u32> {
+        let mut keys = Vec::new();
+        for index in had {
+            if let Some(key) = self.key(index)
+                && !self.is_held(index)
+                && !self.note_transit(key, index, now)
+            {
+                keys.push(key);
+            }
+        }
         keys.sort_unstable();
         keys.dedup();
         keys

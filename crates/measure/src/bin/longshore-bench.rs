@@ -4,7 +4,7 @@ use clap::Parser;
 use longshore_lab::{Lab, Stack};
 use longshore_measure::report::{self, Row, Run};
 use longshore_measure::scenarios::{self, Effort, Placement, Scenario};
-use longshore_measure::{Awake, Environment, plain_panics, programs};
+use longshore_measure::{Awake, Environment, impaired, plain_panics, programs};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,9 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "longshore-bench", version, max_term_width = 100)]
 struct Arguments {
-    /// Only measurements whose name contains one of these words
+    /// Only measurements whose name contains one of these words. With `impaired` first:
+    /// goodput over paths with loss and delay, only those whose name contains all further
+    /// words, as "loss 1 %" "rtt 20 ms"
     #[arg(value_name = "WORD")]
     only: Vec<String>,
     /// Short runs, three of each: for a look, not for the record
@@ -42,7 +44,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
-    if words.get(1).is_some_and(|word| word == "__program") {
+    if words.get(1).is_some_and(|word| word == programs::WORD) {
         let name = words.get(2).map_or("", String::as_str);
         return match programs::run(name, words.get(3..).unwrap_or_default()) {
             Ok(()) => ExitCode::SUCCESS,
@@ -54,6 +56,9 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     plain_panics();
+    if arguments.only.first().is_some_and(|word| word == IMPAIRED) {
+        return bad_paths(&arguments, &words);
+    }
     let chosen: Vec<Box<dyn Scenario>> = scenarios::all()
         .into_iter()
         .filter(|s| {
@@ -85,25 +90,54 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!("{}", report::rows(&rows));
-    let run = Run {
-        command: words.join(" "),
-        time: Run::now(),
-        environment: Environment::here(),
-        rows: &rows,
-    };
-    match run.write(&arguments.out) {
-        Ok(path) => println!("written to {}", path.display()),
-        Err(error) => {
-            eprintln!("error: writing to {}: {error}", arguments.out.display());
-            failed = true;
-        }
-    }
+    failed |= !show(&rows, &arguments, &words);
     if failed {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     }
+}
+
+/// The word that chooses the table of bad paths, which takes too long to be one
+/// of the others.
+const IMPAIRED: &str = "impaired";
+
+/// Measures goodput over bad paths.
+fn bad_paths(arguments: &Arguments, words: &[String]) -> ExitCode {
+    let cells: Vec<impaired::Cell> = impaired::Cell::all()
+        .filter(|cell| arguments.only[1..].iter().all(|w| cell.name().contains(w)))
+        .collect();
+    if arguments.list {
+        cells.iter().for_each(|cell| println!("{}", cell.name()));
+        return ExitCode::SUCCESS;
+    }
+    let (repeats, seconds) = if arguments.quick { (1, 3) } else { (3, 15) };
+    let repeats = arguments.repeats.unwrap_or(repeats);
+    let rows = impaired::measure(&cells, repeats, seconds, progress);
+    if show(&rows, arguments, words) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Shows the table and writes the figures to a file; false if that failed.
+fn show(rows: &[Row], arguments: &Arguments, words: &[String]) -> bool {
+    println!("{}", report::rows(rows));
+    let run = Run {
+        command: words.join(" "),
+        time: Run::now(),
+        environment: Environment::here(),
+        rows,
+    };
+    match run.write(&arguments.out) {
+        Ok(path) => println!("written to {}", path.display()),
+        Err(error) => {
+            eprintln!("error: writing to {}: {error}", arguments.out.display());
+            return false;
+        }
+    }
+    true
 }
 
 fn idle_modes(arguments: &Arguments, scenario: &dyn Scenario) -> Vec<&'static str> {

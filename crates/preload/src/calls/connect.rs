@@ -3,10 +3,9 @@
 use crate::address::{self, Given};
 use crate::calls::{Way, answer, guard, must_not_wait, patience, refused};
 use crate::fds::{self, Entry, Undecided};
-use crate::log::once;
 use crate::{decide, real, state};
 use libc::{c_int, sockaddr, socklen_t};
-use longshore_hostif::Owner;
+use longshore_hostif::{Owner, SocketState};
 use longshore_sockets::{Socket, SocketError};
 use std::net::SocketAddr;
 
@@ -54,7 +53,7 @@ pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_
                         }
                         result
                     }
-                    Given::Unspecified => answer(|| disconnect(&socket)),
+                    Given::Unspecified => answer(|| disconnect(fd, &socket)),
                     Given::Other => plain(),
                 }
             }
@@ -86,15 +85,13 @@ fn connect_on(fd: c_int, socket: &Socket, peer: SocketAddr) -> Result<c_int, Soc
     Ok(0)
 }
 
-fn disconnect(socket: &Socket) -> Result<c_int, SocketError> {
+/// `connect` to AF_UNSPEC. A TCP connection is reset, and the descriptor stands
+/// for a new socket with the same options.
+fn disconnect(fd: c_int, socket: &Socket) -> Result<c_int, SocketError> {
     if socket.is_datagram() {
         socket.disconnect_datagram()?;
-        return Ok(0);
+    } else if socket.state() != SocketState::Open {
+        decide::renew(fd, socket)?;
     }
-    once!(
-        Warn,
-        Disconnect,
-        "connect to AF_UNSPEC on a TCP socket is not supported: EOPNOTSUPP"
-    );
-    Err(refused(libc::EOPNOTSUPP))
+    Ok(0)
 }

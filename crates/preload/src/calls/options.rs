@@ -368,6 +368,10 @@ fn note_unknown(level: c_int, name: c_int) {
     }
 }
 
+fn has_connection(socket: &Socket) -> bool {
+    !socket.is_datagram() && socket.state() == longshore_hostif::SocketState::Connected
+}
+
 /// `getsockopt(2)`.
 ///
 /// # Safety
@@ -415,6 +419,11 @@ pub unsafe extern "C" fn getsockopt(
             give(&[0; 16]);
             0
         }
+        (TCP, libc::TCP_MAXSEG) if has_connection(&socket) => answer(|| {
+            // What is in use, which the kernel socket cannot know.
+            give(&socket.segment_size()?.to_ne_bytes());
+            Ok(0)
+        }),
         (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
             let mut info = [0; longshore_hostif::MAILBOX_BYTES];
             let have = socket.tcp_info(&mut info)?;

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> s
             let got = unsafe { real::recvmsg(fd, msg, flags) };
             if got >= 0 {
                 // SAFETY: as above, and filled by the kernel.
-                unsafe { take_passed(msg) };
+                unsafe { take_passed(msg, flags) };
             }
             got
         }
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> s
 }
 
 /// Takes hold of the engine's sockets among the descriptors that came.
-unsafe fn take_passed(msg: *const msghdr) {
+unsafe fn take_passed(msg: *const msghdr, flags: c_int) {
     // SAFETY: the caller's promise.
     if unsafe { (*msg).msg_controllen } == 0 || state::is_off() {
         return;
@@ -47,6 +47,12 @@ unsafe fn take_passed(msg: *const msghdr) {
             && let state::Mode::On(host) = state::mode()
         {
             decide::adopt(host, fd);
+        }
+        // What is only peeked at comes again.
+        if flags & libc::MSG_PEEK == 0
+            && let Some(socket) = fds::engine(fd)
+        {
+            socket.arrived();
         }
     }
 }
@@ -149,7 +155,12 @@ pub unsafe extern "C" fn recvmmsg(
 ) -> c_int {
     if fds::engine(fd).is_none() || msgs.is_null() {
         // SAFETY: the caller's promise.
-        return unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
+        let got = unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
+        for i in 0..usize::try_from(got).unwrap_or(0) {
+            // SAFETY: as above, and filled by the kernel.
+            unsafe { take_passed(&raw const (*msgs.add(i)).msg_hdr, flags) };
+        }
+        return got;
     }
     // SAFETY: the caller's promise.
     let limit = unsafe { timeout.as_ref() }.map(|t| {

@@ -6,6 +6,7 @@ use crate::calls::{answer, guard};
 use crate::log::once;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr, ssize_t};
+use longshore_sockets::Socket;
 
 /// `sendmsg(2)`. Descriptors of the engine's sockets may go to other processes
 /// of the session over Unix sockets.
@@ -21,8 +22,12 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
     }
     if fds::is_kernels(fd) {
         // SAFETY: the caller's promise.
-        unsafe { note_passed(msg) };
-        return plain();
+        let leaving = unsafe { send_off(msg) };
+        let sent = plain();
+        if sent < 0 {
+            leaving.iter().for_each(Socket::arrived);
+        }
+        return sent;
     }
     // SAFETY: the caller's promise.
     let (name, name_len) = unsafe { ((*msg).msg_name.cast(), (*msg).msg_namelen) };
@@ -103,18 +108,20 @@ unsafe fn segment_of(msg: *const msghdr) -> u16 {
     segment
 }
 
-/// Notes which sockets of the engine leave with a message on a Unix socket.
-unsafe fn note_passed(msg: *const msghdr) {
+/// Sends the engine's sockets off that leave with a message on a Unix socket.
+/// This comes before the message: who receives it counts them as arrived.
+unsafe fn send_off(msg: *const msghdr) -> Vec<Socket> {
     // SAFETY: the caller's promise.
     if unsafe { (*msg).msg_controllen } == 0 || crate::state::attached().is_none() {
-        return;
+        return Vec::new();
     }
     // SAFETY: as above.
-    for fd in unsafe { passed(msg) } {
-        if let Some(socket) = fds::engine(fd) {
-            socket.share();
-        }
-    }
+    let leaving: Vec<Socket> = unsafe { passed(msg) }
+        .into_iter()
+        .filter_map(fds::engine)
+        .collect();
+    leaving.iter().for_each(Socket::send_off);
+    leaving
 }
 
 /// The descriptors that a message carries.
@@ -150,7 +157,10 @@ pub unsafe extern "C" fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    if fds::is_kernels(fd) || msgs.is_null() {
+    // SAFETY: the caller's promise.
+    let passes = || unsafe { (*msgs).msg_hdr.msg_controllen } != 0;
+    let kernels = fds::is_kernels(fd) && (crate::state::attached().is_none() || !passes());
+    if msgs.is_null() || count == 0 || kernels {
         // SAFETY: the caller's promise.
         return unsafe { real::sendmmsg(fd, msgs, count, flags) };
     }

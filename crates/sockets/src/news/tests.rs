@@ -106,3 +106,14 @@ fn who_does_not_have_it_leaves_the_wish_for_room() {
     assert!(!News::new(64).apply(shared.id, block, &acked, Having::Not));
     assert!(News::new(64).apply(shared.id, block, &acked, Having::Alone));
 }
+
+#[test]
+fn a_half_that_another_process_shut_is_news_once() {
+    let shared = Shared::new(SocketState::Connected);
+    let mut process = News::new(64);
+    let nothing = edges(0, EdgeFlags::empty());
+    assert!(!shared.told(&mut process, nothing));
+    shared.block().set_flags(BlockFlags::SHUT_RD);
+    assert!(shared.told(&mut process, nothing));
+    assert!(!shared.told(&mut process, nothing));
+}

@@ -138,6 +138,12 @@ impl Waiting<'_> {
                 self.found.push(events, word);
             }
         }
+        // What the kernel said to us alone is not left behind for the program.
+        for i in self.found.count..first + got as usize {
+            let nothing = epoll_event { events: 0, u64: 0 };
+            // SAFETY: the kernel wrote there, so we may.
+            unsafe { self.found.at.add(i).write_unaligned(nothing) };
+        }
         Ok(())
     }
 

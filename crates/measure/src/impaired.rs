@@ -1,0 +1,271 @@
+//! Goodput over bad paths: loss, round-trip time and rate in a table, Linux to
+//! Linux beside every combination with Longshore, all with the same algorithm.
+//!
+//! Each end is a network namespace whose interface ends in the [`Relay`]. The
+//! kernel has an address there; Longshore stands on the interface by a packet
+//! port, and the kernel beside it has none.
+
+use crate::programs;
+use crate::relay::Relay;
+use crate::report::{Better, Row, Target};
+use longshore_lab::{Namespace, longshore};
+use longshore_ports::Faults;
+use longshore_ports::sim::{Direction, SimConfig};
+use longshore_ports::tap::{Tap, TapConfig};
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.03];
+const ROUND_TRIPS_MS: [u64; 3] = [1, 20, 100];
+const RATES: [u64; 2] = [100_000_000, 1_000_000_000];
+
+const PORT: u16 = 5001;
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+/// The interface of each end.
+const DEVICE: &str = "wan";
+/// Packets that the interface takes before its driver pushes back: more than any
+/// window here, so that all loss is the relay's.
+const DEVICE_QUEUE: u32 = 20_000;
+/// How long the client may take to reach the server, lost SYNs included.
+const REACH: Duration = Duration::from_secs(30);
+
+/// A path: one cell of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cell {
+    /// Probability that a packet of the data's direction is lost.
+    pub loss: f64,
+    /// Round-trip time without queueing, in milliseconds.
+    pub round_trip_ms: u64,
+    /// Bits in a second, each way.
+    pub rate: u64,
+}
+
+impl Cell {
+    /// All of the table.
+    pub fn all() -> impl Iterator<Item = Cell> {
+        LOSSES.into_iter().flat_map(|loss| {
+            ROUND_TRIPS_MS.into_iter().flat_map(move |round_trip_ms| {
+                RATES.into_iter().map(move |rate| Cell {
+                    loss,
+                    round_trip_ms,
+                    rate,
+                })
+            })
+        })
+    }
+
+    /// As `loss 1 %, rtt 20 ms, 100 Mb/s`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!(
+            "loss {} %, rtt {} ms, {} Mb/s",
+            self.loss * 100.0,
+            self.round_trip_ms,
+            self.rate / 1_000_000
+        )
+    }
+
+    /// The wire: a queue of one bandwidth-delay product, at least 64 KiB.
+    fn wire(&self, seed: u64) -> SimConfig {
+        let in_flight = self.rate / 8 * self.round_trip_ms / 1000;
+        let direction = Direction {
+            delay: Duration::from_micros(self.round_trip_ms * 500),
+            rate: Some(self.rate),
+            queue: in_flight.max(65_536) as usize,
+            ..Direction::default()
+        };
+        SimConfig {
+            seed,
+            forth: Direction {
+                faults: Faults {
+                    loss: self.loss,
+                    ..Faults::default()
+                },
+                ..direction
+            },
+            back: direction,
+            ..SimConfig::default()
+        }
+    }
+}
+
+/// Whose TCP an end has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Linux,
+    Longshore,
+}
+
+/// Who sends to whom.
+const PAIRS: [(&str, End, End); 3] = [
+    ("Longshore to Linux", End::Longshore, End::Linux),
+    ("Linux to Longshore", End::Linux, End::Longshore),
+    ("Longshore to Longshore", End::Longshore, End::Longshore),
+];
+
+/// Measures the chosen cells; each run sends for `seconds`. Runs of one cell take
+/// turns and share their seeds. `progress` is told what comes next.
+///
+/// # Panics
+/// If a namespace cannot be made, or a program fails.
+pub fn measure(
+    cells: &[Cell],
+    repeats: usize,
+    seconds: u64,
+    mut progress: impl FnMut(&str),
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for cell in cells {
+        let first = rows.len();
+        rows.extend(PAIRS.map(|(pair, _, _)| Row {
+            name: format!("{}: {pair}", cell.name()),
+            unit: "Mb/s",
+            better: Better::Higher,
+            placement: "free".to_owned(),
+            idle: "halt",
+            longshore: Vec::new(),
+            kernel: Vec::new(),
+            target: Some(Target::Ratio(0.95)),
+            crossings: None,
+        }));
+        for turn in 0..repeats {
+            let seed = turn as u64 + 1;
+            let run = format!("run {} of {repeats}", turn + 1);
+            progress(&format!("{}: Linux to Linux, {run}", cell.name()));
+            let baseline = goodput(cell, seed, End::Linux, End::Linux, seconds);
+            for (row, (pair, from, to)) in rows[first..].iter_mut().zip(PAIRS) {
+                progress(&format!("{}: {pair}, {run}", cell.name()));
+                row.longshore.push(goodput(cell, seed, from, to, seconds));
+                row.kernel.push(baseline);
+            }
+        }
+    }
+    progress("");
+    rows
+}
+
+/// Sends from one end to the other; Mb/s that arrived at the reader.
+fn goodput(cell: &Cell, seed: u64, from: End, to: End, seconds: u64) -> f64 {
+    let (server, left) = host(from, SERVER);
+    let (client, right) = host(to, CLIENT);
+    let relay = Relay::start(left, right, &cell.wire(seed)).expect("start the relay");
+    let listening = ["source".to_owned(), format!("0.0.0.0:{PORT}")];
+    let mut source = program(&server, from, SERVER, &listening)
+        .spawn()
+        .expect("start the sender");
+    let reading = [
+        "pull".to_owned(),
+        format!("{SERVER}:{PORT}"),
+        (seconds * 1000).to_string(),
+    ];
+    let said = pull(&client, to, &reading);
+    let _ = source.kill();
+    server.kill_all();
+    reap(&mut source);
+    let counts = relay.stop().expect("the relay's ports work");
+    assert_eq!(counts.refused, [0, 0], "the relay is too slow: {counts:?}");
+    said * 1000.0
+}
+
+/// Runs the reader until the sender is there; what it measured, in Gb/s.
+fn pull(client: &Namespace, end: End, words: &[String]) -> f64 {
+    let deadline = Instant::now() + REACH;
+    loop {
+        let output = program(client, end, CLIENT, words)
+            .output()
+            .expect("start the reader");
+        let text = String::from_utf8_lossy(&output.stdout);
+        if let Some(figure) = text.split_whitespace().next().and_then(|t| t.parse().ok()) {
+            return figure;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "the reader failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn reap(child: &mut Child) {
+    let _ = child.wait();
+}
+
+/// A namespace with one interface, and that interface's other end.
+fn host(end: End, address: Ipv4Addr) -> (Namespace, Tap) {
+    let namespace = Namespace::new();
+    let tap = namespace.enter(|| {
+        // A host, not a router: what it does not own, it leaves alone.
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").expect("stop forwarding");
+        Tap::open(&TapConfig {
+            mtu: Some(1500),
+            kernel_addresses: (end == End::Linux)
+                .then_some((IpAddr::V4(address), 24))
+                .into_iter()
+                .collect(),
+            ..TapConfig::create(DEVICE).expect("a name")
+        })
+        .expect("make the interface")
+    });
+    namespace.ip(&format!("link set {DEVICE} txqueuelen {DEVICE_QUEUE}"));
+    if end == End::Linux {
+        namespace.ip(&format!(
+            "route replace 10.78.0.0/24 dev {DEVICE} proto kernel scope link src {address} \
+             congctl lock cubic"
+        ));
+    }
+    (namespace, tap)
+}
+
+/// One of [`programs`] on an end.
+fn program(namespace: &Namespace, end: End, address: Ipv4Addr, words: &[String]) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace.name()]);
+    command.args(["setpriv", "--pdeathsig", "KILL"]);
+    if end == End::Longshore {
+        // Its own defaults, CUBIC among them, whatever the machine has.
+        let options = format!("run --sysctl none --port packet:{DEVICE} --addr {address}/24 --");
+        command.arg(longshore()).args(options.split_whitespace());
+    }
+    command
+        .arg(std::env::current_exe().expect("a program has a path"))
+        .arg(programs::WORD)
+        .args(words)
+        .stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_cell_once() {
+        let names: Vec<String> = Cell::all().map(|c| c.name()).collect();
+        assert_eq!(names.len(), 24);
+        assert_eq!(names[0], "loss 0 %, rtt 1 ms, 100 Mb/s");
+        assert!(names.contains(&"loss 0.1 %, rtt 20 ms, 1000 Mb/s".to_owned()));
+        let mut once = names.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), names.len());
+    }
+
+    #[test]
+    fn the_queue_holds_what_is_in_flight() {
+        let cell = Cell {
+            loss: 0.0,
+            round_trip_ms: 100,
+            rate: 1_000_000_000,
+        };
+        assert_eq!(cell.wire(1).forth.queue, 12_500_000);
+        let short = Cell {
+            round_trip_ms: 1,
+            rate: 100_000_000,
+            ..cell
+        };
+        assert_eq!(short.wire(1).forth.queue, 65_536);
+    }
+}
