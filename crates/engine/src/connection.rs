@@ -256,16 +256,22 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
+        let (has_block, orphan) = (socket.has_block(), socket.orphan);
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
         let events = c.tcb.take_events();
+        let mut roomier = false;
         if events.contains(Events::SND_ACKED) {
             self.link.confirm(c.remote.ip(), self.now);
+            let wanted = c.tcb.snd_buffer_wanted();
+            if wanted > u64::from(socket.options.send_buffer) {
+                roomier = self.tune_send_buffer(key, wanted);
+            }
         }
-        if socket.has_block() && !socket.orphan {
-            self.report(key);
-        } else if socket.has_block() {
+        if has_block && !orphan {
+            self.report(key, roomier);
+        } else if has_block {
             self.release_if_delivered(key);
         }
         if events.contains(Events::TIME_WAIT) {
@@ -278,9 +284,9 @@ impl Engine {
     }
 
     /// Tells the host what it may be waiting for. Acknowledgments are told when
-    /// a quarter of the buffer has become free; fewer wait for something to
-    /// ride on.
-    fn report(&mut self, key: u32) {
+    /// a quarter of the buffer has become free, or it has become `roomier`; fewer wait
+    /// for something to ride on.
+    fn report(&mut self, key: u32, roomier: bool) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
@@ -290,7 +296,7 @@ impl Engine {
             return;
         };
         let mut edges = c.edges();
-        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags;
+        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || roomier;
         let unacknowledged = edges.snd_acked - c.told.snd_acked;
         if !news && unacknowledged < quarter {
             if unacknowledged != 0 && edges.snd_acked == c.tcb.snd_edge() && c.tell_by.is_never() {

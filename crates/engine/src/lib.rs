@@ -16,6 +16,7 @@
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `ends`, `link`, `link6` | packets out: headers, routes, neighbours |
+//! | `buffers` | how much a connection may hold |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
@@ -25,6 +26,7 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
+mod buffers;
 mod connection;
 pub mod control;
 mod cookies;

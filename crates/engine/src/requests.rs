@@ -253,6 +253,14 @@ impl Engine {
         };
         socket.options.set(name, value);
         let options = socket.options;
+        if name == OptionName::SendBuffer
+            && socket.has_block()
+            && let Some(s) = self.sessions.get(socket.session)
+        {
+            // Tuning may have overtaken the host's own note of it.
+            let limit = &s.arena.block(socket.id.index).snd.limit;
+            limit.store(options.send_buffer, Ordering::Release);
+        }
         match &mut socket.kind {
             Kind::Stream(c) => options.apply(name, &mut c.tcb, now),
             Kind::Listener(l) => {
@@ -499,6 +507,7 @@ impl Engine {
                     return Err(RequestError::BadEdge);
                 }
                 if rcv_consumed > c.tcb.rcv_consumed() {
+                    c.tcb.set_rcv_room(session.rcv_slab.room());
                     c.tcb.set_rcv_consumed(rcv_consumed, now);
                     let all = rcv_consumed == c.tcb.rcv_edge() && !c.tcb.has_out_of_order();
                     c.rcv.consume(rcv_consumed, all, &mut session.rcv_slab);

@@ -155,6 +155,8 @@ pub(crate) struct Options {
     /// TCP_FASTOPEN_CONNECT.
     pub(crate) fast_open_connect: bool,
     pub(crate) send_buffer: u32,
+    /// The program has set it, so it is not tuned.
+    pub(crate) send_fixed: bool,
     pub(crate) receive_buffer: u32,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
@@ -179,6 +181,7 @@ impl Options {
             fast_open: 0,
             fast_open_connect: false,
             send_buffer: longshore_hostif::SEND_BUFFER,
+            send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
             ttl: DEFAULT_TTL,
@@ -209,7 +212,10 @@ impl Options {
                 self.tcp.rcvbuf = self.receive_buffer;
                 self.tcp.rcvbuf_max = self.receive_buffer;
             }
-            O::SendBuffer => self.send_buffer = number.clamp(4608, most),
+            O::SendBuffer => {
+                self.send_buffer = number.clamp(4608, most);
+                self.send_fixed = true;
+            }
             O::DeferAccept => self.defer_accept_s = number,
             O::QuickAck => self.tcp.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,
@@ -223,6 +229,7 @@ impl Options {
                     self.tcp.congestion = c;
                 }
             }
+            O::MaxPacingRate => self.tcp.max_pacing_rate = value,
             O::TypeOfService => self.tos = number as u8,
             O::TimeToLive => self.ttl = number.clamp(1, 255) as u8,
             O::ReuseAddress => self.reuse.address = on,
@@ -251,6 +258,7 @@ impl Options {
             O::ReceiveBuffer => tcb.set_rcvbuf(self.tcp.rcvbuf),
             O::QuickAck => tcb.set_quickack(self.tcp.quickack),
             O::Congestion => tcb.set_congestion(self.tcp.congestion, now),
+            O::MaxPacingRate => tcb.set_max_pacing_rate(self.tcp.max_pacing_rate),
             O::Linger2 => tcb.set_fin_wait(self.tcp.fin_wait_ms),
             O::SynCount => tcb.set_syn_retries(self.tcp.syn_retries),
             O::WindowClamp => tcb.set_window_clamp(self.tcp.window_clamp),
@@ -310,6 +318,35 @@ impl Socket {
     pub(crate) fn count_payload(crossings: [&mut Crossings; 2], pieces: u64, bytes: u64) {
         for c in crossings {
             c.payload(pieces, bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longshore_hostif::CONGESTION_NAMES;
+
+    #[test]
+    fn every_name_of_a_congestion_control_crosses() {
+        assert_eq!(CONGESTION_NAMES, Congestion::ALL.map(Congestion::name));
+        let mut options = Options::new(OpenFlags::empty());
+        for (name, which) in CONGESTION_NAMES.into_iter().zip(Congestion::ALL) {
+            let mut word = [0; 8];
+            word[..name.len()].copy_from_slice(name.as_bytes());
+            options.set(OptionName::Congestion, u64::from_le_bytes(word));
+            assert_eq!(options.tcp.congestion, which);
+        }
+        options.set(OptionName::Congestion, u64::from_le_bytes(*b"westwood"));
+        assert_eq!(options.tcp.congestion, Congestion::Bbr);
+    }
+
+    #[test]
+    fn a_pacing_rate_and_its_absence_cross() {
+        let mut options = Options::new(OpenFlags::empty());
+        for rate in [1_000_000, u64::MAX] {
+            options.set(OptionName::MaxPacingRate, rate);
+            assert_eq!(options.tcp.max_pacing_rate, rate);
         }
     }
 }

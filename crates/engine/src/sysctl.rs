@@ -60,6 +60,11 @@ const NUMBERS: [(&str, Setter); 15] = [
 /// over.
 const CONGESTION: &str = "tcp_congestion_control";
 
+/// The most that tcp_rmem allows where nobody has set it (Linux before 6.16, with a
+/// gigabyte of memory or more): no choice of an administrator, and less than a path of
+/// 1 Gb/s and 100 ms holds.
+const KERNEL_DEFAULT: u64 = 6 << 20;
+
 fn small(value: u64) -> u8 {
     value.min(127) as u8
 }
@@ -73,6 +78,9 @@ fn receive_memory(config: &mut Config, values: &[u64]) {
     let &[_, start, most] = values else {
         return;
     };
+    if most == KERNEL_DEFAULT {
+        return;
+    }
     let bytes = |v: u64| v.clamp(2304, longshore_hostif::STREAM_MAX) as u32;
     config.rcvbuf = bytes(start);
     config.rcvbuf_max = bytes(most.max(start));
@@ -210,6 +218,12 @@ mod tests {
             ("tcp_ecn", "6\n"),
             ("tcp_congestion_control", "westwood\n"),
         ]);
+        assert_eq!(settings.tcp(Instant(1)), Config::default());
+    }
+
+    #[test]
+    fn the_kernels_own_limit_of_memory_is_nobodys_choice() {
+        let (_dir, mut settings) = settings(&[("tcp_rmem", "4096\t131072\t6291456\n")]);
         assert_eq!(settings.tcp(Instant(1)), Config::default());
     }
 

@@ -210,3 +210,43 @@ fn fast_open_carries_data_on_the_syn_from_the_second_connection_on() {
         server.close(accepted.socket);
     }
 }
+
+/// The send buffer follows the window, unless the program has set it.
+#[test]
+fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
+    use longshore_hostif::{Request, SEND_BUFFER};
+    use std::sync::atomic::Ordering;
+    for fixed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = two(dir.path());
+        let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+        let listener = server.open(SocketKind::Stream);
+        server
+            .bind(listener, "0.0.0.0:80".parse().unwrap())
+            .unwrap();
+        assert_eq!(server.listen(listener), 0);
+        let socket = client.open(SocketKind::Stream);
+        if fixed {
+            client.put(Request::SetOption {
+                socket,
+                name: OptionName::SendBuffer,
+                value: 100_000,
+            });
+        }
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener);
+        let data = bytes(1_000_000, 4);
+        let mut largest = 0;
+        for _ in 0..24 {
+            client.send(socket, &data, EdgeFlags::empty());
+            assert_eq!(server.receive(accepted.socket, data.len()), data);
+            let limit = &client.arena.block(socket.index).snd.limit;
+            largest = largest.max(limit.load(Ordering::Acquire));
+        }
+        if fixed {
+            assert_eq!(largest, 100_000);
+        } else {
+            assert!(largest > SEND_BUFFER, "{largest}");
+        }
+    }
+}

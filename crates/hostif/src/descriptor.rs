@@ -101,12 +101,18 @@ pub enum OptionName {
     UdpGro = 23,
     FastOpen = 24,
     FastOpenConnect = 25,
+    /// SO_MAX_PACING_RATE, bytes per second; all ones for none.
+    MaxPacingRate = 26,
 }
+
+/// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
+/// of its value, the rest zero.
+pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 25] = [
+        const ALL: [OptionName; 26] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -132,6 +138,7 @@ impl OptionName {
             UdpGro,
             FastOpen,
             FastOpenConnect,
+            MaxPacingRate,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

@@ -28,7 +28,8 @@ pub use channel::{
     AdapterChannel, ChannelControl, ChannelState, HostChannel, MAILBOX_BYTES, PutError,
 };
 pub use descriptor::{
-    BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
+    BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query,
+    Request, SocketKind,
 };
 pub use layout::{
     ABI_VERSION, CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING,

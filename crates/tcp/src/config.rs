@@ -136,7 +136,8 @@ pub struct Config {
     /// Bytes that the receive stream may hold unread (SO_RCVBUF) at the start.
     pub rcvbuf: u32,
     /// How far auto-tuning may raise `rcvbuf`; equal to `rcvbuf` (or below) when
-    /// the user fixed it. The window scale is chosen for it.
+    /// the user fixed it. The window scale is chosen for it. The default is what a
+    /// stream of the host may hold, and more than a path of 1 Gb/s and 100 ms does.
     pub rcvbuf_max: u32,
     /// Upper bound of the advertised window (TCP_WINDOW_CLAMP), 0 if none.
     pub window_clamp: u32,
@@ -191,7 +192,7 @@ impl Default for Config {
             timestamps: true,
             sack: true,
             rcvbuf: 128 * 1024,
-            rcvbuf_max: 6 * 1024 * 1024,
+            rcvbuf_max: 255 * 64 * 1024,
             window_clamp: 0,
             nodelay: false,
             cork: false,

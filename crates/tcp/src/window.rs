@@ -20,6 +20,8 @@ pub(crate) struct ReceiveBuffer {
     size: u32,
     /// Up to where it may grow; not above `size` if it is fixed.
     max: u32,
+    /// How far there is memory for it to grow now, bytes.
+    room: u32,
     /// Most bytes read in a round trip so far.
     space: u32,
     /// The round trip as the receiver sees it, microseconds; 0 if not known.
@@ -37,6 +39,7 @@ impl ReceiveBuffer {
         ReceiveBuffer {
             size,
             max,
+            room: u32::MAX,
             space: 0,
             rtt_us: 0,
             mark: 0,
@@ -116,7 +119,7 @@ impl ReceiveBuffer {
         // in slow start the peer's window doubles before this is told to it.
         let growth = if space == 0 { 0 } else { copied - space };
         let wanted = 2 * (copied + growth) + 16 * u64::from(mss);
-        let wanted = wanted.min(u64::from(self.max)) as u32;
+        let wanted = wanted.min(u64::from(self.max.min(self.room))) as u32;
         let grows = wanted > self.size;
         self.size = self.size.max(wanted);
         grows
@@ -197,6 +200,14 @@ impl Tcb {
         let opens = free.saturating_sub(offered);
         let step = (self.rcv_buffer.size() / 2).min(2 * u32::from(self.rcv_mss_full()));
         opens >= step.max(1) && free / 2 >= offered
+    }
+
+    /// How far there is memory for the receive buffer to grow now, bytes: tuning stays
+    /// within, and what was granted before stays granted. To be told before
+    /// [`Tcb::set_rcv_consumed`].
+    #[inline]
+    pub fn set_rcv_room(&mut self, bytes: u64) {
+        self.rcv_buffer.room = bytes.min(u64::from(u32::MAX)) as u32;
     }
 
     /// The user has read: tunes the buffer.

@@ -73,7 +73,7 @@ fn request() -> impl Strategy<Value = Request> {
                     linger
                 }
             ),
-        (socket(), 1u16..24, any::<u64>()).prop_map(|(socket, name, value)| Request::SetOption {
+        (socket(), 1u16..27, any::<u64>()).prop_map(|(socket, name, value)| Request::SetOption {
             socket,
             name: OptionName::from_raw(name).unwrap(),
             value,

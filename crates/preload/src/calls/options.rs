@@ -9,7 +9,7 @@ use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::real;
 use libc::{c_int, c_void, socklen_t};
-use longshore_hostif::OptionName;
+use longshore_hostif::{CONGESTION_NAMES, OptionName};
 use longshore_sockets::{Socket, SocketError, host_bits};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ enum What {
     Number(OptionName),
     /// TCP_CONGESTION: a name.
     Name(OptionName),
+    /// SO_MAX_PACING_RATE: a number of 32 or 64 bits, all ones for none.
+    Rate(OptionName),
     /// SO_LINGER.
     Linger,
     /// SO_RCVLOWAT.
@@ -98,7 +100,7 @@ const COMMON: [Known; 13] = [
 ];
 
 /// Options of TCP.
-const STREAM: [Known; 15] = [
+const STREAM: [Known; 16] = [
     number(TCP, libc::TCP_NODELAY, 11, O::NoDelay, true),
     number(TCP, libc::TCP_CORK, 12, O::Cork, true),
     number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
@@ -120,6 +122,13 @@ const STREAM: [Known; 15] = [
     number(TCP, libc::TCP_WINDOW_CLAMP, 23, O::WindowClamp, true),
     // All bits are taken; with another's, a value may be told that was not set: the
     // default.
+    Known {
+        level: SOL_SOCKET,
+        name: libc::SO_MAX_PACING_RATE,
+        bit: 20,
+        what: What::Rate(O::MaxPacingRate),
+        inherited: true,
+    },
     number(TCP, libc::TCP_FASTOPEN, 17, O::FastOpen, false),
     number(
         TCP,
@@ -210,15 +219,12 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         What::Number(O::TimeToLive) if (known.level == IP6) != socket.is_v6() => None,
         What::Number(name) => Some((name, u64::try_from(value).ok()?)),
         What::Name(name) => {
-            // As much of it as tells them apart; the rest of the word is zero.
-            let end = bytes[..len.min(8)]
-                .iter()
-                .position(|b| *b == 0)
-                .unwrap_or(len.min(8));
+            let text = congestion_name(&bytes, len)?;
             let mut word = [0; 8];
-            word[..end].copy_from_slice(&bytes[..end]);
+            word[..text.len()].copy_from_slice(text.as_bytes());
             Some((name, u64::from_le_bytes(word)))
         }
+        What::Rate(name) => Some((name, rate(&bytes, len))),
         What::Linger => {
             let seconds = i32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
             let seconds = seconds.clamp(0, i32::from(u16::MAX)) as u16;
@@ -247,6 +253,58 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         }
         What::Asked => None,
     }
+}
+
+/// The congestion control that the kernel's answer names, if the engine has it.
+fn congestion_name(bytes: &[u8; 16], len: usize) -> Option<&'static str> {
+    let given = &bytes[..len.min(bytes.len())];
+    let given = given.split(|b| *b == 0).next().unwrap_or_default();
+    CONGESTION_NAMES
+        .into_iter()
+        .find(|name| name.as_bytes() == given)
+}
+
+/// A rate as the kernel gives it, in as many bytes as its kind of machine has.
+fn rate(bytes: &[u8; 16], len: usize) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *bytes;
+    match len {
+        8 => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => match u32::from_ne_bytes([a, b, c, d]) {
+            u32::MAX => u64::MAX,
+            rate => u64::from(rate),
+        },
+    }
+}
+
+/// Sets an option of the kernel socket behind one of the engine's. TCP_CONGESTION with
+/// a name that the kernel has and the engine has not is no success: it is undone.
+///
+/// # Safety
+/// As `setsockopt`'s.
+unsafe fn set_behind(
+    fd: c_int,
+    known: &Known,
+    value: *const c_void,
+    len: socklen_t,
+) -> Result<(), SocketError> {
+    let mut before = [0; 16];
+    let had = read_back(fd, known, &mut before);
+    // SAFETY: the caller's promise.
+    if unsafe { real::setsockopt(fd, known.level, known.name, value, len) } != 0 {
+        return Err(last_error());
+    }
+    let mut after = [0; 16];
+    let taken =
+        read_back(fd, known, &mut after).is_some_and(|len| congestion_name(&after, len).is_some());
+    if taken {
+        return Ok(());
+    }
+    if let Some(len) = had {
+        let before = before.as_ptr().cast();
+        // SAFETY: the buffer and the length that was read into it.
+        unsafe { real::setsockopt(fd, known.level, known.name, before, len as socklen_t) };
+    }
+    Err(crate::calls::refused(libc::ENOENT))
 }
 
 /// Tells the engine of all options that were set before a socket became its.
@@ -318,11 +376,20 @@ pub unsafe extern "C" fn setsockopt(
             once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
             return Err(crate::calls::refused(524));
         }
-        // SAFETY: the caller's promise.
-        if unsafe { real::setsockopt(fd, level, name, value, len) } != 0 {
-            return Err(last_error());
+        let known = find(stream, level, name);
+        match known {
+            // SAFETY: the caller's promise.
+            Some(known) if socket.is_some() && matches!(known.what, What::Name(_)) => unsafe {
+                set_behind(fd, known, value, len)?;
+            },
+            _ => {
+                // SAFETY: the caller's promise.
+                if unsafe { real::setsockopt(fd, level, name, value, len) } != 0 {
+                    return Err(last_error());
+                }
+            }
         }
-        let Some(known) = find(stream, level, name) else {
+        let Some(known) = known else {
             note_unknown(level, name);
             return Ok(0);
         };

@@ -130,3 +130,23 @@ proptest! {
         }
     }
 }
+
+/// The host's memory is shared: where it is short, tuning does not promise it.
+#[test]
+fn the_buffer_does_not_grow_beyond_the_memory_there_is() {
+    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
+    b.sample_rtt(1_000);
+    b.room = 300_000;
+    let (mut consumed, mut now) = (0, Instant(0));
+    for _ in 0..10 {
+        consumed += Pos::from(b.size());
+        now = now.after_ms(2);
+        b.on_consumed(consumed, 1_000, now);
+    }
+    assert_eq!(b.size(), 300_000);
+    // Less than there is already takes nothing back.
+    b.room = 1_000;
+    consumed += 4_000_000;
+    b.on_consumed(consumed, 1_000, now.after_ms(2));
+    assert_eq!(b.size(), 300_000);
+}

@@ -261,6 +261,15 @@ fn the_receive_buffer_grows_with_the_path() {
     );
     let outcome = bulk(3_000_000, 0, 40, 0, Congestion::Cubic);
     assert!(outcome.server.tcb.rcvbuf() <= 6 << 20);
+
+    // 1 Gb/s and 100 ms without a setting: slow start takes a second or so, and then
+    // nothing holds it back.
+    let total = 150_000_000;
+    let outcome = bulk(total, 125_000, 100_000, 0, Congestion::Cubic);
+    let slow_start = 1_500_000;
+    let full = total * 1_000 / 125_000;
+    let took = outcome.elapsed.0 - 5_000_000;
+    assert!(took < slow_start + full, "{took} us");
 }
 
 /// Bytes per millisecond from the first SYN to the last FIN.

@@ -16,7 +16,7 @@ fn the_syn_carries_what_is_configured() {
     assert_eq!(s.seq_of(&t), -1);
     assert_eq!(t.options.mss, Some(1000));
     assert!(t.options.sack_permitted);
-    assert_eq!(t.options.window_scale, Some(7));
+    assert_eq!(t.options.window_scale, Some(8));
     assert_eq!(t.options.timestamps.unwrap().echo, 0);
     assert_eq!(t.window, 65_535);
     let t = Script::connecting(&plain()).sent_one();

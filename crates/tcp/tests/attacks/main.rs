@@ -2,9 +2,12 @@
 //! SACK blocks without end. Everything a block holds is inline, so its size bounds the
 //! memory; these tests show that it still works at the bound.
 
-#[path = "support/script.rs"]
+mod acks;
+mod marks;
+#[path = "../support/script.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod script;
+mod windows;
 
 use longshore_tcp::{Config, DropReason, State, Tcb};
 use longshore_wire::tcp::TcpOptions;

@@ -1,0 +1,42 @@
+//! How much a connection may hold, tuned to its path.
+//!
+//! The receive buffer is tuned by `tcp` (dynamic right-sizing); here it is told how much
+//! memory there is for it. The send buffer follows the congestion window, as Linux has
+//! it, unless the program has set it: the host may write twice what may be in flight.
+
+use crate::engine::Engine;
+use crate::streams::RcvSlab;
+use longshore_hostif::{CHUNK, STREAM_MAX};
+use std::sync::atomic::Ordering;
+
+impl RcvSlab {
+    /// Bytes that the receive buffer of one connection may grow to: a quarter of what is
+    /// free, so that many that grow at once leave room for each other.
+    pub(crate) fn room(&self) -> u64 {
+        u64::from(self.available()) * CHUNK as u64 / 4
+    }
+}
+
+impl Engine {
+    /// The send buffer grows to the bytes that are `wanted`. Says whether it did, which
+    /// whoever waits for room has to hear.
+    #[inline(never)]
+    pub(crate) fn tune_send_buffer(&mut self, key: u32, wanted: u64) -> bool {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return false;
+        };
+        let (wanted, size) = (wanted.min(STREAM_MAX) as u32, socket.options.send_buffer);
+        // In steps, so that hardly an acknowledgment is news for that alone.
+        let worth = wanted > size.saturating_add(size / 4) || wanted == STREAM_MAX as u32;
+        if socket.options.send_fixed || wanted <= size || !worth || !socket.has_block() {
+            return false;
+        }
+        let Some(session) = self.sessions.get(socket.session) else {
+            return false;
+        };
+        socket.options.send_buffer = wanted;
+        let block = session.arena.block(socket.id.index);
+        block.snd.limit.store(wanted, Ordering::Release);
+        true
+    }
+}
