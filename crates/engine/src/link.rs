@@ -26,6 +26,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Neighbours of one version of IP remembered at most.
 pub(crate) const NEIGHBORS: usize = 1024;
+/// What every link of IPv6 takes (RFC 8200 section 5), in bytes.
+const LEAST_MTU_V6: usize = 1280;
 /// How often progress towards one destination tells of its next hop, in microseconds.
 const CONFIRM_AFTER: u64 = 1_000_000;
 /// The longest link and IP header that we write.
@@ -118,6 +120,9 @@ impl Link {
         let ethernet = capabilities.link != LinkKind::Ip;
         let v6 = match v6[..] {
             [] => None,
+            _ if capabilities.mtu < LEAST_MTU_V6 => {
+                return Err(AddressError::Mtu(capabilities.mtu));
+            }
             _ => Some(Link6::new(&v6, ethernet.then_some(mac), now)?),
         };
         let own_v4 = match v4.map(|c| c.address) {
@@ -497,6 +502,9 @@ pub enum AddressError {
         "{0} cannot be an address of the engine: it is no host's, given twice, or one too many"
     )]
     V6(Cidr),
+    /// One of IPv6, on a link that does not take its packets.
+    #[error("an IPv6 address needs an MTU of 1280 bytes; the port's is {0}")]
+    Mtu(usize),
     /// A gateway that is in none of the engine's networks.
     #[error("the gateway {0} is in none of the engine's networks")]
     Gateway(IpAddr),

@@ -163,10 +163,14 @@ impl Routes {
         }
     }
 
-    /// Who carries a connection or datagram to `to`.
+    /// Who carries a connection or datagram to `to`. What goes to a group is the
+    /// kernel's, which also knows who has joined it.
     pub fn owner_of(&self, to: SocketAddr) -> Owner {
-        let engine = if to.ip().to_canonical().is_loopback() {
+        let ip = to.ip().to_canonical();
+        let engine = if ip.is_loopback() {
             self.loopback() == Loopback::Engine
+        } else if ip.is_multicast() {
+            false
         } else {
             self.iter().any(|r| r.leads_to(to))
         };
@@ -242,6 +246,26 @@ mod tests {
             let ours = table(Loopback::Engine);
             assert_eq!(ours.owner_of(at(loopback)), Owner::Engine, "{loopback}");
             assert_eq!(ours.owner_of_local(at(loopback)), Owner::Engine);
+        }
+    }
+
+    #[test]
+    fn groups_are_the_kernels_even_with_a_way_to_everywhere() {
+        let t = table(Loopback::Kernel);
+        let everywhere = ["0.0.0.0", "::"].map(|any| Route {
+            address: any.parse().unwrap(),
+            prefix_len: 0,
+            local: false,
+            scope: 0,
+        });
+        assert_eq!(t.publish(&everywhere, Loopback::Kernel), 2);
+        for (to, owner) in [
+            ("192.0.2.1", Owner::Engine),
+            ("2001:db8::1", Owner::Engine),
+            ("224.0.0.251", Owner::Kernel),
+            ("ff02::fb", Owner::Kernel),
+        ] {
+            assert_eq!(t.owner_of(at(to)), owner, "{to}");
         }
     }
 

@@ -165,8 +165,10 @@ impl Lab {
             host.ip(&format!("address add 10.77.{number}.3/24 dev eth0"));
             host.ip("link set eth0 up");
             // It is no router, so what it does not own, it leaves alone.
-            host.enter(|| fs::write("/proc/sys/net/ipv4/ip_forward", "0"))
-                .expect("stop forwarding");
+            for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                host.enter(|| fs::write(format!("/proc/sys/net/{setting}"), "0"))
+                    .expect("stop forwarding");
+            }
             self.hosts
                 .lock()
                 .expect("no panic while it is held")

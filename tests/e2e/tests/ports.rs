@@ -15,7 +15,7 @@ scenarios! {
     fn beside_the_kernel_on_a_veth(lab) within 60 {
         let (host, peer) = (lab.host_beside_the_kernel(0), lab.peer());
         let (_, hash) = lab.payload("www/file", 64 * MB);
-        let ours = Nginx { name: "ours", ..Nginx::default() };
+        let ours = Nginx { name: "ours", listen: "80; listen [::]:80", ..Nginx::default() };
         let theirs = Nginx { name: "theirs", listen: "8080", ..Nginx::default() };
         let fetch = |from: SocketAddr, to: &Path| {
             let to = to.display();
@@ -31,6 +31,9 @@ scenarios! {
             let command = fetch(host.at(80), &to);
             peer.wait_for(host.at(80));
             peer.sh(&command).check();
+            assert_eq!(payload::sha256_of_file(&to).expect("a file"), hash);
+            let to = lab.path("served-by-ipv6");
+            peer.sh(&fetch(host.at6(80), &to)).check();
             assert_eq!(payload::sha256_of_file(&to).expect("a file"), hash);
             if lab.stack() == Stack::Longshore {
                 the_kernel_is_still_there(&host, &peer);

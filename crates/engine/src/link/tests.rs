@@ -52,6 +52,21 @@ fn addresses_that_an_engine_cannot_have() {
 }
 
 #[test]
+fn ipv6_needs_a_link_that_takes_its_packets() {
+    let with_mtu = |mtu, address| {
+        let config = MemoryConfig {
+            mtu,
+            ..MemoryConfig::default()
+        };
+        on(&config, &[address], &[]).0.err()
+    };
+    let small = Some(AddressError::Mtu(1279));
+    assert_eq!(with_mtu(1279, "fd00::1/64"), small);
+    assert_eq!(with_mtu(1280, "fd00::1/64"), None);
+    assert_eq!(with_mtu(1279, "10.0.0.1/24"), None);
+}
+
+#[test]
 fn each_version_has_its_way_and_its_source() {
     let both = with(&["10.0.0.1/24", "fd00::1/64"], &["10.0.0.254", "fe80::ff"]).unwrap();
     let source = |to: &str| both.source_for(ip(to));
