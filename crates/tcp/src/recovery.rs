@@ -168,11 +168,7 @@ impl Tcb {
                 // RFC 5681 section 3.2 step 4: no more of them count than segments were
                 // out when the loss was found, or a peer could draw out data with
                 // duplicates alone.
-                let out = if r.is_open() {
-                    self.snd_nxt
-                } else {
-                    r.recover
-                };
+                let out = if r.is_open() { self.snd_nxt } else { r.recover };
                 let flight = (out - self.snd_una).max(0) as u64;
                 let most = flight.saturating_sub(u64::from(mss)).min(1 << 30) as u32;
                 r.dup_bytes = r.dup_bytes.saturating_add(mss).min(most);
