@@ -102,6 +102,10 @@ pub(crate) struct RunArguments {
     /// Whose TCP settings new sockets start from: the host's (net.ipv4.tcp_*), or Longshore's own
     #[arg(long, value_name = "WHOSE", conflicts_with = "engine")]
     pub(crate) sysctl: Option<Sysctl>,
+    /// Explicit congestion notification, with the numbers of net.ipv4.tcp_ecn; accurate ECN is
+    /// 3 to 5, which many kernels do not have
+    #[arg(long, value_name = "0..5", value_parser = clap::value_parser!(u8).range(0..=5), conflicts_with = "engine")]
+    pub(crate) ecn: Option<u8>,
     /// Relay this port of the kernel to this port of the program; repeatable
     #[arg(long, value_name = "[ADDR:]HOSTPORT:PORT", conflicts_with = "engine")]
     pub(crate) expose: Vec<Expose>,

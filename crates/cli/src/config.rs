@@ -99,6 +99,7 @@ struct File {
     loopback: LoopbackOwner,
     #[serde(default)]
     sysctl: Sysctl,
+    ecn: Option<u8>,
     #[serde(default)]
     users: Vec<User>,
     #[serde(default = "default_drain")]
@@ -150,6 +151,7 @@ pub(crate) struct Config {
     pub(crate) socket: PathBuf,
     pub(crate) loopback: LoopbackOwner,
     pub(crate) sysctl: Sysctl,
+    pub(crate) ecn: Option<u8>,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
@@ -183,6 +185,9 @@ impl Config {
                 format!("{mtu} is not from {MIN_MTU} to {MAX_MTU}"),
             ));
         }
+        if let Some(ecn) = file.ecn.filter(|ecn| *ecn > 5) {
+            return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
+        }
         let (networks, gateways) = (file.address.0, file.gateway.0);
         check_addresses(&networks, &gateways).map_err(|(key, why)| value(key, why))?;
         let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
@@ -196,6 +201,7 @@ impl Config {
             socket: file.socket,
             loopback: file.loopback,
             sysctl: file.sysctl,
+            ecn: file.ecn,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,
@@ -371,6 +377,7 @@ mod tests {
                 &format!("{LEAST}[session]\nsend_mib = 99999999"),
                 "send_mib",
             ),
+            (&format!("{LEAST}ecn = 6"), "ecn: 6"),
             ("port = ", "line 1"),
         ] {
             let error = parse(text).unwrap_err();

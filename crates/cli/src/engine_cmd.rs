@@ -98,6 +98,9 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     if let Some(settings) = config.sysctl.open() {
         engine.follow(settings);
     }
+    if let Some(ecn) = config.ecn {
+        engine.set_ecn(ecn)?;
+    }
     // Whoever may use the engine is a matter of `users`, not of the file's mode.
     let open_to_all = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(&config.socket, open_to_all)

@@ -40,6 +40,7 @@ pub(crate) struct Order {
     pub(crate) wanted: Wanted,
     pub(crate) loopback: LoopbackOwner,
     pub(crate) sysctl: Sysctl,
+    pub(crate) ecn: Option<u8>,
     /// In a user and network namespace of its own.
     pub(crate) own_namespace: bool,
     pub(crate) socket: PathBuf,
@@ -209,6 +210,9 @@ fn prepare(
     })?;
     if let Some(settings) = settings {
         engine.follow(settings);
+    }
+    if let Some(ecn) = order.ecn {
+        engine.set_ecn(ecn)?;
     }
     relay(&order.expose, listeners, &opened.networks)?;
     let ready = Answer::Ready {

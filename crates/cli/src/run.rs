@@ -130,6 +130,7 @@ fn start_private(
         wanted,
         loopback: arguments.loopback.unwrap_or_default(),
         sysctl: arguments.sysctl.unwrap_or_default(),
+        ecn: arguments.ecn,
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),

@@ -21,7 +21,7 @@ use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_net::fragment::{Limits, Reassembler};
 use longshore_ports::{Port, PortError, RECV_ROOM};
-use longshore_tcp::Instant;
+use longshore_tcp::{EcnMode, Instant};
 use longshore_wire::ipv6::Ipv6Header;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -82,6 +82,9 @@ pub enum EngineError {
     /// Its addresses.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// ECN is off, or in one of five modes.
+    #[error("the mode {0} of ECN is not from 0 to 5")]
+    Ecn(u8),
 }
 
 /// The engine.
@@ -125,6 +128,8 @@ pub struct Engine {
     pub(crate) port_name: String,
     /// Where new sockets' settings come from, if not from our defaults.
     pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
+    /// What the operator says of ECN, whatever the host's settings are.
+    pub(crate) ecn: Option<EcnMode>,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
@@ -194,6 +199,7 @@ impl Engine {
             control,
             port_name: config.port_name,
             host_settings: None,
+            ecn: None,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             due: Vec::new(),
@@ -205,6 +211,17 @@ impl Engine {
     /// From now on, new sockets start from the host's settings.
     pub fn follow(&mut self, settings: crate::sysctl::HostSettings) {
         self.host_settings = Some(settings);
+    }
+
+    /// From now on, new sockets use ECN as net.ipv4.tcp_ecn would say with this number,
+    /// whatever the host's own says: accurate ECN is more than many kernels have.
+    ///
+    /// # Errors
+    /// [`EngineError::Ecn`] if there is no such mode.
+    pub fn set_ecn(&mut self, number: u8) -> Result<(), EngineError> {
+        let mode = EcnMode::from_number(number).ok_or(EngineError::Ecn(number))?;
+        self.ecn = Some(mode);
+        Ok(())
     }
 
     /// Serves until it is told to stop, or, for a private engine, until its

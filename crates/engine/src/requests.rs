@@ -356,6 +356,7 @@ impl Engine {
         if let (SocketKind::Stream, Some(settings)) = (kind, &mut self.host_settings) {
             options.tcp = settings.tcp(self.now);
         }
+        options.tcp.ecn = self.ecn.unwrap_or(options.tcp.ecn);
         let s = self
             .sessions
             .get_mut(from.session)
