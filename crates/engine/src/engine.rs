@@ -8,7 +8,8 @@
 use crate::control::{ControlError, ControlServer};
 use crate::counters::Counters;
 use crate::demux::{Demux, Flow};
-use crate::link::{AddressError, Link};
+use crate::link::Link;
+use crate::routing::AddressError;
 use crate::session::Session;
 use crate::session::door::{Door, DoorError};
 use crate::slab::Slab;

@@ -15,7 +15,7 @@
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
-//! | `output`, `ends`, `link`, `link6` | packets out: headers, routes, neighbours |
+//! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbours |
 //! | `buffers` | how much a connection may hold |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
@@ -48,6 +48,7 @@ mod output;
 mod pair;
 mod report;
 mod requests;
+mod routing;
 mod session;
 mod slab;
 mod sleep;
@@ -60,7 +61,7 @@ mod timers;
 
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
-pub use link::AddressError;
+pub use routing::AddressError;
 pub use session::door::DoorError;
 pub use sleep::Stopper;
 pub use sysctl::HostSettings;

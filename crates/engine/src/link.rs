@@ -6,10 +6,11 @@
 use crate::counters::{Counters, EngineDrop};
 use crate::link6::Link6;
 use crate::output::NO_CHECKSUM;
+use crate::routing::{AddressError, routes};
 use longshore_net::arp;
 use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
 use longshore_net::pmtu::PathMtu;
-use longshore_net::route::{Route, Routes};
+use longshore_net::route::Routes;
 use longshore_net::{Cidr, Instant as NetInstant};
 use longshore_ports::{
     Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
@@ -22,7 +23,7 @@ use longshore_wire::ipv4::{self, Ipv4Header};
 use longshore_wire::{MacAddr, arp as arp_wire};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Neighbours of one version of IP remembered at most.
 pub(crate) const NEIGHBORS: usize = 1024;
@@ -420,97 +421,6 @@ impl Transport<'_> {
             sum.finish()
         }
     }
-}
-
-/// Where packets go: the networks of our addresses, and everything else by a gateway
-/// of the same version of IP, which must be on the link.
-fn routes(
-    v4: Option<Cidr>,
-    v6: Option<&Link6>,
-    gateways: &[IpAddr],
-    ethernet: bool,
-) -> Result<Routes, AddressError> {
-    let mut routes = Routes::new();
-    let own: Vec<Cidr> = v4
-        .into_iter()
-        .chain(v6.into_iter().flat_map(Link6::addresses))
-        .collect();
-    for cidr in &own {
-        routes.add(Route {
-            to: Cidr {
-                address: cidr.network(),
-                prefix_len: cidr.prefix_len,
-            },
-            next_hop: None,
-            source: cidr.address,
-            mtu: None,
-        });
-    }
-    for gateway in gateways {
-        let on_link = own.iter().find(|c| c.contains(*gateway));
-        let source = on_link.ok_or(AddressError::Gateway(*gateway))?.address;
-        let to = everything(source);
-        if routes.iter().any(|r| r.to == to) {
-            return Err(AddressError::SecondGateway(*gateway));
-        }
-        routes.add(Route {
-            to,
-            next_hop: Some(*gateway),
-            source,
-            mtu: None,
-        });
-    }
-    // What has no link layer has another end and no neighbours: all that is sent there
-    // arrives, and what it leads to is the other end's affair.
-    for cidr in own.iter().filter(|_| !ethernet) {
-        let to = everything(cidr.address);
-        if !routes.iter().any(|r| r.to == to) {
-            routes.add(Route {
-                to,
-                next_hop: None,
-                source: cidr.address,
-                mtu: None,
-            });
-        }
-    }
-    Ok(routes)
-}
-
-/// All addresses of the version that `like` has.
-fn everything(like: IpAddr) -> Cidr {
-    let address = match like {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    Cidr {
-        address,
-        prefix_len: 0,
-    }
-}
-
-/// Addresses that an engine cannot have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// None at all.
-    #[error("an engine needs an address")]
-    None,
-    /// More than one of IPv4.
-    #[error("{0} is a second IPv4 address: an engine has one")]
-    SecondV4(Cidr),
-    /// Of IPv6, one that no host can have, that was given twice, or one too many.
-    #[error(
-        "{0} cannot be an address of the engine: it is no host's, given twice, or one too many"
-    )]
-    V6(Cidr),
-    /// One of IPv6, on a link that does not take its packets.
-    #[error("an IPv6 address needs an MTU of 1280 bytes; the port's is {0}")]
-    Mtu(usize),
-    /// A gateway that is in none of the engine's networks.
-    #[error("the gateway {0} is in none of the engine's networks")]
-    Gateway(IpAddr),
-    /// More than one gateway for a version of IP.
-    #[error("{0} is a second gateway for its version of IP")]
-    SecondGateway(IpAddr),
 }
 
 #[cfg(test)]

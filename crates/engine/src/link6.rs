@@ -5,7 +5,8 @@
 //! `link` asks for the rest.
 
 use crate::counters::{Counters, EngineDrop};
-use crate::link::{AddressError, Link, NEIGHBORS, Transport, Way, net_time};
+use crate::link::{Link, NEIGHBORS, Transport, Way, net_time};
+use crate::routing::AddressError;
 use longshore_net::address6::{Addresses, Event};
 use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
 use longshore_net::{Cidr, ndp};

@@ -5,6 +5,8 @@
 //! [`Pair`], one end of such a connection. A flag of the engine turns it off, so
 //! that tests can send the same bytes through TCP.
 
+mod deferral;
+
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::demux::Flow;
@@ -236,41 +238,6 @@ impl Engine {
         }
         self.touch(other);
         self.touch(key);
-    }
-
-    /// Lets a connecting end wait, connected, until it has something to say or the
-    /// time is up. Says whether it does.
-    fn defer(&mut self, key: u32, seconds: u32) -> bool {
-        let now = self.now;
-        let Some(p) = self.pair_mut(key) else {
-            return false;
-        };
-        if p.snd_edge != 0 || p.shut {
-            return false;
-        }
-        let until = *p
-            .deferred_until
-            .get_or_insert(now.after_us(u64::from(seconds) * 1_000_000));
-        p.connecting = false;
-        if now >= until {
-            return false;
-        }
-        self.touch(key);
-        true
-    }
-
-    /// If it was deferred and need not be any more, lets it through.
-    fn end_deferral(&mut self, key: u32) {
-        let now = self.now;
-        let Some(p) = self.pair_mut(key) else { return };
-        let over = |until| p.snd_edge != 0 || p.shut || now >= until;
-        if p.dead.is_none() && p.deferred_until.is_some_and(over) {
-            self.enter_listener(key);
-            if let Some(p) = self.pair_mut(key) {
-                p.deferred_until = None;
-            }
-        }
-        self.arm(key);
     }
 
     fn refuse(&mut self, key: u32) {

@@ -282,6 +282,55 @@ static void connected_datagrams(void) {
   IS(recv(mine, buf, sizeof buf, 0), 4);
 }
 
+/* The address that a datagram came to, and the length of what it is told by. */
+static struct in6_addr came_to(int fd, struct sockaddr_in6 *from) {
+  char buf[8], control[128];
+  struct iovec v = {buf, sizeof buf};
+  struct msghdr m = {.msg_name = from, .msg_namelen = sizeof *from, .msg_iov = &v,
+                     .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(fd, &m, 0), 4);
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  OK(h && h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_PKTINFO);
+  struct in6_pktinfo info;
+  memcpy(&info, CMSG_DATA(h), sizeof info);
+  return info.ipi6_addr;
+}
+
+static void packet_information(void) {
+  int any = mine6(SOCK_DGRAM), far = far_socket6(SOCK_DGRAM), far4 = far_socket(SOCK_DGRAM);
+  set(any, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  struct sockaddr_in6 a = address6("::", 0), from;
+  SYS(bind(any, A(a)));
+  int port = ntohs(name6(getsockname, any).sin6_port);
+  struct sockaddr_in6 here = address6(my_ip6(), port), here4 = mapped(my_ip(), port);
+  SYS(far_bind6(far, address6(far_ip6(), 0)));
+  SYS(far_bind(far4, address(far_ip(), 0)));
+  IS(far_send6(far, "six.", 4, here), 4);
+  struct in6_addr to = came_to(any, &from);
+  OK(memcmp(&to, &here.sin6_addr, 16) == 0);
+  struct sockaddr_in to4 = address(my_ip(), port);
+  IS(far_in_kernel() ? syscall(SYS_sendto, far4, "four", 4, 0, &to4, sizeof to4)
+                     : sendto(far4, "four", 4, 0, A(to4)), 4);
+  struct sockaddr_in6 from4;
+  to = came_to(any, &from4);
+  OK(memcmp(&to, &here4.sin6_addr, 16) == 0);
+  /* An answer from the address that was asked, and from one that is not ours. */
+  char control[CMSG_SPACE(sizeof(struct in6_pktinfo))] = {0};
+  struct iovec v = {"back", 4};
+  struct msghdr m = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &v,
+                     .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  struct in6_pktinfo by = {.ipi6_addr = here.sin6_addr};
+  h->cmsg_level = IPPROTO_IPV6, h->cmsg_type = IPV6_PKTINFO, h->cmsg_len = CMSG_LEN(sizeof by);
+  memcpy(CMSG_DATA(h), &by, sizeof by);
+  IS(sendmsg(any, &m, 0), 4);
+  char buf[8];
+  IS(far_receive(far, buf, sizeof buf), 4);
+  by.ipi6_addr = address6("2001:db8::1", 0).sin6_addr;
+  memcpy(CMSG_DATA(h), &by, sizeof by);
+  FAILS(sendmsg(any, &m, 0), EINVAL);
+}
+
 static void one_datagram_socket_for_both(void) {
   int mine = mine6(SOCK_DGRAM);
   struct sockaddr_in6 any = address6("::", 0);
@@ -326,6 +375,7 @@ const struct check CHECKS[] = {
     {"options_of_ipv6", options_of_ipv6},
     {"datagrams", datagrams},
     {"connected_datagrams", connected_datagrams},
+    {"packet_information", packet_information},
     {"one_datagram_socket_for_both", one_datagram_socket_for_both},
     {"nobody_listens_for_datagrams", nobody_listens_for_datagrams},
     {0, 0},

@@ -328,6 +328,35 @@ static void deferred_accept(void) {
   IS(recv(mine, buf, 4, MSG_DONTWAIT), 3);
 }
 
+static void deferred_accept_has_an_end(void) {
+  int listener = my_listener(4);
+  set(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, 1);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  double start = now();
+  IS(ready(listener, POLLIN, 10000), POLLIN);
+  OK(now() - start > 0.5); /* nobody said anything */
+  int mine = SYS(accept(listener, 0, 0));
+  char buf[4];
+  send_all(far, "late", 4);
+  receive_all(mine, buf, 4);
+  send_all(mine, "well", 4);
+  receive_all(far, buf, 4);
+}
+
+static void deferred_and_closed(void) {
+  int listener = my_listener(4);
+  set(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  SYS(close(far));
+  /* The end of the stream is something to say. */
+  IS(ready(listener, POLLIN, 2000), POLLIN);
+  int mine = SYS(accept(listener, 0, 0));
+  char c;
+  IS(read(mine, &c, 1), 0);
+}
+
 static void ip_values(void) {
   int fd = tcp();
   IS(option(fd, IPPROTO_IP, IP_TOS), 0);
@@ -409,6 +438,8 @@ const struct check CHECKS[] = {
     {"message_more", message_more},
     {"low_water_mark", low_water_mark},
     {"deferred_accept", deferred_accept},
+    {"deferred_accept_has_an_end", deferred_accept_has_an_end},
+    {"deferred_and_closed", deferred_and_closed},
     {"ip_values", ip_values},
     {"what_is_wrong", what_is_wrong},
     {"short_buffer_is_cut", short_buffer_is_cut},

@@ -1,7 +1,7 @@
 //! MSG_FASTOPEN: a `sendto` or `sendmsg` that connects, with the first data on the SYN
 //! (RFC 7413).
 //!
-//! Owns [`begin`], which the two calls ask first. It is TCP_FASTOPEN_CONNECT and
+//! Owns `begin`, which the two calls ask first. It is TCP_FASTOPEN_CONNECT and
 //! `connect` in one call, and so it is made of them; what follows is a plain send.
 
 use crate::calls::connect::connect;
