@@ -165,6 +165,28 @@ static void congestion_control(void) {
   SYS(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n));
   OK(strcmp(name, "reno") == 0);
   FAILS(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "no-such", 7), ENOENT);
+  EACH_PAIR(mine, far) {
+    SYS(setsockopt(mine, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+    FAILS(setsockopt(mine, IPPROTO_TCP, TCP_CONGESTION, "no-such", 7), ENOENT);
+    n = sizeof name;
+    SYS(getsockopt(mine, IPPROTO_TCP, TCP_CONGESTION, name, &n));
+    OK(strcmp(name, "reno") == 0);
+    send_all(mine, "after", 5);
+    char buf[5];
+    receive_all(far, buf, sizeof buf);
+  }
+}
+
+static void pacing_rate(void) {
+  EACH_PAIR(mine, far) {
+    unsigned rate = 1000000;
+    SYS(setsockopt(mine, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate));
+    IS(option(mine, SOL_SOCKET, SO_MAX_PACING_RATE), 1000000);
+    static char some[5000];
+    send_all(mine, some, sizeof some);
+    static char buf[sizeof some];
+    receive_all(far, buf, sizeof buf);
+  }
 }
 
 static void tcp_info(void) {
@@ -407,6 +429,7 @@ const struct check CHECKS[] = {
     {"tcp_values", tcp_values},
     {"segment_size", segment_size},
     {"congestion_control", congestion_control},
+    {"pacing_rate", pacing_rate},
     {"tcp_info", tcp_info},
     {"set_while_it_listens", set_while_it_listens},
     {"set_before_it_is_connected", set_before_it_is_connected},
