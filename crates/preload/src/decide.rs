@@ -140,7 +140,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
             fds::give_up(other, entry);
         }
     }
-    old.set_linger(Some(0));
+    old.abandon();
     if kernel {
         // What the kernel's half listened for, or was connected to, goes too.
         let unspecified = libc::sockaddr {

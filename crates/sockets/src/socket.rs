@@ -107,6 +107,16 @@ impl Socket {
             .store(errno.unsigned_abs(), Ordering::Release);
     }
 
+    /// This process is done with it: calls that are under way on it end with
+    /// ECONNRESET, and with its last use it is reset.
+    pub fn abandon(&self) {
+        self.set_linger(Some(0));
+        self.set_error(Errno::CONNRESET.raw_os_error());
+        self.block()
+            .set_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
+        self.wake_local();
+    }
+
     /// Takes `old`'s places in the ready sets of this process.
     ///
     /// # Errors

@@ -414,6 +414,28 @@ static void disconnect(void) {
   }
 }
 
+static void *reads_one(void *fd) {
+  char c;
+  ssize_t got = read(*(int *)fd, &c, 1);
+  return (void *)(got < 0 ? -(ssize_t)errno : got);
+}
+
+static void disconnect_while_another_thread_reads(void) {
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+    pthread_t t;
+    void *got;
+    OK(!pthread_create(&t, 0, reads_one, &mine));
+    sleep_ms(100);
+    SYS(connect(mine, A(none)));
+    OK(!pthread_join(t, &got));
+    /* Linux has had several minds about which. */
+    OK((long)got == -ECONNRESET || (long)got == -EPIPE);
+    char c;
+    FAILS(read(far, &c, 1), ECONNRESET);
+  }
+}
+
 static void disconnect_a_listener(void) {
   struct sockaddr_in none = {.sin_family = AF_UNSPEC};
   int listener = my_listener(4), far = far_socket(SOCK_STREAM);
@@ -452,6 +474,7 @@ const struct check CHECKS[] = {
     {"two_listeners_share_a_port", two_listeners_share_a_port},
     {"to_itself", to_itself},
     {"disconnect", disconnect},
+    {"disconnect_while_another_thread_reads", disconnect_while_another_thread_reads},
     {"disconnect_a_listener", disconnect_a_listener},
     {0, 0},
 };

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::session::Session;
     use longshore_hostif::attach::Token;
-    use longshore_hostif::{Arena, Geometry};
+    use longshore_hostif::{Arena, BlockFlags, Geometry, SocketId, SocketState};
     use longshore_ring::Doorbell;
     use std::sync::Arc;
 
@@ -340,5 +340,63 @@ mod tests {
         assert_eq!(session.adopt(3), Some(own));
         assert_eq!(session.admit(own), Some(3));
         assert!(session.arena.holds(3, 5));
+    }
+
+    /// A socket of the engine's key 77 in block 5, held by the process of channel 3.
+    fn held(session: &mut Session) {
+        let block = session.arena.block(5);
+        let generation = block.begin(SocketState::Connected, BlockFlags::empty());
+        let id = SocketId {
+            index: 5,
+            generation,
+        };
+        session.enter(id, 77);
+        session.arena.set_held(3, 5, true);
+    }
+
+    /// So many messages carry it.
+    fn passes(session: &Session, count: u32) {
+        let block = session.arena.block(5);
+        block.in_transit.store(count, Ordering::Release);
+    }
+
+    #[test]
+    fn what_is_on_its_way_outlives_its_holder_for_a_while() {
+        let mut session = session();
+        reserve(&session, 3);
+        held(&mut session);
+        passes(&session, 1);
+        assert!(
+            session.orphans(vec![5], Instant(0)).is_empty(),
+            "it is held"
+        );
+        session.arena.set_held(3, 5, false);
+        session.arena.control(3).set_state(ChannelState::Free);
+        assert!(session.orphans(vec![5], Instant(1000)).is_empty());
+        assert!(session.has_reservations(), "the house is to be kept");
+        let late = Instant(1000 + IN_TRANSIT_FOR);
+        assert!(
+            session
+                .drop_stale_reservations(Instant(late.0 - 1))
+                .is_empty()
+        );
+        assert_eq!(session.drop_stale_reservations(late), [77]);
+        assert!(!session.has_reservations());
+    }
+
+    #[test]
+    fn what_has_arrived_is_not_on_its_way() {
+        let mut session = session();
+        reserve(&session, 3);
+        held(&mut session);
+        session.arena.set_held(3, 5, false);
+        passes(&session, 1);
+        assert!(session.note_transit(77, 5, Instant(0)));
+        session.arena.set_held(3, 5, true);
+        passes(&session, 0);
+        let late = Instant(IN_TRANSIT_FOR - 1);
+        assert!(session.drop_stale_reservations(late).is_empty());
+        assert!(session.in_transit.is_empty());
+        assert_eq!(session.orphans(vec![5], late), [0u32; 0], "it is held");
     }
 }
