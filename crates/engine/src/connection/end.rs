@@ -1,0 +1,208 @@
+//! The end of a socket: retired to TIME-WAIT, disconnected, its block given back, forgotten.
+
+use crate::demux::{Flow, Waiting};
+use crate::engine::Engine;
+use crate::socket::Kind;
+use crate::timers::Alarm;
+use longshore_hostif::{CHUNK, DIRECTORY, SocketId, SocketState};
+use longshore_ring::NONE;
+use longshore_tcp::State;
+use std::sync::atomic::Ordering;
+
+impl Engine {
+    /// A connection is in TIME-WAIT: a small record takes its place.
+    pub(super) fn retire(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(local) = socket.local else { return };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        if c.retired {
+            return;
+        }
+        let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
+        c.retired = true;
+        let mut alarm = Alarm::OFF;
+        self.time_waits.set(&mut alarm, flow, record.expires());
+        self.demux.remove(&flow);
+        self.demux.wait(
+            flow,
+            Waiting {
+                record,
+                local,
+                remote,
+                alarm,
+            },
+        );
+        self.after_end(key);
+    }
+
+    pub(crate) fn time_wait_timer(&mut self, flow: Flow) {
+        let now = self.now;
+        let Some(waiting) = self.demux.waiting(&flow) else {
+            return;
+        };
+        if !self.time_waits.is_due(&mut waiting.alarm, flow, now) {
+            return;
+        }
+        // A segment may have begun it anew.
+        let expires = waiting.record.expires();
+        if expires <= now {
+            self.demux.end_wait(&flow);
+        } else {
+            self.time_waits.set(&mut waiting.alarm, flow, expires);
+        }
+    }
+
+    /// A connection is over.
+    pub(super) fn disconnect(&mut self, key: u32) {
+        self.listener_lost_if_half_open(key);
+        self.fast_open_done(key);
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        if !c.retired {
+            c.retired = true;
+            let flow = c.flow;
+            self.demux.remove(&flow);
+        }
+        self.after_end(key);
+    }
+
+    fn listener_lost_if_half_open(&mut self, key: u32) {
+        if self.sockets.get(key).is_some_and(|s| {
+            !s.has_block() && matches!(&s.kind, Kind::Stream(c) if c.listener.is_some())
+        }) {
+            self.listener_lost(key);
+        }
+    }
+
+    /// Nothing more is sent or received: the socket goes, unless a process
+    /// still holds it.
+    fn after_end(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        if socket.orphan || !socket.has_block() {
+            self.forget(key);
+        } else {
+            self.arm(key);
+        }
+    }
+
+    /// Gives an orphan's block back as soon as all it wrote has arrived.
+    pub(super) fn release_if_delivered(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &socket.kind else {
+            return;
+        };
+        let delivered = c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed;
+        if delivered {
+            self.release_block(key);
+        }
+    }
+
+    /// Gives the block of a socket that no process holds back to its session,
+    /// with the chunks that its send stream still has.
+    pub(crate) fn release_block(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if !socket.has_block() {
+            return;
+        }
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let id = std::mem::replace(
+            &mut socket.id,
+            SocketId {
+                index: NONE,
+                generation: 0,
+            },
+        );
+        match &mut socket.kind {
+            Kind::Stream(c) => c.rcv.consume(0, true, &mut s.rcv_slab),
+            Kind::Pair(p) => p.rcv.consume(0, true, &mut s.rcv_slab),
+            Kind::Listener(l) => l.rcv.consume(0, true, &mut s.rcv_slab),
+            Kind::Datagram(d) => {
+                if let Some(rcv) = &mut d.rcv {
+                    rcv.consume(0, true, &mut s.rcv_slab);
+                }
+            }
+            Kind::Idle(_) => {}
+        }
+        s.leave(id);
+        let block = s.arena.block(id.index);
+        let (from, to) = (
+            block.snd.told.load(Ordering::Acquire),
+            block.snd.edge.load(Ordering::Acquire),
+        );
+        if to > from {
+            let (first, last) = (from / CHUNK as u64, (to - 1) / CHUNK as u64);
+            let directory = s.arena.snd_directory(id.index);
+            // A directory has no more entries than this, whatever the host says.
+            for number in (first..=last).take(DIRECTORY) {
+                let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+                let pushed = s
+                    .arena
+                    .header()
+                    .free_snd_chunks
+                    .push(s.arena.snd_links(), chunk);
+                s.bad_descriptors += u64::from(pushed.is_err());
+            }
+        }
+        block.set_state(SocketState::Free);
+        if s.arena
+            .header()
+            .free_sockets
+            .push(s.arena.socket_links(), id.index)
+            .is_err()
+        {
+            s.bad_descriptors += 1;
+        }
+    }
+
+    /// Forgets a socket altogether.
+    pub(crate) fn forget(&mut self, key: u32) {
+        self.release_block(key);
+        let Some(socket) = self.sockets.remove(key) else {
+            return;
+        };
+        match &socket.kind {
+            Kind::Stream(c) => {
+                if !c.retired {
+                    self.demux.remove(&c.flow);
+                }
+                if c.listener.is_none()
+                    && let Some(local) = socket.local
+                {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Pair(p) => {
+                self.demux.remove(&p.flow);
+                if let Some(local) = socket.local {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Listener(_) | Kind::Idle(longshore_hostif::SocketKind::Stream) => {
+                if let Some(local) = socket.local {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Datagram(_) | Kind::Idle(longshore_hostif::SocketKind::Datagram) => {
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+            }
+        }
+    }
+}

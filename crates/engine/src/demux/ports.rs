@@ -1,0 +1,164 @@
+//! The bound ports of one protocol: who may share one, who is found, which is free.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+
+/// A bound port: its users, each with the address it is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    address: IpAddr,
+    key: u32,
+    /// SO_REUSEADDR and SO_REUSEPORT as they were when it was bound.
+    reuse_address: bool,
+    reuse_port: bool,
+    /// IPV6_V6ONLY: the IPv6 wildcard is not IPv4's too.
+    v6_only: bool,
+    listening: bool,
+}
+
+impl Bound {
+    /// Whether packets to `ip` may be its: of the wildcards, IPv4's is for IPv4, and
+    /// IPv6's for both unless it is for IPv6 only.
+    fn covers(&self, ip: IpAddr) -> bool {
+        self.address == ip
+            || (self.address.is_unspecified()
+                && if self.address.is_ipv4() {
+                    ip.is_ipv4()
+                } else {
+                    ip.is_ipv6() || !self.v6_only
+                })
+    }
+
+    /// Whether some packet may be of both.
+    fn overlaps(&self, other: &Self) -> bool {
+        self.covers(other.address) || other.covers(self.address)
+    }
+}
+
+/// Which options allow two sockets on one port.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reuse {
+    pub(crate) address: bool,
+    pub(crate) port: bool,
+}
+
+/// The bound ports of one protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    bound: HashMap<u16, Vec<Bound>>,
+    secret: RandomState,
+}
+
+/// First and one past the last port that is given to those who ask for none in
+/// particular (Linux: net.ipv4.ip_local_port_range).
+pub(super) const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
+
+impl Ports {
+    /// Binds `key` to `address`, or says that the address is in use. Linux's
+    /// rules: with SO_REUSEADDR on both and neither listening, or SO_REUSEPORT
+    /// on both, a port may be shared.
+    pub(crate) fn bind(
+        &mut self,
+        address: SocketAddr,
+        key: u32,
+        reuse: Reuse,
+        v6_only: bool,
+    ) -> bool {
+        let users = self.bound.entry(address.port()).or_default();
+        let new = Bound {
+            address: address.ip(),
+            key,
+            reuse_address: reuse.address,
+            reuse_port: reuse.port,
+            v6_only,
+            listening: false,
+        };
+        let allowed = |b: &Bound| {
+            (b.reuse_port && reuse.port) || (b.reuse_address && reuse.address && !b.listening)
+        };
+        if users
+            .iter()
+            .any(|b| b.key != key && b.overlaps(&new) && !allowed(b))
+        {
+            return false;
+        }
+        users.retain(|b| b.key != key);
+        users.push(new);
+        true
+    }
+
+    /// Marks `key` as listening; `false` if another listens there already and
+    /// they may not share the port.
+    pub(crate) fn listen(&mut self, address: SocketAddr, key: u32) -> bool {
+        let Some(users) = self.bound.get_mut(&address.port()) else {
+            return false;
+        };
+        let Some(me) = users.iter().find(|b| b.key == key).copied() else {
+            return false;
+        };
+        let clashes = |b: &Bound| {
+            b.key != key && b.listening && !(b.reuse_port && me.reuse_port) && b.overlaps(&me)
+        };
+        if users.iter().any(clashes) {
+            return false;
+        }
+        users
+            .iter_mut()
+            .filter(|b| b.key == key)
+            .for_each(|b| b.listening = true);
+        true
+    }
+
+    /// Gives the port back.
+    pub(crate) fn release(&mut self, port: u16, key: u32) {
+        if let Some(users) = self.bound.get_mut(&port) {
+            users.retain(|b| b.key != key);
+            if users.is_empty() {
+                self.bound.remove(&port);
+            }
+        }
+    }
+
+    /// Whether nobody has this port.
+    pub(crate) fn is_free(&self, port: u16) -> bool {
+        !self.bound.contains_key(&port)
+    }
+
+    /// A free port for `seed` (RFC 6056 section 3.3.3: a keyed hash of what the
+    /// connection is, and onwards from there).
+    pub(crate) fn pick(
+        &self,
+        seed: impl std::hash::Hash,
+        usable: impl Fn(u16) -> bool,
+    ) -> Option<u16> {
+        let count = EPHEMERAL.end - EPHEMERAL.start;
+        let start = (self.secret.hash_one(seed) % u64::from(count)) as u16;
+        (0..count)
+            .map(|i| {
+                EPHEMERAL.start + ((u32::from(start) + u32::from(i)) % u32::from(count)) as u16
+            })
+            .find(|port| usable(*port))
+    }
+
+    /// The listener or datagram socket at `local`: the most specific address,
+    /// then, among those that share it, one chosen by `spread`.
+    pub(crate) fn find(&self, local: SocketAddr, listening: bool, spread: u64) -> Option<u32> {
+        let users = self.bound.get(&local.port())?;
+        let best = |matches: &dyn Fn(&Bound) -> bool| {
+            let fit = |b: &&Bound| b.listening == listening && matches(b);
+            let count = users.iter().filter(fit).count() as u64;
+            let chosen = if count > 1 {
+                (spread % count) as usize
+            } else {
+                0
+            };
+            users.iter().filter(fit).nth(chosen).map(|b| b.key)
+        };
+        let own_wildcard =
+            |b: &Bound| b.covers(local.ip()) && b.address.is_ipv4() == local.is_ipv4();
+        best(&|b| b.address == local.ip())
+            .or_else(|| best(&own_wildcard))
+            .or_else(|| best(&|b| b.covers(local.ip())))
+    }
+}

@@ -1,0 +1,165 @@
+use super::ports::EPHEMERAL;
+use super::*;
+use std::net::Ipv4Addr;
+
+fn addr(s: &str) -> SocketAddr {
+    s.parse().unwrap()
+}
+
+const BOTH: Reuse = Reuse {
+    address: true,
+    port: true,
+};
+const ADDRESS: Reuse = Reuse {
+    address: true,
+    port: false,
+};
+const NONE: Reuse = Reuse {
+    address: false,
+    port: false,
+};
+
+#[test]
+fn the_most_specific_listener_is_found() {
+    let mut ports = Ports::default();
+    assert!(ports.bind(addr("0.0.0.0:80"), 1, ADDRESS, false));
+    assert!(ports.bind(addr("10.0.0.2:80"), 2, ADDRESS, false));
+    assert!(ports.listen(addr("0.0.0.0:80"), 1));
+    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(1));
+    assert!(!ports.listen(addr("10.0.0.2:80"), 2));
+    ports.release(80, 1);
+    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), None);
+    assert!(ports.listen(addr("10.0.0.2:80"), 2));
+    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(2));
+}
+
+#[test]
+fn a_port_in_use_is_refused_unless_both_allow_it() {
+    let mut ports = Ports::default();
+    assert!(ports.bind(addr("10.0.0.2:80"), 1, NONE, false));
+    assert!(!ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false));
+    assert!(ports.bind(addr("10.0.0.3:80"), 3, NONE, false));
+    assert!(
+        ports.bind(addr("10.0.0.2:81"), 4, BOTH, false)
+            && ports.bind(addr("10.0.0.2:81"), 5, BOTH, false)
+    );
+    assert!(ports.listen(addr("10.0.0.2:81"), 4) && ports.listen(addr("10.0.0.2:81"), 5));
+    let spread: Vec<_> = (0..4)
+        .map(|s| ports.find(addr("10.0.0.2:81"), true, s).unwrap())
+        .collect();
+    assert_eq!(spread, [4, 5, 4, 5]);
+}
+
+#[test]
+fn the_ipv6_wildcard_is_for_both_unless_it_says_no() {
+    let mut ports = Ports::default();
+    assert!(ports.bind(addr("[::]:80"), 1, NONE, false));
+    assert!(!ports.bind(addr("0.0.0.0:80"), 2, NONE, false));
+    assert!(!ports.bind(addr("10.0.0.2:80"), 2, NONE, false));
+    assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(1));
+    assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
+    let mut ports = Ports::default();
+    assert!(ports.bind(addr("[::]:80"), 1, NONE, true));
+    assert!(ports.bind(addr("0.0.0.0:80"), 2, NONE, false));
+    assert!(!ports.bind(addr("[fd00::2]:80"), 3, NONE, false));
+    assert!(ports.listen(addr("[::]:80"), 1) && ports.listen(addr("0.0.0.0:80"), 2));
+    assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(2));
+    assert_eq!(ports.find(addr("[fd00::2]:80"), true, 0), Some(1));
+}
+
+#[test]
+fn of_two_wildcards_the_packets_own_is_taken() {
+    let mut ports = Ports::default();
+    assert!(ports.bind(addr("[::]:80"), 1, ADDRESS, false));
+    assert!(ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false));
+    assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(2));
+    assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
+    ports.release(80, 2);
+    assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(1));
+}
+
+#[test]
+fn ports_are_picked_until_none_is_left() {
+    let ports = Ports::default();
+    let port = ports.pick(7, |_| true).unwrap();
+    assert!(EPHEMERAL.contains(&port));
+    assert_eq!(ports.pick(7, |p| p == 40_000), Some(40_000));
+    assert_eq!(ports.pick(7, |_| false), None);
+}
+
+#[test]
+fn the_last_flow_is_found_again_without_the_table() {
+    let mut demux = Demux::new();
+    let flow = Flow::new(addr("10.0.0.2:80"), addr("10.0.0.1:5000"));
+    assert_eq!(demux.find(&flow), None);
+    demux.insert(flow, 3);
+    assert_eq!(demux.find(&flow), Some(Found::Socket(3)));
+    assert_eq!(demux.find(&flow), Some(Found::Socket(3)));
+    assert_eq!(demux.cache_misses, 2);
+    demux.remove(&flow);
+    assert_eq!(demux.find(&flow), None);
+}
+
+#[test]
+fn a_segments_flow_leads_to_its_connection() {
+    let mut demux = Demux::new();
+    let (local, remote) = (addr("10.0.0.2:80"), addr("10.0.0.1:5000"));
+    let (l, r) = (Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 1));
+    let (flow, segment) = (Flow::new(local, remote), Flow4::new((r, 5000), (l, 80)));
+    assert_eq!(flow.flow4(), Some(segment));
+    assert_eq!(demux.find4(&segment), None);
+    // An empty cache is no connection's, not even that of nonsense.
+    assert_eq!(demux.last4(&Flow4::default()), Some(NO_KEY));
+    demux.insert(flow, 3);
+    demux.insert(Flow::new(local, addr("10.0.0.1:5001")), 4);
+    assert_eq!(demux.last4(&segment), None);
+    assert_eq!(demux.find4(&segment), Some(3));
+    assert_eq!(demux.last4(&segment), Some(3));
+    assert_eq!(demux.find4(&Flow4::new((r, 5001), (l, 80))), Some(4));
+    assert_eq!(demux.last4(&segment), None);
+    assert_eq!(demux.find4(&segment), Some(3));
+    assert_eq!(demux.cache_misses, 3);
+    demux.remove(&flow);
+    assert_eq!(demux.last4(&segment), None);
+    assert_eq!(demux.find4(&segment), None);
+}
+
+/// The buckets of a table of a million get what chance would give them: flows
+/// that differ in a few bits do not meet.
+#[test]
+fn flows_that_are_alike_are_spread() {
+    let local = addr("10.0.0.2:80");
+    for key in 0..20u64 {
+        // Keys that look like nothing, the same on every run.
+        let secret = [key, !key].map(|k| {
+            let product = u128::from(k ^ 0x5851_f42d_4c95_7f2d) * 0xda94_2042_e4dd_58b5;
+            product as u64 ^ (product >> 64) as u64
+        });
+        let keyed = Keyed {
+            secret: [secret[0], secret[1] | 1],
+        };
+        let mut buckets = vec![0u8; 1 << 16];
+        for host in 0..64u8 {
+            for port in 0..1024 {
+                let remote = SocketAddr::new([10, 0, 1, host].into(), 1024 + port);
+                let hash = keyed.hash_one(Flow::new(local, remote));
+                buckets[hash as usize & 0xffff] += 1;
+            }
+        }
+        // Chance has 8 or 9 in the fullest of 65,536 buckets.
+        let most = buckets.iter().max().copied().unwrap_or(0);
+        assert!(most < 14, "{most} flows in a bucket");
+        let used = buckets.iter().filter(|b| **b > 0).count();
+        assert!((39_000..44_000).contains(&used), "{used} buckets in use");
+    }
+}
+
+#[test]
+fn flows_of_ipv6_are_spread_too() {
+    let keyed = Keyed::new();
+    let hash = |local: &str, remote: &str| keyed.hash_one(Flow::new(addr(local), addr(remote)));
+    let one = hash("[fd00:1::1]:80", "[fd00:2::2]:1000");
+    assert_ne!(one, hash("[fd00:2::1]:80", "[fd00:1::2]:1000"));
+    assert_ne!(one, hash("[fd00:1::1]:80", "[fd00:3::2]:1000"));
+    assert_ne!(one, hash("[fd00:1::2]:80", "[fd00:2::2]:1000"));
+}

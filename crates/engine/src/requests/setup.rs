@@ -1,0 +1,207 @@
+//! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
+
+use super::From;
+use crate::connection::RequestError;
+use crate::engine::Engine;
+use crate::socket::{Datagram, Kind, Listening, Options, Socket};
+use crate::streams::RcvStream;
+use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
+use longshore_tcp::{FastOpenQueue, Listener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+impl Engine {
+    pub(super) fn open(
+        &mut self,
+        from: From,
+        id: SocketId,
+        kind: SocketKind,
+        flags: OpenFlags,
+    ) -> Result<(), RequestError> {
+        let mut options = Options::new(flags);
+        if let (SocketKind::Stream, Some(settings)) = (kind, &mut self.host_settings) {
+            options.tcp = settings.tcp(self.now);
+        }
+        options.tcp.ecn = self.ecn.unwrap_or(options.tcp.ecn);
+        let s = self
+            .sessions
+            .get_mut(from.session)
+            .ok_or(RequestError::NoSocket)?;
+        if s.arena.get_block(id.index).is_none() || s.key(id.index).is_some() {
+            return Err(RequestError::NoSocket);
+        }
+        let socket = Socket::new(
+            id,
+            from.session,
+            Some(from.channel),
+            options,
+            Kind::Idle(kind),
+        );
+        let key = self.sockets.insert(socket);
+        s.enter(id, key);
+        Ok(())
+    }
+
+    /// Binds a socket; port 0 asks for any.
+    pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
+        let mut local = local.get().ok_or(RequestError::Invalid)?;
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let Kind::Idle(kind) = socket.kind else {
+            return Err(RequestError::Invalid);
+        };
+        if socket.local.is_some() {
+            return Err(RequestError::Invalid);
+        }
+        let (reuse, v6_only) = (socket.options.reuse, socket.options.v6_only);
+        if !local.ip().is_unspecified() {
+            local = Self::meant(&socket.options, local).map_err(|_| RequestError::Invalid)?;
+            if !self.is_local(local.ip()) {
+                return Err(RequestError::AddressNotAvailable);
+            }
+        }
+        let ports = match kind {
+            SocketKind::Stream => &mut self.demux.tcp,
+            SocketKind::Datagram => &mut self.demux.udp,
+        };
+        if local.port() == 0 {
+            let port = ports.pick((key, self.now.0), |p| ports.is_free(p));
+            local.set_port(port.ok_or(RequestError::AddressInUse)?);
+        }
+        if !ports.bind(local, key, reuse, v6_only) {
+            return Err(RequestError::AddressInUse);
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.local = Some(local);
+        if kind == SocketKind::Datagram {
+            socket.kind = Kind::Datagram(Datagram::default());
+        }
+        Ok(local)
+    }
+
+    pub(super) fn listen(&mut self, key: u32, backlog: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let v6 = socket.options.ipv6;
+        if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
+            let any: IpAddr = if v6 {
+                Ipv6Addr::UNSPECIFIED.into()
+            } else {
+                Ipv4Addr::UNSPECIFIED.into()
+            };
+            self.bind(key, Address::from(SocketAddr::new(any, 0)))?;
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let local = socket.local.ok_or(RequestError::Invalid)?;
+        match &mut socket.kind {
+            Kind::Idle(SocketKind::Stream) => {
+                if !self.demux.tcp.listen(local, key) {
+                    return Err(RequestError::AddressInUse);
+                }
+                socket.kind = Kind::Listener(Listening {
+                    listener: Self::new_listener(backlog, &socket.options),
+                    fast_open: {
+                        let mut queue = FastOpenQueue::new();
+                        queue.set_limit(socket.options.fast_open);
+                        queue
+                    },
+                    rcv: RcvStream::EMPTY,
+                    rcv_edge: 0,
+                    rcv_consumed: 0,
+                    queue: std::collections::VecDeque::new(),
+                    line: Vec::new(),
+                    told: 0,
+                });
+                Ok(())
+            }
+            Kind::Listener(l) => {
+                l.listener.set_backlog(backlog);
+                Ok(())
+            }
+            _ => Err(RequestError::Invalid),
+        }
+    }
+
+    fn new_listener(backlog: u32, options: &Options) -> Listener {
+        let mut listener = Listener::new(backlog);
+        listener.set_defer_accept(options.defer_accept_s);
+        listener.set_cookies(options.tcp.syn_cookies);
+        listener.set_abort_on_overflow(options.tcp.abort_on_overflow);
+        listener
+    }
+
+    pub(super) fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        if let (Address::NONE, Kind::Datagram(d), Some(local)) =
+            (peer, &mut socket.kind, socket.local)
+        {
+            d.peer = None;
+            return Ok(local);
+        }
+        let peer = peer.get().ok_or(RequestError::Invalid)?;
+        match &socket.kind {
+            Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
+            // A connection that failed or is over may be tried again on the same
+            // socket, from the same address if it was bound.
+            Kind::Stream(c) if c.retired => self.open_connection(key, peer),
+            Kind::Pair(p) if p.dead.is_some() => self.open_connection(key, peer),
+            Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
+                self.connect_datagram(key, peer)
+            }
+            Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
+            Kind::Listener(_) => Err(RequestError::Invalid),
+        }
+    }
+
+    /// No process holds the socket any more: what was written is still
+    /// delivered, unless it lingers for no time at all.
+    pub(crate) fn close(&mut self, key: u32, linger: longshore_tcp::Linger) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.orphan = true;
+        match &mut socket.kind {
+            Kind::Stream(c) => {
+                c.tcb.set_linger(linger);
+                c.tcb.close(now);
+                self.touch(key);
+            }
+            Kind::Pair(_) => self.close_pair(key, linger == longshore_tcp::Linger::Reset),
+            Kind::Listener(l) => {
+                let queue: Vec<u32> = l.queue.drain(..).collect();
+                let line = std::mem::take(&mut l.line);
+                let children = self.children_of(key);
+                for child in queue.into_iter().chain(children) {
+                    self.abort(child);
+                }
+                self.forget(key);
+                self.next_in_line(line);
+            }
+            Kind::Datagram(_) => self.touch(key),
+            Kind::Idle(_) => self.forget(key),
+        }
+    }
+
+    /// Resets a connection.
+    pub(crate) fn abort(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.orphan = true;
+        match &mut socket.kind {
+            Kind::Stream(c) => c.tcb.abort(),
+            Kind::Pair(_) => self.close_pair(key, true),
+            _ => {}
+        }
+        self.touch(key);
+    }
+
+    /// Half-open connections of a listener.
+    fn children_of(&self, listener: u32) -> Vec<u32> {
+        let is_child =
+            |s: &Socket| matches!(&s.kind, Kind::Stream(c) if c.listener == Some(listener));
+        self.sockets
+            .iter()
+            .filter(|(_, s)| is_child(s))
+            .map(|(key, _)| key)
+            .collect()
+    }
+}
