@@ -109,7 +109,8 @@ impl Table {
                 let (event, why) = line
                     .split_once(": does not apply: ")
                     .ok_or_else(|| format!("{state}/{name}: `{line}` is no reason"))?;
-                self.empty.insert(format!("{state}/{event}"), why.to_owned());
+                self.empty
+                    .insert(format!("{state}/{event}"), why.to_owned());
             }
             return Ok(());
         }
@@ -194,7 +195,10 @@ mod tests {
     fn a_missing_cell_and_one_that_is_none_are_told() {
         let script = Script::parse("").unwrap();
         let mut table = Table {
-            begins: STATES.iter().map(|s| (s.to_string(), script.clone())).collect(),
+            begins: STATES
+                .iter()
+                .map(|s| (s.to_string(), script.clone()))
+                .collect(),
             cells: Vec::new(),
             empty: BTreeMap::new(),
         };

@@ -2,7 +2,9 @@
 //! answers that the engine and the program's side would give for them.
 
 use longshore_script::{Call, Sent, Stack};
-use longshore_tcp::{Config, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for};
+use longshore_tcp::{
+    Config, Events, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for,
+};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 use std::collections::VecDeque;
@@ -24,6 +26,8 @@ pub(crate) struct Core {
     /// What is due to segments of no connection.
     resets: VecDeque<TcpHeader>,
     error_told: bool,
+    /// The handshake came to its end.
+    connected: bool,
 }
 
 impl Core {
@@ -35,11 +39,12 @@ impl Core {
             held: false,
             resets: VecDeque::new(),
             error_told: false,
+            connected: false,
         }
     }
 
     /// A segment that belongs to no connection.
-    fn to_nobody(&mut self, segment: &Segment<'_>, iss: SeqNumber) {
+    fn arrives_for_nobody(&mut self, segment: &Segment<'_>, iss: SeqNumber) {
         let Some(listener) = &mut self.listener else {
             self.resets.extend(reset_for(segment));
             return;
@@ -112,7 +117,7 @@ impl Core {
 
     fn shut_down(&mut self, shut: impl FnOnce(&mut Tcb)) -> String {
         match self.connection() {
-            Some(tcb) if tcb.state() != State::Closed => {
+            Some(tcb) if !matches!(tcb.state(), State::Closed | State::TimeWait) => {
                 shut(tcb);
                 "0".into()
             }
@@ -123,12 +128,7 @@ impl Core {
     fn release(&mut self, end: impl FnOnce(&mut Tcb)) -> String {
         match self.tcb.as_mut() {
             Some(tcb) if self.held => end(tcb),
-            Some(tcb) => {
-                // Nobody will accept it any more.
-                tcb.abort();
-                self.listener = None;
-            }
-            None => self.listener = None,
+            _ => self.listener = None,
         }
         self.held = false;
         "0".into()
@@ -136,7 +136,7 @@ impl Core {
 
     fn accept(&mut self) -> String {
         match &self.tcb {
-            Some(tcb) if !self.held && tcb.state() != State::SynReceived => {
+            Some(_) if self.connected && !self.held => {
                 self.held = true;
                 "0".into()
             }
@@ -168,9 +168,10 @@ impl Stack for Core {
         let segment = Segment::new(header, payload_len);
         let alive = |tcb: &&mut Tcb| tcb.state() != State::Closed;
         let Some(tcb) = self.tcb.as_mut().filter(alive) else {
-            return self.to_nobody(&segment, SeqNumber(ISS));
+            return self.arrives_for_nobody(&segment, SeqNumber(ISS));
         };
         let disposition = tcb.on_segment(&segment, self.now);
+        self.connected |= tcb.take_events().contains(Events::CONNECTED);
         if let Some(place) = disposition.place {
             assert!(place.skip + place.len <= payload_len, "{place:?}");
         }
@@ -179,7 +180,7 @@ impl Stack for Core {
         }
         if let Some(iss_after) = disposition.reopen {
             self.tcb = None;
-            self.to_nobody(&segment, SeqNumber(iss_after.0.wrapping_add(1)));
+            self.arrives_for_nobody(&segment, SeqNumber(iss_after.0.wrapping_add(1)));
         }
     }
 

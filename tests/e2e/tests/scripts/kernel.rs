@@ -48,7 +48,7 @@ impl Kernel<'_> {
     pub(crate) fn on_this_thread<T>(work: impl FnOnce(Kernel<'_>) -> T) -> T {
         BENCH.with_borrow_mut(|bench| {
             let bench = bench.get_or_insert_with(|| Bench {
-                tun: Tun::in_a_namespace_of_its_own(OURS),
+                tun: Tun::in_a_namespace_of_its_own(OURS, PEER),
                 port: 10_000,
             });
             bench.port += 1;
@@ -85,9 +85,7 @@ impl Kernel<'_> {
                 self.socket = Some(accept_with(listener, SocketFlags::NONBLOCK)?);
                 Ok(0)
             }
-            Call::Write(bytes) => {
-                send(self.held()?, &vec![7; bytes as usize], SendFlags::NOSIGNAL)
-            }
+            Call::Write(bytes) => send(self.held()?, &vec![7; bytes as usize], SendFlags::NOSIGNAL),
             Call::Read(most) => {
                 let mut room = vec![0; most as usize];
                 recv(self.held()?, &mut room[..], RecvFlags::empty()).map(|(got, _)| got)

@@ -19,10 +19,10 @@ pub(crate) struct Tun {
 
 impl Tun {
     /// Moves the thread to a network namespace of its own, where the kernel has
-    /// `address` on the device.
+    /// `address` on the device, and `peer` is on the other side.
     ///
     /// Panics if that is not permitted; it takes root.
-    pub(crate) fn in_a_namespace_of_its_own(address: Ipv4Addr) -> Tun {
+    pub(crate) fn in_a_namespace_of_its_own(address: Ipv4Addr, peer: Ipv4Addr) -> Tun {
         // SAFETY: a network namespace has no part in memory or descriptors, which is
         // what unsharing could pull from under other threads.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
@@ -43,6 +43,8 @@ impl Tun {
         for words in [
             &*format!("address add {address}/24 dev tun0"),
             "link set tun0 up",
+            // A slow machine shall not be met by repetitions.
+            &format!("route add {peer} dev tun0 rto_min 3s"),
         ] {
             let status = Command::new("ip").args(words.split(' ')).status();
             assert!(status.expect("run ip").success(), "ip {words}");

@@ -37,28 +37,6 @@ fn every_second_full_segment_is_acknowledged() {
 }
 
 #[test]
-fn data_out_of_order_is_placed_and_acknowledged_at_once() {
-    let mut s = script();
-    let d = s.arrives(ACK, 1000, 0, 500);
-    assert_eq!(d.place.map(|p| (p.stream_offset, p.len)), Some((1000, 500)));
-    assert_eq!(s.events(), Events::empty());
-    s.acks(0);
-    let d = s.arrives(ACK, 0, 0, 1000);
-    assert_eq!(d.place.map(|p| (p.stream_offset, p.len)), Some((0, 1000)));
-    assert_eq!(s.tcb.rcv_edge(), 1500);
-    s.acks(1500);
-}
-
-#[test]
-fn a_duplicate_is_acknowledged_at_once() {
-    let mut s = script();
-    let _ = s.arrives(ACK, 0, 0, 100);
-    let d = s.arrives(ACK, 0, 0, 100);
-    assert_eq!((d.place, d.drop), (None, Some(DropReason::Duplicate)));
-    s.acks(100);
-}
-
-#[test]
 fn an_overlap_is_cut_in_front() {
     let mut s = script();
     let _ = s.arrives(ACK, 0, 0, 100);
@@ -297,38 +275,6 @@ fn keepalive_probes_and_gives_up() {
 }
 
 #[test]
-fn a_fin_moves_to_close_wait() {
-    let mut s = script();
-    let _ = s.arrives(FIN | ACK, 0, 0, 0);
-    assert_eq!(s.tcb.state(), State::CloseWait);
-    assert_eq!(s.events(), Events::PEER_FIN);
-    assert!(s.tcb.peer_closed());
-    s.acks(1);
-}
-
-#[test]
-fn a_fin_on_data_counts_after_it() {
-    let mut s = script();
-    let d = s.arrives(FIN | ACK, 0, 0, 100);
-    assert_eq!(d.place.unwrap().len, 100);
-    assert_eq!(s.tcb.rcv_edge(), 100);
-    assert_eq!(s.events(), Events::RCV_EDGE | Events::PEER_FIN);
-    s.acks(101);
-}
-
-#[test]
-fn a_fin_out_of_order_waits_for_the_hole() {
-    let mut s = script();
-    let _ = s.arrives(FIN | ACK, 100, 0, 50);
-    assert_eq!(s.tcb.state(), State::Established);
-    s.acks(0);
-    let _ = s.arrives(ACK, 0, 0, 100);
-    assert_eq!(s.tcb.state(), State::CloseWait);
-    assert_eq!(s.tcb.rcv_edge(), 150);
-    s.acks(151);
-}
-
-#[test]
 fn data_beyond_a_fin_is_not_taken() {
     let mut s = script();
     let _ = s.arrives(FIN | ACK, 100, 0, 0);
@@ -360,16 +306,6 @@ fn shutdown_sends_data_then_fin() {
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[1].payload, 1_000..1_500);
     assert!(sent[1].flags.contains(FIN));
-}
-
-#[test]
-fn close_with_unread_data_resets() {
-    let mut s = script();
-    let _ = s.arrives(ACK, 0, 0, 100);
-    s.tcb.set_rcv_consumed(99, s.now);
-    s.tcb.close(s.now);
-    assert_eq!(s.tcb.state(), State::Closed);
-    assert_eq!(s.sent_one().flags, RST | ACK);
 }
 
 #[test]
