@@ -1,7 +1,7 @@
 //! SYN-RECEIVED (RFC 9293 section 3.10.7.4 with the cases of its own).
 
-use crate::script::{ACK, FIN, RST, SYN, Script};
-use longshore_tcp::{Config, Error, Events, State};
+use crate::script::{ACK, SYN, Script};
+use longshore_tcp::{Config, Error, State};
 use longshore_wire::tcp::{TcpOptions, Timestamps};
 
 fn script() -> Script {
