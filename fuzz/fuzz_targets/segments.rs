@@ -6,7 +6,7 @@
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use longshore_tcp::{
-    Config, Congestion, EcnMode, Ecn, Events, IcmpError, Instant, Segment, State, Tcb, Transmit,
+    Config, Congestion, Ecn, EcnMode, Events, IcmpError, Instant, Segment, State, Tcb, Transmit,
     reset_for,
 };
 use longshore_wire::SeqNumber;
@@ -32,19 +32,38 @@ struct Input {
 enum Step {
     Arrives(Arriving),
     /// The peer acknowledges everything that was sent, and sends so much in order.
-    Answers { len: u16, fin: bool, window: u16 },
-    Sends { most: u16 },
-    Passes { millis: u16 },
+    Answers {
+        len: u16,
+        fin: bool,
+        window: u16,
+    },
+    Sends {
+        most: u16,
+    },
+    Passes {
+        millis: u16,
+    },
     Expires,
-    Write { bytes: u16, push: bool },
-    Read { bytes: u16 },
+    Write {
+        bytes: u16,
+        push: bool,
+    },
+    Read {
+        bytes: u16,
+    },
     ShutdownSend,
     ShutdownRecv,
     Close,
     Abort,
-    Icmp { far: i8, kind: u8 },
+    Icmp {
+        far: i8,
+        kind: u8,
+    },
     PathMss(u16),
-    Option { which: u8, value: u16 },
+    Option {
+        which: u8,
+        value: u16,
+    },
 }
 
 /// A segment, in terms of where the connection stands.
@@ -224,7 +243,10 @@ impl Run {
         for (left, len) in options.sack.iter().flatten() {
             let left = i64::from(*left);
             let at = self.tcb.snd_acked();
-            sack.push(self.our_number(at, left), self.our_number(at, left + i64::from(*len)));
+            sack.push(
+                self.our_number(at, left),
+                self.our_number(at, left + i64::from(*len)),
+            );
         }
         let (ours, theirs) = self.clocks;
         TcpHeader {
@@ -251,7 +273,12 @@ impl Run {
 
     fn arriving(&mut self, a: &Arriving) {
         let far = |(near, far): (i8, i8)| i64::from(near) + i64::from(far) * 1000;
-        let mut header = self.header(TcpFlags(a.flags & 0x1ff), far(a.seq), far(a.ack), &a.options);
+        let mut header = self.header(
+            TcpFlags(a.flags & 0x1ff),
+            far(a.seq),
+            far(a.ack),
+            &a.options,
+        );
         header.window = a.window;
         header.urgent = a.urgent;
         let ecn = match a.ecn % 4 {
@@ -277,12 +304,18 @@ impl Run {
         let limit = self.tcb.rcv_limit();
         let disposition = self.tcb.on_segment(&segment, self.now);
         if let Some(place) = disposition.place {
-            assert!(place.len > 0 && place.skip + place.len <= payload_len, "{place:?}");
+            assert!(
+                place.len > 0 && place.skip + place.len <= payload_len,
+                "{place:?}"
+            );
             assert!(place.stream_offset >= self.rcv_edge, "{place:?}");
             assert!(place.stream_offset + u64::from(place.len) <= limit.max(self.rcv_limit));
         }
         if disposition.reset {
-            assert!(reset_for(&segment).is_some(), "a reset is answered by a reset");
+            assert!(
+                reset_for(&segment).is_some(),
+                "a reset is answered by a reset"
+            );
         }
     }
 
@@ -332,14 +365,29 @@ impl Run {
         let tcb = &mut self.tcb;
         let events = tcb.take_events();
         assert!(tcb.snd_acked() <= tcb.snd_sent(), "snd_una <= snd_nxt");
-        assert!(tcb.snd_sent() <= tcb.snd_edge(), "snd_nxt <= what was written");
+        assert!(
+            tcb.snd_sent() <= tcb.snd_edge(),
+            "snd_nxt <= what was written"
+        );
         assert!(tcb.rcv_consumed() <= tcb.rcv_edge(), "read before it came");
-        assert!(tcb.snd_acked() >= self.snd_acked, "an acknowledgment is taken back");
+        assert!(
+            tcb.snd_acked() >= self.snd_acked,
+            "an acknowledgment is taken back"
+        );
         assert!(tcb.rcv_edge() >= self.rcv_edge, "data are taken back");
-        assert!(tcb.rcv_limit() >= self.rcv_limit, "the window is taken back");
+        assert!(
+            tcb.rcv_limit() >= self.rcv_limit,
+            "the window is taken back"
+        );
         let closed = tcb.state() == State::Closed;
-        assert!(!closed || tcb.deadline().is_none(), "the dead have a deadline");
-        assert!(!events.contains(Events::CLOSED) || closed, "closed, but it lives");
+        assert!(
+            !closed || tcb.deadline().is_none(),
+            "the dead have a deadline"
+        );
+        assert!(
+            !events.contains(Events::CLOSED) || closed,
+            "closed, but it lives"
+        );
         assert!(!events.contains(Events::ERROR) || tcb.error().is_some());
         assert!(tcb.mss() > 0 && tcb.cwnd() > 0);
         self.snd_acked = tcb.snd_acked();
