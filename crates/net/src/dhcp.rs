@@ -74,6 +74,10 @@ impl Message {
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there are two of them at most, and they come a few times an hour"
+)]
 pub enum Action {
     /// Send this.
     Send(Message),
