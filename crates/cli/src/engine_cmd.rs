@@ -8,6 +8,7 @@ use crate::errors::{Error, system};
 use crate::network::{Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
+use crate::slice;
 use longshore_engine::{Engine, Stopper};
 use longshore_hostif::Geometry;
 use longshore_ports::Port;
@@ -114,6 +115,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         config.socket.display()
     );
     stop_on_signals(signals, engine.stopper())?;
+    slice::shorten();
     engine.run()?;
     eprintln!("longshore: engine {} has ended", std::process::id());
     Ok(())

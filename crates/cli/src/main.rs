@@ -22,6 +22,7 @@ mod program;
 mod run;
 mod runtime_dir;
 mod signals;
+mod slice;
 mod ss;
 mod stat;
 
