@@ -2,7 +2,8 @@
 //!
 //! The receive buffer is tuned by `tcp` (dynamic right-sizing); here it is told how much
 //! memory there is for it. The send buffer follows the congestion window, as Linux has
-//! it, unless the program has set it: the host may write twice what may be in flight.
+//! it, unless the program has set it: the host may write twice what may be in flight
+//! ([`longshore_tcp::Tcb::snd_buffer_wanted`]).
 
 use crate::engine::Engine;
 use crate::streams::RcvSlab;

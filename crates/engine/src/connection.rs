@@ -263,8 +263,9 @@ impl Engine {
         let mut roomier = false;
         if events.contains(Events::SND_ACKED) {
             self.link.confirm(c.remote.ip(), self.now);
-            let wanted = c.tcb.snd_buffer_wanted();
-            if wanted > u64::from(socket.options.send_buffer) {
+            let size = socket.options.send_buffer;
+            let wanted = c.tcb.snd_buffer_wanted(size);
+            if wanted > u64::from(size) {
                 roomier = self.tune_send_buffer(key, wanted);
             }
         }

@@ -5,6 +5,7 @@ mod common;
 
 use common::Host;
 use common::engines::{Running, bytes, joined, start};
+use common::far::Far;
 use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::Path;
@@ -218,7 +219,17 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
     use std::sync::atomic::Ordering;
     for fixed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
-        let (a, b) = two(dir.path());
+        let (near, far) = pair(&MemoryConfig::default());
+        let far = Far {
+            port: far,
+            delay: Duration::from_millis(2),
+            sent: std::time::Instant::now(),
+        };
+        let start = |address, port| start(dir.path(), address, port, Loopback::Kernel, true);
+        let (a, b) = (
+            start("10.0.0.1/24", Box::new(near)),
+            start("10.0.0.2/24", Box::new(far)),
+        );
         let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
         let listener = server.open(SocketKind::Stream);
         server

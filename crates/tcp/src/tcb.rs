@@ -24,7 +24,7 @@ use crate::recovery::Recovery;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use crate::state::State;
-use crate::time::Instant;
+use crate::time::{Instant, MS};
 use crate::timers::Timers;
 use crate::window::ReceiveBuffer;
 use longshore_wire::SeqNumber;
@@ -398,11 +398,23 @@ impl Tcb {
         self.snd_mss
     }
 
-    /// Bytes that the send stream should be able to hold to keep the path full:
-    /// what Linux would tune SO_SNDBUF to.
+    /// Bytes that the send stream should be able to hold to keep the path full, if it
+    /// holds `size` now: twice what may be in flight, as Linux would tune SO_SNDBUF.
+    ///
+    /// On a path shorter than a millisecond a large window is mostly a queue of our own
+    /// making, and a buffer of megabytes no longer fits the caches that it goes through:
+    /// there it grows only as long as what it holds does not make the round trip longer.
     #[must_use]
-    pub fn snd_buffer_wanted(&self) -> u64 {
-        2 * u64::from(self.congestion.cwnd()).max(10 * u64::from(self.snd_mss))
+    pub fn snd_buffer_wanted(&self, size: u32) -> u64 {
+        let cwnd = u64::from(self.congestion.cwnd());
+        let min_rtt = self.rtt.min_rtt_or(0);
+        let in_flight = match self.rtt.srtt() {
+            Some(srtt) if min_rtt < MS => {
+                cwnd.min(u64::from(size)) * min_rtt / srtt.max(min_rtt).max(1)
+            }
+            _ => cwnd,
+        };
+        2 * in_flight.max(10 * u64::from(self.snd_mss))
     }
 
     /// What has happened since the last call.

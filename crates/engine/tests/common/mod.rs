@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod engines;
+pub(crate) mod far;
 
 use longshore_hostif::attach::{Joined, Token, join, new_session};
 use longshore_hostif::{

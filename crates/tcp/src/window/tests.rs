@@ -150,3 +150,26 @@ fn the_buffer_does_not_grow_beyond_the_memory_there_is() {
     b.on_consumed(consumed, 1_000, now.after_ms(2));
     assert_eq!(b.size(), 300_000);
 }
+
+#[test]
+fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one() {
+    let wanted = |samples: &[u64], size| {
+        let cfg = Config {
+            initial_window: 200,
+            ..Config::default()
+        };
+        let mut s = Script::established_with(&cfg, Default::default());
+        s.tcb.rtt = crate::rtt::RttEstimator::new();
+        samples.iter().for_each(|rtt| s.tcb.rtt.sample(*rtt));
+        (s.tcb.snd_buffer_wanted(size), u64::from(s.tcb.cwnd()))
+    };
+    let (long, cwnd) = wanted(&[100_000; 20], 1 << 20);
+    assert_eq!(long, 2 * cwnd);
+    assert_eq!(wanted(&[50; 20], 1 << 30).0, 2 * cwnd);
+    // No more is in flight than the buffer holds; it may double.
+    assert_eq!(wanted(&[50; 20], 50_000).0, 100_000);
+    // Sixteen times the round trip is a queue.
+    let mut queued = vec![50];
+    queued.extend([800; 100]);
+    assert_eq!(wanted(&queued, 1 << 30).0, 2 * (cwnd * 50 / 800));
+}

@@ -1,0 +1,35 @@
+//! A port whose other end is far away, for what depends on the round trip.
+
+use longshore_ports::{Capabilities, Port, PortCounters, PortError, RxMeta, TxFrame};
+use std::io::IoSliceMut;
+use std::time::{Duration, Instant};
+
+/// Nothing arrives on it sooner than this after something was sent, so that no round
+/// trip is shorter. For engines that never sleep: it has no descriptor.
+pub(crate) struct Far<P> {
+    pub(crate) port: P,
+    pub(crate) delay: Duration,
+    pub(crate) sent: Instant,
+}
+
+impl<P: Port> Port for Far<P> {
+    fn capabilities(&self) -> &Capabilities {
+        self.port.capabilities()
+    }
+
+    fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
+        if self.sent.elapsed() < self.delay {
+            return Ok(None);
+        }
+        self.port.recv_scatter(parts)
+    }
+
+    fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
+        self.sent = Instant::now();
+        self.port.send(frame)
+    }
+
+    fn counters(&self) -> &PortCounters {
+        self.port.counters()
+    }
+}
