@@ -23,6 +23,7 @@ mod program;
 mod run;
 mod runtime_dir;
 mod signals;
+mod slice;
 mod ss;
 mod stat;
 

@@ -13,7 +13,7 @@ use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
 use crate::network::{Wanted, interface_number};
 use crate::signals::Signals;
-use crate::{engine_cmd, namespace};
+use crate::{engine_cmd, namespace, slice};
 use longshore_engine::Stopper;
 use rustix::io::Errno;
 use rustix::net::{
@@ -165,6 +165,7 @@ pub(crate) fn main() -> Result<(), Error> {
     ))?;
     match prepare(&order, listeners, &channel) {
         Ok(mut engine) => {
+            slice::shorten();
             // Nobody is there to be told any more; stderr is the launcher's.
             engine.run().map_err(Error::from)
         }

@@ -56,6 +56,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             token,
         ));
     signals.unblock_in(&mut command);
+    program::die_with_us(&mut command);
     let child = command
         .spawn()
         .map_err(|error| Error::ProgramNotExecutable {

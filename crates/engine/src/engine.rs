@@ -8,6 +8,7 @@
 use crate::control::{ControlError, ControlServer};
 use crate::counters::Counters;
 use crate::demux::{Demux, Flow};
+use crate::inlet::Inlet;
 use crate::link::Link;
 use crate::routing::AddressError;
 use crate::session::Session;
@@ -138,15 +139,12 @@ pub struct Engine {
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
+    pub(crate) inlet: Inlet,
     due: Vec<u32>,
     /// What was asked in this turn and not yet answered.
     pub(crate) questions: Vec<crate::requests::Question>,
     over: Vec<Flow>,
 }
-
-/// Frames taken from the port in one turn, so that requests and timers get
-/// their share.
-const BURST: usize = 64;
 
 impl Engine {
     /// Makes an engine and opens its door.
@@ -208,6 +206,7 @@ impl Engine {
             ecn: None,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
+            inlet: Inlet::default(),
             due: Vec::new(),
             questions: Vec::new(),
             over: Vec::new(),
@@ -257,7 +256,9 @@ impl Engine {
         // What programs asked before a packet came is done before it is taken: an
         // option, say, for which the engine was not woken.
         let mut worked = self.take_requests();
-        worked |= self.receive()?;
+        if self.inlet.is_due(worked) {
+            worked |= self.receive()?;
+        }
         worked |= self.run_timers();
         worked |= self.settle();
         self.answer_questions();
@@ -268,9 +269,10 @@ impl Engine {
 
     fn receive(&mut self) -> Result<bool, EngineError> {
         let mut rx = std::mem::take(&mut self.rx);
+        let most = self.inlet.most();
         let mut count = 0;
         let result = loop {
-            if count == BURST {
+            if count == most {
                 break Ok(());
             }
             match self.link.port.recv(&mut rx) {
@@ -284,6 +286,7 @@ impl Engine {
             }
         };
         self.rx = rx;
+        self.inlet.took(count);
         while let Some(packet) = self.link.own.pop_front() {
             count += 1;
             self.own_packet_in(&packet);

@@ -42,6 +42,7 @@ mod fast_open;
 mod fast_output;
 mod house;
 mod info;
+mod inlet;
 mod input;
 mod input6;
 mod link;
