@@ -98,8 +98,11 @@ pub(crate) trait Algorithm {
     fn on_timeout(&mut self) {}
     /// The sender had nothing to send for a while: what was learned of time is void.
     fn on_idle(&mut self) {}
-    /// The last `on_loss` answered what was no loss (RFC 4015); window and threshold
-    /// are the caller's.
+    /// A repair begins that may prove needless: what is known now is what
+    /// [`undo`](Algorithm::undo) brings back, however often `on_loss` and `on_timeout`
+    /// are called meanwhile.
+    fn remember(&mut self) {}
+    /// What was repaired was no loss (RFC 4015); window and threshold are the caller's.
     fn undo(&mut self) {}
     /// `acked` bytes were acknowledged, `marked` of them with congestion experienced;
     /// always called, in recovery too, where the peer reports marks accurately
@@ -288,6 +291,11 @@ impl Controller {
         }
         self.chosen.algorithm().on_timeout();
         self.window.cwnd = self.window.mss;
+    }
+
+    /// A repair begins that may have to be undone.
+    pub(crate) fn remember(&mut self) {
+        self.chosen.algorithm().remember();
     }
 
     /// The loss that was answered was none: window and threshold are at least what

@@ -42,7 +42,7 @@ impl Probe {
     }
 
     /// Another kind of repair has taken over.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Probe::new();
     }
 
@@ -118,10 +118,13 @@ impl Tcb {
     }
 
     /// The last segment, to be repeated as a probe if there is nothing new to send.
-    /// It has `most` bytes at most.
-    pub(crate) fn last_segment(&self, most: i64) -> (Pos, Pos) {
+    /// It has `most` bytes at most. None if the peer has no room for it any more: what
+    /// went with a SYN may lie beyond a window that was not known then, and then the
+    /// retransmission timer tries the first segment.
+    pub(crate) fn last_segment(&self, most: i64) -> Option<(Pos, Pos)> {
         let start = self.snd_nxt - most.max(1);
-        (start.max(self.snd_una), self.snd_nxt)
+        let fits = self.snd_nxt <= self.snd_wnd_edge();
+        fits.then_some((start.max(self.snd_una), self.snd_nxt))
     }
 
     /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
