@@ -3,7 +3,8 @@
 //! What it owns: the scenarios that are measured ([`scenarios`]), the small
 //! paths between two hosts that are not perfect ([`impaired`], [`relay`]), the small
 //! programs that they need ([`programs`]), what crossed while they ran
-//! ([`Crossings`]), and how it all is shown ([`report`]). The programs
+//! ([`Crossings`]), where the time went ([`Profile`]), and how it all is shown
+//! ([`report`]). The programs
 //! `longshore-bench` and `longshore-demo` are made of it.
 //!
 //! A figure is a median of runs that took turns on the two stacks, since the
@@ -13,6 +14,7 @@ mod crossings;
 mod environment;
 pub mod impaired;
 mod native;
+mod profile;
 pub mod programs;
 pub mod relay;
 pub mod report;
@@ -20,6 +22,7 @@ pub mod scenarios;
 
 pub use crossings::Crossings;
 pub use environment::{Awake, Environment};
+pub use profile::{Profile, ProfileError};
 
 /// Makes an end by panic look like a program's error: the message, no trace.
 pub fn plain_panics() {

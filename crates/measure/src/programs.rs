@@ -31,7 +31,8 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
             .map_err(|e| io::Error::other(format!("{name}: {e}")))
     };
     match name {
-        "source" => source(text(0)?),
+        "source" => source(text(0)?, PIECE),
+        "source-of" => source(text(0)?, number(1)?.clamp(1, 1 << 30) as usize),
         "sink" => sink(text(0)?),
         "native-source" => crate::native::source(text(0)?),
         "native-sink" => crate::native::sink(text(0)?),
@@ -44,9 +45,10 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     }
 }
 
-/// Sends without end to whoever connects to `at`, one at a time.
-fn source(at: &str) -> io::Result<()> {
-    let piece = vec![b's'; PIECE];
+/// Sends without end, so many bytes with each call, to whoever connects to `at`, one at a
+/// time.
+fn source(at: &str, size: usize) -> io::Result<()> {
+    let piece = vec![b's'; size];
     for stream in TcpListener::bind(at)?.incoming() {
         let mut stream = stream?;
         while stream.write_all(&piece).is_ok() {}

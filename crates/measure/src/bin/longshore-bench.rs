@@ -4,7 +4,9 @@ use clap::Parser;
 use longshore_lab::{Lab, Stack};
 use longshore_measure::report::{self, Row, Run};
 use longshore_measure::scenarios::{self, Effort, Placement, Scenario};
-use longshore_measure::{Awake, Environment, impaired, plain_panics, programs};
+use longshore_measure::{
+    Awake, Environment, Profile, ProfileError, impaired, plain_panics, programs,
+};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,10 +48,14 @@ struct Arguments {
     /// Leave Longshore out: what the kernel does on this machine
     #[arg(long)]
     kernel_only: bool,
+    /// Instead of measuring, run each once on each stack under perf, and write where the
+    /// time goes: by process, and by function
+    #[arg(long)]
+    profile: bool,
     /// Name the measurements and end
     #[arg(long)]
     list: bool,
-    /// Where the JSON goes
+    /// Where the JSON and the profiles go
     #[arg(long, value_name = "DIRECTORY", default_value = "bench-results")]
     out: PathBuf,
 }
@@ -93,16 +99,22 @@ fn main() -> ExitCode {
         for placement in scenario.placements() {
             for idle in idle_modes(&arguments, scenario.as_ref()) {
                 let row = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    measure(scenario.as_ref(), *placement, idle, &arguments)
+                    if arguments.profile {
+                        profile(scenario.as_ref(), *placement, idle, &arguments);
+                        return None;
+                    }
+                    Some(measure(scenario.as_ref(), *placement, idle, &arguments))
                 }));
                 match row {
-                    Ok(row) => rows.push(row),
+                    Ok(row) => rows.extend(row),
                     Err(_) => failed = true,
                 }
             }
         }
     }
-    failed |= !show(&rows, &arguments, &words);
+    if !arguments.profile {
+        failed |= !show(&rows, &arguments, &words);
+    }
     if failed {
         ExitCode::FAILURE
     } else {
@@ -178,6 +190,49 @@ fn idle_modes(arguments: &Arguments, scenario: &dyn Scenario) -> Vec<&'static st
     }
 }
 
+impl Arguments {
+    fn effort(&self) -> Effort {
+        if self.quick {
+            Effort::Quick
+        } else {
+            Effort::Full
+        }
+    }
+
+    /// The stacks to be looked at.
+    fn stacks(&self, scenario: &dyn Scenario) -> impl Iterator<Item = Stack> {
+        let longshore = (!self.kernel_only).then_some(Stack::Longshore);
+        let kernel = scenario.has_baseline().then_some(Stack::Kernel);
+        longshore.into_iter().chain(kernel)
+    }
+}
+
+/// Keeps the processors in the idle mode as long as what it gives lives.
+fn stay(idle: &str) -> Option<Awake> {
+    let awake = || Awake::hold().unwrap_or_else(|e| panic!("holding the processors awake: {e}"));
+    (idle == "awake").then(awake)
+}
+
+/// Runs a scenario under perf, once on each stack.
+fn profile(scenario: &dyn Scenario, placement: Placement, idle: &str, arguments: &Arguments) {
+    let _awake = stay(idle);
+    for stack in arguments.stacks(scenario) {
+        let name = format!("{} {} {idle} {stack:?}", scenario.name(), placement.name());
+        progress(&format!("profile: {name}"));
+        let lab = Lab::for_measurement(stack);
+        let fail = |error: ProfileError| -> ! { panic!("{error}") };
+        let profile = Profile::begin(&arguments.out, &name).unwrap_or_else(|e| fail(e));
+        let sample = scenario.run(&lab, placement, arguments.effort());
+        let path = profile.end().unwrap_or_else(|e| fail(e));
+        progress("");
+        let (figure, unit) = (report::number(sample.value), scenario.unit());
+        println!(
+            "{name}: {figure} {unit} while looked at; {}",
+            path.display()
+        );
+    }
+}
+
 /// Runs that take turns on the two stacks.
 fn measure(
     scenario: &dyn Scenario,
@@ -185,14 +240,9 @@ fn measure(
     idle: &'static str,
     arguments: &Arguments,
 ) -> Row {
-    let effort = if arguments.quick {
-        Effort::Quick
-    } else {
-        Effort::Full
-    };
+    let effort = arguments.effort();
     let repeats = arguments.repeats.unwrap_or(effort.pick(3, 5));
-    let _awake = (idle == "awake")
-        .then(|| Awake::hold().unwrap_or_else(|e| panic!("holding the processors awake: {e}")));
+    let _awake = stay(idle);
     let mut row = Row {
         name: scenario.name().to_owned(),
         unit: scenario.unit(),
@@ -211,15 +261,15 @@ fn measure(
             row.placement,
             turn + 1
         ));
-        if !arguments.kernel_only {
-            let lab = Lab::for_measurement(Stack::Longshore);
+        for stack in arguments.stacks(scenario) {
+            let lab = Lab::for_measurement(stack);
             let sample = scenario.run(&lab, placement, effort);
-            row.longshore.push(sample.value);
-            row.crossings = sample.crossings;
-        }
-        if scenario.has_baseline() {
-            let lab = Lab::for_measurement(Stack::Kernel);
-            row.kernel.push(scenario.run(&lab, placement, effort).value);
+            if stack == Stack::Kernel {
+                row.kernel.push(sample.value);
+            } else {
+                row.longshore.push(sample.value);
+                row.crossings = sample.crossings;
+            }
         }
     }
     progress("");

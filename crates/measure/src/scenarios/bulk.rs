@@ -1,8 +1,9 @@
-//! Bulk over one connection, with the kernel at the far end.
+//! Bulk over one connection, with the kernel at the far end: in large pieces, and in
+//! small ones, where the cost of a call shows.
 
 use super::{Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim};
 use crate::report::{Better, Target};
-use longshore_lab::{Lab, Stack};
+use longshore_lab::{Host, Lab, Stack};
 
 const PORT: u16 = 5001;
 
@@ -36,12 +37,67 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         native: Some("native-sink"),
         ..back
     };
-    vec![
+    let mut all: Vec<Box<dyn Scenario>> = vec![
         Box::new(out),
         Box::new(back),
         Box::new(native_out),
         Box::new(native_back),
-    ]
+    ];
+    for (name, size) in [
+        ("sends of 64 bytes", "64"),
+        ("sends of 1 KB", "1024"),
+        ("sends of 16 KB", "16384"),
+    ] {
+        all.push(Box::new(Small { name, size }));
+    }
+    all
+}
+
+/// A program that sends without end, little with each call.
+struct Small {
+    name: &'static str,
+    /// Bytes in each.
+    size: &'static str,
+}
+
+impl Scenario for Small {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn unit(&self) -> &'static str {
+        "Gb/s"
+    }
+
+    fn better(&self) -> Better {
+        Better::Higher
+    }
+
+    fn target(&self) -> Option<Target> {
+        None
+    }
+
+    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(lab);
+        let source = program(&host, "source-of").arg(format!("0.0.0.0:{PORT}"));
+        let _source = source.arg(self.size).spawn();
+        peer.wait_for(host.at(PORT));
+        pulled(lab, &host, &peer, "pull", effort)
+    }
+}
+
+/// The kernel's program moves bulk, and says how fast.
+fn pulled(lab: &Lab, host: &Host<'_>, peer: &Host<'_>, how: &str, effort: Effort) -> Sample {
+    let (said, crossings) = counted(lab, || {
+        program(peer, how)
+            .arg(host.at(PORT).to_string())
+            .arg(effort.pick("700", "2000"))
+            .check()
+    });
+    Sample {
+        value: first_number(&said),
+        crossings,
+    }
 }
 
 impl Scenario for Bulk {
@@ -69,15 +125,6 @@ impl Scenario for Bulk {
         };
         let _server = server.arg(format!("0.0.0.0:{PORT}")).spawn();
         peer.wait_for(host.at(PORT));
-        let (said, crossings) = counted(lab, || {
-            program(&peer, self.programs.1)
-                .arg(host.at(PORT).to_string())
-                .arg(effort.pick("700", "2000"))
-                .check()
-        });
-        Sample {
-            value: first_number(&said),
-            crossings,
-        }
+        pulled(lab, &host, &peer, self.programs.1, effort)
     }
 }

@@ -8,11 +8,27 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(Web {
             name: "nginx 1 KB, keep-alive",
+            size: 1 << 10,
             close: false,
+            target: Some(Target::Ratio(0.7)),
         }),
         Box::new(Web {
             name: "nginx 1 KB, close",
+            size: 1 << 10,
             close: true,
+            target: Some(Target::Ratio(0.7)),
+        }),
+        Box::new(Web {
+            name: "nginx 64 KB, keep-alive",
+            size: 64 << 10,
+            close: false,
+            target: None,
+        }),
+        Box::new(Web {
+            name: "nginx 512 KB, keep-alive",
+            size: 512 << 10,
+            close: false,
+            target: None,
         }),
         Box::new(Redis {
             name: "redis GET",
@@ -28,7 +44,11 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
 /// nginx with one worker, wrk with 32 connections.
 struct Web {
     name: &'static str,
+    /// Bytes of the file that is asked for.
+    size: u64,
+    /// A connection for each request.
     close: bool,
+    target: Option<Target>,
 }
 
 impl Scenario for Web {
@@ -45,12 +65,12 @@ impl Scenario for Web {
     }
 
     fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(0.7))
+        self.target
     }
 
     fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
         let (host, peer) = placement.hosts(lab);
-        let _ = lab.payload("www/1k", 1024);
+        let _ = lab.payload("www/file", self.size);
         let _nginx = host
             .cmd("nginx")
             .arg("-c")
@@ -64,7 +84,7 @@ impl Scenario for Web {
             if self.close {
                 wrk = wrk.args(["-H", "Connection: close"]);
             }
-            wrk.arg(format!("http://{}/1k", host.ip())).check()
+            wrk.arg(format!("http://{}/file", host.ip())).check()
         });
         assert!(
             !report.contains("Non-2xx") && !report.contains("Socket errors"),
