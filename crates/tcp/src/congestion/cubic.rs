@@ -190,10 +190,10 @@ impl Algorithm for Cubic {
         w.cwnd = w.cwnd.min(MAX_CWND);
     }
 
-    /// Sections 4.6 and 4.7: the window comes down to 0.7 of what was in flight; W_max
+    /// Sections 4.6 and 4.7: the window comes down to 0.7 of what was in use; W_max
     /// is what it was, or less if the last plateau was not reached again (fast
     /// convergence).
-    fn on_loss(&mut self, w: &Window, in_flight: u32) -> u32 {
+    fn on_loss(&mut self, w: &Window, window: u32) -> u32 {
         self.epoch = Instant::NEVER;
         self.searching = false;
         self.cwnd_prior = w.cwnd;
@@ -203,8 +203,7 @@ impl Algorithm for Cubic {
         } else {
             w.cwnd
         };
-        let base = u64::from(in_flight.min(w.cwnd));
-        (base * BETA_NUM / BETA_DEN) as u32
+        (u64::from(window) * BETA_NUM / BETA_DEN) as u32
     }
 
     /// Section 4.8: after a timeout K is 0 and W_max the window at which congestion

@@ -141,8 +141,7 @@ impl Tcb {
             // The probe has repaired a loss that nothing else will tell of: the
             // window comes down as by a fast recovery.
             self.recovery.probe.forget();
-            let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
-            self.congestion.on_loss(flight.max(self.congestion.cwnd()));
+            self.congestion.on_loss(self.congestion.cwnd());
             self.congestion.set_cwnd(self.congestion.ssthresh());
         }
     }

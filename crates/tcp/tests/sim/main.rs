@@ -72,6 +72,7 @@ fn faults(rng: &mut Rng, hard: u32) -> Faults {
         jitter_us: rng.pick(&[0, 0, delay_us / 2, delay_us * 2]),
         rate: rng.pick(&[0, 0, 125, 12_500]),
         queue: rng.pick(&[5_000, 60_000, 2_000_000]),
+        turn_us: 0,
         mark: rng.pick(&[u64::MAX, u64::MAX, 10_000]),
         blackout: sometimes(rng, 100, 20_000_000),
         stall: sometimes(rng, 100, 3_000_000),
