@@ -120,7 +120,7 @@ impl Tcb {
             window_scaling: self.flags.contains(Flags::SCALING),
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
-            syn_data: self.fast_open.accepted,
+            syn_data: self.syn_data_taken(),
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
             rto_us: self.rtt.rto(),

@@ -51,7 +51,7 @@ impl Tcb {
         if self.flags.contains(Flags::FIN_QUEUED) || !self.state.may_write() {
             return;
         }
-        if self.state == State::SynSent && !self.is_open_to_user() {
+        if self.state == State::SynSent && !self.is_taken_for_made() {
             return self.die(None, Events::empty());
         }
         self.release_syn();

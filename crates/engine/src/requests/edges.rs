@@ -42,6 +42,10 @@ impl Engine {
                     c.tcb
                         .set_snd_edge(snd_edge, !flags.contains(EdgeFlags::MORE));
                 }
+                if flags.contains(EdgeFlags::PUSH) && snd_edge == 0 {
+                    // Nothing was written, and a SYN that waits for data goes without.
+                    c.tcb.release_syn();
+                }
                 if flags.contains(EdgeFlags::SHUT_WR) {
                     c.tcb.shutdown_send();
                 }

@@ -311,7 +311,7 @@ impl Tcb {
         let options = self.syn_options(now);
         let mut data = 0;
         if first {
-            data = self.data_on_syn(&options);
+            data = self.data_on_syn();
             self.snd_nxt = data;
             if data > 0 {
                 self.scoreboard.send(data, now, 0);

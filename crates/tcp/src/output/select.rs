@@ -150,7 +150,7 @@ impl Tcb {
     /// begins with the restart window again.
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
-        if now.since(self.last_sent_data) > self.rtt.rto() {
+        if now.since(self.last_sent_data) > self.rtt.rto() && self.cfg.slow_start_after_idle {
             let initial = u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss);
             self.congestion.on_idle(initial);
             self.last_sent_data = now;
