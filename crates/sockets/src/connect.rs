@@ -132,7 +132,10 @@ impl Socket {
                 0 => Ok(()),
                 errno => Err(SocketError::failed(errno)),
             },
-            _ => Ok(()),
+            _ => {
+                self.set_host_bits(host_bits::CONNECT_TOLD);
+                Ok(())
+            }
         })
     }
 

@@ -156,6 +156,10 @@ impl Tcb {
 
     fn most_on_syn(&self) -> u16 {
         let mss = self.fast_open.most.min(self.path_mss);
+        let mss = match self.cfg.mss {
+            0 => mss,
+            set => mss.min(set),
+        };
         mss.saturating_sub(OPTION_ROOM)
     }
 
@@ -264,7 +268,9 @@ impl Tcb {
         match f.role {
             _ if f.fell_back => None,
             Role::None | Role::SendsBare => None,
-            Role::Asks | Role::Sends | Role::Gives => Some(f.cookie),
+            Role::Gives => Some(f.cookie),
+            // Not on the SYN-ACK of a simultaneous open.
+            Role::Asks | Role::Sends => (self.state == State::SynSent).then_some(f.cookie),
         }
     }
 

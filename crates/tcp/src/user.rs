@@ -127,9 +127,12 @@ impl Tcb {
         self.timers.state = now.after_ms(u64::from(self.cfg.fin_wait_ms));
     }
 
-    /// TCP_NODELAY.
+    /// TCP_NODELAY. Turning it on sends what is held back, corked or not, as in Linux.
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
+        if on && self.snd_edge > self.snd_nxt {
+            self.flags |= Flags::FORCE_SMALL;
+        }
     }
 
     /// TCP_CORK; taking it out sends what it held back.

@@ -4,10 +4,100 @@
 use super::From;
 use crate::connection::RequestError;
 use crate::engine::Engine;
+use crate::pair::Pair;
 use crate::session::Session;
-use crate::socket::{Kind, Listening};
+use crate::socket::{Connection, Datagram, Kind, Listening};
+use crate::streams::RcvSlab;
 use longshore_hostif::{Completion, EdgeFlags, STREAM_MAX};
+use longshore_tcp::Instant;
 use std::sync::atomic::Ordering;
+
+/// What the host says of its side of a socket's streams.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    snd_edge: u64,
+    rcv_consumed: u64,
+    flags: EdgeFlags,
+}
+
+impl Said {
+    /// Whether it can be, where `rcv_edge` is how far there is something to read, and
+    /// `snd_done` how far what was written is done with.
+    fn check(&self, rcv_edge: u64, snd_done: u64) -> Result<(), RequestError> {
+        let possible =
+            self.rcv_consumed <= rcv_edge && self.snd_edge.saturating_sub(snd_done) <= STREAM_MAX;
+        if possible {
+            Ok(())
+        } else {
+            Err(RequestError::BadEdge)
+        }
+    }
+}
+
+impl Connection {
+    fn take_edges(
+        &mut self,
+        said: &Said,
+        slab: &mut RcvSlab,
+        now: Instant,
+    ) -> Result<(), RequestError> {
+        said.check(self.tcb.rcv_edge(), self.tcb.snd_acked())?;
+        let (consumed, tcb) = (said.rcv_consumed, &mut self.tcb);
+        if consumed > tcb.rcv_consumed() {
+            tcb.set_rcv_room(slab.room());
+            tcb.set_rcv_consumed(consumed, now);
+            let all = consumed == tcb.rcv_edge() && !tcb.has_out_of_order();
+            self.rcv.consume(consumed, all, slab);
+        }
+        if said.snd_edge > tcb.snd_edge() && !tcb.send_shut() {
+            tcb.set_snd_edge(said.snd_edge, !said.flags.contains(EdgeFlags::MORE));
+        }
+        if said.flags.contains(EdgeFlags::PUSH) && said.snd_edge == 0 {
+            // Nothing was written, and a SYN that waits for data goes without.
+            tcb.release_syn();
+        }
+        if said.flags.contains(EdgeFlags::SHUT_WR) {
+            tcb.shutdown_send();
+        }
+        if said.flags.contains(EdgeFlags::SHUT_RD) {
+            tcb.shutdown_recv();
+        }
+        Ok(())
+    }
+}
+
+impl Pair {
+    fn take_edges(&mut self, said: &Said, slab: &mut RcvSlab) -> Result<(), RequestError> {
+        said.check(self.rcv_edge, self.snd_moved)?;
+        if said.rcv_consumed > self.rcv_consumed {
+            self.rcv_consumed = said.rcv_consumed;
+            let all = said.rcv_consumed == self.rcv_edge;
+            self.rcv.consume(said.rcv_consumed, all, slab);
+        }
+        if !self.shut {
+            self.snd_edge = self.snd_edge.max(said.snd_edge);
+            self.more_follows = said.flags.contains(EdgeFlags::MORE);
+        }
+        self.shut |= said.flags.contains(EdgeFlags::SHUT_WR);
+        self.deaf |= said.flags.contains(EdgeFlags::SHUT_RD);
+        Ok(())
+    }
+}
+
+impl Datagram {
+    fn take_edges(&mut self, said: &Said, slab: &mut RcvSlab) -> Result<(), RequestError> {
+        said.check(self.rcv_edge, self.snd_done)?;
+        if said.rcv_consumed > self.rcv_consumed {
+            self.rcv_consumed = said.rcv_consumed;
+            let all = said.rcv_consumed == self.rcv_edge;
+            if let Some(rcv) = &mut self.rcv {
+                rcv.consume(said.rcv_consumed, all, slab);
+            }
+        }
+        self.snd_edge = self.snd_edge.max(said.snd_edge);
+        Ok(())
+    }
+}
 
 impl Engine {
     /// Edges from the host. Old ones are no fault: two processes may overtake
@@ -20,40 +110,26 @@ impl Engine {
         flags: EdgeFlags,
     ) -> Result<(), RequestError> {
         let now = self.now;
+        let said = Said {
+            snd_edge,
+            rcv_consumed,
+            flags,
+        };
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let session = self
             .sessions
             .get_mut(socket.session)
             .ok_or(RequestError::NoSocket)?;
+        let slab = &mut session.rcv_slab;
         match &mut socket.kind {
-            Kind::Stream(c) => {
-                if rcv_consumed > c.tcb.rcv_edge()
-                    || snd_edge.saturating_sub(c.tcb.snd_acked()) > STREAM_MAX
-                {
-                    return Err(RequestError::BadEdge);
-                }
-                if rcv_consumed > c.tcb.rcv_consumed() {
-                    c.tcb.set_rcv_room(session.rcv_slab.room());
-                    c.tcb.set_rcv_consumed(rcv_consumed, now);
-                    let all = rcv_consumed == c.tcb.rcv_edge() && !c.tcb.has_out_of_order();
-                    c.rcv.consume(rcv_consumed, all, &mut session.rcv_slab);
-                }
-                if snd_edge > c.tcb.snd_edge() && !c.tcb.send_shut() {
-                    c.tcb
-                        .set_snd_edge(snd_edge, !flags.contains(EdgeFlags::MORE));
-                }
-                if flags.contains(EdgeFlags::PUSH) && snd_edge == 0 {
-                    // Nothing was written, and a SYN that waits for data goes without.
-                    c.tcb.release_syn();
-                }
-                if flags.contains(EdgeFlags::SHUT_WR) {
-                    c.tcb.shutdown_send();
-                }
-                if flags.contains(EdgeFlags::SHUT_RD) {
-                    c.tcb.shutdown_recv();
-                }
+            Kind::Stream(c) => c.take_edges(&said, slab, now)?,
+            Kind::Datagram(d) => d.take_edges(&said, slab)?,
+            Kind::Pair(p) => {
+                p.take_edges(&said, slab)?;
+                let other = p.other;
                 self.touch(key);
-                Ok(())
+                self.touch(other);
+                return Ok(());
             }
             Kind::Listener(l) => {
                 let accepted = Self::records_read(l, rcv_consumed, session)?;
@@ -62,55 +138,24 @@ impl Engine {
                 } else {
                     std::mem::take(&mut l.line)
                 };
-                for key in accepted {
-                    match self.sockets.get_mut(key).map(|s| &mut s.kind) {
-                        Some(Kind::Stream(c)) => c.listener = None,
-                        Some(Kind::Pair(p)) => p.listener = None,
-                        _ => {}
-                    }
-                }
+                self.accepted(accepted);
                 self.next_in_line(line);
-                Ok(())
+                return Ok(());
             }
-            Kind::Pair(p) => {
-                if rcv_consumed > p.rcv_edge || snd_edge.saturating_sub(p.snd_moved) > STREAM_MAX {
-                    return Err(RequestError::BadEdge);
-                }
-                if rcv_consumed > p.rcv_consumed {
-                    p.rcv_consumed = rcv_consumed;
-                    p.rcv.consume(
-                        rcv_consumed,
-                        rcv_consumed == p.rcv_edge,
-                        &mut session.rcv_slab,
-                    );
-                }
-                if !p.shut {
-                    p.snd_edge = p.snd_edge.max(snd_edge);
-                    p.more_follows = flags.contains(EdgeFlags::MORE);
-                }
-                p.shut |= flags.contains(EdgeFlags::SHUT_WR);
-                p.deaf |= flags.contains(EdgeFlags::SHUT_RD);
-                let other = p.other;
-                self.touch(key);
-                self.touch(other);
-                Ok(())
+            Kind::Idle(_) => return Err(RequestError::Invalid),
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    /// The program has these connections: they are no listener's any more.
+    fn accepted(&mut self, connections: Vec<u32>) {
+        for key in connections {
+            match self.sockets.get_mut(key).map(|s| &mut s.kind) {
+                Some(Kind::Stream(c)) => c.listener = None,
+                Some(Kind::Pair(p)) => p.listener = None,
+                _ => {}
             }
-            Kind::Datagram(d) => {
-                if rcv_consumed > d.rcv_edge || snd_edge.saturating_sub(d.snd_done) > STREAM_MAX {
-                    return Err(RequestError::BadEdge);
-                }
-                if rcv_consumed > d.rcv_consumed {
-                    d.rcv_consumed = rcv_consumed;
-                    let all = rcv_consumed == d.rcv_edge;
-                    if let Some(rcv) = &mut d.rcv {
-                        rcv.consume(rcv_consumed, all, &mut session.rcv_slab);
-                    }
-                }
-                d.snd_edge = d.snd_edge.max(snd_edge);
-                self.touch(key);
-                Ok(())
-            }
-            Kind::Idle(_) => Err(RequestError::Invalid),
         }
     }
 

@@ -222,11 +222,12 @@ fn send_stream(
         return Ok(sent);
     }
     if must_not_wait(fd, flags) {
-        return if sent == 0 {
-            Err(SocketError::WouldBlock)
-        } else {
-            Ok(sent)
-        };
+        if sent != 0 {
+            return Ok(sent);
+        }
+        // What has come meanwhile may be room, or the end.
+        socket.host().drain_if_free();
+        return socket.send(parts, more);
     }
     IoSlice::advance_slices(&mut parts, sent);
     let patience = patience(socket, Way::Out);

@@ -48,6 +48,9 @@ impl Socket {
             SocketState::Early
                 if block.change_state(SocketState::Early, SocketState::Connecting) =>
             {
+                // That it is made is to be told anew.
+                let told = super::host_bits::CONNECT_TOLD;
+                block.options.fetch_and(!told, Ordering::AcqRel);
                 Ok(block.syn_room.load(Ordering::Acquire).max(1) as usize)
             }
             SocketState::Early => Err(SocketError::WouldBlock),

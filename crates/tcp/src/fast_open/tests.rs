@@ -322,3 +322,30 @@ fn only_data_that_are_taken_whole_count_as_taken() {
     assert!(!server(0).tcb.info(Instant(0)).syn_data);
     assert!(server(1).tcb.info(Instant(0)).syn_data);
 }
+
+#[test]
+fn a_reset_before_the_handshake_is_over_is_told_to_who_has_the_connection() {
+    let mut s = server(200);
+    s.sent();
+    let _ = s.arrives(TcpFlags::RST, 200, 0, 0);
+    assert_eq!(s.tcb.error(), Some(crate::events::Error::Reset));
+}
+
+#[test]
+fn data_on_the_syn_are_as_much_as_the_user_has_allowed() {
+    let cfg = Config {
+        mss: 700,
+        ..config()
+    };
+    let mut s = Script::connecting(&cfg);
+    s.tcb.start_fast_open(send(7), true);
+    assert_eq!(s.tcb.syn_room(), 700 - OPTION_ROOM);
+}
+
+#[test]
+fn a_syn_ack_of_two_syns_that_cross_has_no_cookie() {
+    let (mut s, _) = client(300);
+    let _ = s.arrives(SYN, -1, 0, 0);
+    let t = s.sent_one();
+    assert_eq!((t.flags, t.options.fast_open), (SYN | ACK, None));
+}

@@ -63,6 +63,11 @@ impl Tcb {
         if self.in_flight() == 0 {
             self.restart_after_idle(now);
         }
+        let max_payload = if self.pacer.is_on() {
+            max_payload
+        } else {
+            self.batch_payload(max_payload)
+        };
         let chosen = self.choose_new(start, max_payload as i64);
         if chosen.is_none() && self.in_flight() == 0 {
             self.wait_for_cause(now);
