@@ -191,7 +191,7 @@ impl Engine {
         let offset = self.timestamp_offset(local, remote);
         let mut tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
         if options.fast_open_connect {
-            self.begin_fast_open(remote.ip(), &mut tcb);
+            self.begin_fast_open(remote.ip(), options.fast_open_use, &mut tcb);
         }
         self.demux.insert(flow, key);
         self.counters.active_opens += 1;

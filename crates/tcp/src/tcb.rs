@@ -224,6 +224,11 @@ pub struct Tcb {
     pub(crate) snd_sml: Pos,
     /// SND.NXT when the congestion window last held something back.
     pub(crate) cwnd_full_at: Pos,
+    /// The most that was in flight while what lies before `flight_until` was sent,
+    /// bytes; only kept in slow start.
+    pub(crate) most_flight: u32,
+    /// See `most_flight`.
+    pub(crate) flight_until: Pos,
     /// When the oldest unacknowledged thing was first sent, or the window closed.
     pub(crate) stalled_since: Instant,
     /// When the last rate-limited acknowledgment went out.

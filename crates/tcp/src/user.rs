@@ -51,7 +51,7 @@ impl Tcb {
         if self.flags.contains(Flags::FIN_QUEUED) || !self.state.may_write() {
             return;
         }
-        if self.state == State::SynSent && !self.is_open_to_user() {
+        if self.state == State::SynSent && !self.is_taken_for_made() {
             return self.die(None, Events::empty());
         }
         self.release_syn();
@@ -127,9 +127,12 @@ impl Tcb {
         self.timers.state = now.after_ms(u64::from(self.cfg.fin_wait_ms));
     }
 
-    /// TCP_NODELAY.
+    /// TCP_NODELAY. Turning it on sends what is held back, corked or not, as in Linux.
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
+        if on && self.snd_edge > self.snd_nxt {
+            self.flags |= Flags::FORCE_SMALL;
+        }
     }
 
     /// TCP_CORK; taking it out sends what it held back.

@@ -32,7 +32,7 @@ impl Tcb {
     /// loss has emptied the path before anything could follow. And what limited transmit
     /// has sent does not count (RFC 5681 section 3.2). In fast recovery the window is an
     /// instrument of its pace and says nothing.
-    pub(crate) fn window_in_use(&self) -> u32 {
+    pub(crate) fn window_in_use(&mut self) -> u32 {
         let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
         let cwnd = self.congestion.cwnd();
         if self.recovery.phase == Phase::Fast {

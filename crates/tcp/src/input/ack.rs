@@ -29,7 +29,7 @@ impl Tcb {
         let old_una = self.snd_una;
         let mut news = AckNews {
             acked: (ack - old_una).max(0) as u64,
-            window_used: self.window_was_used(),
+            window_used: ack > old_una && self.window_was_used(),
             echo: self.echo(h),
             ..AckNews::default()
         };
@@ -62,13 +62,24 @@ impl Tcb {
     }
 
     /// Whether the congestion window was what limited us when the data that is being
-    /// acknowledged was sent. In slow start, half of it in use is enough: bursts end
-    /// below it.
+    /// acknowledged was sent. In slow start, it is enough that more than half of it was
+    /// in use at some time in this round trip: bursts end below it.
     #[inline]
-    pub(crate) fn window_was_used(&self) -> bool {
+    pub(crate) fn window_was_used(&mut self) -> bool {
         self.snd_una <= self.cwnd_full_at
             || (self.congestion.in_slow_start()
-                && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))
+                && self.most_in_flight() * 2 > self.congestion.cwnd())
+    }
+
+    /// The most that was in flight since the window's worth of data began that is being
+    /// acknowledged, bytes.
+    fn most_in_flight(&mut self) -> u32 {
+        let flight = self.in_flight().min(u64::from(u32::MAX / 2)) as u32;
+        if self.snd_una >= self.flight_until || flight > self.most_flight {
+            self.most_flight = flight;
+            self.flight_until = self.snd_nxt;
+        }
+        self.most_flight
     }
 
     /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.

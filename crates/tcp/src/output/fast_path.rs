@@ -33,7 +33,7 @@ impl Tcb {
         if !common {
             return None;
         }
-        if let Some((start, end)) = self.select_whole(max_payload) {
+        if let Some((start, end)) = self.select_whole(self.batch_payload(max_payload)) {
             self.note_new(start, end, now);
             let (flags, data_end) = self.flags_of(start, end);
             return Some(self.plain(start, data_end, flags, now));

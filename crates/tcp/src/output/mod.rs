@@ -206,7 +206,8 @@ impl Tcb {
             return;
         }
         self.last_sent_data = now;
-        if now.since(self.last_rcv_data) < ANSWER_US {
+        // Who asks first is not interactive by that: the answer may be long.
+        if now.since(self.last_rcv_data) < ANSWER_US && self.rcv_nxt > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
     }
@@ -229,10 +230,10 @@ impl Tcb {
     fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
-        // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written; and,
-        // as Linux does, on the last of every batch, which ends a receiver's wait for
-        // more to merge (GRO).
-        let written = data_end == self.snd_edge || data_end == self.snd_push;
+        // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written, unless
+        // more is announced (MSG_MORE); and, as Linux does, on the last of every batch,
+        // which ends a receiver's wait for more to merge (GRO).
+        let written = data_end == self.snd_push;
         let batch = data_end - start > i64::from(self.snd_mss);
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
@@ -326,7 +327,7 @@ impl Tcb {
         let options = self.syn_options(now);
         let mut data = 0;
         if first {
-            data = self.data_on_syn(&options);
+            data = self.data_on_syn();
             self.snd_nxt = data;
             if data > 0 {
                 self.scoreboard.send(data, now, 0);

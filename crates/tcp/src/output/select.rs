@@ -63,6 +63,11 @@ impl Tcb {
         if self.in_flight() == 0 {
             self.restart_after_idle(now);
         }
+        let max_payload = if self.pacer.is_on() {
+            max_payload
+        } else {
+            self.batch_payload(max_payload)
+        };
         let chosen = self.choose_new(start, max_payload as i64);
         if chosen.is_none() && self.in_flight() == 0 {
             self.wait_for_cause(now);
@@ -150,7 +155,7 @@ impl Tcb {
     /// begins with the restart window again.
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
-        if now.since(self.last_sent_data) > self.rtt.rto() {
+        if now.since(self.last_sent_data) > self.rtt.rto() && self.cfg.slow_start_after_idle {
             let initial = u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss);
             self.congestion.on_idle(initial);
             self.last_sent_data = now;
