@@ -65,7 +65,7 @@ impl Tcb {
     /// acknowledged was sent. In slow start, it is enough that more than half of it was
     /// in use at some time in this round trip: bursts end below it.
     #[inline]
-    pub(super) fn window_was_used(&mut self) -> bool {
+    pub(crate) fn window_was_used(&mut self) -> bool {
         self.snd_una <= self.cwnd_full_at
             || (self.congestion.in_slow_start()
                 && self.most_in_flight() * 2 > self.congestion.cwnd())
