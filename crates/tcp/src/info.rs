@@ -74,6 +74,8 @@ pub struct TcpInfo {
     pub total_retrans: u32,
     pub dsack_dups: u32,
     pub reord_seen: u32,
+    /// The farthest that a packet was overtaken, bytes.
+    pub reordering: u32,
     pub rcv_ooopack: u32,
     pub total_rto: u16,
     /// Tail loss probes sent (RFC 8985).
@@ -162,6 +164,7 @@ impl Tcb {
             total_retrans: c.retrans,
             dsack_dups: c.dsacks,
             reord_seen: r.rack.reorderings,
+            reordering: r.rack.farthest,
             rcv_ooopack: c.rcv_ooo,
             total_rto: c.timeouts,
             tail_probes: c.probes,
@@ -255,7 +258,10 @@ impl TcpInfo {
         w.u32s(&[ms(self.last_data_recv_us), ms(self.last_ack_recv_us)]);
         w.u32s(&[u64::from(self.pmtu), u64::from(self.rcv_wnd)]);
         w.u32s(&[self.rtt_us, self.rttvar_us, ssthresh]);
-        w.u32s(&[u64::from(self.snd_cwnd) / mss, u64::from(self.advmss), 3]);
+        // Linux's threshold of duplicates, which starts at 3; RACK needs none.
+        let reordering = packets(u64::from(self.reordering)).max(3);
+        let cwnd = u64::from(self.snd_cwnd) / mss;
+        w.u32s(&[cwnd, u64::from(self.advmss), reordering]);
         w.u32s(&[u64::from(self.rcv_rtt_us), u64::from(self.rcv_space)]);
         w.u32s(&[u64::from(self.total_retrans)]);
         let rates = [self.pacing_rate, self.max_pacing_rate];

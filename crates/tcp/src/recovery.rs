@@ -319,10 +319,16 @@ impl Tcb {
     }
 
     /// Lets the congestion window grow for what was acknowledged, if it was the
-    /// window that limited us (RFC 9438 section 5.8, RFC 7661).
+    /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK has told of
+    /// before was let go of the network then, and does not count again.
     fn grow(&mut self, news: AckNews, now: Instant) {
-        if news.acked > 0 && news.window_used {
-            self.grow_window(news.acked, now);
+        let bytes = if self.flags.contains(Flags::SACK) {
+            news.acked.min(news.delivered)
+        } else {
+            news.acked
+        };
+        if bytes > 0 && news.window_used {
+            self.grow_window(bytes, now);
         }
     }
 

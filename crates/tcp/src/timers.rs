@@ -105,6 +105,7 @@ impl Tcb {
         }
         if take_due(&mut self.timers.hold, now) {
             self.flags |= Flags::FORCE_SMALL;
+            self.snd_push = self.snd_edge;
         }
         // `poll_transmit` looks at the pace by itself.
         take_due(&mut self.timers.pace, now);

@@ -42,6 +42,8 @@ pub(crate) struct Rack {
     dsack_round: Pos,
     /// How often reordering was seen.
     pub(crate) reorderings: u32,
+    /// The farthest that anything was overtaken, bytes.
+    pub(crate) farthest: u32,
 }
 
 /// What an acknowledgment delivers, gathered while the scoreboard takes it.
@@ -60,8 +62,8 @@ pub(crate) struct Delivery {
     pub(crate) bytes: u64,
     /// Some of it was sent once only, below `recover`.
     pub(crate) original: bool,
-    /// Some of it was overtaken on the way.
-    reordered: bool,
+    /// How far some of it was overtaken on the way, bytes; 0 if none was.
+    overtaken: Pos,
 }
 
 impl Rack {
@@ -77,6 +79,7 @@ impl Rack {
             persist: 0,
             dsack_round: NO_POS,
             reorderings: 0,
+            farthest: 0,
         }
     }
 
@@ -121,7 +124,9 @@ impl Rack {
             }
         } else {
             d.original |= s.start < d.recover;
-            d.reordered |= s.end < d.fack;
+            if s.end < d.fack {
+                d.overtaken = d.overtaken.max(d.fack - s.start);
+            }
         }
         self.rtt = s.first.age(d.now).min(u64::from(u32::MAX)) as u32;
         if !self.known || s.at.since(self.at) > 0 || (s.at == self.at && s.end > self.end) {
@@ -154,7 +159,9 @@ impl Rack {
 
     /// The acknowledgment is taken.
     pub(crate) fn on_ack(&mut self, d: &Delivery) {
-        if d.reordered {
+        if d.overtaken > 0 {
+            let bytes = d.overtaken.min(Pos::from(u32::MAX)) as u32;
+            self.farthest = self.farthest.max(bytes);
             self.note_reordering();
         }
     }
@@ -209,7 +216,7 @@ impl Tcb {
             recover: self.recovery.recover,
             bytes: 0,
             original: false,
-            reordered: false,
+            overtaken: 0,
         }
     }
 
