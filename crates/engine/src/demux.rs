@@ -14,7 +14,7 @@ pub(crate) use ports::{Ports, Reuse};
 use crate::timers::Alarm;
 use flow::Keyed;
 use longshore_tcp::TimeWait;
-use longshore_wire::tcp4::Flow4;
+use longshore_wire::tcp4::{Flow4, Known4};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -46,6 +46,9 @@ pub(crate) struct Demux {
     last: Option<(Flow, u32)>,
     /// The last one too, as it stands in its segments, with its key.
     last4: (Flow4, u32),
+    /// The headers of the last segment of IPv4 that belonged to a connection, and the
+    /// key of that.
+    known: (Known4, u32),
     secret: RandomState,
     /// TCP ports.
     pub(crate) tcp: Ports,
@@ -66,6 +69,7 @@ impl Demux {
             waiting: HashMap::with_hasher(Keyed::new()),
             last: None,
             last4: (Flow4::default(), NO_KEY),
+            known: (Known4::NONE, NO_KEY),
             secret: RandomState::new(),
             tcp: Ports::default(),
             udp: Ports::default(),
@@ -77,6 +81,24 @@ impl Demux {
     #[inline(always)]
     pub(crate) fn last4(&self, flow: &Flow4) -> Option<u32> {
         (self.last4.0 == *flow).then_some(self.last4.1)
+    }
+
+    /// The headers of the segment before, if it was one of IPv4 that belonged to a
+    /// connection, and the key of that.
+    #[inline(always)]
+    pub(crate) fn known(&self) -> (&Known4, u32) {
+        (&self.known.0, self.known.1)
+    }
+
+    /// A segment with these headers belongs to the connection of this key.
+    #[inline]
+    pub(crate) fn remember(&mut self, known: Known4, key: u32) {
+        self.known = (known, key);
+    }
+
+    /// The headers of the segment before say nothing of the next.
+    pub(crate) fn forget_known(&mut self) {
+        self.known = (Known4::NONE, NO_KEY);
     }
 
     /// The key of the connection of this flow.
@@ -129,8 +151,12 @@ impl Demux {
         if self.last.is_some_and(|(last, _)| last == *flow) {
             self.last = None;
         }
-        if flow.flow4() == Some(self.last4.0) {
+        let flow4 = flow.flow4();
+        if flow4 == Some(self.last4.0) {
             self.last4 = (Flow4::default(), NO_KEY);
+        }
+        if flow4.as_ref() == Some(self.known.0.flow()) {
+            self.forget_known();
         }
     }
 

@@ -230,7 +230,10 @@ impl Engine {
         for source in ready {
             match source {
                 Source::Port => {}
-                Source::PortNews => self.link.take_port_news(),
+                Source::PortNews => {
+                    self.link.take_port_news();
+                    self.demux.forget_known();
+                }
                 Source::Doorbell(session) => {
                     if let Some(s) = self.sessions.get(session) {
                         Doorbell::clear(&s.doorbell);

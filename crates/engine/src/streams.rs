@@ -6,7 +6,7 @@
 //! ([`RcvSlab`]), mirrored to the directory that the host reads.
 
 use longshore_hostif::{Arena, CHUNK, DIRECTORY, STREAM_MAX};
-use longshore_ring::NONE;
+use longshore_ring::{NONE, Room, Span};
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -148,12 +148,30 @@ impl RcvSlab {
 }
 
 /// A receive stream's chunks: the numbers `first..=last` of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct RcvStream {
     head: u32,
     tail: u32,
     first: u64,
     last: u64,
+    /// The chunk that was last written to, as long as the stream has it.
+    landing: Option<Landing>,
+    /// What [`RcvStream::landing`] was given room for and is not counted yet.
+    landed: Landed,
+}
+
+/// Where the bytes of a stream from `start` on go.
+#[derive(Debug)]
+struct Landing {
+    start: u64,
+    span: Span,
+}
+
+/// Payload that was placed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Landed {
+    pub(crate) pieces: u32,
+    pub(crate) bytes: u64,
 }
 
 impl RcvStream {
@@ -162,6 +180,11 @@ impl RcvStream {
         tail: NONE,
         first: 0,
         last: 0,
+        landing: None,
+        landed: Landed {
+            pieces: 0,
+            bytes: 0,
+        },
     };
 
     /// Whether it holds no chunk.
@@ -180,12 +203,8 @@ impl RcvStream {
     ) -> Result<u32, NoChunk> {
         if self.head == NONE {
             let chunk = slab.take().ok_or(NoChunk)?;
-            *self = Self {
-                head: chunk,
-                tail: chunk,
-                first: number,
-                last: number,
-            };
+            (self.head, self.tail) = (chunk, chunk);
+            (self.first, self.last) = (number, number);
             arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
             return Ok(chunk);
         }
@@ -227,6 +246,31 @@ impl RcvStream {
         }
     }
 
+    /// Room for `len` bytes at offset `at` of the stream, if that is in the chunk that
+    /// was written to last.
+    #[inline(always)]
+    fn room(&self, at: u64, len: usize) -> Option<Room<'_>> {
+        let landing = self.landing.as_ref()?;
+        landing.span.room(at.wrapping_sub(landing.start), len)
+    }
+
+    /// The same to be filled for certain: it is counted as one piece.
+    #[inline(always)]
+    pub(crate) fn landing(&mut self, at: u64, len: usize) -> Option<Room<'_>> {
+        let landing = self.landing.as_ref()?;
+        let room = landing.span.room(at.wrapping_sub(landing.start), len)?;
+        // Counted each turn: neither gets anywhere near its end.
+        self.landed.pieces = self.landed.pieces.wrapping_add(1);
+        self.landed.bytes += len as u64;
+        Some(room)
+    }
+
+    /// What was filled so and is not counted yet.
+    #[inline]
+    pub(crate) fn take_landed(&mut self) -> Landed {
+        std::mem::take(&mut self.landed)
+    }
+
     /// Copies `bytes` to offset `at` of the stream, all or nothing. `base` is
     /// how far the host has consumed: the stream begins there if it is empty.
     #[inline(always)]
@@ -239,15 +283,9 @@ impl RcvStream {
         arena: &Arena,
         index: u32,
     ) -> Result<u64, NoChunk> {
-        // Nearly always the bytes go to the last chunk there is, and fit.
-        let within = (at % CHUNK as u64) as usize;
-        let fits = bytes.len() <= CHUNK - within
-            && at.wrapping_sub(base) <= STREAM_MAX - bytes.len() as u64;
-        if self.head != NONE && at / CHUNK as u64 == self.last && fits {
-            let place = arena
-                .rcv_place(self.tail, within, bytes.len())
-                .ok_or(NoChunk)?;
-            arena.memory().write(place, bytes);
+        // Nearly always the bytes go to the chunk that was written to last, and fit.
+        if let Some(room) = self.room(at, bytes.len()) {
+            room.fill(bytes);
             return Ok(1);
         }
         self.place_anywhere(base, at, bytes, slab, arena, index)
@@ -279,8 +317,22 @@ impl RcvStream {
             arena.memory().write(place, &bytes[done..done + len]);
             done += len;
             pieces += 1;
+            if at + done as u64 == end {
+                self.land(base, number, chunk, arena);
+            }
         }
         Ok(pieces)
+    }
+
+    /// What comes next probably goes to chunk `chunk`, which has this number.
+    fn land(&mut self, base: u64, number: u64, chunk: u32, arena: &Arena) {
+        let start = number * CHUNK as u64;
+        // No further than the stream may reach from `base`.
+        let len = (base + STREAM_MAX).saturating_sub(start).min(CHUNK as u64) as usize;
+        self.landing = arena.rcv_place(chunk, 0, len).map(|place| Landing {
+            start,
+            span: arena.memory().span(place, len),
+        });
     }
 
     /// Gives back the chunks that lie wholly before `consumed`, and the last
@@ -291,11 +343,16 @@ impl RcvStream {
             let chunk = self.head;
             slab.give_back(chunk);
             if chunk == self.tail {
-                *self = Self::EMPTY;
+                (self.head, self.tail) = (NONE, NONE);
+                self.landing = None;
             } else {
                 self.head = slab.links[chunk as usize];
                 self.first += 1;
             }
+        }
+        let begin = self.first * CHUNK as u64;
+        if self.landing.as_ref().is_some_and(|l| l.start < begin) {
+            self.landing = None;
         }
     }
 }

@@ -5,7 +5,7 @@
 //! and double it. As Linux does, the minimum of 200 ms bounds the variance term and
 //! not the sum, so that the timeout never comes down to the round trip itself.
 
-use crate::time::{MS, SECOND};
+use crate::time::{Instant, MS, SECOND};
 
 /// The initial timeout (RFC 6298 section 2.1).
 pub(crate) const INITIAL_RTO: u64 = SECOND;
@@ -69,11 +69,11 @@ impl RttEstimator {
         (self.base_rto << self.backoff.min(20)).min(MAX_RTO)
     }
 
-    /// Whether `micros` are more than the timeout.
+    /// Whether there is more between the two than the timeout.
     #[inline]
-    pub(crate) fn is_longer_than_rto(&self, micros: u64) -> bool {
+    pub(crate) fn is_longer_than_rto(&self, from: Instant, to: Instant) -> bool {
         // Backoff never makes it shorter.
-        micros > self.base_rto && micros > self.rto()
+        to > from.after_us(self.base_rto) && to > from.after_us(self.rto())
     }
 
     /// RFC 6298 section 5.5: back off the timer.

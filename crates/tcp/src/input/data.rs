@@ -30,7 +30,7 @@ impl Tcb {
         }
         self.discard_check(a)?;
         self.counters.slow_data_in = self.counters.slow_data_in.wrapping_add(1);
-        self.estimate_rcv_mss(a.segment.payload_len, a.segment.gso_size);
+        self.estimate_rcv_mss(a.segment.payload_len, || a.segment.gso_size);
 
         let (start, end, cut) = self.trim(a);
         if start >= end {
@@ -135,7 +135,7 @@ impl Tcb {
         self.events |= Events::RCV_EDGE;
         // A long silence ends what was learned of the peer's habits: it may be in
         // slow start again.
-        if self.rtt.is_longer_than_rto(now.since(self.last_rcv_data)) {
+        if self.rtt.is_longer_than_rto(self.last_rcv_data, now) {
             self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
         }
         self.last_rcv_data = now;
@@ -230,11 +230,11 @@ impl Tcb {
     /// merged one tells by its GSO size; without it, no packet is longer than we
     /// allowed.
     #[inline(always)]
-    pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: u16) {
+    pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: impl FnOnce() -> u16) {
         if payload_len <= u32::from(self.rcv_mss) {
             return;
         }
-        let size = match gso_size {
+        let size = match gso_size() {
             0 => payload_len,
             size => u32::from(size),
         };
