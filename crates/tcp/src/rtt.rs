@@ -72,8 +72,9 @@ impl RttEstimator {
     /// Whether there is more between the two than the timeout.
     #[inline]
     pub(crate) fn is_longer_than_rto(&self, from: Instant, to: Instant) -> bool {
-        // Backoff never makes it shorter.
-        to > from.after_us(self.base_rto) && to > from.after_us(self.rto())
+        // Negative if the clock went back; backoff never makes it shorter.
+        let passed = to.0.wrapping_sub(from.0) as i64;
+        passed > self.base_rto as i64 && passed > self.rto() as i64
     }
 
     /// RFC 6298 section 5.5: back off the timer.

@@ -231,10 +231,14 @@ impl Tcb {
     /// allowed.
     #[inline(always)]
     pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: impl FnOnce() -> u16) {
-        if payload_len <= u32::from(self.rcv_mss) {
-            return;
+        if payload_len > u32::from(self.rcv_mss) {
+            self.raise_rcv_mss(payload_len, gso_size());
         }
-        let size = match gso_size() {
+    }
+
+    #[cold]
+    fn raise_rcv_mss(&mut self, payload_len: u32, gso_size: u16) {
+        let size = match gso_size {
             0 => payload_len,
             size => u32::from(size),
         };
@@ -253,12 +257,17 @@ impl Tcb {
     ) {
         // The first segment that echoes a timestamp tells of the round trip; later ones
         // add the time that the peer took to send them.
-        if echo == self.rcv_echo
-            || payload_len < u32::from(self.rcv_mss)
-            || self.rcv_buffer.is_fixed()
-        {
-            return;
+        let tells = echo != self.rcv_echo
+            && payload_len >= u32::from(self.rcv_mss)
+            && !self.rcv_buffer.is_fixed();
+        if tells {
+            self.take_receiver_rtt(echo, now);
         }
+    }
+
+    /// Apart from the rest, as it is seldom wanted: once in a tick of the peer's clock.
+    #[inline(never)]
+    fn take_receiver_rtt(&mut self, echo: u32, now: Instant) {
         self.rcv_echo = echo;
         let clock = now.millis32().wrapping_add(self.ts_offset);
         let elapsed = clock.wrapping_sub(echo);
