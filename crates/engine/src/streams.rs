@@ -402,6 +402,39 @@ mod tests {
         assert!(stream.is_empty() && slab.in_use() == 0);
     }
 
+    /// The chunk that was written to last is known until it is given back, and then not.
+    #[test]
+    fn a_landing_is_the_chunk_that_was_written_to_last() {
+        let arena = Arena::create(SMALL).unwrap();
+        let (mut slab, mut stream) = (RcvSlab::new(3), RcvStream::EMPTY);
+        let chunk = CHUNK as u64;
+        assert!(stream.landing(0, 1).is_none());
+        stream.place(0, 10, &[1; 10], &mut slab, &arena, 0).unwrap();
+        stream.landing(20, 5).unwrap().fill(b"after");
+        assert_eq!(read_back(&arena, 0, 15..25), *b"\x01\x01\x01\x01\x01after");
+        assert!(stream.landing(chunk - 4, 5).is_none());
+        stream
+            .place(0, chunk, &[2; 10], &mut slab, &arena, 0)
+            .unwrap();
+        assert!(stream.landing(20, 5).is_none());
+        stream.landing(chunk + 10, 5).unwrap().fill(b"there");
+        assert_eq!(read_back(&arena, 0, chunk + 10..chunk + 15), *b"there");
+        let landed = Landed {
+            pieces: 2,
+            bytes: 10,
+        };
+        assert_eq!(stream.take_landed(), landed);
+        assert_eq!(stream.take_landed(), Landed::default());
+        // Not all of it finds room: the chunk that is known is the stream's all the same.
+        let much = vec![3; 3 * CHUNK];
+        let refused = stream.place(0, chunk + 10, &much, &mut slab, &arena, 0);
+        assert_eq!(refused, Err(NoChunk));
+        stream.consume(chunk + 1, false, &mut slab);
+        assert!(stream.landing(chunk + 20, 5).is_some());
+        stream.consume(chunk + 11, true, &mut slab);
+        assert!(stream.landing(chunk + 11, 1).is_none());
+    }
+
     #[test]
     fn an_exhausted_slab_says_so() {
         let arena = Arena::create(SMALL).unwrap();

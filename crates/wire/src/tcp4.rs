@@ -75,6 +75,13 @@ impl Flow4 {
         Self { addresses, ports }
     }
 
+    /// The addresses and the ports, to be hashed: two flows are equal if both words are.
+    #[inline(always)]
+    #[must_use]
+    pub const fn words(&self) -> (u64, u32) {
+        (self.addresses.0, self.ports)
+    }
+
     /// The sender's address and port.
     #[must_use]
     pub fn source(&self) -> (Ipv4Addr, u16) {
@@ -126,10 +133,10 @@ impl<'a> Tcp4<'a> {
         if b[0] != 0x45 || u32::from_ne_bytes(array(b, 6)) & INSIDE != TCP_INSIDE {
             return None;
         }
-        let segment = packet.get(HEADER_LEN..total)?;
-        if segment.len() < tcp::HEADER_LEN || !is_intact(b) {
+        if total < HEADER_LEN + tcp::HEADER_LEN || !is_intact(b) {
             return None;
         }
+        let segment = packet.get(HEADER_LEN..total)?;
         Some(Self {
             addresses: Addresses4(u64::from_ne_bytes(array(b, 12))),
             ecn: b[1] & 3,
@@ -167,15 +174,17 @@ impl<'a> Tcp4<'a> {
 
 /// Whether a header's checksum is right: the one's complement sum of its words is
 /// all ones, that is, a multiple of 65,535 (RFC 1071). It cannot be zero, as the
-/// version is not.
-#[inline]
+/// version is not. Words of 64 bits may be summed as well, if what is carried out of them
+/// comes back in at the other end: 2^64 is a multiple of 65,535, plus one.
+#[inline(always)]
 fn is_intact(b: &[u8; HEADER_LEN]) -> bool {
     let word = |at| u64::from_ne_bytes(array(b, at));
-    let (first, second) = (word(0), word(8));
-    let third = u32::from_ne_bytes(array(b, 16));
-    let low = |w: u64| w & 0xffff_ffff;
-    let sum = low(first) + (first >> 32) + low(second) + (second >> 32) + u64::from(third);
-    sum.is_multiple_of(0xffff)
+    // No carry: the first word ends, or begins, with what is zero or 0x45 in every
+    // header that got here (see `TCP_INSIDE`).
+    let ends = word(0).wrapping_add(u64::from(u32::from_ne_bytes(array(b, 16))));
+    let (sum, carry) = ends.overflowing_add(word(8));
+    // No carry again: after one, the sum is less than `ends`.
+    sum.wrapping_add(u64::from(carry)).is_multiple_of(0xffff)
 }
 
 /// The headers of IPv4 and TCP, without options.

@@ -98,11 +98,20 @@ impl Tcb {
             return Some(new);
         }
         if self.recovery.probe.due {
-            let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
-            self.recovery.probe.on_sent(start, end, true);
-            return Some(self.emit_repetition(start, end, now));
+            return self.poll_probe(now, max_payload);
         }
         None
+    }
+
+    /// The tail loss probe, where there is nothing new to send.
+    fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        let most = self.packet_payload().min(max_payload as i64);
+        let Some((start, end)) = self.last_segment(most) else {
+            self.recovery.probe.forget();
+            return None;
+        };
+        self.recovery.probe.on_sent(start, end, true);
+        Some(self.emit_repetition(start, end, now))
     }
 
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
@@ -164,7 +173,7 @@ impl Tcb {
             self.snd_sml = end;
         }
         self.count_sent(len as u32);
-        self.note_data_sent(now);
+        self.note_data_sent(start, now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
     }
@@ -184,12 +193,18 @@ impl Tcb {
         if self.rate.is_on() {
             self.rate.on_repeated(start, end);
         }
-        self.note_data_sent(now);
+        self.note_data_sent(start, now);
         self.emit_data(start, end, true, now)
     }
 
+    /// A segment goes out that begins at `start`. Payload soon after the peer's is
+    /// likely an answer: from then on acknowledgments wait for the next. A FIN alone
+    /// answers nothing.
     #[inline(always)]
-    fn note_data_sent(&mut self, now: Instant) {
+    fn note_data_sent(&mut self, start: Pos, now: Instant) {
+        if start >= self.snd_edge {
+            return;
+        }
         self.last_sent_data = now;
         if now.since(self.last_rcv_data) < ANSWER_US {
             self.flags |= Flags::INTERACTIVE;
