@@ -22,7 +22,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
-use longshore_wire::tcp4::{Flow4, Tcp4};
+use longshore_wire::tcp4::{Flow4, Known4, Tcp4};
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -159,7 +159,7 @@ fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let taken = ends_
         .far
         .predicts(bytes, FULL as u32)
-        .map(|p| p.take(0, now));
+        .map(|p| p.take(|| 0, now));
     assert!(black_box(taken).is_some(), "predicted");
     ends
 }
@@ -169,7 +169,7 @@ fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
 fn tcp_input_ack(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let (ends_, bytes) = &mut *ends;
     let now = ends_.now;
-    let taken = ends_.near.predicts(bytes, 0).map(|p| p.take(0, now));
+    let taken = ends_.near.predicts(bytes, 0).map(|p| p.take(|| 0, now));
     assert!(black_box(taken).is_some(), "predicted");
     ends
 }
@@ -244,6 +244,21 @@ fn ip_input(bytes: Vec<u8>) -> Vec<u8> {
     let flow = Tcp4::read(&bytes).map(|p| p.flow());
     assert!(black_box(flow).is_some());
     bytes
+}
+
+fn with_known() -> Box<(Vec<u8>, Known4)> {
+    let packet = packet();
+    let known = Tcp4::read(&packet).expect("a segment").known([0; 14]);
+    Box::new((packet, known))
+}
+
+// The same for the next packet of a flow: its connection is known with it.
+#[library_benchmark]
+#[bench::next(with_known())]
+fn ip_input_known(both: Box<(Vec<u8>, Known4)>) -> Box<(Vec<u8>, Known4)> {
+    let (bytes, known) = &*both;
+    assert!(black_box(known.segment_of_packet(bytes)).is_some());
+    both
 }
 
 #[library_benchmark]
@@ -530,6 +545,7 @@ library_benchmark_group!(
         tcp_header_parse,
         tcp_header_emit,
         ip_input,
+        ip_input_known,
         ip_output,
         connection_lookup,
         timer_set,

@@ -16,7 +16,7 @@ pub(crate) use ports::{Ports, Reuse};
 use crate::timers::Alarm;
 use flow::Keyed;
 use longshore_tcp::TimeWait;
-use longshore_wire::tcp4::Flow4;
+use longshore_wire::tcp4::{Flow4, Known4};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -46,6 +46,9 @@ pub(crate) enum Found {
 pub(crate) struct Demux {
     /// The last connection of IPv4 that was found, with its key.
     last4: (Flow4, u32),
+    /// The headers of the last segment of IPv4 that belonged to a connection, and the
+    /// key of that.
+    known: (Known4, u32),
     flows4: Table4,
     /// The last of IPv6.
     last6: Option<(Flow, u32)>,
@@ -64,6 +67,7 @@ impl Demux {
     pub(crate) fn new() -> Self {
         Self {
             last4: (Flow4::default(), NO_KEY),
+            known: (Known4::NONE, NO_KEY),
             flows4: Table4::new(Keyed::new().secret),
             last6: None,
             flows6: HashMap::with_hasher(Keyed::new()),
@@ -79,6 +83,24 @@ impl Demux {
     #[inline(always)]
     pub(crate) fn last4(&self, flow: &Flow4) -> Option<u32> {
         (self.last4.0 == *flow).then_some(self.last4.1)
+    }
+
+    /// The headers of the segment before, if it was one of IPv4 that belonged to a
+    /// connection, and the key of that.
+    #[inline(always)]
+    pub(crate) fn known(&self) -> (&Known4, u32) {
+        (&self.known.0, self.known.1)
+    }
+
+    /// A segment with these headers belongs to the connection of this key.
+    #[inline]
+    pub(crate) fn remember(&mut self, known: Known4, key: u32) {
+        self.known = (known, key);
+    }
+
+    /// The headers of the segment before say nothing of the next.
+    pub(crate) fn forget_known(&mut self) {
+        self.known = (Known4::NONE, NO_KEY);
     }
 
     /// The key of the connection of this flow, which is not that of the last one.
@@ -153,6 +175,9 @@ impl Demux {
         self.flows4.remove(&flow4);
         if flow4 == self.last4.0 {
             self.last4 = (Flow4::default(), NO_KEY);
+        }
+        if flow4 == *self.known.0.flow() {
+            self.forget_known();
         }
     }
 

@@ -5,7 +5,7 @@
 //! and double it. As Linux does, the minimum of 200 ms bounds the variance term and
 //! not the sum, so that the timeout never comes down to the round trip itself.
 
-use crate::time::{MS, SECOND};
+use crate::time::{Instant, MS, SECOND};
 
 /// The initial timeout (RFC 6298 section 2.1).
 pub(crate) const INITIAL_RTO: u64 = SECOND;
@@ -69,11 +69,12 @@ impl RttEstimator {
         (self.base_rto << self.backoff.min(20)).min(MAX_RTO)
     }
 
-    /// Whether `micros` are more than the timeout.
+    /// Whether there is more between the two than the timeout.
     #[inline]
-    pub(crate) fn is_longer_than_rto(&self, micros: u64) -> bool {
-        // Backoff never makes it shorter.
-        micros > self.base_rto && micros > self.rto()
+    pub(crate) fn is_longer_than_rto(&self, from: Instant, to: Instant) -> bool {
+        // Negative if the clock went back; backoff never makes it shorter.
+        let passed = to.0.wrapping_sub(from.0) as i64;
+        passed > self.base_rto as i64 && passed > self.rto() as i64
     }
 
     /// RFC 6298 section 5.5: back off the timer.

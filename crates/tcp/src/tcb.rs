@@ -291,6 +291,13 @@ impl Tcb {
         self.state
     }
 
+    /// Whether timestamps were agreed (RFC 7323 section 3.2).
+    #[inline(always)]
+    #[must_use]
+    pub fn has_timestamps(&self) -> bool {
+        self.flags.contains(Flags::TIMESTAMPS)
+    }
+
     /// The end of what may be read, in bytes of the receive stream: everything
     /// below is there, in order.
     #[inline]

@@ -230,6 +230,12 @@ impl Tcb {
         }
     }
 
+    /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
+    #[inline]
+    pub(super) fn has_retried(&self) -> bool {
+        self.retries != 0 || self.rtt.backoff() != 0
+    }
+
     /// RFC 9293 section 3.10.7.4, fifth: what the ACK of our FIN does in each state.
     fn check_fin_acked(&mut self, now: Instant) -> Step {
         if !self.flags.contains(Flags::FIN_QUEUED) || self.snd_una <= self.snd_edge {
