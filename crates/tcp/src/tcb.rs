@@ -26,7 +26,7 @@ use crate::scoreboard::Scoreboard;
 use crate::state::State;
 use crate::time::{Instant, MS};
 use crate::timers::Timers;
-use crate::window::ReceiveBuffer;
+use crate::window::{ReceiveBuffer, ToldWindow};
 use longshore_wire::SeqNumber;
 
 /// A position in a stream: the byte of that number; -1 is the SYN.
@@ -213,6 +213,7 @@ pub struct Tcb {
     /// The position of the peer's FIN, `NO_POS` if not known.
     pub(crate) rcv_fin: Pos,
     pub(crate) rcv_buffer: ReceiveBuffer,
+    pub(crate) told_wnd: ToldWindow,
     /// Data up to here need not wait for more.
     pub(crate) snd_push: Pos,
     /// Range to report first in the next SACK option (RFC 2883).

@@ -133,8 +133,7 @@ impl Tcb {
         self.emit_data(start, end, false, now)
     }
 
-    /// New data, or the FIN, goes out.
-    #[inline(always)]
+    /// New data, or the FIN, goes out. `output/fast_path.rs` has less of it.
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
         if self.snd_una == self.snd_nxt {
@@ -156,9 +155,7 @@ impl Tcb {
             self.arm_probe(now);
         }
         if !self.flags.contains(Flags::TIMING) && self.recovery.is_open() {
-            self.flags |= Flags::TIMING;
-            self.rtt_pos = end;
-            self.rtt_at = now;
+            self.time_round_trip(end, now);
         }
         if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
             self.snd_sml = end;
@@ -167,6 +164,14 @@ impl Tcb {
         self.note_data_sent(now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
+    }
+
+    /// The acknowledgment of `end` will tell the round trip from now.
+    #[inline]
+    fn time_round_trip(&mut self, end: Pos, now: Instant) {
+        self.flags |= Flags::TIMING;
+        self.rtt_pos = end;
+        self.rtt_at = now;
     }
 
     /// A stretch that was sent before goes out again.
@@ -286,11 +291,13 @@ impl Tcb {
         let timestamps = self.timestamps(now);
         let window = self.offer_window();
         self.last_ack_sent = self.rcv_nxt;
-        self.acks_owed = self.acks_owed.saturating_sub(1);
-        if self.acks_owed == 0 {
-            self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
+        if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
+            self.acks_owed = self.acks_owed.saturating_sub(1);
+            if self.acks_owed == 0 {
+                self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
+            }
+            self.timers.ack = Instant::NEVER;
         }
-        self.timers.ack = Instant::NEVER;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         Plain {
