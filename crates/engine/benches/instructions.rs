@@ -250,8 +250,8 @@ fn data_header(seq: u32, ack: u32) -> TcpHeader {
 }
 
 #[library_benchmark]
-#[bench::packet(Box::new(packet()))]
-fn ip_input(bytes: Box<Vec<u8>>) -> Box<Vec<u8>> {
+#[bench::packet(packet().into_boxed_slice())]
+fn ip_input(bytes: Box<[u8]>) -> Box<[u8]> {
     let flow = Tcp4::read(&bytes).map(|p| p.flow());
     assert!(black_box(flow).is_some());
     bytes

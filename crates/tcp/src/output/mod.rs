@@ -11,6 +11,7 @@ mod select;
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
 use crate::ecn::Variant;
+use crate::input::UNPREDICTABLE;
 use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
 use crate::segment::{Ecn, Transmit};
@@ -134,6 +135,7 @@ impl Tcb {
     }
 
     /// New data, or the FIN, goes out. `output/fast_path.rs` has less of it.
+    #[inline(always)]
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
         if self.snd_una == self.snd_nxt {
@@ -149,7 +151,9 @@ impl Tcb {
         if self.recovery.probe.due {
             self.recovery.probe.on_sent(start, end, false);
         }
-        if starts {
+        if starts && self.predict != UNPREDICTABLE {
+            self.rearm_loss_timer(now);
+        } else if starts {
             self.arm_loss_timer(now);
         } else if self.timers.xmit_kind == XmitTimer::Probe {
             self.arm_probe(now);
