@@ -14,6 +14,7 @@ mod engine_cmd;
 mod errors;
 mod expose;
 mod fault;
+mod identity;
 mod namespace;
 mod network;
 mod preload;
@@ -22,6 +23,7 @@ mod program;
 mod run;
 mod runtime_dir;
 mod signals;
+mod slice;
 mod ss;
 mod stat;
 

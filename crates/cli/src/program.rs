@@ -3,12 +3,15 @@
 
 use crate::errors::Error;
 use rustix::fs::Access;
+use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// How many `#!` lines are followed, as the kernel does.
 const INTERPRETERS: usize = 4;
@@ -60,6 +63,24 @@ fn check(path: &Path) -> Result<PathBuf, Option<&'static str>> {
     rustix::fs::access(path, Access::EXEC_OK)
         .map_err(|_| Some("it is not marked executable for you"))?;
     Ok(path.to_owned())
+}
+
+/// Has a command end by SIGKILL when this process does: it stands for its program, to
+/// which it passes on all signals, but that one is never seen. What the program has
+/// put in the background is not meant.
+pub(crate) fn die_with_us(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let bind = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have been before that.
+        match rustix::process::getppid() {
+            Some(now) if now == parent => Ok(()),
+            _ => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: between fork and exec only prctl and getppid are called, which are
+    // async-signal-safe; nothing is allocated.
+    unsafe { command.pre_exec(bind) };
 }
 
 /// Why a program will keep to the kernel's sockets.

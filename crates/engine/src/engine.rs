@@ -8,6 +8,7 @@
 use crate::control::{ControlError, ControlServer};
 use crate::counters::Counters;
 use crate::demux::{Demux, Flow};
+use crate::inlet::Inlet;
 use crate::link::Link;
 use crate::routing::AddressError;
 use crate::session::Session;
@@ -36,6 +37,8 @@ pub struct Config {
     /// Its addresses, each with the prefix it is in: at most one of IPv4, any number
     /// of IPv6 up to 15. With one of IPv6 it also has a link-local one.
     pub addresses: Vec<Cidr>,
+    /// Addresses and routers that it finds itself.
+    pub automatic: crate::automatic::Automatic,
     /// The routers to everywhere else, at most one for each version of IP; without one
     /// the engine reaches its own prefixes and leaves the rest to the kernel.
     pub gateways: Vec<IpAddr>,
@@ -82,6 +85,9 @@ pub enum EngineError {
     /// Its addresses.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// Nobody has given it an address.
+    #[error("{0}")]
+    NoAddress(crate::automatic::Missing),
     /// ECN is off, or in one of five modes.
     #[error("the mode {0} of ECN is not from 0 to 5")]
     Ecn(u8),
@@ -133,15 +139,12 @@ pub struct Engine {
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
+    pub(crate) inlet: Inlet,
     due: Vec<u32>,
     /// What was asked in this turn and not yet answered.
     pub(crate) questions: Vec<crate::requests::Question>,
     over: Vec<Flow>,
 }
-
-/// Frames taken from the port in one turn, so that requests and timers get
-/// their share.
-const BURST: usize = 64;
 
 impl Engine {
     /// Makes an engine and opens its door.
@@ -157,6 +160,7 @@ impl Engine {
             config.port,
             &config.addresses,
             &config.gateways,
+            &config.automatic,
             loopback,
             now,
         )?;
@@ -202,6 +206,7 @@ impl Engine {
             ecn: None,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
+            inlet: Inlet::default(),
             due: Vec::new(),
             questions: Vec::new(),
             over: Vec::new(),
@@ -235,6 +240,9 @@ impl Engine {
             self.rest(worked)?;
         }
         self.say_goodbye();
+        self.link.release(self.now, &mut self.counters);
+        // Whether that leaves is nobody's concern any more.
+        let _ = self.link.port.flush();
         Ok(())
     }
 
@@ -248,7 +256,9 @@ impl Engine {
         // What programs asked before a packet came is done before it is taken: an
         // option, say, for which the engine was not woken.
         let mut worked = self.take_requests();
-        worked |= self.receive()?;
+        if self.inlet.is_due(worked) {
+            worked |= self.receive()?;
+        }
         worked |= self.run_timers();
         worked |= self.settle();
         self.answer_questions();
@@ -259,9 +269,10 @@ impl Engine {
 
     fn receive(&mut self) -> Result<bool, EngineError> {
         let mut rx = std::mem::take(&mut self.rx);
+        let most = self.inlet.most();
         let mut count = 0;
         let result = loop {
-            if count == BURST {
+            if count == most {
                 break Ok(());
             }
             match self.link.port.recv(&mut rx) {
@@ -275,6 +286,7 @@ impl Engine {
             }
         };
         self.rx = rx;
+        self.inlet.took(count);
         while let Some(packet) = self.link.own.pop_front() {
             count += 1;
             self.own_packet_in(&packet);
@@ -301,6 +313,9 @@ impl Engine {
             if gave_up {
                 self.neighbors_changed();
             }
+        }
+        if self.link.take_changed() {
+            self.addresses_changed();
         }
         if self.housekeeping_at <= self.now {
             self.keep_house();

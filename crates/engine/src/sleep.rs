@@ -9,7 +9,7 @@ use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
 use crate::link::Link;
 use crate::session::door::Door;
-use longshore_ring::{Doorbell, Sleep};
+use longshore_ring::Sleep;
 use longshore_tcp::Instant;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
@@ -119,7 +119,9 @@ impl Sleeper {
     /// Wakes the loop when `fd` is readable.
     pub(crate) fn watch(&self, fd: BorrowedFd<'_>, source: Source) -> Result<(), Errno> {
         let data = epoll::EventData::new_u64(source.encode());
-        epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)
+        let mut events = epoll::EventFlags::IN;
+        events.set(epoll::EventFlags::ET, matches!(source, Source::Doorbell(_)));
+        epoll::add(&self.epoll, fd, data, events)
     }
 
     /// No longer.
@@ -168,8 +170,12 @@ impl Engine {
         }
         if worked {
             self.sleeper.idle_since = None;
+            if self.inlet.gives_way() {
+                std::thread::yield_now();
+            }
             return Ok(());
         }
+        self.inlet.rests();
         let since = *self.sleeper.idle_since.get_or_insert(self.now);
         if self.now.since(since) < self.sleeper.spin_us {
             std::thread::yield_now();
@@ -229,13 +235,9 @@ impl Engine {
         self.sleeper.looked_at = self.now;
         for source in ready {
             match source {
-                Source::Port => {}
                 Source::PortNews => self.link.take_port_news(),
-                Source::Doorbell(session) => {
-                    if let Some(s) = self.sessions.get(session) {
-                        Doorbell::clear(&s.doorbell);
-                    }
-                }
+                // It counts on, and is not read: only that it rings is of interest.
+                Source::Port | Source::Doorbell(_) => {}
                 Source::Door => self.answer_door(),
                 Source::Visitor(fd) => self.hear_visitor(fd),
                 Source::Process(session, channel) => self.process_died(session, channel),

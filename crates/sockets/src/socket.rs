@@ -207,13 +207,32 @@ impl Socket {
         &self,
         also: Also<'_>,
         patience: Patience,
-        mut attempt: impl FnMut() -> Result<T, SocketError>,
+        attempt: impl FnMut() -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
         self.host
-            .wait_for(Some(self.id.index), also, patience, || match attempt() {
-                Ok(value) => Ok(Some(value)),
-                Err(SocketError::WouldBlock) => Ok(None),
-                Err(e) => Err(e),
-            })
+            .wait_for(Some(self.id.index), also, patience, or_not_yet(attempt))
+    }
+
+    /// Looks for a short while whether `attempt` succeeds, giving way to others in
+    /// between, but does not sleep.
+    ///
+    /// # Errors
+    /// Its own, but for [`SocketError::WouldBlock`], which is `None`.
+    pub fn look_awhile<T>(
+        &self,
+        attempt: impl FnMut() -> Result<T, SocketError>,
+    ) -> Result<Option<T>, SocketError> {
+        self.host.look_awhile(or_not_yet(attempt))
+    }
+}
+
+/// An attempt that would block has found nothing yet.
+fn or_not_yet<T>(
+    mut attempt: impl FnMut() -> Result<T, SocketError>,
+) -> impl FnMut() -> Result<Option<T>, SocketError> {
+    move || match attempt() {
+        Ok(value) => Ok(Some(value)),
+        Err(SocketError::WouldBlock) => Ok(None),
+        Err(e) => Err(e),
     }
 }

@@ -76,6 +76,8 @@ pub struct Patience {
     pub deadline: Option<Instant>,
     /// Whether a signal handler without SA_RESTART ends the wait.
     pub interruptible: bool,
+    /// The thread has looked already ([`Socket::look_awhile`]), and sleeps at once.
+    pub looked: bool,
 }
 
 impl Patience {
@@ -83,6 +85,7 @@ impl Patience {
     pub const ENDLESS: Self = Self {
         deadline: None,
         interruptible: false,
+        looked: false,
     };
 
     /// As a system call waits that has `timeout`, if there is one.
@@ -90,6 +93,7 @@ impl Patience {
         Self {
             deadline: timeout.map(|t| Instant::now() + t),
             interruptible: true,
+            looked: false,
         }
     }
 
@@ -224,6 +228,20 @@ impl Host {
         Ok(None)
     }
 
+    /// What comes before a sleep: says what was put off, and looks for a short while
+    /// whether `attempt` gives something.
+    pub(crate) fn look_awhile<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
+    ) -> Result<Option<T>, SocketError> {
+        self.drain_if_free();
+        if let Some(found) = attempt()? {
+            return Ok(Some(found));
+        }
+        self.settle()?;
+        self.spin(attempt)
+    }
+
     /// Waits until `attempt` gives something, woken by what happens to the
     /// socket of index `socket` (or by an answer sent to this thread's waiter),
     /// or by the kernel descriptor `also`.
@@ -234,12 +252,9 @@ impl Host {
         patience: Patience,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<T, SocketError> {
-        self.drain_if_free();
-        if let Some(found) = attempt()? {
-            return Ok(found);
-        }
-        self.settle()?;
-        if let Some(found) = self.spin(&mut attempt)? {
+        if !patience.looked
+            && let Some(found) = self.look_awhile(&mut attempt)?
+        {
             return Ok(found);
         }
         // Under a filter, poll may be allowed one descriptor alone.
@@ -403,10 +418,13 @@ impl Sleeper {
         self.host.drain()
     }
 
-    /// Says that it is awake again.
-    pub fn awake(&self) {
-        if let Some((waiter, bell)) = self.mine {
-            self.host.arena.waiters()[waiter as usize].cancel();
+    /// Says that it is awake again, and silences the eventfd if it `rang`.
+    pub fn awake(&self, rang: bool) {
+        let Some((waiter, bell)) = self.mine else {
+            return;
+        };
+        self.host.arena.waiters()[waiter as usize].cancel();
+        if rang {
             // SAFETY: the eventfd is this thread's, which keeps it open.
             let bell = unsafe { BorrowedFd::borrow_raw(bell) };
             let _ = rustix::io::read(bell, &mut [0u8; 8]);

@@ -141,13 +141,29 @@ fn killed_engine() {
     });
 }
 
+/// No process and no interface of a private engine is left.
+fn nothing_is_left(peer: &Host<'_>) {
+    eventually(
+        "no process and no interface is left",
+        Duration::from_secs(10),
+        || {
+            let links = std::process::Command::new("ip")
+                .args(["-n", peer.namespace().name(), "-o", "link"])
+                .output()
+                .expect("ip is installed");
+            let only_loopback = String::from_utf8_lossy(&links.stdout).lines().count() == 1;
+            (only_loopback && peer.namespace().pids().is_empty()).then_some(())
+        },
+    );
+}
+
 /// A private engine is gone with its program, and the program with its engine.
 #[test]
 fn nothing_is_left_behind() {
     scenario(60, |lab| {
         let (host, peer) = (lab.host(0), lab.peer());
         let (_, hash) = lab.payload("www/file", 100_000);
-        for round in 0..3 {
+        for _ in 0..2 {
             let nginx = host
                 .cmd("nginx")
                 .arg("-c")
@@ -164,30 +180,40 @@ fn nothing_is_left_behind() {
                 payload::sha256_of_file(&lab.path("got")).expect("a file"),
                 hash
             );
-            if round == 1 {
-                // Without its launcher, the program goes on until it ends.
-                let master = nginx.program_pid("nginx");
-                nginx.signal(Signal::KILL);
-                std::thread::sleep(Duration::from_millis(200));
-                let _ = connect(&peer, host.at(80));
-                signal(master, Signal::QUIT);
-            } else {
-                nginx.signal(Signal::TERM);
-            }
+            nginx.signal(Signal::TERM);
             let _ = nginx.wait();
-            eventually(
-                "no process and no interface is left",
-                Duration::from_secs(10),
-                || {
-                    let links = std::process::Command::new("ip")
-                        .args(["-n", peer.namespace().name(), "-o", "link"])
-                        .output()
-                        .expect("ip is installed");
-                    let only_loopback = String::from_utf8_lossy(&links.stdout).lines().count() == 1;
-                    (only_loopback && peer.namespace().pids().is_empty()).then_some(())
-                },
-            );
+            nothing_is_left(&peer);
         }
+    });
+}
+
+/// Who kills the launcher kills the program that it stands for: by SIGKILL, too, which
+/// cannot be passed on. What the program has put in the background stays, with the
+/// engine, until it ends.
+#[test]
+fn killed_launcher() {
+    const IN_FRONT: &str = "exec python3 -m http.server 80";
+    const IN_BACKGROUND: &str = "python3 -m http.server 80 >&2 & echo $!; wait";
+    scenario(60, |lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let launcher = host.sh(IN_FRONT).spawn();
+        peer.wait_for(host.at(80));
+        let open = connect(&peer, host.at(80));
+        launcher.signal(Signal::KILL);
+        let _ = launcher.wait();
+        ends(open);
+        nothing_is_left(&peer);
+
+        let launcher = host.sh(IN_BACKGROUND).spawn();
+        peer.wait_for(host.at(80));
+        let server = launcher.stdout().trim().parse().expect("a pid");
+        launcher.signal(Signal::KILL);
+        std::thread::sleep(Duration::from_millis(200));
+        let open = connect(&peer, host.at(80));
+        signal(server, Signal::TERM);
+        ends(open);
+        let _ = launcher.wait();
+        nothing_is_left(&peer);
     });
 }
 

@@ -110,10 +110,20 @@ pub(crate) fn must_not_wait(fd: c_int, flags: c_int) -> bool {
 /// been told by a program that has no shim. Where it cannot be asked, what was
 /// last heard of it.
 fn is_nonblocking(fd: c_int) -> bool {
+    let noted = fds::engine(fd).is_some_and(|s| noted_nonblocking(&s));
     if is_confined() {
-        return fds::engine(fd).is_some_and(|s| s.host_bits() & host_bits::NONBLOCKING != 0);
+        return noted;
     }
-    rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|f| f.contains(OFlags::NONBLOCK))
+    let is = rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|f| f.contains(OFlags::NONBLOCK));
+    if is != noted {
+        note_nonblocking(fd, is);
+    }
+    is
+}
+
+/// What was last heard of a socket's O_NONBLOCK.
+fn noted_nonblocking(socket: &Socket) -> bool {
+    socket.host_bits() & host_bits::NONBLOCKING != 0
 }
 
 /// Notes whether a descriptor is set to O_NONBLOCK.
@@ -148,13 +158,24 @@ pub(crate) fn wait_unless_told<T>(
     mut attempt: impl FnMut() -> Result<T, SocketError>,
 ) -> Result<T, SocketError> {
     match attempt() {
-        Err(SocketError::WouldBlock) if !must_not_wait(fd, flags) => {
-            let also =
-                (way == Way::In && socket.has_kernel_side()).then(|| (borrow(fd), PollFlags::IN));
-            socket.wait(also, patience(socket, way), attempt)
-        }
-        other => other,
+        Err(SocketError::WouldBlock) if flags & libc::MSG_DONTWAIT == 0 => {}
+        other => return other,
     }
+    // Of one that is taken to wait, the kernel is asked before it sleeps: most often
+    // there is an answer first.
+    let looks = !noted_nonblocking(socket);
+    if looks && let Some(found) = socket.look_awhile(&mut attempt)? {
+        return Ok(found);
+    }
+    if is_nonblocking(fd) {
+        return Err(SocketError::WouldBlock);
+    }
+    let also = (way == Way::In && socket.has_kernel_side()).then(|| (borrow(fd), PollFlags::IN));
+    let patience = Patience {
+        looked: looks,
+        ..patience(socket, way)
+    };
+    socket.wait(also, patience, attempt)
 }
 
 /// The errno that libc's own function has left, as an error.

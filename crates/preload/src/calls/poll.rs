@@ -266,7 +266,7 @@ fn sleep(
                 set.awake();
             }
         }
-        sleeper.awake();
+        sleeper.awake(!asked.contains(&count) || lists.kernel[count].revents != 0);
         result?;
         if is_confined() || lists.kernel[count + 1].revents != 0 {
             host.look_at_engine();
