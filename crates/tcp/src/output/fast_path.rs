@@ -35,7 +35,7 @@ impl Tcb {
             && !self.flags.intersects(UNCOMMON.union(Flags::FORCE_SMALL))
             && !self.mtu.is_due(now);
         if commonest && let Some((start, end)) = self.select_whole(max_payload) {
-            self.note_more(end, now);
+            self.note_more(start, end, now);
             let flags = self.flags_of_whole(start, end);
             return Some(self.plain(start, end, flags, now));
         }
@@ -46,7 +46,7 @@ impl Tcb {
     /// is lost, reported or probed for: [`note_new`](Tcb::note_new), less what it would
     /// not do then.
     #[inline(always)]
-    fn note_more(&mut self, end: Pos, now: Instant) {
+    fn note_more(&mut self, start: Pos, end: Pos, now: Instant) {
         self.snd_nxt = end;
         if !self.scoreboard.send_with_last(end, now) {
             let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
@@ -56,7 +56,7 @@ impl Tcb {
         if !self.flags.contains(Flags::TIMING) {
             self.time_round_trip(end, now);
         }
-        self.note_data_sent(now);
+        self.note_data_sent(start, now);
         self.timers.hold = Instant::NEVER;
     }
 
