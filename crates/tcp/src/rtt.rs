@@ -24,7 +24,7 @@ pub(crate) struct RttEstimator {
     /// Variation in quarters of a microsecond.
     rttvar4: u64,
     /// The timeout before the first sample, without backoff, microseconds.
-    initial_rto: u64,
+    initial_rto: u32,
     /// The least sample, microseconds; `u32::MAX` before the first.
     min_rtt: u32,
     /// How often the timeout has been doubled.
@@ -36,7 +36,7 @@ impl RttEstimator {
         RttEstimator {
             srtt8: 0,
             rttvar4: 0,
-            initial_rto: INITIAL_RTO,
+            initial_rto: INITIAL_RTO as u32,
             min_rtt: u32::MAX,
             backoff: 0,
         }
@@ -66,7 +66,7 @@ impl RttEstimator {
     /// seldom: the tail loss probe comes first.
     fn base_rto(&self) -> u64 {
         if self.srtt8 == 0 {
-            return self.initial_rto;
+            return u64::from(self.initial_rto);
         }
         // RFC 6298 section 2.3: RTO = SRTT + max(G, 4 RTTVAR).
         (self.srtt8 / 8 + self.rttvar4.max(MIN_VARIANCE)).min(MAX_RTO)
@@ -105,7 +105,7 @@ impl RttEstimator {
     /// data starts with 3 s.
     pub(crate) fn syn_was_repeated(&mut self) {
         if self.srtt8 == 0 {
-            self.initial_rto = 3 * SECOND;
+            self.initial_rto = 3 * SECOND as u32;
         }
     }
 

@@ -213,7 +213,6 @@ pub struct Tcb {
     /// The position of the peer's FIN, `NO_POS` if not known.
     pub(crate) rcv_fin: Pos,
     pub(crate) rcv_buffer: ReceiveBuffer,
-    pub(crate) told_wnd: ToldWindow,
     /// Data up to here need not wait for more.
     pub(crate) snd_push: Pos,
     /// Range to report first in the next SACK option (RFC 2883).
@@ -235,6 +234,7 @@ pub struct Tcb {
     pub(crate) path_mss: u16,
     /// How much more the path may take.
     pub(crate) mtu: MtuSearch,
+    pub(crate) told_wnd: ToldWindow,
     /// The MSS that our SYN tells.
     pub(crate) adv_mss: u16,
     pub(crate) error: Option<Error>,

@@ -10,7 +10,7 @@
 //! room for its window to double, and the buffer is never what holds it back.
 
 use crate::events::Events;
-use crate::tcb::{NO_POS, Pos, Tcb};
+use crate::tcb::{Pos, Tcb};
 use crate::time::Instant;
 
 /// The receive buffer's size and what tunes it.
@@ -129,18 +129,21 @@ impl ReceiveBuffer {
 /// The window of the last segment, and what it was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ToldWindow {
-    rcv_nxt: Pos,
-    rcv_consumed: Pos,
+    /// The low 32 bits of both positions: more is not received without telling.
+    rcv_nxt: u32,
+    rcv_consumed: u32,
     /// The 16-bit field.
     field: u16,
+    good: bool,
 }
 
 impl ToldWindow {
     /// None that the next one could be like: the buffer is another.
     pub(crate) const NONE: ToldWindow = ToldWindow {
-        rcv_nxt: NO_POS,
-        rcv_consumed: NO_POS,
+        rcv_nxt: 0,
+        rcv_consumed: 0,
         field: 0,
+        good: false,
     };
 }
 
@@ -205,7 +208,8 @@ impl Tcb {
     #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
         let told = &self.told_wnd;
-        if told.rcv_nxt == self.rcv_nxt && told.rcv_consumed == self.rcv_consumed {
+        let read = self.rcv_consumed as u32;
+        if told.rcv_nxt == self.rcv_nxt as u32 && told.rcv_consumed == read && told.good {
             return told.field;
         }
         self.offer_window_anew()
@@ -218,9 +222,10 @@ impl Tcb {
         let edge = self.rcv_nxt + i64::from(field << scale);
         self.rcv_adv = self.rcv_adv.max(edge);
         self.told_wnd = ToldWindow {
-            rcv_nxt: self.rcv_nxt,
-            rcv_consumed: self.rcv_consumed,
+            rcv_nxt: self.rcv_nxt as u32,
+            rcv_consumed: self.rcv_consumed as u32,
             field: field as u16,
+            good: true,
         };
         field as u16
     }

@@ -65,7 +65,7 @@ impl Tcb {
     /// acknowledged was sent. In slow start, half of it in use is enough: bursts end
     /// below it.
     #[inline]
-    pub(super) fn window_was_used(&self) -> bool {
+    pub(crate) fn window_was_used(&self) -> bool {
         self.snd_una <= self.cwnd_full_at
             || (self.congestion.in_slow_start()
                 && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))

@@ -202,9 +202,10 @@ impl Tcb {
     fn note_first_overlap(&mut self, start: Pos, end: Pos) {
         let overlap = self
             .assembler
-            .iter(self.rcv_nxt)
+            .ranges_from(self.rcv_nxt, start)
+            .next()
             .map(|(s, e)| (s.max(start), e.min(end)))
-            .find(|(s, e)| s < e);
+            .filter(|(s, e)| s < e);
         if let Some((s, e)) = overlap {
             self.note_dsack(s, e);
         }

@@ -99,11 +99,20 @@ impl Tcb {
             return Some(new);
         }
         if self.recovery.probe.due {
-            let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
-            self.recovery.probe.on_sent(start, end, true);
-            return Some(self.emit_repetition(start, end, now));
+            return self.poll_probe(now, max_payload);
         }
         None
+    }
+
+    /// The tail loss probe, where there is nothing new to send.
+    fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        let most = self.packet_payload().min(max_payload as i64);
+        let Some((start, end)) = self.last_segment(most) else {
+            self.recovery.probe.forget();
+            return None;
+        };
+        self.recovery.probe.on_sent(start, end, true);
+        Some(self.emit_repetition(start, end, now))
     }
 
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {

@@ -43,7 +43,7 @@ impl Probe {
     }
 
     /// Another kind of repair has taken over.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Probe::new();
     }
 
@@ -158,10 +158,13 @@ impl Tcb {
     }
 
     /// The last segment, to be repeated as a probe if there is nothing new to send.
-    /// It has `most` bytes at most.
-    pub(crate) fn last_segment(&self, most: i64) -> (Pos, Pos) {
+    /// It has `most` bytes at most. None if the peer has no room for it any more: what
+    /// went with a SYN may lie beyond a window that was not known then, and then the
+    /// retransmission timer tries the first segment.
+    pub(crate) fn last_segment(&self, most: i64) -> Option<(Pos, Pos)> {
         let start = self.snd_nxt - most.max(1);
-        (start.max(self.snd_una), self.snd_nxt)
+        let fits = self.snd_nxt <= self.snd_wnd_edge();
+        fits.then_some((start.max(self.snd_una), self.snd_nxt))
     }
 
     /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
@@ -178,8 +181,7 @@ impl Tcb {
             // The probe has repaired a loss that nothing else will tell of: the
             // window comes down as by a fast recovery.
             self.recovery.probe.forget();
-            let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
-            self.congestion.on_loss(flight.max(self.congestion.cwnd()));
+            self.congestion.on_loss(self.congestion.cwnd());
             self.congestion.set_cwnd(self.congestion.ssthresh());
         }
     }

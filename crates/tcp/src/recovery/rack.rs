@@ -23,8 +23,10 @@ const PERSIST: u8 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rack {
     /// RACK.xmit_ts and RACK.end_seq: of what was sent last of all that is
-    /// delivered.
+    /// delivered. It may be a part of a stretch: then it was sent between the times of
+    /// the first and of the last part.
     at: Stamp,
+    first: Stamp,
     end: Pos,
     /// RACK.rtt, microseconds.
     rtt: u32,
@@ -66,6 +68,7 @@ impl Rack {
     pub(super) const fn new() -> Rack {
         Rack {
             at: Stamp::new(Instant(0)),
+            first: Stamp::new(Instant(0)),
             end: 0,
             rtt: 0,
             known: false,
@@ -88,9 +91,16 @@ impl Rack {
         self.at.age(now)
     }
 
-    /// RACK_sent_after: whether what RACK knows of was sent after `s`.
+    /// RACK_sent_after: whether what RACK knows of was sent after `s`. What is sent for
+    /// the first time goes out in the order of the stream; a repetition may have come
+    /// after the first parts of a stretch of new data and before the last ones.
     fn is_after(&self, s: &Stretch) -> bool {
-        let later = self.at.since(s.at);
+        let at = if s.was_repeated() {
+            self.first
+        } else {
+            self.at
+        };
+        let later = at.since(s.at);
         self.known && (later > 0 || (later == 0 && self.end > s.end))
     }
 
@@ -117,6 +127,7 @@ impl Rack {
         if !self.known || s.at.since(self.at) > 0 || (s.at == self.at && s.end > self.end) {
             self.known = true;
             self.at = s.at;
+            self.first = s.first;
             self.end = s.end;
         }
     }
@@ -136,6 +147,7 @@ impl Rack {
         if at.since(self.at) >= 0 || !self.known {
             self.known = true;
             self.at = at;
+            self.first = first;
             self.end = end;
         }
     }

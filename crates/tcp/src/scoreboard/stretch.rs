@@ -83,6 +83,7 @@ impl Stretch {
         !self.fate.intersects(Fate::SACKED.union(Fate::LOST))
     }
 
+    #[cfg(test)]
     pub(crate) fn is_lost(&self) -> bool {
         self.fate.contains(Fate::LOST)
     }

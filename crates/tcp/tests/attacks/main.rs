@@ -55,7 +55,7 @@ fn a_receiver_with_thousands_of_holes_makes_progress() {
         let t = s.sent_one();
         assert!(t.options.emitted_len() <= 40);
     }
-    assert!(refused > 9_000);
+    assert!(refused > 8_900);
     // What continues the stream is taken at all times.
     for i in 0..10_000 {
         let d = s.arrives(ACK, i * 4, 0, 4);

@@ -145,3 +145,18 @@ fn a_lost_fin_is_probed_for() {
     assert!(t.flags.contains(crate::script::FIN) && t.retransmission);
     assert_eq!(info(&s).total_rto, 0);
 }
+
+/// The peer has taken back part of its window (or data went with a SYN before it was
+/// known): what lies beyond is not sent again.
+#[test]
+fn no_probe_goes_beyond_the_window() {
+    let mut s = flight_of(true, 20_000);
+    s.window = 2_500;
+    sacks(&mut s, 17_000, &[]);
+    s.until_timer();
+    assert!(repeated(&mut s).is_empty());
+    // The retransmission timer repeats what fits.
+    s.until_timer();
+    assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+    assert_eq!(repeated(&mut s), [17_000]);
+}
