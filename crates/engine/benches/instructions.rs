@@ -132,6 +132,16 @@ fn with_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
     Box::new((ends, bytes_of(&ack)))
 }
 
+/// Of the first of three segments that are in flight.
+fn with_first_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
+    let mut ends = Ends::connected();
+    let sent: Vec<_> = (0..3).map(|_| ends.send()).collect();
+    ends.receive(&sent[0]);
+    ends.far.on_timer(Instant(ends.now.0 + 50_000));
+    let ack = header(&ends.far.poll_transmit(ends.now, 0).expect("an ACK"));
+    Box::new((ends, bytes_of(&ack)))
+}
+
 /// With a segment in flight before it, or nothing.
 fn with_data_written(in_flight: bool) -> Box<(Ends, [u8; PLAIN_LEN])> {
     let mut ends = Ends::connected();
@@ -166,6 +176,7 @@ fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
 
 #[library_benchmark]
 #[bench::ack(with_ack_on_its_way())]
+#[bench::first_ack(with_first_ack_on_its_way())]
 fn tcp_input_ack(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let (ends_, bytes) = &mut *ends;
     let now = ends_.now;
@@ -239,8 +250,8 @@ fn data_header(seq: u32, ack: u32) -> TcpHeader {
 }
 
 #[library_benchmark]
-#[bench::packet(packet())]
-fn ip_input(bytes: Vec<u8>) -> Vec<u8> {
+#[bench::packet(packet().into_boxed_slice())]
+fn ip_input(bytes: Box<[u8]>) -> Box<[u8]> {
     let flow = Tcp4::read(&bytes).map(|p| p.flow());
     assert!(black_box(flow).is_some());
     bytes

@@ -53,6 +53,8 @@ pub(crate) struct Scoreboard {
     len: u16,
     /// What sends share a stretch, see [`grain`].
     grain: u8,
+    /// Some may have been `REPEATED`: set when one is, until all is acknowledged.
+    repeated: bool,
     /// Bytes that are `SACKED`, and that are `LOST`.
     sacked: u64,
     lost: u64,
@@ -66,6 +68,7 @@ impl Scoreboard {
             first: 0,
             len: 0,
             grain: 0,
+            repeated: false,
             sacked: 0,
             lost: 0,
         }
@@ -94,18 +97,18 @@ impl Scoreboard {
     // ---- Sending. ----
 
     /// What ends at `end` and follows everything sent so far goes out for the first
-    /// time; `grain` is that of [`grain`].
-    #[inline(always)]
+    /// time; `grain` is that of [`grain`], for a stretch that begins here.
     pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
+        if !self.send_with_last(end, now) {
+            self.send_apart(end, now, grain);
+        }
+    }
+
+    /// The same, as a stretch of its own.
+    #[inline]
+    pub(crate) fn send_apart(&mut self, end: Pos, now: Instant, grain: u8) {
         let at = Stamp::new(now);
         self.grain = grain;
-        if self.len > 0 {
-            let last = self.index(self.len() - 1);
-            let shared = self.stored()[last].at.is_same_tick(at, grain);
-            if shared && self.fates()[last].is_empty() {
-                return self.extend(last, end, at);
-            }
-        }
         if self.index(self.len()) >= self.stored().len() && !self.make_room(1) {
             // The last stretch takes it in: at worst it is sent again in vain.
             let last = self.index(self.len() - 1);
@@ -123,6 +126,41 @@ impl Scoreboard {
         self.spreads_mut()[i] = 0;
         self.fates_mut()[i] = Fate::empty();
         self.len += 1;
+    }
+
+    /// The same, [`send`](Scoreboard::send), if it shares the last stretch; `false` if
+    /// it does not, and nothing has changed.
+    #[inline(always)]
+    pub(crate) fn send_with_last(&mut self, end: Pos, now: Instant) -> bool {
+        let at = Stamp::new(now);
+        let Some(last) = self.len().checked_sub(1) else {
+            return false;
+        };
+        if self.many.is_some() {
+            return self.send_with_last_of_many(end, at);
+        }
+        let (last, few) = (self.index(last) % FEW_STRETCHES, &mut self.few);
+        let s = &mut few.stored[last];
+        if !s.at.is_same_tick(at, self.grain) || !few.fates[last].is_empty() {
+            return false;
+        }
+        // Within a tick, which is 65 ms at most.
+        let later = at.since(s.at) as u16;
+        s.end = end as u32;
+        s.at = at;
+        few.spreads[last] = few.spreads[last].saturating_add(later);
+        true
+    }
+
+    #[cold]
+    fn send_with_last_of_many(&mut self, end: Pos, at: Stamp) -> bool {
+        let last = self.index(self.len() - 1);
+        let shared = self.stored()[last].at.is_same_tick(at, self.grain);
+        let joins = shared && self.fates()[last].is_empty();
+        if joins {
+            self.extend(last, end, at);
+        }
+        joins
     }
 
     /// The stretch at `i` of the tables grows to `end`, with something sent at `at`.
@@ -147,6 +185,7 @@ impl Scoreboard {
 
     /// `start..end`, sent before, goes out again.
     pub(crate) fn repeat(&mut self, una: Pos, start: Pos, end: Pos, now: Instant) {
+        self.repeated = true;
         let Some((from, to)) = self.cut_out(una, start, end) else {
             // No room to tell it from its surroundings: they count as sent again
             // with it, and what was not is found lost in its turn.
@@ -193,7 +232,24 @@ impl Scoreboard {
         }
         if self.len == 0 {
             self.first = 0;
+            self.repeated = false;
         }
+    }
+
+    /// SND.UNA goes to SND.NXT, with nothing reported or lost. Says when the first and
+    /// the last part of the last stretch were sent, which is all that counts then;
+    /// `None`, and nothing has changed, if something was repeated or there are many.
+    #[inline(always)]
+    pub(crate) fn finish_in_order(&mut self) -> Option<Times> {
+        let last = self.len().checked_sub(1)?;
+        if self.repeated || self.many.is_some() {
+            return None;
+        }
+        let last = self.index(last) % FEW_STRETCHES;
+        self.len = 0;
+        self.first = 0;
+        let at = self.few.stored[last].at;
+        Some((at.before(self.few.spreads[last]), at))
     }
 
     /// The same as long as nothing that it covers was reported, lost or repeated: then
@@ -220,6 +276,7 @@ impl Scoreboard {
                 break;
             }
         }
+        self.repeated &= self.len > 0;
         (reached, times)
     }
 

@@ -26,7 +26,7 @@ use crate::scoreboard::Scoreboard;
 use crate::state::State;
 use crate::time::{Instant, MS};
 use crate::timers::Timers;
-use crate::window::ReceiveBuffer;
+use crate::window::{ReceiveBuffer, ToldWindow};
 use longshore_wire::SeqNumber;
 
 /// A position in a stream: the byte of that number; -1 is the SYN.
@@ -239,6 +239,7 @@ pub struct Tcb {
     pub(crate) path_mss: u16,
     /// How much more the path may take.
     pub(crate) mtu: MtuSearch,
+    pub(crate) told_wnd: ToldWindow,
     /// The MSS that our SYN tells.
     pub(crate) adv_mss: u16,
     pub(crate) error: Option<Error>,

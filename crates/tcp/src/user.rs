@@ -10,6 +10,7 @@ use crate::events::{Error, Events};
 use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
+use crate::window::ToldWindow;
 
 impl Tcb {
     /// The user has written up to `edge` of the send stream. `push`: what is there
@@ -194,6 +195,7 @@ impl Tcb {
     /// SYN is sent it also decides the window scale.
     pub fn set_rcvbuf(&mut self, bytes: u32) {
         self.rcv_buffer.fix(bytes.max(1));
+        self.told_wnd = ToldWindow::NONE;
         self.cfg.rcvbuf = bytes.max(1);
         self.cfg.rcvbuf_max = self.cfg.rcvbuf;
         if self.state.may_receive_data() && self.window_update_due() {
@@ -204,6 +206,7 @@ impl Tcb {
     /// TCP_WINDOW_CLAMP; 0 for none.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         self.cfg.window_clamp = bytes;
+        self.told_wnd = ToldWindow::NONE;
     }
 
     /// TCP_CONGESTION.

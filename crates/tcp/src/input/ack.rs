@@ -92,17 +92,13 @@ impl Tcb {
 
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
     /// is the timestamp echo that came with it, if one did that can be used.
-    #[inline(always)]
     pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let old = self.snd_una;
         self.snd_una = ack;
         if ack.min(self.snd_edge) > old {
             self.events |= Events::SND_ACKED;
         }
-        self.sample_round_trip(ack, echo, now);
-        self.retries = 0;
-        self.soft_error = None;
-        self.rtt.clear_backoff();
+        self.take_round_trip(ack, || echo, now);
         // RFC 6298 section 5.2 and 5.3.
         if self.in_flight() == 0 {
             self.disarm_xmit();
@@ -112,18 +108,33 @@ impl Tcb {
         }
     }
 
+    /// New data was acknowledged: the round trip, and whatever counted attempts is over.
+    #[inline(always)]
+    pub(super) fn take_round_trip(
+        &mut self,
+        ack: Pos,
+        echo: impl FnOnce() -> Option<u32>,
+        now: Instant,
+    ) {
+        self.sample_round_trip(ack, echo, now);
+        self.retries = 0;
+        self.soft_error = None;
+        self.rtt.clear_backoff();
+    }
+
     /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
     /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
     /// not spoil.
     #[inline(always)]
-    fn sample_round_trip(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
+    fn sample_round_trip(&mut self, ack: Pos, echo: impl FnOnce() -> Option<u32>, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             if ack >= self.rtt_pos {
-                self.take_timed_sample(now);
+                self.flags.remove(Flags::TIMING);
+                self.rtt.sample(now.since(self.rtt_at));
             }
             return;
         }
-        if let Some(echo) = echo {
+        if let Some(echo) = echo() {
             let clock = now.millis32().wrapping_add(self.ts_offset);
             let elapsed = clock.wrapping_sub(echo);
             // An echo from the future, or from long ago, is the peer's mistake.
@@ -146,7 +157,6 @@ impl Tcb {
     }
 
     /// The timed round trip is over.
-    #[inline(always)]
     pub(super) fn take_timed_sample(&mut self, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             self.flags.remove(Flags::TIMING);

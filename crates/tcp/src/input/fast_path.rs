@@ -13,6 +13,7 @@
 //! taking it over costs less than comparing.) What is done then is what the slow path
 //! would do; a property test holds them against each other.
 
+use crate::events::Events;
 use crate::segment::{Disposition, Ecn, Place, Segment};
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
@@ -203,7 +204,7 @@ impl Predicted<'_, '_> {
             tcb.max_snd_wnd = tcb.max_snd_wnd.max(window);
         }
         if ACKS {
-            tcb.fast_ack(ack, stamps.map(Stamps::echo), now);
+            tcb.fast_ack(ack, stamps, now);
         } else if tcb.has_retried() && (tcb.in_flight() == 0 || tcb.snd_wnd == 0) {
             // Progress has done the same.
             tcb.note_answered();
@@ -244,9 +245,35 @@ fn take_apart(
 impl Tcb {
     /// New data is acknowledged, in order and with nothing lost.
     #[inline(always)]
-    fn fast_ack(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
+    fn fast_ack(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
         let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
-        let echo = echo.filter(|echo| self.usable_echo(*echo));
+        let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
+        let all = ack == self.snd_nxt;
+        if all && let Some(times) = self.scoreboard.finish_in_order() {
+            self.recovery.rack.on_delivered_in_order(ack, times, now);
+        } else {
+            self.advance_in_order(ack, echo(), now);
+        }
+        self.snd_una = ack;
+        self.events |= Events::SND_ACKED;
+        self.take_round_trip(ack, echo, now);
+        if all {
+            self.disarm_xmit();
+        } else {
+            self.rearm_loss_timer(now);
+            self.arm_user_timeout(now);
+        }
+        if window_used {
+            self.grow_window(acked as u64, now);
+        }
+        if self.flags.contains(Flags::CAREFUL) {
+            self.note_predicted_delivery(acked as u64, now);
+        }
+    }
+
+    /// The scoreboard goes on to `ack`, with something left in flight or repeated.
+    #[inline]
+    fn advance_in_order(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let (reached, times) = self.scoreboard.advance_in_order(self.snd_una, ack);
         if let Some(times) = times {
             self.recovery
@@ -255,13 +282,6 @@ impl Tcb {
         }
         if reached < ack {
             self.take_delivered_from(reached, ack, echo, now);
-        }
-        self.advance_una(ack, echo, now);
-        if window_used {
-            self.grow_window(acked as u64, now);
-        }
-        if self.flags.contains(Flags::CAREFUL) {
-            self.note_predicted_delivery(acked as u64, now);
         }
     }
 

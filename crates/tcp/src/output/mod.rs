@@ -11,6 +11,7 @@ mod select;
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
 use crate::ecn::Variant;
+use crate::input::UNPREDICTABLE;
 use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
 use crate::segment::{Ecn, Transmit};
@@ -142,7 +143,7 @@ impl Tcb {
         self.emit_data(start, end, false, now)
     }
 
-    /// New data, or the FIN, goes out.
+    /// New data, or the FIN, goes out. `output/fast_path.rs` has less of it.
     #[inline(always)]
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
@@ -159,15 +160,15 @@ impl Tcb {
         if self.recovery.probe.due {
             self.recovery.probe.on_sent(start, end, false);
         }
-        if starts {
+        if starts && self.predict != UNPREDICTABLE {
+            self.rearm_loss_timer(now);
+        } else if starts {
             self.arm_loss_timer(now);
         } else if self.timers.xmit_kind == XmitTimer::Probe {
             self.arm_probe(now);
         }
         if !self.flags.contains(Flags::TIMING) && self.recovery.is_open() {
-            self.flags |= Flags::TIMING;
-            self.rtt_pos = end;
-            self.rtt_at = now;
+            self.time_round_trip(end, now);
         }
         if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
             self.snd_sml = end;
@@ -176,6 +177,14 @@ impl Tcb {
         self.note_data_sent(start, now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
+    }
+
+    /// The acknowledgment of `end` will tell the round trip from now.
+    #[inline]
+    fn time_round_trip(&mut self, end: Pos, now: Instant) {
+        self.flags |= Flags::TIMING;
+        self.rtt_pos = end;
+        self.rtt_at = now;
     }
 
     /// A stretch that was sent before goes out again.
@@ -302,11 +311,13 @@ impl Tcb {
         let timestamps = self.timestamps(now);
         let window = self.offer_window();
         self.last_ack_sent = self.rcv_nxt;
-        self.acks_owed = self.acks_owed.saturating_sub(1);
-        if self.acks_owed == 0 {
-            self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
+        if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
+            self.acks_owed = self.acks_owed.saturating_sub(1);
+            if self.acks_owed == 0 {
+                self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
+            }
+            self.timers.ack = Instant::NEVER;
         }
-        self.timers.ack = Instant::NEVER;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         Plain {

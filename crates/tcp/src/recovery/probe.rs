@@ -6,6 +6,7 @@
 //! `output/select.rs` what was sent for it, `recovery.rs` what came back.
 
 use super::AckNews;
+use crate::rtt::MIN_VARIANCE;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::{Instant, MS};
 use crate::timers::XmitTimer;
@@ -81,14 +82,13 @@ impl Tcb {
 
     /// There is something in flight whose loss a timer must find: starts the
     /// retransmission timer anew, and the probe's in its place if it is earlier.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn arm_loss_timer(&mut self, now: Instant) {
         self.arm_retransmit(now);
         self.arm_probe(now);
     }
 
     /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
-    #[inline(always)]
     pub(crate) fn arm_probe(&mut self, now: Instant) {
         if !self.may_probe() {
             return;
@@ -101,7 +101,47 @@ impl Tcb {
             pto += MAX_ACK_DELAY;
         }
         self.timers.xmit_kind = XmitTimer::Probe;
-        self.timers.xmit = now.after_us(pto).min(self.timers.rto);
+        self.timers.xmit = now.after_us(pto).min(self.rto_deadline());
+    }
+
+    /// The same as [`arm_loss_timer`](Tcb::arm_loss_timer) where the acknowledgment was
+    /// predicted: nothing is lost, reported or probed for.
+    #[inline(always)]
+    pub(crate) fn rearm_loss_timer(&mut self, now: Instant) {
+        match self.soon_to_probe(now, now) {
+            Some(deadline) => {
+                self.timers.xmit_kind = XmitTimer::Probe;
+                self.timers.xmit = deadline;
+                self.timers.rto_from = now;
+            }
+            None => self.arm_loss_timer(now),
+        }
+    }
+
+    /// The same as [`arm_probe`](Tcb::arm_probe), where nothing is lost, reported or
+    /// probed for, if it is the probe's timer that runs: more was sent behind what the
+    /// retransmission timer is for.
+    #[inline(always)]
+    pub(crate) fn rearm_probe(&mut self, now: Instant) {
+        if self.timers.xmit_kind == XmitTimer::Probe {
+            match self.soon_to_probe(now, self.timers.rto_from) {
+                Some(deadline) => self.timers.xmit = deadline,
+                None => self.arm_probe(now),
+            }
+        }
+    }
+
+    /// When a tail is probed for that is sent now, if there is SACK and that is certainly
+    /// before the retransmission timer, started at `rto_from`, runs out: it takes 200 ms
+    /// at least, and need not be worked out then.
+    #[inline(always)]
+    fn soon_to_probe(&self, now: Instant, rto_from: Instant) -> Option<Instant> {
+        let mut pto = 2 * self.rtt.srtt()? + SLACK;
+        if self.in_flight() <= u64::from(self.snd_mss) {
+            pto += MAX_ACK_DELAY;
+        }
+        let soon = self.flags.contains(Flags::SACK) && pto + now.since(rto_from) <= MIN_VARIANCE;
+        soon.then_some(now.after_us(pto))
     }
 
     /// The probe's timer has run out (RFC 8985 section 7.3).

@@ -140,7 +140,7 @@ impl Rack {
     /// The same for a cumulative acknowledgment up to `end` of what was all sent once
     /// and not reported before. The last of it was sent from `first` to `at`; what came
     /// before that was sent before and changes nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_delivered_in_order(
         &mut self,
         end: Pos,
@@ -148,8 +148,8 @@ impl Rack {
         now: Instant,
     ) {
         self.rtt = first.age(now) as u32;
-        let later = at.since(self.at);
-        if !self.known || later > 0 || (later == 0 && end > self.end) {
+        // Of two that were sent at once, this one ends higher.
+        if at.since(self.at) >= 0 || !self.known {
             self.known = true;
             self.at = at;
             self.first = first;
@@ -256,7 +256,7 @@ impl Tcb {
             age >= patience
         });
         let then = now.after_us(wait);
-        if wait > 0 && then < self.timers.rto {
+        if wait > 0 && then < self.rto_deadline() {
             self.timers.xmit_kind = XmitTimer::Reorder;
             self.timers.xmit = then;
         }

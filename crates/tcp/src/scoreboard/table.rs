@@ -18,11 +18,11 @@ pub(super) struct Stored {
 /// Room for stretches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table<const N: usize> {
-    stored: [Stored; N],
+    pub(super) stored: [Stored; N],
     /// From the first to the last part's time, microseconds. Joined neighbours may lie
     /// wider apart than 65 ms; only on a path of seconds, where that is little.
-    spreads: [u16; N],
-    fates: [Fate; N],
+    pub(super) spreads: [u16; N],
+    pub(super) fates: [Fate; N],
 }
 
 impl<const N: usize> Table<N> {
