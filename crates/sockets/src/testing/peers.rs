@@ -83,6 +83,12 @@ impl Peer {
         }
     }
 
+    /// A new attempt to connect knows nothing of how the last one ended.
+    pub(super) fn revive(&mut self) {
+        self.flags = EdgeFlags::empty();
+        self.errno = 0;
+    }
+
     fn die(&mut self, errno: u16) {
         self.flags |= EdgeFlags::DEAD;
         self.errno = errno;

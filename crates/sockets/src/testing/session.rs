@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub(super) const TOKEN: Token = Token([7; 16]);
+const EISCONN: u16 = 106;
 /// The first of the ports that are given out.
 const FIRST_PORT: u16 = 40_000;
 /// How long a turn without work lasts.
@@ -325,6 +326,10 @@ impl Session {
                 return Ok((0, Address::NONE));
             }
         };
+        if matches!(self.peer(index).kind, Kind::Stream { .. }) {
+            return Err(EISCONN);
+        }
+        self.peer(index).revive();
         if self.peer(index).local.is_none() {
             let any = SocketAddr::new(ADDRESS.parse().expect("an address"), 0);
             self.bind(index, any.into())?;
