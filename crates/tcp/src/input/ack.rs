@@ -102,6 +102,7 @@ impl Tcb {
         // RFC 6298 section 5.2 and 5.3.
         if self.in_flight() == 0 {
             self.disarm_xmit();
+            self.busy.end(now);
         } else {
             self.arm_loss_timer(now);
             self.arm_user_timeout(now);

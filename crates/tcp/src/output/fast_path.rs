@@ -22,6 +22,11 @@ const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::DSACK)
     .union(Flags::CAREFUL);
 
+/// What the commonest knows nothing of besides.
+const UNCOMMONEST: Flags = UNCOMMON
+    .union(Flags::FORCE_SMALL)
+    .union(Flags::WINDOW_LIMITED);
+
 impl Tcb {
     /// The next segment to send, if it is one of the common kinds; `max_payload` as for
     /// [`poll_transmit`](Tcb::poll_transmit). `None` says that it is another, or that
@@ -32,7 +37,7 @@ impl Tcb {
         // for or out of order.
         let commonest = self.predict != UNPREDICTABLE
             && self.state == State::Established
-            && !self.flags.intersects(UNCOMMON.union(Flags::FORCE_SMALL))
+            && !self.flags.intersects(UNCOMMONEST)
             && !self.mtu.is_due(now);
         if commonest && let Some((start, end)) = self.select_whole(self.batch_payload(max_payload))
         {
@@ -94,7 +99,7 @@ impl Tcb {
             && let Some((start, end)) = self.select_new(now, max_payload)
         {
             self.note_new(start, end, now);
-            let (flags, data_end) = self.flags_of(start, end);
+            let (flags, data_end) = self.flags_of(start, end, false);
             return Some(self.plain(start, data_end, flags, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {
