@@ -5,6 +5,7 @@
 
 use crate::Segment;
 use crate::assembler::Assembler;
+use crate::busy::BusyTimes;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
@@ -138,6 +139,7 @@ impl Tcb {
             fast_open: FastOpen::new(),
             cfg: *cfg,
             counters: Counters::default(),
+            busy: BusyTimes::new(),
             assembler: Assembler::new(),
             scoreboard: Scoreboard::new(),
         };
@@ -206,6 +208,10 @@ impl Tcb {
         } else {
             State::Established
         };
+        if self.in_flight() > 0 {
+            // Data that went with the SYN, or with our SYN-ACK (RFC 7413).
+            self.busy.begin(now);
+        }
         self.arm_keepalive(now);
         self.start_congestion_control(now);
     }

@@ -109,6 +109,8 @@ pub(crate) struct AckNews {
     pub(crate) delivered: u64,
     /// The congestion window was in use when it came.
     pub(crate) window_used: bool,
+    /// It reports marks of congestion (RFC 3168, RFC 9768).
+    pub(crate) congested: bool,
     /// It reports a duplicate (RFC 2883).
     pub(crate) dsack: Option<(Pos, Pos)>,
     /// It covers or reports what was sent once only, below the recovery point.
@@ -320,14 +322,15 @@ impl Tcb {
 
     /// Lets the congestion window grow for what was acknowledged, if it was the
     /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK has told of
-    /// before was let go of the network then, and does not count again.
+    /// before was let go of the network then, and does not count again; and what reports
+    /// congestion is no reason to grow (RFC 3168 section 6.1.2).
     fn grow(&mut self, news: AckNews, now: Instant) {
         let bytes = if self.flags.contains(Flags::SACK) {
             news.acked.min(news.delivered)
         } else {
             news.acked
         };
-        if bytes > 0 && news.window_used {
+        if bytes > 0 && news.window_used && !news.congested {
             self.grow_window(bytes, now);
         }
     }

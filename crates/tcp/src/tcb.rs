@@ -11,6 +11,7 @@
 //! (`snd_seq`, `rcv_pos` and their like convert).
 
 use crate::assembler::Assembler;
+use crate::busy::BusyTimes;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
@@ -80,6 +81,10 @@ bitflags::bitflags! {
         /// What goes out is paced or may be marked, or the rate of delivery is
         /// measured: the common path leaves it to the other.
         const CAREFUL = 1 << 18;
+        /// The peer's window alone holds data back (`busy.rs`).
+        const WINDOW_LIMITED = 1 << 19;
+        /// Something written waits with nothing in flight (`busy.rs`).
+        const WAITING = 1 << 20;
     }
 }
 
@@ -247,6 +252,7 @@ pub struct Tcb {
     pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
+    pub(crate) busy: BusyTimes,
     pub(crate) assembler: Assembler,
     pub(crate) scoreboard: Scoreboard,
 }

@@ -27,9 +27,12 @@ impl Tcb {
         self.last_rcv_ack = a.now;
         self.keepalive_probes = 0;
         let old_una = self.snd_una;
+        let acked = (ack - old_una).max(0) as u64;
+        let feedback = self.ecn_feedback(a.segment, acked);
         let mut news = AckNews {
-            acked: (ack - old_una).max(0) as u64,
-            window_used: ack > old_una && self.window_was_used(),
+            acked,
+            window_used: acked > 0 && self.window_was_used(),
+            congested: feedback.congested,
             echo: self.echo(h),
             ..AckNews::default()
         };
@@ -52,6 +55,7 @@ impl Tcb {
             self.on_ack_news(news, a.now);
             self.note_delivery(news.delivered, a.now);
         }
+        self.ecn_on_feedback(feedback);
         self.after_ack(a.now)
     }
 
@@ -104,6 +108,7 @@ impl Tcb {
         // RFC 6298 section 5.2 and 5.3.
         if self.in_flight() == 0 {
             self.disarm_xmit();
+            self.busy.end(now);
         } else {
             self.arm_loss_timer(now);
             self.arm_user_timeout(now);

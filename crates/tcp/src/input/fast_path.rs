@@ -263,6 +263,7 @@ impl Tcb {
         self.take_round_trip(ack, echo, now);
         if all {
             self.disarm_xmit();
+            self.busy.end(now);
         } else {
             self.rearm_loss_timer(now);
             self.arm_user_timeout(now);

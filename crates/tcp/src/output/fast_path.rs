@@ -22,7 +22,10 @@ const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::CAREFUL);
 
 /// What the commonest segments know nothing of.
-const UNLIKE_OTHERS: Flags = UNCOMMON.union(Flags::FORCE_SMALL).union(Flags::FIN_QUEUED);
+const UNLIKE_OTHERS: Flags = UNCOMMON
+    .union(Flags::FORCE_SMALL)
+    .union(Flags::FIN_QUEUED)
+    .union(Flags::WINDOW_LIMITED);
 
 impl Tcb {
     /// The next segment to send, if it is of the commonest kind: new data in whole
@@ -115,7 +118,7 @@ impl Tcb {
             && let Some((start, end)) = self.select_new(now, max_payload)
         {
             self.note_new(start, end, now);
-            let (flags, data_end) = self.flags_of(start, end);
+            let (flags, data_end) = self.flags_of(start, end, false);
             return Some(self.plain(start, data_end, flags, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {

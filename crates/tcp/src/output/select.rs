@@ -68,7 +68,7 @@ impl Tcb {
         } else {
             self.batch_payload(max_payload)
         };
-        let chosen = self.choose_new(start, max_payload as i64);
+        let chosen = self.choose_new(start, max_payload as i64, now);
         if chosen.is_none() && self.in_flight() == 0 {
             self.wait_for_cause(now);
         }
@@ -97,7 +97,7 @@ impl Tcb {
     }
 
     #[inline(always)]
-    fn choose_new(&mut self, start: Pos, max_payload: i64) -> Option<(Pos, Pos)> {
+    fn choose_new(&mut self, start: Pos, max_payload: i64, now: Instant) -> Option<(Pos, Pos)> {
         let window = self.snd_wnd_edge() - start;
         let available = self.snd_edge - start;
         if available == 0 {
@@ -124,6 +124,7 @@ impl Tcb {
             len = room;
         }
         if len <= 0 {
+            self.begin_window_limit(now);
             return None;
         }
         let tail = len % mss;
@@ -136,7 +137,11 @@ impl Tcb {
             let small_ok = if ends_stream {
                 self.may_send_small(start + len, false)
             } else if len == window && whole == 0 {
-                self.may_send_small(start + len, true)
+                let ok = self.may_send_small(start + len, true);
+                if !ok {
+                    self.begin_window_limit(now);
+                }
+                ok
             } else {
                 whole == 0 && max_payload < mss
             };
@@ -170,6 +175,7 @@ impl Tcb {
     /// user (cork) or for the peer's window, which is probed (RFC 9293 section
     /// 3.8.6.1).
     fn wait_for_cause(&mut self, now: Instant) {
+        self.begin_waiting(now);
         if self.snd_wnd_edge() > self.snd_nxt && self.is_corked() {
             if self.timers.hold.is_never() {
                 self.timers.hold = now.after_us(CORK_US);
