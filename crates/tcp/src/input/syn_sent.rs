@@ -8,7 +8,7 @@ use crate::drop::DropReason;
 use crate::events::{Error, Events};
 use crate::segment::{Disposition, Segment};
 use crate::state::State;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::Instant;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
@@ -47,6 +47,9 @@ impl Tcb {
         if acceptable {
             self.ecn_on_syn_ack(segment);
             self.on_syn_ack(h, now);
+            if h.flags.contains(TcpFlags::URG) {
+                self.take_urgent_pointer(h, SYN_POS);
+            }
         } else {
             // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment".
             self.state = State::SynReceived;
