@@ -87,6 +87,8 @@ bitflags::bitflags! {
         const WINDOW_LIMITED = 1 << 19;
         /// Something written waits with nothing in flight (`busy.rs`).
         const WAITING = 1 << 20;
+        /// There is urgent data that is not acknowledged: headers say where it ends.
+        const URGENT = 1 << 21;
     }
 }
 
@@ -225,6 +227,10 @@ pub struct Tcb {
     /// The latest out-of-order arrivals, each in another range, the last one first
     /// (RFC 2018 section 4: they are reported in this order).
     pub(crate) recent_ooo: [Pos; 3],
+    /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
+    pub(crate) snd_up: Pos,
+    /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
+    pub(crate) rcv_up: Pos,
     /// The end of the last segment sent that was not full (Minshall's Nagle).
     pub(crate) snd_sml: Pos,
     /// SND.NXT when the congestion window last held something back.

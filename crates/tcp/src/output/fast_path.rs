@@ -2,10 +2,10 @@
 //!
 //! Owns [`Tcb::poll_plain`], which the engine asks before
 //! [`poll_transmit`](Tcb::poll_transmit). Nothing is repeated or probed, no SACK
-//! block is owed, the handshake is over, neither pace nor ECN matters: then what is left of the segment is its
-//! numbers, flags and timestamps, and a header of known layout. What to send and
-//! what follows from it are decided by the same functions, so that both ways send the
-//! same.
+//! block is owed, the handshake is over, neither pace nor ECN matters, nothing is
+//! urgent: then what is left of the segment is its numbers, flags and timestamps, and a
+//! header of known layout. What to send and what follows from it are decided by the same
+//! functions, so that both ways send the same.
 
 use crate::input::UNPREDICTABLE;
 use crate::scoreboard;
@@ -20,7 +20,8 @@ const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::RST_DUE)
     .union(Flags::PROBE_DUE)
     .union(Flags::DSACK)
-    .union(Flags::CAREFUL);
+    .union(Flags::CAREFUL)
+    .union(Flags::URGENT);
 
 /// What the commonest knows nothing of besides.
 const UNCOMMONEST: Flags = UNCOMMON
