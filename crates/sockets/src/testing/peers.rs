@@ -309,14 +309,9 @@ impl Session {
                     self.deliver(other, &record, &payload);
                 }
                 None if connected.is_some() => {
-                    let refused = DatagramRecord {
-                        len: 0,
-                        own: 0,
-                        segment: 0,
-                        errno: ECONNREFUSED,
-                        peer: to.into(),
-                    };
-                    self.deliver(index, &refused, &[]);
+                    let errno = &self.arena.block(index).errno;
+                    errno.store(u32::from(ECONNREFUSED), Ordering::Release);
+                    self.peer(index).flags |= EdgeFlags::SOFT_ERROR;
                 }
                 None => {}
             }
