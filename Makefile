@@ -4,6 +4,10 @@ CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 STEP   := scripts/step.sh
 
+# For each fuzz target, and for each part of the soak.
+FUZZ_SECONDS ?= 300
+SOAK_MINUTES ?= 60
+
 # What a program under Longshore needs: the command and the POSIX shim beside it.
 PRODUCT := -p longshore-cli -p longshore-preload
 
@@ -34,7 +38,9 @@ demo: deps ## nginx on Longshore: files, rates, crossings, beside the kernel
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-demo
 
-test: deps lint boundaries unit model-check docs e2e ## all checks and tests
+# A short while for each target; `make fuzz` takes longer.
+test: FUZZ_SECONDS = 45
+test: deps lint boundaries unit model-check docs e2e fuzz ## all checks and tests; each fuzz target for 45 s
 	@echo
 	@echo 'make test: everything passed'
 
@@ -60,7 +66,10 @@ e2e: deps ## unmodified programs, end to end, on the kernel and on Longshore
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
 	@$(STEP) 'end to end' $(CARGO) test -p longshore-e2e
 
-soak: deps ## the long versions: 1 GB through loss, 1000 kills
+soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simulation and fuzzing
+	@$(STEP) 'simulation' env LONGSHORE_MINUTES=$(SOAK_MINUTES) \
+		$(CARGO) test -p longshore-tcp --release --test sim any_path -- --nocapture
+	@$(STEP) 'fuzzing' scripts/fuzz.sh $$(($(SOAK_MINUTES) * 60))
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
 	@$(STEP) 'soak' env LONGSHORE_SOAK=1 $(CARGO) test -p longshore-e2e -- --test-threads=1
 
@@ -85,8 +94,8 @@ bench-instructions-keep: ## the same, and write the counts down for the next tim
 packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
 	@scripts/packetdrill.sh $(PACKETDRILL)
 
-fuzz: ## fuzz what parses foreign bytes; FUZZ_SECONDS=60 for each target
-	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
+fuzz: ## fuzz packets, descriptors, segments, calls; FUZZ_SECONDS=300 for each
+	@$(STEP) 'fuzzing' scripts/fuzz.sh $(FUZZ_SECONDS)
 
 lint-deps: ## licences and advisories of the crates we use
 	@scripts/lint-deps.sh

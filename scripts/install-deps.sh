@@ -22,6 +22,7 @@ NEEDED=(
   "/usr/lib/openssh/sftp-server openssh-sftp-server"
   "/usr/bin/python3            python3"
   "dig                         bind9-dnsutils"
+  "dnsmasq                     dnsmasq-base"
   "setpriv                     util-linux"
 )
 # Only the instruction counts need these.

@@ -83,7 +83,8 @@ impl FromStr for Network {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        const WANTED: &str = "an address with a prefix length, as 10.77.0.2/24 or fd00::2/64";
+        const WANTED: &str =
+            "an address with a prefix length, as 10.77.0.2/24 or fd00::2/64, nor dhcp or slaac";
         let (address, prefix_len) = text.split_once('/').ok_or_else(|| bad(text, WANTED))?;
         let network = Network {
             address: address.parse().map_err(|_| bad(text, WANTED))?,
@@ -113,6 +114,56 @@ impl FromStr for Network {
             ));
         }
         Ok(network)
+    }
+}
+
+/// An address of the engine, or where it is to come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AddressOrder {
+    /// This one.
+    Fixed(Network),
+    /// One of IPv4 from a DHCP server.
+    Dhcp,
+    /// Those of IPv6 that go with the prefixes that routers advertise.
+    Slaac,
+}
+
+impl FromStr for AddressOrder {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        match text {
+            "dhcp" => Ok(Self::Dhcp),
+            "slaac" => Ok(Self::Slaac),
+            _ => text.parse().map(Self::Fixed),
+        }
+    }
+}
+
+/// Which addresses of an engine are to be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Automatic {
+    pub(crate) dhcp: bool,
+    pub(crate) slaac: bool,
+}
+
+impl Automatic {
+    /// Whether any are.
+    pub(crate) fn any(self) -> bool {
+        self.dhcp || self.slaac
+    }
+
+    /// The orders by what they are.
+    pub(crate) fn split(orders: &[AddressOrder]) -> (Vec<Network>, Self) {
+        let fixed = orders.iter().filter_map(|order| match order {
+            AddressOrder::Fixed(network) => Some(*network),
+            _ => None,
+        });
+        let automatic = Self {
+            dhcp: orders.contains(&AddressOrder::Dhcp),
+            slaac: orders.contains(&AddressOrder::Slaac),
+        };
+        (fixed.collect(), automatic)
     }
 }
 

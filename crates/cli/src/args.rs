@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::address::{Expose, Network};
+use crate::address::{AddressOrder, Expose};
 use crate::fault::FaultOrder;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use longshore_ports::InterfaceName;
@@ -61,6 +61,8 @@ Examples:
       On a TAP device that exists, for instance one in a bridge.
   longshore run --port packet:eth0 --addr 192.168.1.50/24 --gateway 192.168.1.1 -- nginx
       On an interface that the kernel has and keeps: the engine answers for 192.168.1.50 alone.
+  longshore run --port packet:eth0 --addr dhcp --addr slaac -- nginx
+      The same with addresses from the network's DHCP server and from its routers.
   longshore run --expose 8080:80 -- nginx -g 'daemon off;'
       Reachable at the kernel's port 8080, too. Ordinary users need this to be reached: their
       engine lives in a network namespace that nothing else is in.
@@ -85,10 +87,11 @@ pub(crate) struct RunArguments {
     /// Use the engine that listens at this socket instead of a private one
     #[arg(long, value_name = "SOCKET")]
     pub(crate) engine: Option<PathBuf>,
-    /// The engine's address and prefix length; repeatable: one of IPv4, any of IPv6. By default
+    /// The engine's address and prefix length; repeatable: one of IPv4, any of IPv6; or dhcp, for
+    /// one of IPv4 from a server, or slaac, for those of IPv6 that routers advertise. By default
     /// a free 10.77.N.2/24 and, where the kernel has IPv6, fd4c:6f6e:6773:N::2/64
-    #[arg(long, value_name = "ADDR/PREFIX", conflicts_with = "engine")]
-    pub(crate) addr: Vec<Network>,
+    #[arg(long, value_name = "ADDR/PREFIX|dhcp|slaac", conflicts_with = "engine")]
+    pub(crate) addr: Vec<AddressOrder>,
     /// The router to all other networks, one for each version of IP; without it they stay with
     /// the kernel
     #[arg(long, value_name = "ADDR", conflicts_with = "engine")]
@@ -300,8 +303,13 @@ mod tests {
         assert_eq!(String::from(a.port.unwrap()), "tap:t0");
         let packet = run("longshore run --port packet:veth0 -- x").unwrap();
         assert_eq!(String::from(packet.port.unwrap()), "packet:veth0");
-        let addresses: Vec<_> = a.addr.iter().map(ToString::to_string).collect();
+        let (networks, automatic) = crate::address::Automatic::split(&a.addr);
+        let addresses: Vec<_> = networks.iter().map(ToString::to_string).collect();
         assert_eq!(addresses, ["10.0.0.2/24", "fd00::2/64"]);
+        assert!(!automatic.any());
+        let found = run("longshore run --port packet:veth0 --addr dhcp --addr slaac -- x").unwrap();
+        let (networks, automatic) = crate::address::Automatic::split(&found.addr);
+        assert!(networks.is_empty() && automatic.dhcp && automatic.slaac);
         assert_eq!(a.gateway.len(), 2);
         assert_eq!(a.loopback, Some(LoopbackOwner::Engine));
         assert_eq!(a.expose.len(), 2);

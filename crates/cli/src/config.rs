@@ -1,7 +1,7 @@
 //! The configuration of `longshore engine`: TOML, checked in full before
 //! anything is started.
 
-use crate::address::{Network, list};
+use crate::address::{AddressOrder, Automatic, Network, list};
 use crate::args::{LoopbackOwner, PortName, Sysctl};
 use longshore_hostif::{CHUNK, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
@@ -89,7 +89,7 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for OneOrMore<T> {
 #[serde(deny_unknown_fields)]
 struct File {
     port: PortName,
-    address: OneOrMore<Network>,
+    address: OneOrMore<AddressOrder>,
     #[serde(default)]
     gateway: OneOrMore<IpAddr>,
     mtu: Option<usize>,
@@ -146,6 +146,7 @@ fn default_drain() -> u64 {
 pub(crate) struct Config {
     pub(crate) port: PortName,
     pub(crate) addresses: Vec<Network>,
+    pub(crate) automatic: Automatic,
     pub(crate) gateways: Vec<IpAddr>,
     pub(crate) mtu: Option<usize>,
     pub(crate) socket: PathBuf,
@@ -188,14 +189,16 @@ impl Config {
         if let Some(ecn) = file.ecn.filter(|ecn| *ecn > 5) {
             return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
         }
-        let (networks, gateways) = (file.address.0, file.gateway.0);
-        check_addresses(&networks, &gateways).map_err(|(key, why)| value(key, why))?;
+        let (networks, automatic) = Automatic::split(&file.address.0);
+        let gateways = file.gateway.0;
+        check_addresses(&networks, automatic, &gateways).map_err(|(key, why)| value(key, why))?;
         let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
         Ok(Config {
             geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
             users: users.map_err(|why| value("users", why))?,
             port: file.port,
             addresses: networks,
+            automatic,
             gateways,
             mtu: file.mtu,
             socket: file.socket,
@@ -212,13 +215,15 @@ impl Config {
 /// Whether an engine can have these; the key that is wrong, and why.
 fn check_addresses(
     networks: &[Network],
+    automatic: Automatic,
     gateways: &[IpAddr],
 ) -> Result<(), (&'static str, String)> {
     let of_v4 = |ip: &IpAddr| ip.is_ipv4();
-    if networks.is_empty() {
+    if networks.is_empty() && !automatic.any() {
         return Err(("address", "an engine needs one".to_owned()));
     }
-    if networks.iter().map(|n| n.address).filter(of_v4).count() > 1 {
+    let of_dhcp = usize::from(automatic.dhcp);
+    if networks.iter().map(|n| n.address).filter(of_v4).count() + of_dhcp > 1 {
         return Err(("address", "an engine has one of IPv4".to_owned()));
     }
     for gateway in gateways {

@@ -5,13 +5,12 @@ use crate::args::{EngineArguments, LoopbackOwner};
 use crate::awake::Awake;
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
-use crate::network::{Wanted, interface_number};
+use crate::network::{Opened, Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
 use crate::slice;
 use longshore_engine::{Engine, Stopper};
 use longshore_hostif::Geometry;
-use longshore_ports::Port;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,20 +21,38 @@ const SPIN: Duration = Duration::from_micros(20);
 /// How long a private engine's connections may go on after it was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// After this long, a missing address is spoken of.
+const NOTICE: Duration = Duration::from_secs(2);
+/// And after this long it is an error.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for addresses that are to be found out; gives all that the engine has then.
+pub(crate) fn acquire(engine: &mut Engine, port: &str) -> Result<Vec<Network>, Error> {
+    engine.acquire(NOTICE, PATIENCE, |missing| {
+        eprintln!("longshore: {missing} yet on {port}; waiting");
+    })?;
+    let own = engine.addresses().into_iter();
+    let network = |cidr: longshore_net::Cidr| Network {
+        address: cidr.address,
+        prefix_len: cidr.prefix_len,
+    };
+    Ok(own.map(network).collect())
+}
+
 /// An engine's set-up, with what the two kinds of engines have in common.
 pub(crate) fn engine_config(
-    port: Box<dyn Port>,
-    port_name: String,
-    networks: &[Network],
+    opened: Opened,
     gateways: &[IpAddr],
     loopback: LoopbackOwner,
     socket: PathBuf,
     control: PathBuf,
 ) -> longshore_engine::Config {
     longshore_engine::Config {
-        port,
-        port_name,
-        addresses: networks
+        port: opened.port,
+        port_name: opened.name,
+        automatic: opened.automatic,
+        addresses: opened
+            .networks
             .iter()
             .map(|network| longshore_net::Cidr {
                 address: network.address,
@@ -75,21 +92,21 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     let wanted = Wanted {
         port: Some(config.port.clone()),
         networks: config.addresses.clone(),
+        automatic: config.automatic,
         gateways: config.gateways.clone(),
         mtu: config.mtu,
         capture: config.capture.clone(),
         fault: None,
     };
     let opened = wanted.open()?;
+    let port = opened.name.clone();
     let mut engine = Engine::new(longshore_engine::Config {
-        scope: interface_number(&opened.name),
+        scope: interface_number(&port),
         users: config.users.clone(),
         geometry: config.geometry,
         grace: config.drain,
         ..engine_config(
-            opened.port,
-            opened.name.clone(),
-            &opened.networks,
+            opened,
             &config.gateways,
             config.loopback,
             config.socket.clone(),
@@ -102,6 +119,8 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     if let Some(ecn) = config.ecn {
         engine.set_ecn(ecn)?;
     }
+    stop_on_signals(signals, engine.stopper())?;
+    let networks = acquire(&mut engine, &port)?;
     // Whoever may use the engine is a matter of `users`, not of the file's mode.
     let open_to_all = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(&config.socket, open_to_all)
@@ -110,11 +129,10 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     eprintln!(
         "longshore: engine {} serves {} on {}, at {}",
         std::process::id(),
-        list(&opened.networks),
-        opened.name,
+        list(&networks),
+        port,
         config.socket.display()
     );
-    stop_on_signals(signals, engine.stopper())?;
     slice::shorten();
     engine.run()?;
     eprintln!("longshore: engine {} has ended", std::process::id());

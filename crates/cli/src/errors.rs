@@ -53,6 +53,10 @@ pub(crate) enum Error {
     GatewayAlone { gateway: IpAddr },
     #[error("an engine has one IPv4 address, and one gateway for each version of IP")]
     TooManyAddresses,
+    #[error(
+        "--addr dhcp and --addr slaac need a --port: on a device of its own an engine has nobody to ask"
+    )]
+    NobodyToAsk,
     #[error(transparent)]
     Tap(#[from] TapError),
     #[error(transparent)]
@@ -180,6 +184,13 @@ impl Error {
             Error::ControlAnswer { .. } => "does it belong to another user, or has it just ended?",
             Error::Config(ConfigError::Read { .. }) => {
                 "`longshore engine --example-config` prints a complete file to start from"
+            }
+            Error::NobodyToAsk => {
+                "name an interface, as --port packet:eth0, or a TAP device in a bridge"
+            }
+            Error::Engine(EngineError::NoAddress(_)) => {
+                "is there a DHCP server, or a router that advertises, on that link? else give an \
+                 address with --addr ADDR/PREFIX"
             }
             Error::Engine(EngineError::Door(_)) => "stop the other engine, or set another `socket`",
             Error::Reported(report) => return report.hint.clone(),

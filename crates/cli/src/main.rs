@@ -14,6 +14,7 @@ mod engine_cmd;
 mod errors;
 mod expose;
 mod fault;
+mod identity;
 mod namespace;
 mod network;
 mod preload;

@@ -2,7 +2,7 @@
 //! and recorded if asked for.
 
 use crate::address::{
-    Network, free_networks, link_local_beside, list, parse_routes, parse_routes6,
+    Automatic, Network, free_networks, link_local_beside, list, parse_routes, parse_routes6,
 };
 use crate::args::PortName;
 use crate::errors::Error;
@@ -32,6 +32,8 @@ pub(crate) struct Wanted {
     pub(crate) port: Option<PortName>,
     /// The engine's addresses; free ones are chosen if there are none.
     pub(crate) networks: Vec<Network>,
+    /// Those that are found out.
+    pub(crate) automatic: Automatic,
     pub(crate) gateways: Vec<IpAddr>,
     pub(crate) mtu: Option<usize>,
     pub(crate) capture: Option<PathBuf>,
@@ -45,6 +47,8 @@ pub(crate) struct Opened {
     /// As `tap:longshore0`.
     pub(crate) name: String,
     pub(crate) networks: Vec<Network>,
+    /// What is to be found out, and as whom.
+    pub(crate) automatic: longshore_engine::Automatic,
 }
 
 /// Free networks of this network namespace: one of IPv4, and one of IPv6 if the kernel
@@ -72,6 +76,13 @@ pub(crate) fn interface_number(port: &str) -> u32 {
 impl Wanted {
     /// Checks what can be checked before anything is made.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.automatic.any() && self.port.is_none() {
+            return Err(Error::NobodyToAsk);
+        }
+        let typed_v4 = self.networks.iter().any(|n| n.address.is_ipv4());
+        if self.automatic.dhcp && typed_v4 {
+            return Err(Error::TooManyAddresses);
+        }
         for gateway in &self.gateways {
             let gateway = *gateway;
             if self.networks.is_empty() {
@@ -117,10 +128,16 @@ impl Wanted {
             Some(fault) => Box::new(FaultPort::new(port, &fault.config())),
             None => port,
         };
+        let interface = name.split_once(':').map_or("", |(_, name)| name);
+        let automatic = match self.automatic.any() {
+            true => self.automatic.identified(interface)?,
+            false => longshore_engine::Automatic::default(),
+        };
         Ok(Opened {
             port,
             name,
             networks,
+            automatic,
         })
     }
 
@@ -135,7 +152,7 @@ impl Wanted {
 
     /// A packet port on an interface, which stays as it is.
     fn beside_the_kernel(&self, name: InterfaceName) -> Result<(PacketPort, Vec<Network>), Error> {
-        if self.networks.is_empty() {
+        if self.networks.is_empty() && !self.automatic.any() {
             return Err(Error::AddressNeeded {
                 name: name.to_string(),
             });
@@ -145,10 +162,13 @@ impl Wanted {
         }
         // The address that the hardware's would give is the kernel's here.
         let mut networks = self.networks.clone();
-        networks.extend(link_local_beside(&self.networks));
+        if !self.automatic.slaac {
+            networks.extend(link_local_beside(&self.networks));
+        }
         let port = PacketPort::open(&PacketConfig {
             name,
             addresses: networks.iter().map(|n| (n.address, n.prefix_len)).collect(),
+            addresses_come: self.automatic.any(),
             wait: name.to_string().starts_with(AWAITED),
         })?;
         if !port.is_attached() {
@@ -192,7 +212,7 @@ impl Wanted {
             })
             .map_err(Error::from)
         };
-        if !self.networks.is_empty() {
+        if !self.networks.is_empty() || self.automatic.any() {
             return Ok((open(&self.networks)?, self.networks.clone()));
         }
         let mut last = Error::NoFreeNetwork;
@@ -215,7 +235,7 @@ impl Wanted {
         let Some(up) = is_up(&config.name)? else {
             return Err(TapError::NoSuchInterface { name: config.name }.into());
         };
-        if self.networks.is_empty() {
+        if self.networks.is_empty() && !self.automatic.any() {
             return Err(Error::AddressNeeded {
                 name: name.to_owned(),
             });

@@ -191,18 +191,17 @@ fn prepare(
     let signals =
         Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
     let opened = order.wanted.open()?;
+    let port = opened.name.clone();
     let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
         private: true,
         // In a namespace of its own, its programs do not see the interface.
         scope: if order.own_namespace {
             0
         } else {
-            interface_number(&opened.name)
+            interface_number(&port)
         },
         ..engine_cmd::engine_config(
-            opened.port,
-            opened.name.clone(),
-            &opened.networks,
+            opened,
             &order.wanted.gateways,
             order.loopback,
             order.socket.clone(),
@@ -215,17 +214,16 @@ fn prepare(
     if let Some(ecn) = order.ecn {
         engine.set_ecn(ecn)?;
     }
-    relay(&order.expose, listeners, &opened.networks)?;
-    let ready = Answer::Ready {
-        networks: opened.networks,
-        port: opened.name,
-    };
-    tell(channel, &ready, &[]).map_err(system("answer the launcher"))?;
-    let channel = channel
+    // An address may be long in coming, and the launcher gone before.
+    let launcher = channel
         .try_clone()
         .map_err(system("keep the launcher's channel"))?;
-    watch(channel, engine.stopper())?;
+    watch(launcher, engine.stopper())?;
     engine_cmd::stop_on_signals(signals, engine.stopper())?;
+    let networks = engine_cmd::acquire(&mut engine, &port)?;
+    relay(&order.expose, listeners, &networks)?;
+    let ready = Answer::Ready { networks, port };
+    tell(channel, &ready, &[]).map_err(system("answer the launcher"))?;
     Ok(engine)
 }
 

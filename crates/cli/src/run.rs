@@ -1,7 +1,7 @@
 //! `longshore run`: finds the program, starts or finds an engine, opens a
 //! session, runs the program in it, and ends as the program ends.
 
-use crate::address::list;
+use crate::address::{Automatic, list};
 use crate::args::RunArguments;
 use crate::awake::Awake;
 use crate::errors::{Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
@@ -113,15 +113,17 @@ fn start_private(
         .map(expose::listen)
         .collect::<Result<_, _>>()?;
     let own_namespace = arguments.port.is_none() && !may_configure();
+    let (networks, automatic) = Automatic::split(&arguments.addr);
     let mut wanted = Wanted {
         port: arguments.port.clone(),
-        networks: arguments.addr.clone(),
+        networks,
+        automatic,
         gateways: arguments.gateway.clone(),
         mtu: arguments.mtu,
         capture: arguments.capture.as_deref().map(absolute),
         fault: arguments.fault,
     };
-    if own_namespace && wanted.networks.is_empty() {
+    if own_namespace && wanted.networks.is_empty() && !automatic.any() {
         // The program stays here, so here the networks must be free.
         wanted.networks = choose_networks(0)?;
     }

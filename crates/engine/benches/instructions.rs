@@ -386,6 +386,7 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
         port_name: "memory".to_owned(),
         addresses: vec!["10.0.0.1/24".parse().expect("an address")],
         gateways: Vec::new(),
+        automatic: longshore_engine::Automatic::default(),
         scope: 0,
         loopback: Loopback::Kernel,
         cut_through: true,

@@ -53,6 +53,10 @@ reasons! {
     BadStream = "bad_send_stream",
     /// Another station has one of our IPv6 addresses, which is given up.
     DuplicateAddress = "duplicate_address",
+    /// A message from a DHCP server that cannot be read.
+    BadDhcp = "bad_dhcp_message",
+    /// A router told of resolvers (RFC 8106), which programs have from elsewhere.
+    RouterDns = "router_dns_ignored",
 }
 
 /// Counters of the engine.

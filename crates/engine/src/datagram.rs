@@ -13,6 +13,7 @@ use crate::tcp_input::as_family;
 use longshore_hostif::{Address, Completion, DATAGRAM_HEADER, DatagramRecord, datagram_span};
 use longshore_net::icmp::ErrorKind;
 use longshore_wire::checksum::Partial;
+use longshore_wire::dhcp;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp::{self, UdpHeader};
 use std::io::IoSlice;
@@ -52,6 +53,9 @@ impl Engine {
         let local = SocketAddr::new(ip.destination(), header.dst_port);
         let remote = SocketAddr::new(ip.source(), header.src_port);
         self.counters.datagrams_in += 1;
+        if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
+            return self.link.take_dhcp(payload, self.now, &mut self.counters);
+        }
         let spread = self.demux.hash((local, remote));
         let Some(key) = self.datagram_socket(local, remote, spread) else {
             self.counters.drop(EngineDrop::NoUdpSocket);

@@ -37,6 +37,8 @@ pub struct Config {
     /// Its addresses, each with the prefix it is in: at most one of IPv4, any number
     /// of IPv6 up to 15. With one of IPv6 it also has a link-local one.
     pub addresses: Vec<Cidr>,
+    /// Addresses and routers that it finds itself.
+    pub automatic: crate::automatic::Automatic,
     /// The routers to everywhere else, at most one for each version of IP; without one
     /// the engine reaches its own prefixes and leaves the rest to the kernel.
     pub gateways: Vec<IpAddr>,
@@ -83,6 +85,9 @@ pub enum EngineError {
     /// Its addresses.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// Nobody has given it an address.
+    #[error("{0}")]
+    NoAddress(crate::automatic::Missing),
     /// ECN is off, or in one of five modes.
     #[error("the mode {0} of ECN is not from 0 to 5")]
     Ecn(u8),
@@ -155,6 +160,7 @@ impl Engine {
             config.port,
             &config.addresses,
             &config.gateways,
+            &config.automatic,
             loopback,
             now,
         )?;
@@ -234,6 +240,9 @@ impl Engine {
             self.rest(worked)?;
         }
         self.say_goodbye();
+        self.link.release(self.now, &mut self.counters);
+        // Whether that leaves is nobody's concern any more.
+        let _ = self.link.port.flush();
         Ok(())
     }
 
@@ -304,6 +313,9 @@ impl Engine {
             if gave_up {
                 self.neighbors_changed();
             }
+        }
+        if self.link.take_changed() {
+            self.addresses_changed();
         }
         if self.housekeeping_at <= self.now {
             self.keep_house();

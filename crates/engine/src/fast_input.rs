@@ -91,22 +91,33 @@ impl Engine {
         if meta.checksum == RxChecksum::Unknown && !addresses.verify(segment) {
             return false;
         }
+        let mut copy = None;
         if payload.is_empty() {
             self.counters.predicted_acks += 1;
         } else {
             let Some(session) = self.sessions.get_mut(socket.session) else {
                 return false;
             };
-            let (slab, index) = (&mut session.rcv_slab, socket.id.index);
-            if slab.available() < SPARE_CHUNKS || index == NONE {
-                return false;
+            let at = predicted.stream_offset();
+            let mut pieces = 1;
+            if let Some(place) = c.rcv.open_place(at, payload.len()) {
+                copy = Some((session.arena.memory(), place));
+            } else {
+                let (slab, index) = (&mut session.rcv_slab, socket.id.index);
+                if slab.available() < SPARE_CHUNKS || index == NONE {
+                    return false;
+                }
+                let base = predicted.rcv_consumed();
+                // Bytes that lie beyond the stream's edge are not there yet: the block
+                // has not changed, and may still leave the segment to others.
+                let placed = c
+                    .rcv
+                    .place_anywhere(base, at, payload, slab, &session.arena, index);
+                let Ok(placed) = placed else {
+                    return false;
+                };
+                pieces = placed;
             }
-            let (base, at) = (predicted.rcv_consumed(), predicted.stream_offset());
-            // Bytes that lie beyond the stream's edge are not there yet: the block has
-            // not changed, and may still leave the segment to others.
-            let Ok(pieces) = c.rcv.place(base, at, payload, slab, &session.arena, index) else {
-                return false;
-            };
             let count = [&mut socket.meter.to_host, &mut session.meter.to_host];
             Socket::count_payload(count, pieces, u64::from(len));
             self.counters.predicted_data += 1;
@@ -116,6 +127,11 @@ impl Engine {
             self.dirty.push(key);
         }
         predicted.take(meta.gso.map_or(0, |g| g.size), self.now);
+        // The host hears of it at the end of the turn. Last, so that nothing needs to be
+        // kept over the call.
+        if let Some((memory, place)) = copy {
+            memory.write(place, payload);
+        }
         true
     }
 }

@@ -152,6 +152,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::automatic::Automatic;
     use longshore_ports::Port;
     use longshore_ports::memory::{MemoryConfig, pair};
     use longshore_tcp::Instant;
@@ -166,7 +167,15 @@ mod tests {
     fn both_ways(config: MemoryConfig, timestamps: bool, payload: &[&[u8]], mss: u16) {
         let (port, mut wire) = pair(&config);
         let address = "10.0.0.1/24".parse().unwrap();
-        let mut link = Link::new(Box::new(port), &[address], &[], false, Instant(0)).unwrap();
+        let mut link = Link::new(
+            Box::new(port),
+            &[address],
+            &[],
+            &Automatic::default(),
+            false,
+            Instant(0),
+        )
+        .unwrap();
         let way = Way::Station(MacAddr([2, 0, 0, 0, 0, 9]));
         let segment = PlainTransmit {
             header: Plain {
@@ -244,7 +253,15 @@ mod tests {
     fn another_way_makes_other_headers() {
         let (port, _wire) = pair(&MemoryConfig::default());
         let address = "10.0.0.1/24".parse().unwrap();
-        let link = Link::new(Box::new(port), &[address], &[], false, Instant(0)).unwrap();
+        let link = Link::new(
+            Box::new(port),
+            &[address],
+            &[],
+            &Automatic::default(),
+            false,
+            Instant(0),
+        )
+        .unwrap();
         let mut kept = None;
         let ways = [1, 2].map(|n| Way::Station(MacAddr([2, 0, 0, 0, 0, n])));
         let one = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[0], 64, 0);

@@ -319,6 +319,16 @@ impl Engine {
         }
     }
 
+    /// Programs are told where their connections go now.
+    pub(crate) fn addresses_changed(&mut self) {
+        let routes = self.routes_for_programs();
+        for (_, session) in self.sessions.iter() {
+            let header = session.arena.header();
+            header.routes.publish(&routes, self.loopback);
+        }
+        self.neighbors_changed();
+    }
+
     fn routes_for_programs(&self) -> Vec<longshore_hostif::Route> {
         let route = |address, prefix_len, local| longshore_hostif::Route {
             address,

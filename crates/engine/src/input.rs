@@ -3,6 +3,7 @@
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Transport, net_time};
+use longshore_net::DropReason;
 use longshore_net::icmp::{ErrorKind, IcmpError, may_answer_error, parse_error};
 use longshore_ports::{RxChecksum, RxMeta};
 use longshore_tcp::IcmpError as TcpIcmp;
@@ -11,6 +12,7 @@ use longshore_wire::checksum::verify_transport;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
+use longshore_wire::udp::UdpHeader;
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 
@@ -108,6 +110,9 @@ impl Engine {
         let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
         let (header, range) = match found {
             Ok(found) => found,
+            Err(DropReason::NotForUs) if self.link.asks_dhcp() => {
+                return self.dhcp_packet_in(packet, checksum);
+            }
             Err(reason) => return self.counters.drop_net(reason),
         };
         let payload = packet.get(range).unwrap_or_default();
@@ -129,6 +134,22 @@ impl Engine {
             return;
         }
         self.transport_in(&header, payload, checksum, gso, broadcast);
+    }
+
+    /// An IPv4 packet that is not for our address, while a DHCP server may send us
+    /// something to all or to the address that we are about to have.
+    #[cold]
+    fn dhcp_packet_in(&mut self, packet: &[u8], checksum: RxChecksum) {
+        let Ok((ip, range)) = Ipv4Header::parse(packet) else {
+            return self.counters.drop_net(DropReason::NotForUs);
+        };
+        let datagram = packet.get(range).unwrap_or_default();
+        let to_client = UdpHeader::parse(datagram)
+            .is_ok_and(|udp| udp.dst_port == longshore_wire::dhcp::CLIENT_PORT);
+        if ip.protocol != protocol::UDP || ip.is_fragment() || !to_client {
+            return self.counters.drop_net(DropReason::NotForUs);
+        }
+        self.transport_in(&ip, datagram, checksum, 0, true);
     }
 
     /// A packet that we sent to ourselves.

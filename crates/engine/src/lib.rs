@@ -16,6 +16,7 @@
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbours |
+//! | `automatic` | addresses from DHCP servers and routers |
 //! | `buffers` | how much a connection may hold |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
@@ -24,6 +25,7 @@
 //! | `house`, `sleep` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
+mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod buffers;
@@ -60,6 +62,7 @@ mod tcp_input;
 mod time;
 mod timers;
 
+pub use automatic::Automatic;
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
 pub use routing::AddressError;

@@ -3,6 +3,7 @@
 //! Owns the port and everything that says where a packet goes; of IPv6, [`Link6`] has
 //! what IPv4 has no like of. `output` builds the packets.
 
+use crate::automatic::{Auto, Automatic};
 use crate::counters::{Counters, EngineDrop};
 use crate::link6::Link6;
 use crate::output::NO_CHECKSUM;
@@ -73,7 +74,7 @@ pub(crate) struct Link {
     pub(crate) wanted: Wanted,
     /// Its IPv4 address, if it has one.
     pub(crate) v4: Option<Cidr>,
-    own_v4: Option<Ipv4Addr>,
+    pub(crate) own_v4: Option<Ipv4Addr>,
     /// Its IPv6 addresses, if it has any.
     pub(crate) v6: Option<Link6>,
     pub(crate) routes: Routes,
@@ -87,6 +88,8 @@ pub(crate) struct Link {
     pub(crate) own: VecDeque<Vec<u8>>,
     /// Whether 127.0.0.0/8 and ::1 are ours.
     pub(crate) loopback: bool,
+    /// Where addresses come from that nobody has typed.
+    pub(crate) auto: Option<Box<Auto>>,
 }
 
 pub(crate) fn net_time(now: Instant) -> NetInstant {
@@ -102,11 +105,13 @@ fn mac_of(capabilities: &Capabilities) -> MacAddr {
 }
 
 impl Link {
-    /// `gateways` are the routers to everywhere, one for each version of IP at most.
+    /// `gateways` are the routers to everywhere, one for each version of IP at most;
+    /// what of both is found out is in `automatic`.
     pub(crate) fn new(
         port: Box<dyn Port>,
         addresses: &[Cidr],
         gateways: &[IpAddr],
+        automatic: &Automatic,
         loopback: bool,
         now: Instant,
     ) -> Result<Self, AddressError> {
@@ -119,21 +124,23 @@ impl Link {
             [_, second, ..] => return Err(AddressError::SecondV4(second)),
         };
         let ethernet = capabilities.link != LinkKind::Ip;
+        let auto = Auto::new(automatic, &capabilities, v4, gateways, now)?;
+        let routers = auto.as_ref().and_then(|auto| auto.routers.as_ref());
         let v6 = match v6[..] {
-            [] => None,
+            [] if routers.is_none() => None,
             _ if capabilities.mtu < LEAST_MTU_V6 => {
                 return Err(AddressError::Mtu(capabilities.mtu));
             }
-            _ => Some(Link6::new(&v6, ethernet.then_some(mac), now)?),
+            _ => Some(Link6::new(&v6, ethernet.then_some(mac), routers, now)?),
         };
         let own_v4 = match v4.map(|c| c.address) {
             Some(IpAddr::V4(ip)) => Some(ip),
             _ => None,
         };
-        if v4.is_none() && v6.is_none() {
+        if v4.is_none() && v6.is_none() && auto.is_none() {
             return Err(AddressError::None);
         }
-        Ok(Self {
+        let mut link = Self {
             port,
             capabilities,
             mac,
@@ -149,7 +156,10 @@ impl Link {
             confirmed: None,
             own: VecDeque::new(),
             loopback,
-        })
+            auto,
+        };
+        link.show_addresses();
+        Ok(link)
     }
 
     /// Whether `ip` is one of our addresses.
@@ -165,6 +175,7 @@ impl Link {
             self.mac = mac_of(&self.capabilities);
             self.wanted = Wanted::new(self.mac, EtherType::Ipv4);
         }
+        self.show_addresses();
     }
 
     /// Whether `ip` is one of our addresses, of either version.
@@ -198,6 +209,10 @@ impl Link {
             return usize::from(u16::MAX);
         }
         let link = self.capabilities.mtu.min(65_535);
+        let link = match &self.auto {
+            Some(auto) => auto.mtu_to(to).map_or(link, |advised| link.min(advised)),
+            None => link,
+        };
         let path = self.pmtu.get(to, net_time(now)).map_or(link, usize::from);
         path.min(link)
     }
@@ -255,7 +270,7 @@ impl Link {
         }
     }
 
-    fn send_arp(&mut self, packet: &ArpPacket, to: MacAddr, counters: &mut Counters) {
+    pub(crate) fn send_arp(&mut self, packet: &ArpPacket, to: MacAddr, counters: &mut Counters) {
         let mut frame = [0; ethernet::HEADER_LEN + arp_wire::PACKET_LEN];
         let header = EthernetHeader {
             destination: to,
@@ -277,6 +292,9 @@ impl Link {
         counters: &mut Counters,
     ) -> bool {
         let for_us = self.is_ours(packet.target_ip);
+        if let Some(dhcp) = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut()) {
+            dhcp.take_arp(packet, net_time(now));
+        }
         let resolved = packet.sender_mac.is_unicast()
             && !packet.sender_ip.is_unspecified()
             && !self.is_ours(packet.sender_ip)
@@ -303,14 +321,17 @@ impl Link {
         for (ip, to) in ask {
             self.ask(ip, to, counters);
         }
-        failed | self.poll6(now, counters)
+        failed |= self.poll6(now, counters);
+        self.poll_automatic(now, counters);
+        failed
     }
 
     /// When `poll_neighbors` has something to do.
     pub(crate) fn neighbor_deadline(&self) -> Option<Instant> {
         let v4 = self.neighbors.deadline().map(|t| Instant(t.0));
         let v6 = self.v6.as_ref().and_then(Link6::deadline);
-        v4.into_iter().chain(v6).min()
+        let auto = self.auto.as_ref().and_then(|auto| auto.deadline());
+        v4.into_iter().chain(v6).chain(auto).min()
     }
 
     #[inline]

@@ -9,6 +9,7 @@ use crate::link::{Link, NEIGHBORS, Transport, Way, net_time};
 use crate::routing::AddressError;
 use longshore_net::address6::{Addresses, Event};
 use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
+use longshore_net::router::Routers;
 use longshore_net::{Cidr, ndp};
 use longshore_ports::{LinkKind, PortError};
 use longshore_tcp::Instant;
@@ -33,10 +34,10 @@ const LINK_LOCAL_PREFIX: u8 = 64;
 
 /// What IPv6 has for itself.
 pub(crate) struct Link6 {
-    addresses: Addresses,
-    neighbors: Neighbors<Ipv6Addr>,
+    pub(crate) addresses: Addresses,
+    pub(crate) neighbors: Neighbors<Ipv6Addr>,
     /// Our address on the link itself; none where there are no stations.
-    link_local: Option<Ipv6Addr>,
+    pub(crate) link_local: Option<Ipv6Addr>,
     identification: u32,
     /// Our groups have been reported to switches and routers at all.
     reported: bool,
@@ -44,10 +45,12 @@ pub(crate) struct Link6 {
 
 impl Link6 {
     /// With these addresses and, where there is Ethernet, a link-local one: that among
-    /// them, or else that of `mac`.
+    /// them, or else the one that goes with addresses made of what `routers` say, or else
+    /// that of `mac`.
     pub(crate) fn new(
         given: &[Cidr],
         mac: Option<MacAddr>,
+        routers: Option<&Routers>,
         now: Instant,
     ) -> Result<Self, AddressError> {
         let mut addresses = Addresses::new();
@@ -66,9 +69,14 @@ impl Link6 {
             IpAddr::V4(_) => None,
         };
         let given = given.iter().find_map(of_link);
-        let link_local = mac.map(|mac| given.unwrap_or(link_local(mac)));
-        if let Some(ip) = link_local.filter(|ip| Some(*ip) != given) {
-            addresses.add(ip, LINK_LOCAL_PREFIX, net_time(at));
+        let made = routers.map(Routers::link_local);
+        let link_local = mac.map(|mac| given.or(made).unwrap_or(link_local(mac)));
+        match (given, routers, link_local) {
+            (None, Some(routers), _) => routers.add_link_local(&mut addresses, net_time(at)),
+            (None, None, Some(ip)) => {
+                addresses.add(ip, LINK_LOCAL_PREFIX, net_time(at));
+            }
+            _ => {}
         }
         Ok(Self {
             addresses,
@@ -82,6 +90,15 @@ impl Link6 {
     /// All addresses that it has or would have.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
         self.addresses.iter().map(|(cidr, _)| cidr)
+    }
+
+    /// Those whose networks are on the link: addresses that we made say nothing of that
+    /// (RFC 5942 section 4).
+    pub(crate) fn on_link(&self) -> impl Iterator<Item = Cidr> + '_ {
+        self.addresses().filter(|cidr| match cidr.address {
+            IpAddr::V6(ip) => ip.is_unicast_link_local() || self.addresses.made(ip).is_none(),
+            IpAddr::V4(_) => false,
+        })
     }
 
     /// When something is to be asked or repeated.
@@ -170,7 +187,12 @@ impl Link {
         self.send_ndp(&message, to, counters);
     }
 
-    fn send_ndp(&mut self, message: &ndp::Message, to: MacAddr, counters: &mut Counters) {
+    pub(crate) fn send_ndp(
+        &mut self,
+        message: &ndp::Message,
+        to: MacAddr,
+        counters: &mut Counters,
+    ) {
         let header = Ipv6Header {
             traffic_class: 0,
             flow_label: 0,
@@ -249,9 +271,7 @@ impl Link {
             } => {
                 let Some(v6) = &mut self.v6 else { return false };
                 if v6.addresses.is_ours(target) {
-                    if v6.addresses.conflict(target) {
-                        counters.drop(EngineDrop::DuplicateAddress);
-                    }
+                    self.take_conflict(target, now, counters);
                     return false;
                 }
                 let (at, now) = (options.target_link, net_time(now));
@@ -259,13 +279,27 @@ impl Link {
                     .advertised(target, at, solicited, override_known, now)
             }
             Icmpv6::RouterAdvert { .. } => {
-                let (Some(v6), Some(mac)) = (&mut self.v6, options.source_link) else {
-                    return false;
-                };
-                v6.neighbors.asked_by(ip.source, mac, net_time(now))
+                let Some(v6) = &mut self.v6 else { return false };
+                let answers = options
+                    .source_link
+                    .is_some_and(|mac| v6.neighbors.asked_by(ip.source, mac, net_time(now)));
+                self.take_router_advert(ip.source, message, &options, now, counters);
+                answers
             }
             _ => false,
         }
+    }
+
+    /// Another station has `ip`, or wants it as we do: says whether that takes it from us.
+    /// In the place of one that we made, another is made.
+    fn take_conflict(&mut self, ip: Ipv6Addr, now: Instant, counters: &mut Counters) -> bool {
+        let Some(v6) = &mut self.v6 else { return false };
+        if !v6.addresses.conflict(ip) {
+            return false;
+        }
+        counters.drop(EngineDrop::DuplicateAddress);
+        self.replace_address(ip, now);
+        true
     }
 
     fn take_solicit(
@@ -281,10 +315,10 @@ impl Link {
             return false;
         }
         // Who asks without an address wants to have this one itself.
-        if asker.is_unspecified() && v6.addresses.conflict(target) {
-            counters.drop(EngineDrop::DuplicateAddress);
+        if asker.is_unspecified() && self.take_conflict(target, now, counters) {
             return false;
         }
+        let Some(v6) = &mut self.v6 else { return false };
         let resolved = asker_at.is_some_and(|mac| {
             !asker.is_unspecified() && v6.neighbors.asked_by(asker, mac, net_time(now))
         });
@@ -304,13 +338,20 @@ impl Link {
         let Some(v6) = &mut self.v6 else { return false };
         let mut events = Vec::new();
         let mut ask = Vec::new();
+        let mut gone = Vec::new();
         let mut failed = false;
         v6.addresses.poll(net_time(now), |e| events.push(e));
         v6.neighbors.poll(net_time(now), |event| match event {
             NeighborEvent::Ask(ip) => ask.push((ip, None)),
             NeighborEvent::Probe(ip, mac) => ask.push((ip, Some(mac))),
-            NeighborEvent::Failed(_) => failed = true,
+            NeighborEvent::Failed(ip) => {
+                failed = true;
+                gone.push(ip);
+            }
         });
+        for router in gone {
+            self.router_failed(router);
+        }
         for event in events {
             self.own_address(event, counters);
         }
@@ -342,6 +383,7 @@ impl Link {
                 self.report_groups(ip, mld::Record::Joined, counters);
             }
             Event::Ours(_) => {}
+            Event::Expired(_) => self.reconfigured(),
         }
     }
 

@@ -1,4 +1,5 @@
-//! From an engine's addresses and gateways to its routes, once, when it starts.
+//! From an engine's addresses and gateways to its routes, when it starts and when they
+//! change.
 //!
 //! `link` asks for them; what cannot be is an [`AddressError`].
 
@@ -18,7 +19,7 @@ pub(crate) fn routes(
     let mut routes = Routes::new();
     let own: Vec<Cidr> = v4
         .into_iter()
-        .chain(v6.into_iter().flat_map(Link6::addresses))
+        .chain(v6.into_iter().flat_map(Link6::on_link))
         .collect();
     for cidr in &own {
         routes.add(Route {
@@ -62,7 +63,7 @@ pub(crate) fn routes(
 }
 
 /// All addresses of the version that `like` has.
-fn everything(like: IpAddr) -> Cidr {
+pub(crate) fn everything(like: IpAddr) -> Cidr {
     let address = match like {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -90,6 +91,14 @@ pub enum AddressError {
     /// One of IPv6, on a link that does not take its packets.
     #[error("an IPv6 address needs an MTU of 1280 bytes; the port's is {0}")]
     Mtu(usize),
+    /// A second source of IPv4 addresses or gateways.
+    #[error(
+        "an engine that asks a DHCP server is given neither an IPv4 address nor an IPv4 gateway"
+    )]
+    DhcpAndV4,
+    /// Nobody can be asked.
+    #[error("the port has no link layer, so that there is nobody to ask for an address")]
+    NobodyToAsk,
     /// A gateway that is in none of the engine's networks.
     #[error("the gateway {0} is in none of the engine's networks")]
     Gateway(IpAddr),

@@ -154,6 +154,27 @@ pub(crate) struct RcvStream {
     tail: u32,
     first: u64,
     last: u64,
+    open: Open,
+}
+
+/// The part of a stream that lies in its last chunk, every bound of which is checked
+/// already: nearly always the next bytes belong there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Open {
+    /// The stream's byte that is the chunk's first.
+    from: u64,
+    /// Bytes that may be placed from there on; 0 if nothing is known.
+    len: usize,
+    /// Where in the memory they lie.
+    place: usize,
+}
+
+impl Open {
+    const NONE: Self = Self {
+        from: 0,
+        len: 0,
+        place: 0,
+    };
 }
 
 impl RcvStream {
@@ -162,6 +183,7 @@ impl RcvStream {
         tail: NONE,
         first: 0,
         last: 0,
+        open: Open::NONE,
     };
 
     /// Whether it holds no chunk.
@@ -185,6 +207,7 @@ impl RcvStream {
                 tail: chunk,
                 first: number,
                 last: number,
+                open: Open::NONE,
             };
             arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
             return Ok(chunk);
@@ -227,8 +250,19 @@ impl RcvStream {
         }
     }
 
-    /// Copies `bytes` to offset `at` of the stream, all or nothing. `base` is
-    /// how far the host has consumed: the stream begins there if it is empty.
+    /// Where in the memory `len` bytes at offset `at` of the stream lie, if they belong
+    /// to its last chunk: they may be written there.
+    #[inline(always)]
+    pub(crate) fn open_place(&self, at: u64, len: usize) -> Option<usize> {
+        let within = at.wrapping_sub(self.open.from);
+        // Neither is more than a chunk, so that the sum is right.
+        let fits = within <= CHUNK as u64 && within as usize + len <= self.open.len;
+        fits.then(|| self.open.place + within as usize)
+    }
+
+    /// Copies `bytes` to offset `at` of the stream, all or nothing, and says in how many
+    /// pieces. `base` is how far the host has consumed: the stream begins there if it is
+    /// empty.
     #[inline(always)]
     pub(crate) fn place(
         &mut self,
@@ -239,22 +273,16 @@ impl RcvStream {
         arena: &Arena,
         index: u32,
     ) -> Result<u64, NoChunk> {
-        // Nearly always the bytes go to the last chunk there is, and fit.
-        let within = (at % CHUNK as u64) as usize;
-        let fits = bytes.len() <= CHUNK - within
-            && at.wrapping_sub(base) <= STREAM_MAX - bytes.len() as u64;
-        if self.head != NONE && at / CHUNK as u64 == self.last && fits {
-            let place = arena
-                .rcv_place(self.tail, within, bytes.len())
-                .ok_or(NoChunk)?;
+        if let Some(place) = self.open_place(at, bytes.len()) {
             arena.memory().write(place, bytes);
             return Ok(1);
         }
         self.place_anywhere(base, at, bytes, slab, arena, index)
     }
 
+    /// The same, whatever is known.
     #[inline(never)]
-    fn place_anywhere(
+    pub(crate) fn place_anywhere(
         &mut self,
         base: u64,
         at: u64,
@@ -266,6 +294,7 @@ impl RcvStream {
         if at.saturating_sub(base) + bytes.len() as u64 > STREAM_MAX {
             return Err(NoChunk);
         }
+        self.open = Open::NONE;
         self.begin(base, slab, arena, index)?;
         if bytes.is_empty() {
             return Ok(0);
@@ -280,7 +309,19 @@ impl RcvStream {
             done += len;
             pieces += 1;
         }
+        self.open_tail(base, arena);
         Ok(pieces)
+    }
+
+    /// Notes where the last chunk lies. What the host consumes moves the end of what a
+    /// stream may hold only onwards.
+    fn open_tail(&mut self, base: u64, arena: &Arena) {
+        let from = self.last * CHUNK as u64;
+        let end = (base + STREAM_MAX).min(from + CHUNK as u64);
+        if let Some(place) = arena.rcv_place(self.tail, 0, CHUNK) {
+            let len = end.saturating_sub(from) as usize;
+            self.open = Open { from, len, place };
+        }
     }
 
     /// Gives back the chunks that lie wholly before `consumed`, and the last
@@ -343,6 +384,37 @@ mod tests {
         assert_eq!(slab.in_use(), 1);
         stream.consume(150_000, true, &mut slab);
         assert!(stream.is_empty() && slab.in_use() == 0);
+    }
+
+    /// What is known of the last chunk is forgotten with it, and when another is last.
+    #[test]
+    fn the_open_part_is_that_of_the_last_chunk() {
+        let arena = Arena::create(SMALL).unwrap();
+        let (mut slab, mut stream) = (RcvSlab::new(3), RcvStream::EMPTY);
+        let chunk = CHUNK as u64;
+        assert_eq!(stream.open_place(0, 1), None);
+        stream.place(0, 10, &[1; 10], &mut slab, &arena, 0).unwrap();
+        let first = stream.open_place(20, 5);
+        assert!(first.is_some());
+        assert_eq!(stream.open_place(chunk - 4, 5), None);
+        stream
+            .place(0, chunk, &[2; 10], &mut slab, &arena, 0)
+            .unwrap();
+        assert_eq!(stream.open_place(20, 5), None);
+        assert_eq!(
+            stream.open_place(chunk + 20, 5),
+            arena.rcv_place(stream.tail, 20, 5)
+        );
+        // No room for all of it: what was last may not be so any more.
+        let much = vec![3; 3 * CHUNK];
+        let refused = stream.place(0, chunk + 10, &much, &mut slab, &arena, 0);
+        assert_eq!(refused, Err(NoChunk));
+        assert_eq!(stream.open_place(chunk + 20, 5), None);
+        stream
+            .place(0, chunk + 10, &[4], &mut slab, &arena, 0)
+            .unwrap();
+        stream.consume(chunk + 11, true, &mut slab);
+        assert_eq!(stream.open_place(chunk + 11, 1), None);
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl World {
             addresses: vec!["10.0.0.1/24".parse().unwrap()],
             scope: 0,
             gateways: vec![Ipv4Addr::new(10, 0, 0, 254).into()],
+            automatic: longshore_engine::Automatic::default(),
             loopback: Loopback::Kernel,
             cut_through: true,
             socket: path.clone(),

@@ -4,10 +4,15 @@
 use crate::Address;
 use longshore_ring::Shared;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Most routes an engine can tell its programs of.
 pub const MAX_ROUTES: usize = 32;
+/// The bits of the table's first word that count its entries.
+const COUNT_BITS: u32 = 8;
+const COUNT: u32 = (1 << COUNT_BITS) - 1;
+/// How often a reader looks at a table that changes under it.
+const READS: usize = 10_000;
 
 /// Who has a destination or a local address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,10 +87,13 @@ struct Entry {
     meta: AtomicU64,
 }
 
-/// The table, in shared memory.
+/// The table, in shared memory. It is written anew when addresses come or go, so readers
+/// look whether it has changed under them.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Routes {
+    /// How many entries, and above that a number that changes with each writing, odd
+    /// while one goes on.
     count: AtomicU32,
     loopback: AtomicU32,
     entries: [Entry; MAX_ROUTES],
@@ -95,10 +103,13 @@ pub struct Routes {
 unsafe impl Shared for Routes {}
 
 impl Routes {
-    /// Writes the table, before any program sees it. Routes past
-    /// [`MAX_ROUTES`] are left out; the return value says how many fitted.
+    /// Writes the table; its one writer is the engine. Routes past [`MAX_ROUTES`] are
+    /// left out; the return value says how many fitted.
     pub fn publish(&self, routes: &[Route], loopback: Loopback) -> usize {
         let count = routes.len().min(MAX_ROUTES);
+        let number = self.count.load(Ordering::Relaxed) >> COUNT_BITS | 1;
+        self.count.store(number << COUNT_BITS, Ordering::Relaxed);
+        fence(Ordering::Release);
         for (entry, route) in self.entries.iter().zip(routes) {
             let mut address = SocketAddr::new(route.address, 0);
             if let SocketAddr::V6(address) = &mut address {
@@ -113,16 +124,38 @@ impl Routes {
         }
         self.loopback
             .store(u32::from(loopback == Loopback::Engine), Ordering::Relaxed);
-        self.count.store(count as u32, Ordering::Release);
+        let done = number.wrapping_add(1) << COUNT_BITS | count as u32;
+        self.count.store(done, Ordering::Release);
         count
+    }
+
+    /// The entries' words, all of one writing.
+    fn snapshot(&self) -> ([[u64; 4]; MAX_ROUTES], usize) {
+        let mut words = [[0; 4]; MAX_ROUTES];
+        let mut count = 0;
+        // A writing is over in no time, or else its writer is dead and nothing matters.
+        for _ in 0..READS {
+            let before = self.count.load(Ordering::Acquire);
+            count = ((before & COUNT) as usize).min(MAX_ROUTES);
+            for (to, entry) in words.iter_mut().zip(&self.entries).take(count) {
+                let [a, b, c] = &entry.address;
+                *to = [a, b, c, &entry.meta].map(|word| word.load(Ordering::Relaxed));
+            }
+            fence(Ordering::Acquire);
+            let is_written = before >> COUNT_BITS & 1 != 0;
+            if !is_written && self.count.load(Ordering::Relaxed) == before {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        (words, count)
     }
 
     /// The routes.
     pub fn iter(&self) -> impl Iterator<Item = Route> + '_ {
-        let count = (self.count.load(Ordering::Acquire) as usize).min(MAX_ROUTES);
-        self.entries[..count].iter().filter_map(|e| {
-            let words = std::array::from_fn(|i| e.address[i].load(Ordering::Relaxed));
-            let meta = e.meta.load(Ordering::Relaxed);
+        let (words, count) = self.snapshot();
+        words.into_iter().take(count).filter_map(|[a, b, c, meta]| {
+            let words = [a, b, c];
             let given = Address(words).get()?;
             let address = given.ip();
             let longest = if address.is_ipv4() { 32 } else { 128 };
@@ -267,6 +300,36 @@ mod tests {
         ] {
             assert_eq!(t.owner_of(at(to)), owner, "{to}");
         }
+    }
+
+    #[test]
+    fn a_reader_sees_one_writing_or_another() {
+        let t = table(Loopback::Kernel);
+        let of = |number: u8| {
+            (0..=number % 8)
+                .map(|host| Route {
+                    address: IpAddr::from([10, number, number, host]),
+                    prefix_len: number % 33,
+                    local: true,
+                    scope: 0,
+                })
+                .collect::<Vec<_>>()
+        };
+        t.publish(&of(0), Loopback::Kernel);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for round in 0..20_000u32 {
+                    t.publish(&of(round as u8), Loopback::Kernel);
+                }
+            });
+            while !writer.is_finished() {
+                let seen: Vec<Route> = t.iter().collect();
+                let IpAddr::V4(first) = seen[0].address else {
+                    panic!("{seen:?}");
+                };
+                assert_eq!(seen, of(first.octets()[1]));
+            }
+        });
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Each address is announced before it counts as ours alone: one question whether
 //! anybody has it, and a second's silence. It is used meanwhile, as RFC 4429 allows,
 //! since programs start at once; if somebody answers, it is given up. The engine
-//! sends what [`Addresses::poll`] says and tells of claims that it sees.
+//! sends what [`Addresses::poll`] says and tells of claims that it sees. Addresses that
+//! [`router`](crate::router) has made have an end (RFC 4862 section 5.5.4).
 
 use crate::source::Candidate;
 use crate::{Cidr, Instant};
@@ -25,6 +26,26 @@ pub enum State {
     Preferred,
     /// Another station has it: not in use.
     Duplicate,
+    /// Its time is over: not in use. It keeps its place until that is needed, so that
+    /// the others keep theirs.
+    Expired,
+}
+
+/// For how long an address may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Until then it is ours.
+    pub valid: Instant,
+    /// Until then it is taken for new connections before those that are not.
+    pub preferred: Instant,
+}
+
+impl Lifetimes {
+    /// Of what somebody has typed.
+    pub const FOR_EVER: Self = Self {
+        valid: Instant(u64::MAX),
+        preferred: Instant(u64::MAX),
+    };
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +56,28 @@ struct Entry {
     asked: bool,
     /// When it is asked for, or the silence has lasted long enough.
     due: Instant,
+    lifetimes: Lifetimes,
+    deprecated: bool,
+    /// How many addresses with its prefix proved to be another station's before it; of
+    /// those that we make ourselves.
+    made: Option<u8>,
+}
+
+impl Entry {
+    const fn is_in_use(&self) -> bool {
+        matches!(self.state, State::Optimistic | State::Preferred)
+    }
+}
+
+/// What has to be known of an address that we made, to make another in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made {
+    /// Before it, so many proved to be another station's.
+    pub attempt: u8,
+    /// The length of its prefix, in bits.
+    pub prefix_len: u8,
+    /// Its times.
+    pub lifetimes: Lifetimes,
 }
 
 /// What [`Addresses::poll`] has to say of an address.
@@ -44,6 +87,8 @@ pub enum Event {
     Claim(Ipv6Addr),
     /// Nobody has answered: it is ours.
     Ours(Ipv6Addr),
+    /// Its time is over.
+    Expired(Ipv6Addr),
 }
 
 /// The addresses.
@@ -65,18 +110,91 @@ impl Addresses {
     /// section 5.4.2: within a second, at random). Says whether it was taken: there is
     /// room for [`MOST`], each of them once.
     pub fn add(&mut self, address: Ipv6Addr, prefix_len: u8, at: Instant) -> bool {
-        let known = self.entries.iter().any(|e| e.address == address);
-        if known || self.entries.len() >= MOST || !crate::input6::may_be_source(address) {
+        self.insert(address, at, None, prefix_len, Lifetimes::FOR_EVER)
+    }
+
+    /// The same for an address that we made ourselves.
+    pub fn add_made(&mut self, address: Ipv6Addr, made: &Made, at: Instant) -> bool {
+        let attempt = Some(made.attempt);
+        self.insert(address, at, attempt, made.prefix_len, made.lifetimes)
+    }
+
+    fn insert(
+        &mut self,
+        address: Ipv6Addr,
+        at: Instant,
+        made: Option<u8>,
+        prefix_len: u8,
+        lifetimes: Lifetimes,
+    ) -> bool {
+        let of_same = |e: &Entry| e.address == address;
+        let place = match self.entries.iter().position(of_same) {
+            Some(place) if self.entries[place].state == State::Expired => Some(place),
+            Some(_) => return false,
+            None if self.entries.len() < MOST => None,
+            None => {
+                let expired = |e: &Entry| e.state == State::Expired;
+                match self.entries.iter().position(expired) {
+                    Some(place) => Some(place),
+                    None => return false,
+                }
+            }
+        };
+        if !crate::input6::may_be_source(address) {
             return false;
         }
-        self.entries.push(Entry {
+        let entry = Entry {
             address,
             prefix_len: prefix_len.min(128),
             state: State::Optimistic,
             asked: false,
             due: at,
-        });
+            lifetimes,
+            deprecated: false,
+            made,
+        };
+        match place {
+            Some(place) => self.entries[place] = entry,
+            None => self.entries.push(entry),
+        }
         true
+    }
+
+    /// What is known of an address that we made.
+    #[must_use]
+    pub fn made(&self, ip: Ipv6Addr) -> Option<Made> {
+        let e = self.entries.iter().find(|e| e.address == ip)?;
+        Some(Made {
+            attempt: e.made?,
+            prefix_len: e.prefix_len,
+            lifetimes: e.lifetimes,
+        })
+    }
+
+    /// The addresses that we made with a prefix and use, with when their time is over.
+    pub fn made_with(
+        &self,
+        prefix: Ipv6Addr,
+        prefix_len: u8,
+    ) -> impl Iterator<Item = (Ipv6Addr, Instant)> + '_ {
+        let network = Cidr {
+            address: prefix.into(),
+            prefix_len,
+        };
+        let of_prefix = move |e: &&Entry| {
+            let same = e.prefix_len == prefix_len && network.contains(e.address.into());
+            e.made.is_some() && e.state != State::Expired && same
+        };
+        let all = self.entries.iter().filter(of_prefix);
+        all.map(|e| (e.address, e.lifetimes.valid))
+    }
+
+    /// Gives an address other times.
+    pub fn set_lifetimes(&mut self, ip: Ipv6Addr, lifetimes: Lifetimes, now: Instant) {
+        if let Some(e) = self.entries.iter_mut().find(|e| e.address == ip) {
+            e.lifetimes = lifetimes;
+            e.deprecated = lifetimes.preferred <= now;
+        }
     }
 
     /// Whether `ip` is one of our addresses.
@@ -102,10 +220,13 @@ impl Addresses {
 
     /// The groups in which neighbours ask for our addresses, each once.
     pub fn groups(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
-        self.entries.iter().enumerate().filter_map(|(i, e)| {
+        let live = |e: &&Entry| e.state != State::Expired;
+        let all = self.entries.iter().enumerate();
+        all.filter(move |(_, e)| live(e)).filter_map(move |(i, e)| {
             let group = solicited_node(e.address);
             let earlier = self.entries[..i]
                 .iter()
+                .filter(live)
                 .any(|b| solicited_node(b.address) == group);
             (!earlier).then_some(group)
         })
@@ -128,6 +249,11 @@ impl Addresses {
     /// Tells what is due.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(Event)) {
         for e in &mut self.entries {
+            if e.is_in_use() && e.lifetimes.valid <= now {
+                e.state = State::Expired;
+                tell(Event::Expired(e.address));
+            }
+            e.deprecated |= e.lifetimes.preferred <= now;
             if e.state != State::Optimistic || now < e.due {
                 continue;
             }
@@ -145,18 +271,29 @@ impl Addresses {
     /// When [`poll`](Self::poll) has something to tell.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let waiting = self.entries.iter().filter(|e| e.state == State::Optimistic);
-        waiting.map(|e| e.due).min()
+        const NEVER: Instant = Instant(u64::MAX);
+        let of = |e: &Entry| {
+            let asks = e.state == State::Optimistic;
+            let asks = if asks { e.due } else { NEVER };
+            let ages = if e.deprecated {
+                e.lifetimes.valid
+            } else {
+                e.lifetimes.preferred
+            };
+            asks.min(ages)
+        };
+        let in_use = self.entries.iter().filter(|e| e.is_in_use());
+        in_use.map(of).min().filter(|due| *due != NEVER)
     }
 
     /// Our address towards `destination` (RFC 6724).
     #[must_use]
     pub fn source_for(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
-        let usable = self.entries.iter().filter(|e| e.state != State::Duplicate);
+        let usable = self.entries.iter().filter(|e| e.is_in_use());
         let candidates = usable.map(|e| Candidate {
             address: e.address,
             prefix_len: e.prefix_len,
-            deprecated: e.state == State::Optimistic,
+            deprecated: e.deprecated || e.state == State::Optimistic,
         });
         crate::source::select(candidates, destination)
     }
@@ -176,7 +313,7 @@ impl Addresses {
     fn find(&self, ip: Ipv6Addr) -> Option<&Entry> {
         self.entries
             .iter()
-            .find(|e| e.address == ip && e.state != State::Duplicate)
+            .find(|e| e.address == ip && e.is_in_use())
     }
 }
 
@@ -251,6 +388,37 @@ mod tests {
             assert!(!a.add(ip, 64, at(0)), "there already");
         }
         assert_eq!(a.iter().count(), MOST);
+    }
+
+    #[test]
+    fn what_we_made_has_an_end_and_keeps_its_place() {
+        let mut a = Addresses::new();
+        let made = Made {
+            attempt: 0,
+            prefix_len: 64,
+            lifetimes: Lifetimes {
+                valid: at(9_000),
+                preferred: at(5_000),
+            },
+        };
+        assert!(a.add_made(A, &made, at(0)) && !a.add_made(A, &made, at(0)));
+        let b = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 3);
+        a.add(b, 64, at(0));
+        events(&mut a, 0);
+        events(&mut a, 1_000);
+        let to = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+        assert_eq!((a.source_for(to), a.deadline()), (Some(A), Some(at(5_000))));
+        assert_eq!(events(&mut a, 5_000), []);
+        assert_eq!(a.source_for(to), Some(b), "no longer preferred");
+        assert!(a.is_ours(A));
+        assert_eq!(a.deadline(), Some(at(9_000)));
+        assert_eq!(events(&mut a, 9_000), [Event::Expired(A)]);
+        assert!(!a.is_ours(A) && a.deadline().is_none());
+        assert_eq!(a.groups().collect::<Vec<_>>(), [solicited_node(b)]);
+        let places = |a: &Addresses| a.iter().map(|(c, _)| c.address).collect::<Vec<_>>();
+        assert_eq!(places(&a), [IpAddr::V6(A), IpAddr::V6(b)]);
+        assert!(a.add_made(A, &made, at(9_000)), "it may come again");
+        assert_eq!(places(&a).len(), 2);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! are arguments, and what is to be sent is handed back. The engine calls it, with
 //! each packet on its way in ([`input`], [`input6`], [`fragment`], [`icmp`],
 //! [`icmp6`], [`udp`], [`arp`]) and on its way out ([`route`], [`neighbor`], [`ndp`],
-//! [`source`], [`pmtu`], [`fragment`], [`template`]). Tables are bounded, and what is
+//! [`source`], [`pmtu`], [`fragment`], [`template`]). Addresses that nobody has typed come
+//! from [`dhcp`] and [`router`]. Tables are bounded, and what is
 //! refused has a [`DropReason`].
 //!
 //! What both versions of IP share takes addresses of either; where they differ, a
@@ -14,6 +15,7 @@
 pub mod address6;
 pub mod arp;
 mod cidr;
+pub mod dhcp;
 mod drop;
 pub mod fragment;
 pub mod icmp;
@@ -24,7 +26,9 @@ pub mod ndp;
 pub mod neighbor;
 pub mod pmtu;
 pub mod route;
+pub mod router;
 pub mod source;
+pub mod stable;
 pub mod template;
 mod time;
 pub mod udp;

@@ -138,6 +138,10 @@ pub struct Neighbors<A = Ipv4Addr> {
     next: Option<Instant>,
     /// Where the last lookup ended.
     last: usize,
+    /// For how long an answer is believed, and the time between two requests, in
+    /// milliseconds.
+    reachable_ms: u64,
+    retry_ms: u64,
     counters: NeighborCounters,
 }
 
@@ -150,7 +154,20 @@ impl<A: Address> Neighbors<A> {
             capacity: capacity.max(1),
             next: None,
             last: 0,
+            reachable_ms: A::REACHABLE_MS,
+            retry_ms: RETRY_MS,
             counters: NeighborCounters::default(),
+        }
+    }
+
+    /// From now on answers are believed for so long, and requests repeated so often, in
+    /// milliseconds (RFC 4861 section 6.3.4).
+    pub const fn set_times(&mut self, reachable_ms: Option<u32>, retry_ms: Option<u32>) {
+        if let Some(ms) = reachable_ms {
+            self.reachable_ms = ms as u64;
+        }
+        if let Some(ms) = retry_ms {
+            self.retry_ms = ms as u64;
         }
     }
 
@@ -175,10 +192,10 @@ impl<A: Address> Neighbors<A> {
                 mac: MacAddr::default(),
                 state: State::Incomplete,
                 tries: 1,
-                until: now.after_ms(RETRY_MS),
+                until: now.after_ms(self.retry_ms),
                 used: now,
             });
-            self.arm(now.after_ms(RETRY_MS));
+            self.arm(now.after_ms(self.retry_ms));
             self.counters.asked += 1;
             return Lookup::Ask;
         };
@@ -202,7 +219,7 @@ impl<A: Address> Neighbors<A> {
             State::Failed => {
                 e.state = State::Incomplete;
                 e.tries = 1;
-                e.until = now.after_ms(RETRY_MS);
+                e.until = now.after_ms(self.retry_ms);
                 let until = e.until;
                 self.arm(until);
                 self.counters.asked += 1;
@@ -258,7 +275,7 @@ impl<A: Address> Neighbors<A> {
         e.mac = mac.unwrap_or(e.mac);
         if solicited {
             e.state = State::Reachable;
-            e.until = now.after_ms(A::REACHABLE_MS);
+            e.until = now.after_ms(self.reachable_ms);
         } else if awaited || differs {
             e.state = State::Stale;
         }
@@ -300,7 +317,7 @@ impl<A: Address> Neighbors<A> {
         let asked = awaited || e.state == State::Probe;
         if confirms && asked {
             e.state = State::Reachable;
-            e.until = now.after_ms(A::REACHABLE_MS);
+            e.until = now.after_ms(self.reachable_ms);
         } else if awaited || e.mac != mac {
             e.state = State::Stale;
         }
@@ -316,7 +333,7 @@ impl<A: Address> Neighbors<A> {
             let e = &mut self.entries[at];
             if !matches!(e.state, State::Incomplete | State::Failed) {
                 e.state = State::Reachable;
-                e.until = now.after_ms(A::REACHABLE_MS);
+                e.until = now.after_ms(self.reachable_ms);
             }
         }
     }
@@ -347,7 +364,7 @@ impl<A: Address> Neighbors<A> {
                         continue;
                     }
                 }
-                e.until = now.after_ms(RETRY_MS);
+                e.until = now.after_ms(self.retry_ms);
                 self.counters.asked += 1;
                 tell(match e.state {
                     State::Probe => NeighborEvent::Probe(e.ip, e.mac),

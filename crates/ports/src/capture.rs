@@ -8,6 +8,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, IoSliceMut, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -224,6 +225,10 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
 
     fn is_attached(&self) -> bool {
         self.inner.is_attached()
+    }
+
+    fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
+        self.inner.set_addresses(addresses, dhcp)
     }
 
     fn take_news(&mut self) -> bool {

@@ -6,6 +6,7 @@
 //! seen by its receiver.
 
 use std::io::IoSliceMut;
+use std::net::IpAddr;
 
 use crate::check::check;
 use crate::frames::{FrameQueue, StoredFrame};
@@ -246,6 +247,10 @@ impl<P: Port> Port for FaultPort<P> {
 
     fn is_attached(&self) -> bool {
         self.inner.is_attached()
+    }
+
+    fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
+        self.inner.set_addresses(addresses, dhcp)
     }
 
     fn take_news(&mut self) -> bool {

@@ -106,16 +106,21 @@ impl PacketPort {
         }
         sys::bind(self.fd.as_fd(), interface.index)?;
         if let LinkKind::Ethernet { .. } = interface.link {
-            for group in &self.groups {
-                let [.., a, b, c, d] = group.octets();
-                // RFC 2464 section 7.
-                let mac = [0x33, 0x33, a, b, c, d];
-                // An interface without multicast filter shows all anyway.
-                let _ = sys::join(self.fd.as_fd(), interface.index, mac);
-            }
+            self.join_groups(interface.index);
         }
         self.index = Some(interface.index);
         Ok(())
+    }
+
+    /// Has the interface let our groups' frames through.
+    fn join_groups(&self, index: i32) {
+        for group in &self.groups {
+            let [.., a, b, c, d] = group.octets();
+            // RFC 2464 section 7.
+            let mac = [0x33, 0x33, a, b, c, d];
+            // An interface without multicast filter shows all anyway.
+            let _ = sys::join(self.fd.as_fd(), index, mac);
+        }
     }
 
     /// What came with a frame of which the kernel gave `got` bytes in all into
@@ -300,6 +305,22 @@ impl Port for PacketPort {
         let changed = now != self.capabilities;
         self.capabilities = now;
         changed
+    }
+
+    fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
+        let shown = &addresses[..addresses.len().min(MAX_ADDRESSES)];
+        sys::attach_filter(self.fd.as_fd(), &filter::program(shown, dhcp)).map_err(|errno| {
+            PortError::Os {
+                operation: "setting the filter of the packet socket",
+                errno,
+            }
+        })?;
+        self.groups = groups(shown);
+        // A group that was joined already is counted once more, and no harm done.
+        if let (Some(index), LinkKind::Ethernet { .. }) = (self.index, self.capabilities.link) {
+            self.join_groups(index);
+        }
+        Ok(())
     }
 
     fn is_attached(&self) -> bool {

@@ -2,6 +2,7 @@
 //! the engine and a carrier talk about a frame.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use crate::{PortCounters, PortError};
@@ -265,6 +266,17 @@ pub trait Port: Send {
         false
     }
 
+    /// From now on the engine has these addresses, each with the length of its prefix,
+    /// and no others; `dhcp` says that it wants what servers send to DHCP clients, too.
+    /// A port that shows all frames has nothing to do.
+    ///
+    /// # Errors
+    /// [`PortError::Os`]; what the port lets through is then what it was.
+    fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
+        let _ = (addresses, dhcp);
+        Ok(())
+    }
+
     /// Whether the port's interface is there. While it is not, what is sent is
     /// lost and nothing comes.
     fn is_attached(&self) -> bool {
@@ -306,6 +318,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn take_news(&mut self) -> bool {
         (**self).take_news()
+    }
+
+    fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
+        (**self).set_addresses(addresses, dhcp)
     }
 
     fn is_attached(&self) -> bool {

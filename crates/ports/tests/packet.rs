@@ -31,6 +31,7 @@ fn config(name: &str) -> PacketConfig {
     PacketConfig {
         name: InterfaceName::new(name).unwrap(),
         addresses: vec![(OURS.into(), 24)],
+        addresses_come: false,
         wait: false,
     }
 }

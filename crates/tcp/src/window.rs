@@ -195,7 +195,8 @@ impl Tcb {
     /// and what it knows of is at most half of what there is. The second condition,
     /// as in Linux, keeps a fast reader from doubling every acknowledgment.
     pub(crate) fn window_update_due(&self) -> bool {
-        let free = self.free_space();
+        // What the field cannot say is no news (a peer without window scaling).
+        let free = self.free_space().min(0xffff << self.rcv_wscale);
         let offered = self.offered();
         let opens = free.saturating_sub(offered);
         let step = (self.rcv_buffer.size() / 2).min(2 * u32::from(self.rcv_mss_full()));

@@ -11,6 +11,8 @@ mod extension;
 
 pub use extension::{FRAGMENT_LEN, FragmentHeader, MAX_EXTENSIONS, Refusal, Upper, walk};
 
+/// What every link takes (RFC 8200 section 5), in bytes of a packet.
+pub const MIN_MTU: usize = 1280;
 /// Bytes of the fixed header.
 pub const HEADER_LEN: usize = 40;
 

@@ -1,6 +1,6 @@
 //! Packet formats and checksums: bytes in, meaning out, and back.
 //!
-//! What it owns: the layout of Ethernet, ARP, IPv4, IPv6, ICMP, ICMPv6, UDP and TCP
+//! What it owns: the layout of Ethernet, ARP, IPv4, IPv6, ICMP, ICMPv6, UDP, DHCP and TCP
 //! headers with TCP's options, sequence numbers, and the Internet checksum in its
 //! plain, partial and combined forms. No I/O and no state.
 //! Everything above (`tcp`, `net`, `ports`, `engine`) speaks of packets in these
@@ -12,6 +12,7 @@
 
 pub mod arp;
 pub mod checksum;
+pub mod dhcp;
 pub mod ethernet;
 pub mod icmpv4;
 pub mod icmpv6;

@@ -123,10 +123,10 @@ impl<'a> Tcp4<'a> {
         if b[0] != 0x45 || u32::from_ne_bytes(array(b, 6)) & INSIDE != TCP_INSIDE {
             return None;
         }
-        let segment = packet.get(HEADER_LEN..total)?;
-        if segment.len() < tcp::HEADER_LEN || !is_intact(b) {
+        if total < HEADER_LEN + tcp::HEADER_LEN || !is_intact(b) {
             return None;
         }
+        let segment = packet.get(HEADER_LEN..total)?;
         Some(Self {
             addresses: Addresses4(u64::from_ne_bytes(array(b, 12))),
             ecn: b[1] & 3,
@@ -150,9 +150,11 @@ fn is_intact(b: &[u8; HEADER_LEN]) -> bool {
     let word = |at| u64::from_ne_bytes(array(b, at));
     let (first, second) = (word(0), word(8));
     let third = u32::from_ne_bytes(array(b, 16));
-    let low = |w: u64| w & 0xffff_ffff;
-    let sum = low(first) + (first >> 32) + low(second) + (second >> 32) + u64::from(third);
-    sum.is_multiple_of(0xffff)
+    // 2^64 leaves 1, as 2^16 does: what is carried out is added again.
+    let (sum, carried) = first.overflowing_add(second);
+    let (sum, again) = sum.overflowing_add(u64::from(third) + u64::from(carried));
+    // No carry here: what was added last is far less than 2^64.
+    (sum + u64::from(again)).is_multiple_of(0xffff)
 }
 
 #[cfg(test)]

@@ -22,7 +22,14 @@ fn ip(text: &str) -> IpAddr {
 fn on(config: &MemoryConfig, addresses: &[&str], gateways: &[&str]) -> (Tried, MemoryPort) {
     let (port, far) = pair(config);
     let gateways: Vec<IpAddr> = gateways.iter().map(|g| ip(g)).collect();
-    let link = Link::new(Box::new(port), &cidrs(addresses), &gateways, false, at(0));
+    let link = Link::new(
+        Box::new(port),
+        &cidrs(addresses),
+        &gateways,
+        &Automatic::default(),
+        false,
+        at(0),
+    );
     (link, far)
 }
 

@@ -18,6 +18,9 @@ impl Engine {
         flags: OpenFlags,
     ) -> Result<(), RequestError> {
         let mut options = Options::new(flags);
+        if let Some(ttl) = self.link.hop_limit().filter(|_| options.ipv6) {
+            options.ttl = ttl;
+        }
         if let (SocketKind::Stream, Some(settings)) = (kind, &mut self.host_settings) {
             options.tcp = settings.tcp(self.now);
         }

@@ -50,6 +50,7 @@ pub(crate) fn start(
         port_name: "memory".to_owned(),
         addresses: addresses.split(' ').map(|a| a.parse().unwrap()).collect(),
         gateways: Vec::new(),
+        automatic: longshore_engine::Automatic::default(),
         scope: 0,
         loopback,
         cut_through,

@@ -29,6 +29,10 @@ pub struct PacketConfig {
     /// The engine's own addresses with their prefix lengths, 1 to
     /// [`MAX_ADDRESSES`]: what is for none of them stays the kernel's alone.
     pub addresses: Vec<(IpAddr, u8)>,
+    /// There may be no address yet: [`Port::set_addresses`] will say which.
+    ///
+    /// [`Port::set_addresses`]: crate::Port::set_addresses
+    pub addresses_come: bool,
     /// Take an interface that is not there yet for one without link layer, as
     /// tunnels are, and wait for it; else it is an error.
     pub wait: bool,
@@ -201,7 +205,8 @@ const BUFFER: i32 = 8 << 20;
 /// Opens the socket and finds the interface.
 pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
     let count = config.addresses.len();
-    if !(1..=MAX_ADDRESSES).contains(&count) {
+    let least = usize::from(!config.addresses_come);
+    if !(least..=MAX_ADDRESSES).contains(&count) {
         return Err(PacketError::Addresses { count });
     }
     let control = control_socket()?;
@@ -222,7 +227,7 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
     let set = |what: &str| os(format!("set {what} of the packet socket"));
     sys::set_vnet_header(fd.as_fd()).map_err(set("the offload header"))?;
     sys::ignore_outgoing(fd.as_fd()).map_err(set("the direction"))?;
-    sys::attach_filter(fd.as_fd(), &filter::program(&config.addresses))
+    sys::attach_filter(fd.as_fd(), &filter::program(&config.addresses, false))
         .map_err(set("the filter"))?;
     sys::set_buffers(fd.as_fd(), BUFFER);
     Ok(Opened {
@@ -310,6 +315,7 @@ mod tests {
         let config = |addresses: Vec<(IpAddr, u8)>, name: &str| PacketConfig {
             name: InterfaceName::new(name).unwrap(),
             addresses,
+            addresses_come: false,
             wait: false,
         };
         let error = |c: &PacketConfig| open(c).err().unwrap();

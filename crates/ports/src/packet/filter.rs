@@ -22,11 +22,14 @@ pub(super) struct Instruction {
 }
 
 const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
 const TAX: u16 = 0x07;
 const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_EQUAL_X: u16 = 0x1d;
 const JUMP_GREATER: u16 = 0x25;
+const JUMP_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
 /// `SKF_NET_OFF`: loads from here on are from the network header.
@@ -66,8 +69,9 @@ fn pass_if(k: u32) -> [Instruction; 2] {
     [branch(JUMP_EQUAL, k, 0, 1), step(RETURN, PASS)]
 }
 
-/// The filter for these addresses, each with the length of its prefix.
-pub(super) fn program(addresses: &[(IpAddr, u8)]) -> Vec<Instruction> {
+/// The filter for these addresses, each with the length of its prefix; with `dhcp`, for
+/// what is sent to DHCP clients, too.
+pub(super) fn program(addresses: &[(IpAddr, u8)], dhcp: bool) -> Vec<Instruction> {
     let mut v4 = Vec::new();
     let mut v6 = Vec::new();
     for (address, prefix_len) in addresses {
@@ -85,7 +89,7 @@ pub(super) fn program(addresses: &[(IpAddr, u8)]) -> Vec<Instruction> {
         step(RETURN, DROP),
         step(LOAD_WORD, PROTOCOL),
     ];
-    let blocks = [(ARP, arp(&v4)), (IPV4, ipv4(&v4)), (IPV6, ipv6(&v6))];
+    let blocks = [(ARP, arp(&v4)), (IPV4, ipv4(&v4, dhcp)), (IPV6, ipv6(&v6))];
     for (protocol, block) in blocks {
         all.push(branch(JUMP_EQUAL, protocol, 1, 0));
         // A conditional jump reaches 255 instructions, this one all.
@@ -96,15 +100,15 @@ pub(super) fn program(addresses: &[(IpAddr, u8)]) -> Vec<Instruction> {
     all
 }
 
-/// ARP that asks for or tells us (RFC 826), and announcements, in which sender
-/// and target are the same (RFC 5227).
+/// ARP that asks for or tells us (RFC 826), announcements, in which sender and target
+/// are the same, and claims to our addresses (RFC 5227).
 fn arp(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
     let (sender, target) = (NETWORK + 14, NETWORK + 24);
-    let mut block = vec![
-        step(LOAD_WORD, sender),
-        step(TAX, 0),
-        step(LOAD_WORD, target),
-    ];
+    let mut block = vec![step(LOAD_WORD, sender), step(TAX, 0)];
+    for (address, _) in addresses {
+        block.extend(pass_if(u32::from(*address)));
+    }
+    block.push(step(LOAD_WORD, target));
     block.extend([branch(JUMP_EQUAL_X, 0, 0, 1), step(RETURN, PASS)]);
     for (address, _) in addresses {
         block.extend(pass_if(u32::from(*address)));
@@ -113,9 +117,14 @@ fn arp(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
     block
 }
 
-/// To one of us, or to all of our network.
-fn ipv4(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
-    let mut block = vec![step(LOAD_WORD, NETWORK + 16)];
+/// To one of us, to all of our network, or to a DHCP client, which is one whose address
+/// is not known yet.
+fn ipv4(addresses: &[(Ipv4Addr, u8)], dhcp: bool) -> Vec<Instruction> {
+    let mut block = Vec::new();
+    if dhcp {
+        block.extend(to_dhcp_client());
+    }
+    block.push(step(LOAD_WORD, NETWORK + 16));
     for (address, prefix_len) in addresses {
         block.extend(pass_if(u32::from(*address)));
         // Networks of one or two addresses have no broadcast (RFC 3021).
@@ -127,6 +136,25 @@ fn ipv4(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
     block.extend(pass_if(u32::from(Ipv4Addr::BROADCAST)));
     block.push(step(RETURN, DROP));
     block
+}
+
+/// Passes a UDP datagram to port 68 that is no fragment and whose IP header has no
+/// options.
+fn to_dhcp_client() -> [Instruction; 9] {
+    const UDP: u32 = 17;
+    const CLIENT: u32 = 68;
+    const NO_OPTIONS: u32 = 0x45;
+    [
+        step(LOAD_BYTE, NETWORK),
+        branch(JUMP_EQUAL, NO_OPTIONS, 0, 7),
+        step(LOAD_BYTE, NETWORK + 9),
+        branch(JUMP_EQUAL, UDP, 0, 5),
+        step(LOAD_HALF, NETWORK + 6),
+        branch(JUMP_ANY_BIT, 0x3fff, 3, 0),
+        step(LOAD_HALF, NETWORK + 22),
+        branch(JUMP_EQUAL, CLIENT, 0, 1),
+        step(RETURN, PASS),
+    ]
 }
 
 /// To one of us, to its solicited-node group (RFC 4291 section 2.7.1), or to

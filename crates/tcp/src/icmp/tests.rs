@@ -1,4 +1,4 @@
-//! What an MTU change does to a connection; the errors are in `tests/states`.
+//! What an MTU change does to a connection; the errors are in `tests/behaviour`.
 
 use crate::script::{ACK, Script};
 

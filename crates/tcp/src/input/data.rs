@@ -24,8 +24,8 @@ impl Tcb {
             return Ok(Disposition::default());
         }
         if !self.state.may_receive_data() {
-            // The peer has closed: "This should not occur". Ignore the payload.
-            self.flags |= Flags::ACK_NOW;
+            // The peer has closed: "This should not occur". Ignore the payload; like
+            // Linux, do not answer it either.
             return Err(Disposition::dropped(DropReason::AfterFin));
         }
         self.discard_check(a)?;
@@ -76,12 +76,16 @@ impl Tcb {
     }
 
     /// RFC 9293 section 3.6.1 and Linux: new payload for a connection that no program
-    /// holds is answered by a reset, so that the peer learns that it is lost.
+    /// holds is answered by a reset, so that the peer learns that it is lost. Its number
+    /// is what the peer has acknowledged, so the peer believes it even if it has not seen
+    /// all that we sent.
     fn discard_check(&mut self, a: &Arrival<'_>) -> Step {
         if self.flags.contains(Flags::ORPHAN) && a.data_end > self.rcv_nxt {
-            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
             self.die(Some(crate::Error::Aborted), Events::empty());
-            return Err(Disposition::dropped(DropReason::AfterClose));
+            return Err(Disposition {
+                reset: true,
+                ..Disposition::dropped(DropReason::AfterClose)
+            });
         }
         Ok(())
     }

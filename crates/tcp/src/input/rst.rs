@@ -14,11 +14,12 @@ impl Tcb {
     /// RFC 5961 section 3.2 (RFC 9293 section 3.10.7.4, second): outside the window,
     /// drop; exactly at RCV.NXT, reset; elsewhere in the window, challenge.
     pub(super) fn on_rst(&mut self, a: &Arrival<'_>) -> Disposition {
-        let inside = a.start >= self.rcv_nxt && a.start < self.rcv_adv.max(self.rcv_nxt + 1);
-        if !inside {
+        let exact = a.start == self.rcv_nxt || self.resets_from_its_fin(a);
+        let inside = a.start > self.rcv_nxt && a.start < self.rcv_adv;
+        if !exact && !inside {
             return Disposition::dropped(DropReason::RstUnacceptable);
         }
-        if a.start != self.rcv_nxt {
+        if !exact {
             self.challenge(a.now);
             return Disposition::dropped(DropReason::RstNotExact);
         }
@@ -32,6 +33,16 @@ impl Tcb {
         };
         self.die(error, Events::RESET);
         Disposition::default()
+    }
+
+    /// Some systems that close and then reset number the reset like their FIN. Like
+    /// Linux we believe it: it is as hard to guess as RCV.NXT.
+    fn resets_from_its_fin(&self, a: &Arrival<'_>) -> bool {
+        let has_closed = matches!(
+            self.state,
+            State::CloseWait | State::Closing | State::LastAck
+        );
+        has_closed && a.start == self.rcv_fin
     }
 
     /// RFC 5961 section 4.2: a SYN in a synchronized state is challenged, wherever it

@@ -164,7 +164,7 @@ impl Tcb {
             self.snd_sml = end;
         }
         self.count_sent(len as u32);
-        self.note_data_sent(now);
+        self.note_data_sent(start, now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
     }
@@ -184,12 +184,18 @@ impl Tcb {
         if self.rate.is_on() {
             self.rate.on_repeated(start, end);
         }
-        self.note_data_sent(now);
+        self.note_data_sent(start, now);
         self.emit_data(start, end, true, now)
     }
 
+    /// A segment goes out that begins at `start`. Payload soon after the peer's is
+    /// likely an answer: from then on acknowledgments wait for the next. A FIN alone
+    /// answers nothing.
     #[inline(always)]
-    fn note_data_sent(&mut self, now: Instant) {
+    fn note_data_sent(&mut self, start: Pos, now: Instant) {
+        if start >= self.snd_edge {
+            return;
+        }
         self.last_sent_data = now;
         if now.since(self.last_rcv_data) < ANSWER_US {
             self.flags |= Flags::INTERACTIVE;

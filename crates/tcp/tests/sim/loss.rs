@@ -15,6 +15,9 @@ const PATH: Faults = Faults {
     ..Faults::NONE
 };
 
+/// Paths that a figure is the mean of.
+const SEEDS: u64 = 10;
+
 /// Sends `total` bytes from the client through `there`; acknowledgments come `back`.
 fn send(seed: u64, total: u64, there: Faults, back: Faults) -> (Outcome, TcpInfo) {
     let cfg = Config::default();
@@ -60,13 +63,19 @@ fn short_transfers_seldom_wait_for_the_timer() {
 
 #[test]
 fn lost_repetitions_do_not_wait_for_the_timer() {
-    // At 10 % loss one repetition in ten is lost again.
-    let (outcome, info) = send(1, 2_000_000, lossy(100), PATH);
-    assert!(outcome.wire_lost > 100);
-    assert!(info.total_rto <= 5, "{info:?}");
+    // At 10 % loss one repetition in ten is lost again. One path may have bad luck.
+    let (mut lost, mut timeouts, mut repeated) = (0, 0, 0);
+    for seed in 0..SEEDS {
+        let (outcome, info) = send(seed, 2_000_000, lossy(100), PATH);
+        lost += outcome.wire_lost;
+        timeouts += u64::from(info.total_rto);
+        repeated += u64::from(info.total_retrans);
+    }
+    assert!(lost > 100 * SEEDS, "{lost}");
+    assert!(timeouts <= 6 * SEEDS, "{timeouts} timeouts");
     // Hardly anything is repeated that was not lost.
-    let vain = f64::from(info.total_retrans) / outcome.wire_lost as f64;
-    assert!(vain < 1.15, "{vain} {info:?}");
+    let vain = repeated as f64 / lost as f64;
+    assert!(vain < 1.05, "{vain}");
 }
 
 #[test]
@@ -84,10 +93,15 @@ fn reordering_is_learned() {
         jitter_us: 7_000,
         ..PATH
     };
-    let (_, info) = send(1, 5_000_000, jitter, PATH);
-    assert!(info.reord_seen > 0);
-    let share = f64::from(info.total_retrans) / f64::from(info.data_segs_out);
-    assert!(share < 0.02 && info.total_rto == 0, "{share} {info:?}");
+    let (mut repeated, mut all) = (0, 0);
+    for seed in 0..SEEDS {
+        let (_, info) = send(seed, 5_000_000, jitter, PATH);
+        assert!(info.reord_seen > 0 && info.total_rto == 0, "{info:?}");
+        repeated += u64::from(info.total_retrans);
+        all += u64::from(info.data_segs_out);
+    }
+    let share = repeated as f64 / all as f64;
+    assert!(share < 0.02, "{share}");
 }
 
 #[test]

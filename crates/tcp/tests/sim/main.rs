@@ -3,7 +3,7 @@
 //!
 //! A failing seed is run alone with `LONGSHORE_SEED=n cargo test -p longshore-tcp
 //! --test sim`, with `LONGSHORE_TRACE=1` to see each segment; `LONGSHORE_SEEDS=n` runs
-//! more of them.
+//! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
 mod endpoint;
 mod loss;
@@ -14,6 +14,7 @@ mod world;
 use endpoint::Program;
 use longshore_tcp::{Config, Congestion, EcnMode, Keepalive};
 use rng::Rng;
+use std::time::{Duration, Instant, SystemTime};
 use wire::Faults;
 use world::{Outcome, Scenario, World};
 
@@ -143,13 +144,26 @@ fn number_from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|s| s.parse().ok())
 }
 
-/// Runs the seeds, or the one that the environment asks for.
+/// Runs the seeds, or what the environment asks for: one, so many, or new ones for so
+/// many minutes.
 fn seeds(from: u64, count: u64) {
-    let count = number_from_environment("LONGSHORE_SEEDS").unwrap_or(count);
-    match number_from_environment("LONGSHORE_SEED") {
-        Some(seed) => run_seed(seed),
-        None => (from..from + count).for_each(run_seed),
+    if let Some(seed) = number_from_environment("LONGSHORE_SEED") {
+        return run_seed(seed);
     }
+    let Some(minutes) = number_from_environment("LONGSHORE_MINUTES") else {
+        let count = number_from_environment("LONGSHORE_SEEDS").unwrap_or(count);
+        return (from..from + count).for_each(run_seed);
+    };
+    let start = Instant::now();
+    let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let first = today.map_or(0, |time| time.as_secs()) * 10_000_000 + from;
+    let end = Duration::from_secs(60 * minutes);
+    let mut done = 0;
+    while start.elapsed() < end {
+        run_seed(first + done);
+        done += 1;
+    }
+    println!("{done} seeds from {first} on");
 }
 
 #[test]

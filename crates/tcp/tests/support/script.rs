@@ -1,5 +1,5 @@
 //! A peer played by the test: segments are written by stream position, and what the
-//! machine says is read the same way. Used by `tests/states` and by the crate's own
+//! machine says is read the same way. Used by `tests/behaviour` and by the crate's own
 //! tests.
 //!
 //! Positions are relative: 0 is the first byte of either stream, -1 its SYN.

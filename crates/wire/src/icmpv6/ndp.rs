@@ -118,12 +118,14 @@ pub(super) fn emit(message: &Icmpv6, bytes: &mut [u8]) -> (u8, u32) {
 }
 
 /// Prefixes that are read from one message; more are passed over.
-pub const MAX_PREFIXES: usize = 4;
+pub const MAX_PREFIXES: usize = 8;
 
 const SOURCE_LINK: u8 = 1;
 const TARGET_LINK: u8 = 2;
 const PREFIX: u8 = 3;
 const MTU: u8 = 5;
+const DNS_SERVERS: u8 = 25;
+const DNS_SEARCH: u8 = 31;
 
 const ON_LINK: u8 = 0x80;
 const AUTONOMOUS: u8 = 0x40;
@@ -156,6 +158,8 @@ pub struct NdpOptions {
     pub mtu: Option<u32>,
     /// Prefixes, from the front.
     pub prefixes: [Option<PrefixInfo>; MAX_PREFIXES],
+    /// It names resolvers or domains (RFC 8106), which are not read.
+    pub names_dns: bool,
 }
 
 impl NdpOptions {
@@ -180,6 +184,7 @@ impl NdpOptions {
                         *place = Some(prefix(option));
                     }
                 }
+                (DNS_SERVERS | DNS_SEARCH, _) => options.names_dns = true,
                 _ => {}
             }
             bytes = bytes.get(len..).unwrap_or_default();

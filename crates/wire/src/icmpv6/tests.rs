@@ -181,6 +181,7 @@ proptest! {
             target_link: links.1.map(MacAddr),
             mtu,
             prefixes: core::array::from_fn(|i| prefixes.get(i).copied()),
+            names_dns: false,
         };
         let mut bytes = vec![0xee; options.emitted_len()];
         prop_assert_eq!(options.emit(&mut bytes), bytes.len());
@@ -226,4 +227,21 @@ fn a_report_says_which_groups_we_listen_to() {
         assert_eq!(record[..4], [4, 0, 0, 0]);
         assert_eq!(record[4..], group.octets());
     }
+}
+
+#[test]
+fn resolvers_are_seen_and_not_read() {
+    let mut servers = [0; 24];
+    servers[..2].copy_from_slice(&[25, 3]);
+    assert!(NdpOptions::parse(&servers).unwrap().names_dns);
+    assert!(
+        NdpOptions::parse(&[31, 1, 0, 0, 0, 0, 0, 0])
+            .unwrap()
+            .names_dns
+    );
+    assert!(
+        !NdpOptions::parse(&[14, 1, 0, 0, 0, 0, 0, 0])
+            .unwrap()
+            .names_dns
+    );
 }

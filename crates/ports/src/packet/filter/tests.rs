@@ -24,6 +24,13 @@ impl Packet {
             }
         }
     }
+
+    /// One or two bytes.
+    fn load_short(&self, at: u32, len: usize) -> Option<u32> {
+        let at = at.checked_sub(NETWORK)? as usize;
+        let bytes = self.bytes.get(at..at + len)?;
+        Some(bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b)))
+    }
 }
 
 fn passes(program: &[Instruction], packet: &Packet) -> bool {
@@ -38,11 +45,19 @@ fn passes(program: &[Instruction], packet: &Packet) -> bool {
                 // As the kernel: what reaches past the end is dropped.
                 None => return false,
             },
+            LOAD_HALF | LOAD_BYTE => {
+                let len = if i.code == LOAD_HALF { 2 } else { 1 };
+                match packet.load_short(i.k, len) {
+                    Some(short) => a = short,
+                    None => return false,
+                }
+            }
             TAX => x = a,
             JUMP => pc += i.k as usize,
             JUMP_EQUAL => pc += jump(a == i.k),
             JUMP_EQUAL_X => pc += jump(a == x),
             JUMP_GREATER => pc += jump(a > i.k),
+            JUMP_ANY_BIT => pc += jump(a & i.k != 0),
             RETURN => return i.k != 0,
             other => panic!("{other:#x}"),
         }
@@ -85,12 +100,15 @@ fn arp_packet(sender: &str, target: &str) -> Packet {
 }
 
 fn ours() -> Vec<Instruction> {
-    program(&[
-        ("10.1.0.5".parse().unwrap(), 16),
-        ("192.0.2.9".parse().unwrap(), 32),
-        ("fd00::12:3456".parse().unwrap(), 64),
-        ("fe80::1".parse().unwrap(), 64),
-    ])
+    program(
+        &[
+            ("10.1.0.5".parse().unwrap(), 16),
+            ("192.0.2.9".parse().unwrap(), 32),
+            ("fd00::12:3456".parse().unwrap(), 64),
+            ("fe80::1".parse().unwrap(), 64),
+        ],
+        false,
+    )
 }
 
 #[test]
@@ -131,7 +149,7 @@ fn only_our_own_ipv6_and_its_groups_pass() {
     ] {
         assert!(!passes(&p, &ip6(to)), "{to}");
     }
-    let without = program(&[("10.1.0.5".parse().unwrap(), 16)]);
+    let without = program(&[("10.1.0.5".parse().unwrap(), 16)], false);
     assert!(!passes(&without, &ip6("ff02::1")));
 }
 
@@ -141,7 +159,30 @@ fn arp_for_us_and_announcements_pass() {
     assert!(passes(&p, &arp_packet("10.1.0.1", "10.1.0.5")));
     assert!(passes(&p, &arp_packet("10.1.0.1", "10.1.0.1")));
     assert!(!passes(&p, &arp_packet("10.1.0.1", "10.1.0.7")));
-    assert!(!passes(&p, &arp_packet("10.1.0.5", "10.1.0.7")));
+    assert!(
+        passes(&p, &arp_packet("10.1.0.5", "10.1.0.7")),
+        "a conflict"
+    );
+}
+
+#[test]
+fn what_is_for_dhcp_clients_passes_where_it_is_wanted() {
+    let to_client = |change: (usize, u8)| {
+        let mut packet = ip4("10.9.9.9");
+        packet.bytes.extend([0, 67, 0, 68, 0, 8, 0, 0]);
+        packet.bytes[6..10].copy_from_slice(&[0x40, 0, 64, 17]);
+        packet.bytes[change.0] = change.1;
+        packet
+    };
+    let wanted = program(&[], true);
+    assert!(passes(&wanted, &to_client((23, 68))));
+    assert!(!passes(&program(&[], false), &to_client((23, 68))));
+    // Another port, another protocol, a fragment, options.
+    for change in [(23, 69), (9, 6), (7, 1), (6, 0x20), (0, 0x46)] {
+        assert!(!passes(&wanted, &to_client(change)), "{change:?}");
+    }
+    assert!(passes(&wanted, &ip4("255.255.255.255")));
+    assert!(!passes(&wanted, &ip4("10.1.0.5")));
 }
 
 #[test]
@@ -187,6 +228,6 @@ fn the_longest_program_fits_the_kernels_limit() {
     let v6 = |i: u16| (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, i).into(), 64);
     let addresses: Vec<_> = (0..MAX_ADDRESSES as u16).map(v6).collect();
     // BPF_MAXINSNS
-    assert!(program(&addresses).len() <= 4096);
-    assert!(passes(&program(&addresses), &ip6("fd00::1:f")));
+    assert!(program(&addresses, true).len() <= 4096);
+    assert!(passes(&program(&addresses, true), &ip6("fd00::1:f")));
 }

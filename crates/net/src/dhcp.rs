@@ -1,0 +1,449 @@
+//! A DHCP client (RFC 2131), with the check that nobody else has what it is given (RFC
+//! 5227).
+//!
+//! Owns [`Client`], the state machine. The engine gives it what servers and the link's
+//! stations say, asks [`Client::poll`] what to do until it says nothing, and again at
+//! [`Client::deadline`].
+//!
+//! ```text
+//!        offer              ack              silence            T1          T2
+//! Init ---------> Request ---------> Probe ------------> Bound ---> Renew ----> Rebind
+//!   ^  <--------- nak, silence         | somebody has it   ^ <-ack--- |    <-ack-- |
+//!   |  <----------------- decline -----+                   +----------+------------+
+//!   +------------------------------ nak, end of the lease, conflict ---------------+
+//! ```
+
+use crate::Instant;
+use core::net::Ipv4Addr;
+use longshore_wire::MacAddr;
+use longshore_wire::arp::ArpPacket;
+use longshore_wire::dhcp::{
+    Kind, MAX_CLIENT_ID, MAX_REQUEST_LEN, MAX_ROUTES, Reply, Request, StaticRoute,
+};
+
+mod lease;
+pub use lease::Lease;
+
+/// The first wait for an answer; it doubles, up to the last (RFC 2131 section 4.1).
+const FIRST_WAIT_MS: u64 = 4_000;
+const LONGEST_WAIT_MS: u64 = 64_000;
+/// Waits are longer or shorter by up to so much, at random (the same section).
+const SPREAD_MS: u64 = 1_000;
+/// Requests for an offer before another is sought (section 4.4.1 leaves the number to
+/// us).
+const REQUESTS: u8 = 4;
+/// The least wait between two requests for more time (section 4.4.5).
+const LEAST_RENEWAL_MS: u64 = 60_000;
+/// After a conflict nothing is asked for so long (section 3.1.5).
+const AFTER_DECLINE_MS: u64 = 10_000;
+/// A request that could not leave since the server's hardware address is not known yet
+/// is made again after this.
+const UNSENT_MS: u64 = 1_000;
+/// Questions whether somebody has the address (RFC 5227's PROBE_NUM), and the time for
+/// an answer to each. The RFC waits for 4 to 7 s in all; programs wait with us.
+const PROBES: u8 = 3;
+const PROBE_WAIT_MS: u64 = 200;
+/// How often the address is announced, and in which distance (RFC 5227 section 1.1).
+const ANNOUNCEMENTS: u8 = 2;
+const ANNOUNCE_EVERY_MS: u64 = 2_000;
+/// Two conflicts within this time, and the address is given up (RFC 5227's
+/// DEFEND_INTERVAL).
+const DEFEND_MS: u64 = 10_000;
+
+/// A message to be sent, in a datagram from [`CLIENT_PORT`] to [`SERVER_PORT`].
+///
+/// [`CLIENT_PORT`]: longshore_wire::dhcp::CLIENT_PORT
+/// [`SERVER_PORT`]: longshore_wire::dhcp::SERVER_PORT
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// From our address, or none yet.
+    pub source: Ipv4Addr,
+    /// To a server, or to all.
+    pub destination: Ipv4Addr,
+    bytes: [u8; MAX_REQUEST_LEN],
+    len: usize,
+}
+
+impl Message {
+    /// The datagram's payload.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there are two of them at most, and they come a few times an hour"
+)]
+pub enum Action {
+    /// Send this.
+    Send(Message),
+    /// Ask the link who has this address, from no address (RFC 5227 section 2.1.1).
+    Probe(Ipv4Addr),
+    /// Tell the link that this address is ours.
+    Announce(Ipv4Addr),
+    /// This is ours from now on, in the place of what was.
+    Configured(Lease),
+    /// The address is not ours any more.
+    Lost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Servers are sought; `tries` questions have been sent.
+    Init { tries: u8 },
+    /// An offer is asked for.
+    Request { tries: u8 },
+    /// What is offered is ours if nobody has it; `sent` questions have been asked.
+    Probe { sent: u8 },
+    /// We have a lease; `announced` so many times.
+    Bound { announced: u8 },
+    /// Its server is asked for more time.
+    Renew,
+    /// All servers are.
+    Rebind,
+}
+
+/// The client.
+#[derive(Debug, Clone)]
+pub struct Client {
+    mac: MacAddr,
+    id: [u8; MAX_CLIENT_ID],
+    id_len: usize,
+    state: State,
+    /// When the state has something to do by itself.
+    due: Instant,
+    /// What is offered, or ours.
+    lease: Option<Lease>,
+    /// The lease is in use.
+    configured: bool,
+    xid: u32,
+    /// The first message of this transaction, for its seconds.
+    began: Instant,
+    /// The request that brought the lease: its time counts from then (RFC 2131 section
+    /// 4.4.5).
+    asked: Instant,
+    /// The last request.
+    asking: Instant,
+    /// The last conflict that was answered, in Bound.
+    defended: Option<Instant>,
+    /// What came of what was taken, to be told next.
+    next: [Option<Action>; 2],
+    random: u64,
+}
+
+impl Client {
+    /// Starts to ask at `now`. `id` says who we are, up to [`MAX_CLIENT_ID`] bytes, the
+    /// same each time (RFC 4361); `seed` is random.
+    #[must_use]
+    pub fn new(mac: MacAddr, id: &[u8], seed: u64, now: Instant) -> Self {
+        let id_len = id.len().min(MAX_CLIENT_ID);
+        let mut bytes = [0; MAX_CLIENT_ID];
+        bytes[..id_len].copy_from_slice(&id[..id_len]);
+        let mut client = Self {
+            mac,
+            id: bytes,
+            id_len,
+            state: State::Init { tries: 0 },
+            due: now,
+            lease: None,
+            configured: false,
+            xid: 0,
+            began: now,
+            asked: now,
+            asking: now,
+            defended: None,
+            next: [None; 2],
+            random: seed | 1,
+        };
+        client.begin(now, 0);
+        client
+    }
+
+    /// The address that is ours or about to be, for who looks for conflicts.
+    #[must_use]
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        let held = !matches!(self.state, State::Init { .. } | State::Request { .. });
+        self.lease.filter(|_| held).map(|l| l.address)
+    }
+
+    /// When [`poll`](Self::poll) has something to say.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        if self.next[0].is_some() {
+            Instant(0)
+        } else {
+            self.due
+        }
+    }
+
+    /// What is to be done now; `None` if nothing more is.
+    pub fn poll(&mut self, now: Instant) -> Option<Action> {
+        if let Some(action) = self.next[0].take() {
+            self.next.swap(0, 1);
+            return Some(action);
+        }
+        if now < self.due {
+            return None;
+        }
+        match self.state {
+            State::Init { tries } => {
+                self.state = State::Init {
+                    tries: tries.saturating_add(1),
+                };
+                self.due = self.after_backoff(now, tries);
+                Some(self.message(Kind::Discover, now))
+            }
+            State::Request { tries } if tries < REQUESTS => Some(self.request(now, tries)),
+            State::Request { .. } => {
+                self.begin(now, 0);
+                self.poll(now)
+            }
+            State::Probe { sent } if sent < PROBES => {
+                self.state = State::Probe { sent: sent + 1 };
+                self.due = now.after_ms(PROBE_WAIT_MS);
+                self.lease.map(|l| Action::Probe(l.address))
+            }
+            State::Probe { .. } => {
+                self.configured = true;
+                self.defended = None;
+                self.state = State::Bound { announced: 0 };
+                self.due = now;
+                self.lease.map(Action::Configured)
+            }
+            State::Bound { announced } if announced < ANNOUNCEMENTS => {
+                self.bound(now, announced + 1);
+                self.lease.map(|l| Action::Announce(l.address))
+            }
+            State::Bound { .. } | State::Renew | State::Rebind => self.keep(now),
+        }
+    }
+
+    /// A datagram from a server.
+    pub fn take_reply(&mut self, reply: &Reply, now: Instant) {
+        if reply.xid != self.xid || reply.client != self.mac {
+            return;
+        }
+        match (self.state, reply.kind) {
+            (State::Init { tries: 1.. }, Kind::Offer) => {
+                if let Some(lease) = Lease::of(reply) {
+                    self.lease = Some(lease);
+                    self.state = State::Request { tries: 0 };
+                    self.due = now;
+                }
+            }
+            (State::Request { tries: 1.. }, Kind::Ack) if self.is_from_ours(reply) => {
+                if let Some(lease) = Lease::of(reply) {
+                    self.lease = Some(lease);
+                    self.asked = self.asking;
+                    self.state = State::Probe { sent: 0 };
+                    self.due = now;
+                }
+            }
+            (State::Request { tries: 1.. }, Kind::Nak) if self.is_from_ours(reply) => {
+                self.begin(now, SPREAD_MS);
+            }
+            (State::Renew | State::Rebind, Kind::Ack) => self.renewed(reply, now),
+            (State::Renew | State::Rebind, Kind::Nak) => self.lose(now, 0),
+            _ => {}
+        }
+    }
+
+    /// What a station says of itself by ARP: whether it has our address, or wants it at
+    /// the same time (RFC 5227 sections 2.1.1 and 2.4).
+    pub fn take_arp(&mut self, packet: &ArpPacket, now: Instant) {
+        let Some(ours) = self.address() else { return };
+        if packet.sender_mac == self.mac {
+            return;
+        }
+        let claims = packet.sender_ip == ours;
+        let probes = packet.sender_ip.is_unspecified() && packet.target_ip == ours;
+        match self.state {
+            State::Probe { .. } if claims || probes => self.decline(now),
+            State::Probe { .. } => {}
+            _ if claims => {
+                let recently = |at: Instant| now < at.after_ms(DEFEND_MS);
+                if self.defended.is_some_and(recently) {
+                    return self.decline(now);
+                }
+                self.defended = Some(now);
+                self.tell(Action::Announce(ours));
+            }
+            _ => {}
+        }
+    }
+
+    /// The last message could not leave: the server's hardware address is being asked
+    /// for.
+    pub fn not_sent(&mut self, now: Instant) {
+        if self.state == State::Renew {
+            self.due = now.after_ms(UNSENT_MS);
+        }
+    }
+
+    /// We need the address no longer: what to tell the server, if there is one.
+    #[must_use]
+    pub fn release(&mut self, now: Instant) -> Option<Message> {
+        let message = self.message(Kind::Release, now);
+        let ours = core::mem::take(&mut self.configured);
+        match message {
+            Action::Send(message) if ours => Some(message),
+            _ => None,
+        }
+    }
+
+    /// Whether a server is the one whose offer we asked for.
+    fn is_from_ours(&self, reply: &Reply) -> bool {
+        self.lease.is_some_and(|l| l.server == reply.server)
+    }
+
+    /// Begins to look for a server, `wait` milliseconds and a bit from now.
+    fn begin(&mut self, now: Instant, wait: u64) {
+        self.xid = self.draw() as u32;
+        self.lease = None;
+        self.configured = false;
+        self.state = State::Init { tries: 0 };
+        self.due = now.after_ms(wait);
+        self.began = self.due;
+    }
+
+    /// Asks for what is offered.
+    fn request(&mut self, now: Instant, tries: u8) -> Action {
+        self.state = State::Request { tries: tries + 1 };
+        self.due = self.after_backoff(now, tries);
+        self.asking = now;
+        self.message(Kind::Request, now)
+    }
+
+    /// Waits until more time has to be asked for.
+    fn bound(&mut self, now: Instant, announced: u8) {
+        self.state = State::Bound { announced };
+        let renew = self.lease.map_or(now, |l| l.renew_at(self.asked));
+        self.due = if announced < ANNOUNCEMENTS {
+            renew.min(now.after_ms(ANNOUNCE_EVERY_MS))
+        } else {
+            renew
+        };
+    }
+
+    /// Asks for more time, or gives the address up at the lease's end.
+    fn keep(&mut self, now: Instant) -> Option<Action> {
+        let lease = self.lease?;
+        let (rebind, end) = (lease.rebind_at(self.asked), lease.ends_at(self.asked));
+        if now >= end {
+            self.lose(now, 0);
+            return self.poll(now);
+        }
+        if let State::Bound { .. } = self.state {
+            self.xid = self.draw() as u32;
+            self.began = now;
+        }
+        let (state, until) = if now < rebind {
+            (State::Renew, rebind)
+        } else {
+            (State::Rebind, end)
+        };
+        self.state = state;
+        // RFC 2131 section 4.4.5: after half of the time that is left.
+        let half = until.0.saturating_sub(now.0) / 2000;
+        self.due = until.min(now.after_ms(half.max(LEAST_RENEWAL_MS)));
+        self.asking = now;
+        Some(self.message(Kind::Request, now))
+    }
+
+    /// A server has given us more time.
+    fn renewed(&mut self, reply: &Reply, now: Instant) {
+        let before = self.lease;
+        let Some(lease) = Lease::of(reply) else {
+            return;
+        };
+        if before.is_some_and(|b| b.address != lease.address) {
+            // Not what we asked for: it is no answer.
+            return;
+        }
+        self.lease = Some(lease);
+        self.asked = self.asking;
+        self.bound(now, ANNOUNCEMENTS);
+        if before.is_none_or(|b| !b.configures_like(&lease)) {
+            self.tell(Action::Configured(lease));
+        }
+    }
+
+    /// The address is not ours any more; another is sought.
+    fn lose(&mut self, now: Instant, wait: u64) {
+        let was = self.configured;
+        self.begin(now, wait);
+        if was {
+            self.tell(Action::Lost);
+        }
+    }
+
+    /// Somebody else has what the server gave us.
+    fn decline(&mut self, now: Instant) {
+        let message = self.message(Kind::Decline, now);
+        self.lose(now, AFTER_DECLINE_MS);
+        self.tell(message);
+    }
+
+    fn tell(&mut self, action: Action) {
+        if let Some(place) = self.next.iter_mut().find(|a| a.is_none()) {
+            *place = Some(action);
+        }
+    }
+
+    fn message(&self, kind: Kind, now: Instant) -> Action {
+        let lease = self.lease;
+        let holds = matches!(
+            self.state,
+            State::Bound { .. } | State::Renew | State::Rebind
+        );
+        let ours = lease.map(|l| l.address).filter(|_| holds);
+        let source = ours
+            .filter(|_| kind != Kind::Decline)
+            .unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let server = lease.map(|l| l.server);
+        // RFC 2131 tables 4 and 5.
+        let selecting = kind == Kind::Request && !holds;
+        let named = selecting || matches!(kind, Kind::Decline | Kind::Release);
+        let wanted = selecting || kind == Kind::Decline;
+        let request = Request {
+            kind,
+            xid: self.xid,
+            seconds: (now.0.saturating_sub(self.began.0) / 1_000_000).min(65_535) as u16,
+            client: self.mac,
+            in_use: source,
+            wanted: lease.map(|l| l.address).filter(|_| wanted),
+            server: server.filter(|_| named),
+            client_id: &self.id[..self.id_len],
+        };
+        let mut bytes = [0; MAX_REQUEST_LEN];
+        let len = request.emit(&mut bytes);
+        let to_server = self.state == State::Renew || kind == Kind::Release;
+        Action::Send(Message {
+            source,
+            destination: server.filter(|_| to_server).unwrap_or(Ipv4Addr::BROADCAST),
+            bytes,
+            len,
+        })
+    }
+
+    /// When a question that was asked `tries` times before is asked again.
+    fn after_backoff(&mut self, now: Instant, tries: u8) -> Instant {
+        let wait = (FIRST_WAIT_MS << tries.min(8)).min(LONGEST_WAIT_MS);
+        now.after_ms(wait - SPREAD_MS + self.draw() % (2 * SPREAD_MS))
+    }
+
+    /// The next of a row of numbers that look random (xorshift).
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+#[cfg(test)]
+mod tests;

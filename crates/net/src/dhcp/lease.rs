@@ -1,0 +1,103 @@
+//! What a DHCP server gives, and for how long.
+
+use super::{MAX_ROUTES, Reply, StaticRoute};
+use crate::Instant;
+use core::net::Ipv4Addr;
+
+/// For ever (RFC 2131 section 3.3).
+const FOR_EVER: u32 = u32::MAX;
+/// What a link must take of IPv4 for its MTU to be believed, in bytes (RFC 1122 section
+/// 3.3.2).
+const LEAST_MTU: u16 = 576;
+
+/// A lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// Leading bits that name its network, 0 to 32.
+    pub prefix_len: u8,
+    /// Who gave it.
+    pub server: Ipv4Addr,
+    /// The router to everywhere else; none if there are `routes`, which say it then.
+    pub router: Option<Ipv4Addr>,
+    /// Routes (RFC 3442).
+    pub routes: [Option<StaticRoute>; MAX_ROUTES],
+    /// The link's MTU in bytes, at least 576.
+    pub mtu: Option<u16>,
+    seconds: u32,
+    renew: Option<u32>,
+    rebind: Option<u32>,
+}
+
+impl Lease {
+    /// What an offer or acknowledgment gives; `None` if it is no address that a host can
+    /// have, or has no end.
+    #[must_use]
+    pub(super) fn of(reply: &Reply) -> Option<Self> {
+        let address = reply.address;
+        if !crate::input::may_be_source(address) || address.is_loopback() {
+            return None;
+        }
+        let router = reply.router.filter(|r| *r != address);
+        Some(Self {
+            address,
+            // Who tells no mask means that of the address's class (RFC 950 section 2.1).
+            prefix_len: reply.prefix_len.unwrap_or(match address.octets()[0] {
+                ..128 => 8,
+                128..192 => 16,
+                _ => 24,
+            }),
+            server: reply.server,
+            router: router.filter(|r| reply.routes[0].is_none() && crate::input::may_be_source(*r)),
+            routes: reply.routes,
+            mtu: reply.mtu.filter(|mtu| *mtu >= LEAST_MTU),
+            seconds: reply.lease?,
+            renew: reply.renew,
+            rebind: reply.rebind,
+        })
+    }
+
+    /// Whether what is made of both is the same, apart from its time.
+    pub(super) fn configures_like(&self, other: &Self) -> bool {
+        let timeless = |lease: &Self| Self {
+            seconds: 0,
+            renew: None,
+            rebind: None,
+            server: Ipv4Addr::UNSPECIFIED,
+            ..*lease
+        };
+        timeless(self) == timeless(other)
+    }
+
+    /// When its server is to be asked for more time: T1, by default after half of it
+    /// (RFC 2131 section 4.4.5).
+    pub(super) fn renew_at(&self, asked: Instant) -> Instant {
+        let default = (self.seconds / 2).min(self.rebind_after());
+        let renew = self.renew.filter(|t| *t < self.rebind_after());
+        self.after(asked, renew.unwrap_or(default))
+    }
+
+    /// When all servers are to be asked: T2, by default after seven eighths.
+    pub(super) fn rebind_at(&self, asked: Instant) -> Instant {
+        self.after(asked, self.rebind_after())
+    }
+
+    /// When it ends.
+    pub(super) fn ends_at(&self, asked: Instant) -> Instant {
+        self.after(asked, self.seconds)
+    }
+
+    fn rebind_after(&self) -> u32 {
+        let default = (u64::from(self.seconds) * 7 / 8) as u32;
+        self.rebind.filter(|t| *t < self.seconds).unwrap_or(default)
+    }
+
+    fn after(&self, asked: Instant, seconds: u32) -> Instant {
+        if self.seconds == FOR_EVER {
+            Instant(u64::MAX)
+        } else {
+            asked.after_ms(u64::from(seconds) * 1000)
+        }
+    }
+}

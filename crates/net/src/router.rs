@@ -1,0 +1,367 @@
+//! What routers say of the link (RFC 4861 section 6.3), and the addresses that we make
+//! ourselves of it (RFC 4862 section 5.5).
+//!
+//! Owns [`Routers`]: the default routers and the networks on the link, each with its
+//! time, and when to ask for routers (RFC 7559). Our addresses are
+//! [`address6`](crate::address6)'s, which it tells what to add and how long to keep it.
+//! The engine hands advertisements in and does what [`Routers::poll`] says.
+
+use crate::address6::{Addresses, Lifetimes, Made};
+use crate::stable::Identifiers;
+use crate::{Cidr, Instant};
+use core::net::Ipv6Addr;
+use longshore_wire::icmpv6::{NdpOptions, PrefixInfo};
+use longshore_wire::ipv6::MIN_MTU;
+
+/// Default routers remembered at most; one that is new beyond that is passed over.
+pub const MOST_ROUTERS: usize = 8;
+/// Networks on the link remembered at most.
+pub const MOST_NETWORKS: usize = 16;
+/// The first wait for an advertisement, and the longest (RFC 7559's IRT and MRT).
+const FIRST_WAIT_MS: u64 = 4_000;
+const LONGEST_WAIT_MS: u64 = 3_600_000;
+/// The bits of the link that we add to a prefix (RFC 4291 section 2.5.1).
+const IDENTIFIER_LEN: u8 = 64;
+/// An advertisement cannot shorten a lifetime to less than that (RFC 4862 section 5.5.3
+/// e): two hours.
+const LEAST_VALID_MS: u64 = 7_200_000;
+/// Addresses made for one prefix before it is given up (RFC 7217's IDGEN_RETRIES).
+const ATTEMPTS: u8 = 3;
+const NEVER: Instant = Instant(u64::MAX);
+
+/// The fields of an advertisement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Advert {
+    /// Hop limit for packets; 0 for no advice.
+    pub hop_limit: u8,
+    /// Seconds for which its sender is a default router, 0 if it is none.
+    pub lifetime: u16,
+    /// Milliseconds for which neighbours count as reachable; 0 for no advice.
+    pub reachable_ms: u32,
+    /// Milliseconds between solicitations; 0 for no advice.
+    pub retransmit_ms: u32,
+}
+
+/// What routers have advised for the whole link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Advice {
+    /// Hop limit of packets.
+    pub hop_limit: Option<u8>,
+    /// The largest packet in bytes, at least 1280; never more than the link takes.
+    pub mtu: Option<u16>,
+    /// For how long neighbours count as reachable, in milliseconds.
+    pub reachable_ms: Option<u32>,
+    /// The time between two solicitations, in milliseconds.
+    pub retransmit_ms: Option<u32>,
+}
+
+/// When the next solicitation is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Solicitation {
+    at: Instant,
+    /// The wait before it, in milliseconds; 0 for the first.
+    waited: u64,
+}
+
+/// What is known of the link's routers.
+#[derive(Debug, Clone)]
+pub struct Routers {
+    identifiers: Identifiers,
+    /// Default routers, those that answer first, with the end of their time.
+    routers: Vec<(Ipv6Addr, Instant)>,
+    networks: Vec<(Cidr, Instant)>,
+    advice: Advice,
+    solicitation: Option<Solicitation>,
+    /// The largest packet that the link itself takes.
+    link_mtu: usize,
+    random: u64,
+}
+
+impl Routers {
+    /// Nothing is known, and routers are asked at `now`. `link_mtu` is in bytes, `seed`
+    /// random.
+    #[must_use]
+    pub const fn new(identifiers: Identifiers, link_mtu: usize, seed: u64, now: Instant) -> Self {
+        Self {
+            identifiers,
+            routers: Vec::new(),
+            networks: Vec::new(),
+            advice: Advice {
+                hop_limit: None,
+                mtu: None,
+                reachable_ms: None,
+                retransmit_ms: None,
+            },
+            solicitation: Some(Solicitation { at: now, waited: 0 }),
+            link_mtu,
+            random: seed | 1,
+        }
+    }
+
+    /// Our own identifier as an address on the link itself.
+    #[must_use]
+    pub fn link_local(&self) -> Ipv6Addr {
+        let prefix = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
+        self.identifiers.address(prefix, 0)
+    }
+
+    /// Adds [`link_local`](Self::link_local), to be asked for at `at`.
+    pub fn add_link_local(&self, addresses: &mut Addresses, at: Instant) {
+        let made = Made {
+            attempt: 0,
+            prefix_len: IDENTIFIER_LEN,
+            lifetimes: Lifetimes::FOR_EVER,
+        };
+        addresses.add_made(self.link_local(), &made, at);
+    }
+
+    /// The router to everywhere else.
+    #[must_use]
+    pub fn default_router(&self) -> Option<Ipv6Addr> {
+        self.routers.first().map(|(ip, _)| *ip)
+    }
+
+    /// The networks whose stations are on the link.
+    pub fn networks(&self) -> impl Iterator<Item = Cidr> + '_ {
+        self.networks.iter().map(|(cidr, _)| *cidr)
+    }
+
+    /// What all routers together have advised.
+    #[must_use]
+    pub const fn advice(&self) -> &Advice {
+        &self.advice
+    }
+
+    /// Asks for routers again, since the link is another.
+    pub const fn ask_again(&mut self, now: Instant) {
+        self.solicitation = Some(Solicitation { at: now, waited: 0 });
+    }
+
+    /// Takes an advertisement from the link-local address `from` (RFC 4861 section
+    /// 6.3.4). Says whether addresses, routers or networks have changed.
+    pub fn take_advert(
+        &mut self,
+        from: Ipv6Addr,
+        advert: &Advert,
+        options: &NdpOptions,
+        addresses: &mut Addresses,
+        now: Instant,
+    ) -> bool {
+        let mut changed = self.take_router(from, advert.lifetime, now);
+        self.take_advice(advert, options.mtu);
+        for prefix in options.prefixes.iter().flatten() {
+            if prefix.prefix.is_unicast_link_local() || prefix.prefix.is_multicast() {
+                continue;
+            }
+            if prefix.on_link {
+                changed |= self.take_network(prefix, now);
+            }
+            if prefix.autonomous {
+                changed |= self.take_autonomous(prefix, addresses, now);
+            }
+        }
+        changed
+    }
+
+    /// A router does not answer: another is taken if there is one (RFC 4861 section
+    /// 6.3.6). Says whether it is another now.
+    pub fn unreachable(&mut self, router: Ipv6Addr) -> bool {
+        let first = self.routers.first().is_some_and(|(ip, _)| *ip == router);
+        if !first || self.routers.len() < 2 {
+            return false;
+        }
+        self.routers.rotate_left(1);
+        true
+    }
+
+    /// Another station has an address that we made: makes another (RFC 7217 section 6).
+    /// Gives the new one.
+    pub fn replace(
+        &self,
+        taken: Ipv6Addr,
+        addresses: &mut Addresses,
+        now: Instant,
+    ) -> Option<Ipv6Addr> {
+        let before = addresses.made(taken)?;
+        let attempt = before.attempt + 1;
+        let address = self.identifiers.address(taken, attempt);
+        let made = Made { attempt, ..before };
+        let again = attempt < ATTEMPTS && addresses.add_made(address, &made, now);
+        again.then_some(address)
+    }
+
+    /// What time has brought.
+    pub fn poll(&mut self, now: Instant) -> Due {
+        let before = (self.default_router(), self.networks.len());
+        let had_router = !self.routers.is_empty();
+        self.routers.retain(|(_, until)| *until > now);
+        self.networks.retain(|(_, until)| *until > now);
+        if had_router && self.routers.is_empty() && self.solicitation.is_none() {
+            self.ask_again(now);
+        }
+        let mut due = Due {
+            changed: before != (self.default_router(), self.networks.len()),
+            solicit: false,
+        };
+        if let Some(s) = self.solicitation.filter(|s| s.at <= now) {
+            due.solicit = true;
+            // RFC 7559 section 2: twice as long each time, and up to a tenth more or
+            // less, at random.
+            let base = match s.waited {
+                0 => FIRST_WAIT_MS,
+                waited => (2 * waited).min(LONGEST_WAIT_MS),
+            };
+            let waited = base - base / 10 + self.draw() % (base / 5);
+            self.solicitation = Some(Solicitation {
+                at: now.after_ms(waited),
+                waited,
+            });
+        }
+        due
+    }
+
+    /// When [`poll`](Self::poll) has something to say.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let ends = self.routers.iter().map(|(_, until)| *until);
+        let ends = ends.chain(self.networks.iter().map(|(_, until)| *until));
+        let ends = ends.chain(self.solicitation.map(|s| s.at));
+        ends.min().filter(|due| *due != NEVER)
+    }
+
+    fn take_router(&mut self, from: Ipv6Addr, lifetime: u16, now: Instant) -> bool {
+        let before = self.default_router();
+        let until = now.after_ms(u64::from(lifetime) * 1000);
+        let place = self.routers.iter().position(|(ip, _)| *ip == from);
+        match place {
+            Some(place) if lifetime == 0 => {
+                self.routers.remove(place);
+            }
+            Some(place) => self.routers[place].1 = until,
+            None if lifetime != 0 && self.routers.len() < MOST_ROUTERS => {
+                self.routers.push((from, until));
+            }
+            None => {}
+        }
+        // RFC 7559 section 2: that of a default router ends the search.
+        if lifetime != 0 {
+            self.solicitation = None;
+        }
+        self.default_router() != before
+    }
+
+    fn take_advice(&mut self, advert: &Advert, mtu: Option<u32>) {
+        const HOUR_MS: u32 = 3_600_000;
+        let advice = &mut self.advice;
+        if advert.hop_limit != 0 {
+            advice.hop_limit = Some(advert.hop_limit);
+        }
+        // RFC 4861 section 6.2.1: no more than an hour is allowed.
+        if (1..=HOUR_MS).contains(&advert.reachable_ms) {
+            advice.reachable_ms = Some(advert.reachable_ms);
+        }
+        if (1..=HOUR_MS).contains(&advert.retransmit_ms) {
+            advice.retransmit_ms = Some(advert.retransmit_ms);
+        }
+        let most = self.link_mtu.min(65_535) as u32;
+        let fits = |mtu: &u32| (MIN_MTU as u32..=most).contains(mtu);
+        if let Some(mtu) = mtu.filter(fits) {
+            advice.mtu = Some(mtu as u16);
+        }
+    }
+
+    fn take_network(&mut self, prefix: &PrefixInfo, now: Instant) -> bool {
+        let whole = Cidr {
+            address: prefix.prefix.into(),
+            prefix_len: prefix.len,
+        };
+        let network = Cidr {
+            address: whole.network(),
+            prefix_len: prefix.len,
+        };
+        let until = end_of(prefix.valid, now);
+        let place = self.networks.iter().position(|(n, _)| *n == network);
+        match place {
+            Some(place) if prefix.valid == 0 => {
+                self.networks.remove(place);
+                true
+            }
+            Some(place) => {
+                self.networks[place].1 = until;
+                false
+            }
+            None if prefix.valid != 0 && self.networks.len() < MOST_NETWORKS => {
+                self.networks.push((network, until));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// RFC 4862 section 5.5.3.
+    fn take_autonomous(
+        &mut self,
+        prefix: &PrefixInfo,
+        addresses: &mut Addresses,
+        now: Instant,
+    ) -> bool {
+        if prefix.preferred > prefix.valid || prefix.len != 128 - IDENTIFIER_LEN {
+            return false;
+        }
+        let said = Lifetimes {
+            valid: end_of(prefix.valid, now),
+            preferred: end_of(prefix.preferred, now),
+        };
+        let ours: Vec<(Ipv6Addr, Instant)> =
+            addresses.made_with(prefix.prefix, prefix.len).collect();
+        for (address, end) in &ours {
+            // Who forges advertisements must not take addresses away at once.
+            let least = now.after_ms(LEAST_VALID_MS);
+            let valid = if said.valid > least || said.valid > *end {
+                said.valid
+            } else {
+                least.min(*end)
+            };
+            addresses.set_lifetimes(*address, Lifetimes { valid, ..said }, now);
+        }
+        if !ours.is_empty() || prefix.valid == 0 {
+            return false;
+        }
+        let made = Made {
+            attempt: 0,
+            prefix_len: prefix.len,
+            lifetimes: said,
+        };
+        let address = self.identifiers.address(prefix.prefix, 0);
+        addresses.add_made(address, &made, now)
+    }
+
+    /// The next of a row of numbers that look random (xorshift).
+    const fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+/// What [`Routers::poll`] has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// Ask for routers now.
+    pub solicit: bool,
+    /// Routers or networks have changed.
+    pub changed: bool,
+}
+
+/// The end of a time in seconds; all ones is for ever.
+const fn end_of(seconds: u32, now: Instant) -> Instant {
+    if seconds == u32::MAX {
+        NEVER
+    } else {
+        now.after_ms(seconds as u64 * 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests;

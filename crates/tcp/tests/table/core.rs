@@ -1,0 +1,247 @@
+//! The machine as a stack that scripts lead: a listener, one connection, and the few
+//! answers that the engine and the program's side would give for them.
+
+use longshore_script::{Call, Sent, Stack};
+use longshore_tcp::{
+    Config, Events, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for,
+};
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpHeader;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const START: Instant = Instant(10_000_000);
+/// Our initial sequence number: our stream soon wraps.
+const ISS: u32 = u32::MAX - 500;
+const MSS: u16 = 1460;
+
+/// A listener and one connection, which may come from it.
+#[derive(Debug)]
+pub(crate) struct Core {
+    now: Instant,
+    listener: Option<Listener>,
+    tcb: Option<Tcb>,
+    /// The program holds the connection.
+    held: bool,
+    /// What is due to segments of no connection.
+    resets: VecDeque<TcpHeader>,
+    error_told: bool,
+    /// The handshake came to its end.
+    connected: bool,
+}
+
+impl Core {
+    pub(crate) fn new() -> Core {
+        Core {
+            now: START,
+            listener: None,
+            tcb: None,
+            held: false,
+            resets: VecDeque::new(),
+            error_told: false,
+            connected: false,
+        }
+    }
+
+    /// A segment that belongs to no connection.
+    fn arrives_for_nobody(&mut self, segment: &Segment<'_>, iss: SeqNumber) {
+        let Some(listener) = &mut self.listener else {
+            self.resets.extend(reset_for(segment));
+            return;
+        };
+        match listener.on_segment(segment, self.now) {
+            ListenVerdict::Accept => {
+                let config = Config::default();
+                self.tcb = Some(Tcb::accept(&config, segment, MSS, iss, 0, self.now));
+            }
+            ListenVerdict::Reset(reset) => self.resets.push_back(reset),
+            ListenVerdict::Drop(_) => {}
+            verdict => panic!("one connection calls for no {verdict:?}"),
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.tcb.as_ref().map(Tcb::state) {
+            None | Some(State::Closed) if self.listener.is_some() => "LISTEN",
+            None | Some(State::Closed) => "CLOSED",
+            Some(State::Established) => "ESTABLISHED",
+            Some(State::SynReceived) => "SYN-RECEIVED",
+            Some(other) => other.name(),
+        }
+    }
+
+    fn write(&mut self, bytes: u32) -> String {
+        if let Some(error) = self.take_error() {
+            return error;
+        }
+        match self.connection() {
+            Some(tcb) if tcb.state().may_write() && !tcb.send_shut() => {
+                let edge = tcb.snd_edge() + u64::from(bytes);
+                tcb.set_snd_edge(edge, true);
+                bytes.to_string()
+            }
+            _ => "EPIPE".into(),
+        }
+    }
+
+    fn read(&mut self, most: u32) -> String {
+        let now = self.now;
+        let Some(tcb) = self.connection() else {
+            return "ENOTCONN".into();
+        };
+        let unread = tcb.rcv_edge() - tcb.rcv_consumed();
+        if unread > 0 {
+            let taken = unread.min(u64::from(most));
+            tcb.set_rcv_consumed(tcb.rcv_consumed() + taken, now);
+            return taken.to_string();
+        }
+        let waits = tcb.state().may_receive_data()
+            || matches!(tcb.state(), State::SynSent | State::SynReceived);
+        match self.take_error() {
+            Some(error) => error,
+            None if waits => "EAGAIN".into(),
+            None => "0".into(),
+        }
+    }
+
+    fn take_error(&mut self) -> Option<String> {
+        let error = self.connection()?.error()?;
+        let first = !std::mem::replace(&mut self.error_told, true);
+        first.then(|| name_of(error.errno()).to_owned())
+    }
+
+    /// What the program holds.
+    fn connection(&mut self) -> Option<&mut Tcb> {
+        self.tcb.as_mut().filter(|_| self.held)
+    }
+
+    fn shut_down(&mut self, shut: impl FnOnce(&mut Tcb)) -> String {
+        match self.connection() {
+            Some(tcb) if !matches!(tcb.state(), State::Closed | State::TimeWait) => {
+                shut(tcb);
+                "0".into()
+            }
+            _ => "ENOTCONN".into(),
+        }
+    }
+
+    fn release(&mut self, end: impl FnOnce(&mut Tcb)) -> String {
+        match self.tcb.as_mut() {
+            Some(tcb) if self.held => end(tcb),
+            _ => self.listener = None,
+        }
+        self.held = false;
+        "0".into()
+    }
+
+    fn accept(&mut self) -> String {
+        match &self.tcb {
+            Some(_) if self.connected && !self.held => {
+                self.held = true;
+                "0".into()
+            }
+            _ => "EAGAIN".into(),
+        }
+    }
+}
+
+impl Stack for Core {
+    const PATIENCE: Duration = Duration::ZERO;
+    const SILENCE: Duration = Duration::ZERO;
+    const EARLY: Duration = Duration::ZERO;
+
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.now.since(START))
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now.after_us(time.as_micros() as u64);
+        if let Some(tcb) = &mut self.tcb {
+            while let Some(deadline) = tcb.deadline().filter(|deadline| *deadline <= end) {
+                tcb.on_timer(deadline.max(self.now));
+            }
+        }
+        self.now = end;
+    }
+
+    fn arrives(&mut self, header: &TcpHeader, payload_len: u32) {
+        let segment = Segment::new(header, payload_len);
+        let alive = |tcb: &&mut Tcb| tcb.state() != State::Closed;
+        let Some(tcb) = self.tcb.as_mut().filter(alive) else {
+            return self.arrives_for_nobody(&segment, SeqNumber(ISS));
+        };
+        let disposition = tcb.on_segment(&segment, self.now);
+        self.connected |= tcb.take_events().contains(Events::CONNECTED);
+        if let Some(place) = disposition.place {
+            assert!(place.skip + place.len <= payload_len, "{place:?}");
+        }
+        if disposition.reset {
+            self.resets.extend(reset_for(&segment));
+        }
+        if let Some(iss_after) = disposition.reopen {
+            self.tcb = None;
+            self.arrives_for_nobody(&segment, SeqNumber(iss_after.0.wrapping_add(1)));
+        }
+    }
+
+    fn sends(&mut self, wait: Duration) -> Option<Sent> {
+        let end = self.now.after_us(wait.as_micros() as u64);
+        if let Some(header) = self.resets.pop_front() {
+            return Some(Sent {
+                header,
+                payload_len: 0,
+            });
+        }
+        while let Some(tcb) = &mut self.tcb {
+            if let Some(transmit) = tcb.poll_transmit(self.now, usize::from(tcb.mss())) {
+                return Some(Sent {
+                    header: transmit.header(0, 0),
+                    payload_len: transmit.payload_len() as u32,
+                });
+            }
+            let Some(deadline) = tcb.deadline().filter(|deadline| *deadline <= end) else {
+                break;
+            };
+            self.now = self.now.max(deadline);
+            tcb.on_timer(self.now);
+        }
+        self.now = self.now.max(end);
+        None
+    }
+
+    fn call(&mut self, call: Call) -> String {
+        let now = self.now;
+        match call {
+            Call::Connect => {
+                let config = Config::default();
+                self.tcb = Some(Tcb::connect(&config, MSS, SeqNumber(ISS), 0, now));
+                self.held = true;
+                "EINPROGRESS".into()
+            }
+            Call::Listen => {
+                self.listener = Some(Listener::new(10));
+                "0".into()
+            }
+            Call::Accept => self.accept(),
+            Call::Write(bytes) => self.write(bytes),
+            Call::Read(most) => self.read(most),
+            Call::ShutdownWrite => self.shut_down(Tcb::shutdown_send),
+            Call::ShutdownRead => self.shut_down(Tcb::shutdown_recv),
+            Call::Close => self.release(|tcb| tcb.close(now)),
+            Call::Abort => self.release(Tcb::abort),
+            Call::Error => self.take_error().unwrap_or_else(|| "0".into()),
+            Call::State => self.state().into(),
+        }
+    }
+}
+
+fn name_of(errno: u16) -> &'static str {
+    match errno {
+        32 => "EPIPE",
+        103 => "ECONNABORTED",
+        104 => "ECONNRESET",
+        110 => "ETIMEDOUT",
+        111 => "ECONNREFUSED",
+        other => panic!("no script speaks of errno {other}"),
+    }
+}

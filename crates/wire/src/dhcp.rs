@@ -1,0 +1,334 @@
+//! Messages of DHCP for IPv4 (RFC 2131 section 2) with the options that a client of
+//! ours asks for (RFC 2132, RFC 3442).
+//!
+//! [`Reply`] is what servers say, [`Request`] what a client does. Text, domain names
+//! and whatever else an address does not need are passed over.
+
+use crate::{MacAddr, WireError, get16, get32, put16, put32};
+use core::net::Ipv4Addr;
+
+/// A client's UDP port.
+pub const CLIENT_PORT: u16 = 68;
+/// A server's UDP port.
+pub const SERVER_PORT: u16 = 67;
+/// Bytes of the longest message that [`Request::emit`] writes, padded to what old relays
+/// expect (RFC 951 section 3).
+pub const MAX_REQUEST_LEN: usize = 576 - 28;
+/// Routes that are read from one message; more are passed over.
+pub const MAX_ROUTES: usize = 8;
+/// Bytes of the longest client identifier that is sent.
+pub const MAX_CLIENT_ID: usize = 32;
+
+/// Where the options begin: behind the fixed fields and the cookie.
+const OPTIONS_AT: usize = 240;
+const COOKIE: u32 = 0x6382_5363;
+const SERVER_NAME: core::ops::Range<usize> = 44..108;
+const BOOT_FILE: core::ops::Range<usize> = 108..236;
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+const ETHERNET: u8 = 1;
+/// Answers are to be broadcast: the client has no address yet (RFC 2131 section 4.1).
+const BROADCAST: u16 = 0x8000;
+
+mod option {
+    pub(super) const PAD: u8 = 0;
+    pub(super) const SUBNET_MASK: u8 = 1;
+    pub(super) const ROUTER: u8 = 3;
+    pub(super) const MTU: u8 = 26;
+    pub(super) const REQUESTED_ADDRESS: u8 = 50;
+    pub(super) const LEASE_TIME: u8 = 51;
+    pub(super) const OVERLOAD: u8 = 52;
+    pub(super) const MESSAGE_TYPE: u8 = 53;
+    pub(super) const SERVER_ID: u8 = 54;
+    pub(super) const PARAMETERS: u8 = 55;
+    pub(super) const MAX_SIZE: u8 = 57;
+    pub(super) const RENEWAL_TIME: u8 = 58;
+    pub(super) const REBINDING_TIME: u8 = 59;
+    pub(super) const CLIENT_ID: u8 = 61;
+    pub(super) const CLASSLESS_ROUTES: u8 = 121;
+    pub(super) const END: u8 = 255;
+}
+
+/// What a client asks servers for; classless routes before the router, as RFC 3442 has
+/// it.
+const ASKED_FOR: [u8; 7] = [
+    option::SUBNET_MASK,
+    option::CLASSLESS_ROUTES,
+    option::ROUTER,
+    option::MTU,
+    option::LEASE_TIME,
+    option::RENEWAL_TIME,
+    option::REBINDING_TIME,
+];
+
+/// What a message is (RFC 2132 section 9.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Is there a server?
+    Discover = 1,
+    /// There is, and this could be yours.
+    Offer = 2,
+    /// I take it; or: may I keep it?
+    Request = 3,
+    /// Somebody else has it.
+    Decline = 4,
+    /// It is yours.
+    Ack = 5,
+    /// It is not.
+    Nak = 6,
+    /// I need it no longer.
+    Release = 7,
+}
+
+/// A route that a server names (RFC 3442).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StaticRoute {
+    /// The network; bits behind the prefix are zero.
+    pub network: Ipv4Addr,
+    /// The length of its prefix, at most 32.
+    pub prefix_len: u8,
+    /// The router; unspecified where the network is on the link.
+    pub router: Ipv4Addr,
+}
+
+/// What a server says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// An offer, an acknowledgment or its refusal.
+    pub kind: Kind,
+    /// The client's transaction.
+    pub xid: u32,
+    /// For whom it is.
+    pub client: MacAddr,
+    /// The client's address to be.
+    pub address: Ipv4Addr,
+    /// The server; every message of one has it.
+    pub server: Ipv4Addr,
+    /// Bits of the network's prefix, if it was told.
+    pub prefix_len: Option<u8>,
+    /// The first router, if one was told.
+    pub router: Option<Ipv4Addr>,
+    /// The interface's MTU, in bytes.
+    pub mtu: Option<u16>,
+    /// Seconds for which the address is the client's; all ones for ever.
+    pub lease: Option<u32>,
+    /// Seconds after which to ask for more time.
+    pub renew: Option<u32>,
+    /// Seconds after which to ask any server.
+    pub rebind: Option<u32>,
+    /// Routes, which stand in the place of `router` if there are any.
+    pub routes: [Option<StaticRoute>; MAX_ROUTES],
+}
+
+impl Reply {
+    /// Reads the payload of a datagram from a server.
+    ///
+    /// # Errors
+    /// [`WireError`] if it is no answer to a client on Ethernet, if its options do not
+    /// end within it, or if it does not say what it is and from whom.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let b: &[u8; OPTIONS_AT] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        let on_ethernet = (b[1], b[2]) == (ETHERNET, 6);
+        if b[0] != REPLY || !on_ethernet || get32(b, 236) != COOKIE {
+            return Err(WireError::BadField);
+        }
+        let mut found = Found::default();
+        let overload = found.read(bytes.get(OPTIONS_AT..).unwrap_or_default())?;
+        // RFC 2131 section 4.1: the file's field first, then the name's.
+        if overload & 1 != 0 {
+            found.read(&b[BOOT_FILE])?;
+        }
+        if overload & 2 != 0 {
+            found.read(&b[SERVER_NAME])?;
+        }
+        Ok(Self {
+            kind: found.kind.ok_or(WireError::BadField)?,
+            xid: get32(b, 4),
+            client: MacAddr(core::array::from_fn(|i| b[28 + i])),
+            address: address(b, 16),
+            server: found.server.ok_or(WireError::BadField)?,
+            prefix_len: found.prefix_len,
+            router: found.router,
+            mtu: found.mtu,
+            lease: found.lease,
+            renew: found.renew,
+            rebind: found.rebind,
+            routes: found.routes,
+        })
+    }
+}
+
+fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(get32(bytes, at))
+}
+
+/// The options read so far. Of one that is repeated, the first counts.
+#[derive(Default)]
+struct Found {
+    kind: Option<Kind>,
+    server: Option<Ipv4Addr>,
+    prefix_len: Option<u8>,
+    router: Option<Ipv4Addr>,
+    mtu: Option<u16>,
+    lease: Option<u32>,
+    renew: Option<u32>,
+    rebind: Option<u32>,
+    routes: [Option<StaticRoute>; MAX_ROUTES],
+}
+
+impl Found {
+    /// Reads one field of options; says which other fields have options, too. The end
+    /// of the field stands for a missing end option.
+    fn read(&mut self, mut bytes: &[u8]) -> Result<u8, WireError> {
+        let mut overload = 0;
+        loop {
+            match *bytes {
+                [] | [option::END, ..] => return Ok(overload),
+                [option::PAD, ref rest @ ..] => bytes = rest,
+                [code, len, ref rest @ ..] => {
+                    let data = rest.get(..usize::from(len)).ok_or(WireError::BadLength)?;
+                    if (code, data.len()) == (option::OVERLOAD, 1) {
+                        overload = data[0];
+                    }
+                    self.take(code, data);
+                    bytes = rest.get(usize::from(len)..).unwrap_or_default();
+                }
+                [_] => return Err(WireError::BadLength),
+            }
+        }
+    }
+
+    /// Takes an option, if it is one of ours and as long as it should be.
+    fn take(&mut self, code: u8, data: &[u8]) {
+        fn first<T>(place: &mut Option<T>, value: T) {
+            place.get_or_insert(value);
+        }
+        match (code, data.len()) {
+            (option::MESSAGE_TYPE, 1) => match data[0] {
+                2 => first(&mut self.kind, Kind::Offer),
+                5 => first(&mut self.kind, Kind::Ack),
+                6 => first(&mut self.kind, Kind::Nak),
+                _ => {}
+            },
+            (option::SERVER_ID, 4) => first(&mut self.server, address(data, 0)),
+            (option::SUBNET_MASK, 4) => {
+                let mask = get32(data, 0);
+                // Ones and then zeroes, or it is no mask.
+                if mask.leading_ones() + mask.trailing_zeros() >= 32 {
+                    first(&mut self.prefix_len, mask.leading_ones() as u8);
+                }
+            }
+            (option::ROUTER, 4..) => first(&mut self.router, address(data, 0)),
+            (option::MTU, 2) => first(&mut self.mtu, get16(data, 0)),
+            (option::LEASE_TIME, 4) => first(&mut self.lease, get32(data, 0)),
+            (option::RENEWAL_TIME, 4) => first(&mut self.renew, get32(data, 0)),
+            (option::REBINDING_TIME, 4) => first(&mut self.rebind, get32(data, 0)),
+            (option::CLASSLESS_ROUTES, 5..) if self.routes[0].is_none() => {
+                self.routes = classless_routes(data);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The routes of RFC 3442, as far as they make sense: a prefix's length, the bytes of
+/// it that matter, a router.
+fn classless_routes(mut data: &[u8]) -> [Option<StaticRoute>; MAX_ROUTES] {
+    let mut routes = [None; MAX_ROUTES];
+    for place in &mut routes {
+        let [prefix_len @ 0..=32, rest @ ..] = data else {
+            break;
+        };
+        let significant = usize::from(prefix_len.div_ceil(8));
+        let Some((network, rest)) = rest.split_at_checked(significant) else {
+            break;
+        };
+        let Some((router, rest)) = rest.split_first_chunk::<4>() else {
+            break;
+        };
+        let mut octets = [0; 4];
+        octets[..significant].copy_from_slice(network);
+        let mask = u32::MAX
+            .checked_shl(32 - u32::from(*prefix_len))
+            .unwrap_or(0);
+        *place = Some(StaticRoute {
+            network: Ipv4Addr::from_bits(u32::from_be_bytes(octets) & mask),
+            prefix_len: *prefix_len,
+            router: Ipv4Addr::from(*router),
+        });
+        data = rest;
+    }
+    routes
+}
+
+/// What a client says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// The transaction, which the answer repeats.
+    pub xid: u32,
+    /// Seconds since the client began to ask.
+    pub seconds: u16,
+    /// Our hardware address.
+    pub client: MacAddr,
+    /// Our address, if it is in use; else unspecified, and the answer is broadcast.
+    pub in_use: Ipv4Addr,
+    /// The address that we would like to have, or decline.
+    pub wanted: Option<Ipv4Addr>,
+    /// The server that is meant.
+    pub server: Option<Ipv4Addr>,
+    /// Who we are to the server (RFC 2132 section 9.14), at most [`MAX_CLIENT_ID`] bytes
+    /// of it; nothing if it is empty.
+    pub client_id: &'a [u8],
+}
+
+impl Request<'_> {
+    /// Writes the message; returns its length. Panics if `bytes` is shorter than
+    /// [`MAX_REQUEST_LEN`].
+    pub fn emit(&self, bytes: &mut [u8]) -> usize {
+        const LEAST: usize = 300;
+        let bytes = &mut bytes[..MAX_REQUEST_LEN];
+        bytes.fill(0);
+        bytes[..4].copy_from_slice(&[REQUEST, ETHERNET, 6, 0]);
+        put32(bytes, 4, self.xid);
+        put16(bytes, 8, self.seconds);
+        let answered = matches!(self.kind, Kind::Discover | Kind::Request);
+        if answered && self.in_use.is_unspecified() {
+            put16(bytes, 10, BROADCAST);
+        }
+        put32(bytes, 12, self.in_use.to_bits());
+        bytes[28..34].copy_from_slice(&self.client.0);
+        put32(bytes, 236, COOKIE);
+        let mut at = OPTIONS_AT;
+        let mut add = |code: u8, data: &[u8]| {
+            bytes[at] = code;
+            bytes[at + 1] = data.len() as u8;
+            bytes[at + 2..at + 2 + data.len()].copy_from_slice(data);
+            at += 2 + data.len();
+        };
+        add(option::MESSAGE_TYPE, &[self.kind as u8]);
+        let id = self.client_id;
+        let id = id.get(..MAX_CLIENT_ID).unwrap_or(id);
+        if !id.is_empty() {
+            add(option::CLIENT_ID, id);
+        }
+        if let Some(wanted) = self.wanted {
+            add(option::REQUESTED_ADDRESS, &wanted.octets());
+        }
+        if let Some(server) = self.server {
+            add(option::SERVER_ID, &server.octets());
+        }
+        // RFC 2131 table 5: not where no answer is expected.
+        if answered {
+            add(option::MAX_SIZE, &1472u16.to_be_bytes());
+            add(option::PARAMETERS, &ASKED_FOR);
+        }
+        bytes[at] = option::END;
+        (at + 1).max(LEAST)
+    }
+}
+
+#[cfg(test)]
+mod tests;
