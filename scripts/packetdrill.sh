@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
 # Google's packetdrill on the kernel and on Longshore, each script in a network
 # namespace of its own, as root. Not part of `make test`: its scripts are exact
-# to the millisecond and want an idle machine.
-#   packetdrill.sh [-s STACKS] [-v VARIANTS] [-j JOBS] [-r TIMES] [-o DIR] [SOURCE] [FILTER]
+# to the millisecond, so they run with real-time priority, one or two at a time.
+#   packetdrill.sh [-u] [-s STACKS] [-v VARIANTS] [-j JOBS] [-r TIMES] [-o DIR] [SOURCE] [FILTER]
 # STACKS    "kernel longshore" by default
 # VARIANTS  "ipv4 mapped ipv6" by default
 # JOBS      scripts run at once, 2 by default
-# TIMES     a script that fails only by its timing is run again so often, 0 by
-#           default: for a machine that is not idle
-# DIR       where results are kept: results.tsv and what each script said
+# TIMES     a script that fails only by its timing is run again so often, 1 by
+#           default
+# DIR       where results are kept: results.tsv, failures.json and what each script
+#           said
 # SOURCE    a packetdrill checkout; fetched by git if there is none
 # FILTER    only scripts whose path has this in it
+# -u        what passes is what is expected from now on
+#
+# What passes on Longshore is listed in tests/packetdrill/expected.txt: a case of it
+# that fails is a regression, and the script's status is 1. What tests Linux alone is
+# in linux-only.txt beside it, and does not count.
 #
 # On Longshore the kernel is silenced on tun0, or it would answer in our place
 # and a script pass falsely.
@@ -50,6 +56,7 @@ run_one() {
       add rule inet silence in iifname tun0 drop"
     wrap+=("$longshore" run --port packet:tun0 --addr "$address" --)
   fi
+  if command -v chrt >/dev/null; then wrap=(chrt -r 5 "${wrap[@]}"); fi
   cd "$(dirname "$script")"
   # The options are words without spaces.
   for ((run = 0; run <= AGAIN; run++)); do
@@ -75,9 +82,10 @@ if [[ ${1:-} == --one ]]; then
   exit
 fi
 
-stacks="kernel longshore" variants="ipv4 mapped ipv6" jobs=2 again=0 out=$target/packetdrill
-while getopts s:v:j:r:o: option; do
+stacks="kernel longshore" variants="ipv4 mapped ipv6" jobs=2 again=1 out=$target/packetdrill update=
+while getopts us:v:j:r:o: option; do
   case $option in
+    u) update=1 ;;
     s) stacks=$OPTARG ;;
     v) variants=$OPTARG ;;
     j) jobs=$OPTARG ;;
@@ -130,24 +138,4 @@ for stack in $stacks; do
   done
 done | xargs -0 -r -n 3 -P "$jobs" "$0" --one >"$out/results.tsv"
 
-# Categories are the suite's folders.
-sort "$out/results.tsv" | awk -F'\t' '
-  { split($3, part, "/"); key = part[2]; cell = key SUBSEP $1
-    if (!(key in seen)) { seen[key] = 1; order[++count] = key }
-    all[cell]++; total[$1]++
-    if ($4 == "PASS") { good[cell]++; passed[$1]++; ok[$1, $2, $3] = 1 }
-    case_of[$2 SUBSEP $3] = 1 }
-  END {
-    printf "%-22s %14s %14s\n", "passed of all", "kernel", "Longshore"
-    for (i = 1; i <= count; i++) {
-      k = order[i]
-      printf "%-22s %7d of %3d %7d of %3d\n", k, good[k, "kernel"], all[k, "kernel"], good[k, "longshore"], all[k, "longshore"]
-    }
-    printf "%-22s %7d of %3d %7d of %3d\n", "together", passed["kernel"], total["kernel"], passed["longshore"], total["longshore"]
-    for (c in case_of) {
-      split(c, p, SUBSEP)
-      if (ok["kernel", p[1], p[2]]) { base++; if (ok["longshore", p[1], p[2]]) both++ }
-    }
-    if (base && total["longshore"]) printf "of %d that pass on the kernel, %d pass on Longshore: %.1f %%\n", base, both, 100 * both / base
-  }'
-echo "each case, with what packetdrill said: $out/results.tsv"
+"$here/scripts/packetdrill_report.py" "$out" "$here/tests/packetdrill" ${update:+--update}

@@ -22,7 +22,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
-use longshore_wire::tcp4::{Flow4, Tcp4};
+use longshore_wire::tcp4::{Flow4, Known4, Tcp4};
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -132,6 +132,16 @@ fn with_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
     Box::new((ends, bytes_of(&ack)))
 }
 
+/// Of the first of three segments that are in flight.
+fn with_first_ack_on_its_way() -> Box<(Ends, Vec<u8>)> {
+    let mut ends = Ends::connected();
+    let sent: Vec<_> = (0..3).map(|_| ends.send()).collect();
+    ends.receive(&sent[0]);
+    ends.far.on_timer(Instant(ends.now.0 + 50_000));
+    let ack = header(&ends.far.poll_transmit(ends.now, 0).expect("an ACK"));
+    Box::new((ends, bytes_of(&ack)))
+}
+
 /// With a segment in flight before it, or nothing.
 fn with_data_written(in_flight: bool) -> Box<(Ends, [u8; PLAIN_LEN])> {
     let mut ends = Ends::connected();
@@ -159,17 +169,18 @@ fn tcp_input_data(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let taken = ends_
         .far
         .predicts(bytes, FULL as u32)
-        .map(|p| p.take(0, now));
+        .map(|p| p.take(|| 0, now));
     assert!(black_box(taken).is_some(), "predicted");
     ends
 }
 
 #[library_benchmark]
 #[bench::ack(with_ack_on_its_way())]
+#[bench::first_ack(with_first_ack_on_its_way())]
 fn tcp_input_ack(mut ends: Box<(Ends, Vec<u8>)>) -> Box<(Ends, Vec<u8>)> {
     let (ends_, bytes) = &mut *ends;
     let now = ends_.now;
-    let taken = ends_.near.predicts(bytes, 0).map(|p| p.take(0, now));
+    let taken = ends_.near.predicts(bytes, 0).map(|p| p.take(|| 0, now));
     assert!(black_box(taken).is_some(), "predicted");
     ends
 }
@@ -239,11 +250,26 @@ fn data_header(seq: u32, ack: u32) -> TcpHeader {
 }
 
 #[library_benchmark]
-#[bench::packet(packet())]
-fn ip_input(bytes: Vec<u8>) -> Vec<u8> {
+#[bench::packet(packet().into_boxed_slice())]
+fn ip_input(bytes: Box<[u8]>) -> Box<[u8]> {
     let flow = Tcp4::read(&bytes).map(|p| p.flow());
     assert!(black_box(flow).is_some());
     bytes
+}
+
+fn with_known() -> Box<(Vec<u8>, Known4)> {
+    let packet = packet();
+    let known = Tcp4::read(&packet).expect("a segment").known([0; 14]);
+    Box::new((packet, known))
+}
+
+// The same for the next packet of a flow: its connection is known with it.
+#[library_benchmark]
+#[bench::next(with_known())]
+fn ip_input_known(both: Box<(Vec<u8>, Known4)>) -> Box<(Vec<u8>, Known4)> {
+    let (bytes, known) = &*both;
+    assert!(black_box(known.segment_of_packet(bytes)).is_some());
+    both
 }
 
 #[library_benchmark]
@@ -530,6 +556,7 @@ library_benchmark_group!(
         tcp_header_parse,
         tcp_header_emit,
         ip_input,
+        ip_input_known,
         ip_output,
         connection_lookup,
         timer_set,

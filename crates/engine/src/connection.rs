@@ -191,7 +191,7 @@ impl Engine {
         let offset = self.timestamp_offset(local, remote);
         let mut tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
         if options.fast_open_connect {
-            self.begin_fast_open(remote.ip(), &mut tcb);
+            self.begin_fast_open(remote.ip(), options.fast_open_use, &mut tcb);
         }
         self.demux.insert(flow, key);
         self.counters.active_opens += 1;
@@ -247,6 +247,7 @@ impl Engine {
     }
 
     fn settle_connection(&mut self, key: u32) {
+        self.count_landed(key);
         match self.transmit(key) {
             Sent::All => {}
             Sent::More => self.touch(key),
@@ -280,6 +281,23 @@ impl Engine {
             self.disconnect(key);
         } else {
             self.arm(key);
+        }
+    }
+
+    /// Counts the payload that the common path has placed.
+    pub(crate) fn count_landed(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        let landed = c.rcv.take_landed();
+        if landed.pieces != 0
+            && let Some(session) = self.sessions.get_mut(socket.session)
+        {
+            let count = [&mut socket.meter.to_host, &mut session.meter.to_host];
+            Socket::count_payload(count, u64::from(landed.pieces), landed.bytes);
         }
     }
 

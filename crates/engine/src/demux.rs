@@ -1,12 +1,14 @@
 //! Finding the socket that a packet is for.
 //!
 //! Connections are found by the last one found (packets come in trains, as the
-//! 1989 paper measured), then by a hash of the four-tuple with a secret key;
+//! 1989 paper measured), then by a hash of the four-tuple with a secret key, those of
+//! IPv4 in a table of their own;
 //! listeners and datagram sockets by port and then by the most specific
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
 mod flow;
 mod ports;
+mod table4;
 
 pub(crate) use flow::Flow;
 pub(crate) use ports::{Ports, Reuse};
@@ -14,10 +16,11 @@ pub(crate) use ports::{Ports, Reuse};
 use crate::timers::Alarm;
 use flow::Keyed;
 use longshore_tcp::TimeWait;
-use longshore_wire::tcp4::Flow4;
+use longshore_wire::tcp4::{Flow4, Known4};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use table4::{NO_KEY, Table4};
 
 /// A connection in TIME-WAIT.
 #[derive(Debug)]
@@ -41,11 +44,16 @@ pub(crate) enum Found {
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Demux {
-    flows: HashMap<Flow, u32, Keyed>,
-    waiting: HashMap<Flow, Waiting, Keyed>,
-    last: Option<(Flow, u32)>,
-    /// The last one too, as it stands in its segments, with its key.
+    /// The last connection of IPv4 that was found, with its key.
     last4: (Flow4, u32),
+    /// The headers of the last segment of IPv4 that belonged to a connection, and the
+    /// key of that.
+    known: (Known4, u32),
+    flows4: Table4,
+    /// The last of IPv6.
+    last6: Option<(Flow, u32)>,
+    flows6: HashMap<Flow, u32, Keyed>,
+    waiting: HashMap<Flow, Waiting, Keyed>,
     secret: RandomState,
     /// TCP ports.
     pub(crate) tcp: Ports,
@@ -55,17 +63,15 @@ pub(crate) struct Demux {
     pub(crate) cache_misses: u64,
 }
 
-/// In [`Demux::last4`], beside the flow that no segment of a connection has: no socket
-/// has this key.
-const NO_KEY: u32 = u32::MAX;
-
 impl Demux {
     pub(crate) fn new() -> Self {
         Self {
-            flows: HashMap::with_hasher(Keyed::new()),
-            waiting: HashMap::with_hasher(Keyed::new()),
-            last: None,
             last4: (Flow4::default(), NO_KEY),
+            known: (Known4::NONE, NO_KEY),
+            flows4: Table4::new(Keyed::new().secret),
+            last6: None,
+            flows6: HashMap::with_hasher(Keyed::new()),
+            waiting: HashMap::with_hasher(Keyed::new()),
             secret: RandomState::new(),
             tcp: Ports::default(),
             udp: Ports::default(),
@@ -79,58 +85,99 @@ impl Demux {
         (self.last4.0 == *flow).then_some(self.last4.1)
     }
 
-    /// The key of the connection of this flow.
+    /// The headers of the segment before, if it was one of IPv4 that belonged to a
+    /// connection, and the key of that.
+    #[inline(always)]
+    pub(crate) fn known(&self) -> (&Known4, u32) {
+        (&self.known.0, self.known.1)
+    }
+
+    /// A segment with these headers belongs to the connection of this key.
+    #[inline]
+    pub(crate) fn remember(&mut self, known: Known4, key: u32) {
+        self.known = (known, key);
+    }
+
+    /// The headers of the segment before say nothing of the next.
+    pub(crate) fn forget_known(&mut self) {
+        self.known = (Known4::NONE, NO_KEY);
+    }
+
+    /// The key of the connection of this flow, which is not that of the last one.
+    #[inline(always)]
     pub(crate) fn find4(&mut self, flow: &Flow4) -> Option<u32> {
-        let long = Flow::of(flow);
-        let key = self.flows.get(&long).copied()?;
-        if self.last != Some((long, key)) {
-            self.cache_misses += 1;
-            self.last = Some((long, key));
-        }
+        let key = self.flows4.get(flow)?;
+        self.cache_misses += 1;
         self.last4 = (*flow, key);
         Some(key)
     }
 
     /// What `flow` belongs to.
-    #[inline]
     pub(crate) fn find(&mut self, flow: &Flow) -> Option<Found> {
-        if let Some((last, key)) = self.last
-            && last == *flow
-        {
+        let flow4 = flow.flow4();
+        let last = match flow4 {
+            Some(flow4) => self.last4(&flow4).filter(|key| *key != NO_KEY),
+            None => self
+                .last6
+                .and_then(|(last, key)| (last == *flow).then_some(key)),
+        };
+        if let Some(key) = last {
             return Some(Found::Socket(key));
         }
         self.cache_misses += 1;
         let found = self.peek(flow);
         if let Some(Found::Socket(key)) = found {
-            self.last = Some((*flow, key));
+            match flow4 {
+                Some(flow4) => self.last4 = (flow4, key),
+                None => self.last6 = Some((*flow, key)),
+            }
         }
         found
     }
 
     /// The same for what is no segment of it.
     pub(crate) fn peek(&self, flow: &Flow) -> Option<Found> {
-        if let Some(key) = self.flows.get(flow) {
-            return Some(Found::Socket(*key));
+        if let Some(key) = self.key_of(flow) {
+            return Some(Found::Socket(key));
         }
         self.waiting.contains_key(flow).then_some(Found::TimeWait)
     }
 
+    fn key_of(&self, flow: &Flow) -> Option<u32> {
+        match flow.flow4() {
+            Some(flow4) => self.flows4.get(&flow4),
+            None => self.flows6.get(flow).copied(),
+        }
+    }
+
     /// Whether the four-tuple is in use.
     pub(crate) fn is_taken(&self, flow: &Flow) -> bool {
-        self.flows.contains_key(flow) || self.waiting.contains_key(flow)
+        self.key_of(flow).is_some() || self.waiting.contains_key(flow)
     }
 
     pub(crate) fn insert(&mut self, flow: Flow, key: u32) {
-        self.flows.insert(flow, key);
+        match flow.flow4() {
+            Some(flow4) => self.flows4.insert(&flow4, key),
+            None => {
+                self.flows6.insert(flow, key);
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, flow: &Flow) {
-        self.flows.remove(flow);
-        if self.last.is_some_and(|(last, _)| last == *flow) {
-            self.last = None;
-        }
-        if flow.flow4() == Some(self.last4.0) {
+        let Some(flow4) = flow.flow4() else {
+            self.flows6.remove(flow);
+            if self.last6.is_some_and(|(last, _)| last == *flow) {
+                self.last6 = None;
+            }
+            return;
+        };
+        self.flows4.remove(&flow4);
+        if flow4 == self.last4.0 {
             self.last4 = (Flow4::default(), NO_KEY);
+        }
+        if flow4 == *self.known.0.flow() {
+            self.forget_known();
         }
     }
 

@@ -1,9 +1,9 @@
 //! The common path in: from a frame to a host's stream in one pass.
 //!
 //! Owns [`Engine::frame_by_prediction`], tried first for every frame from the
-//! port. It takes the segments that nearly all are: an IPv4 and a TCP header without
-//! surprises ([`Tcp4`]), of a connection that the table knows, and the one that
-//! its block predicts ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is
+//! port. It takes the segments that nearly all are: with headers below TCP as those of
+//! the segment before ([`Known4`]), or at least without surprises ([`Tcp4`]) and of a
+//! connection that the table knows, and the one that its block predicts ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is
 //! left, untouched and uncounted, to `input` and `tcp_input`, which do the same one
 //! header at a time and say why they drop what they drop.
 
@@ -14,21 +14,29 @@ use crate::tcp_input::SPARE_CHUNKS;
 use longshore_ports::{LinkKind, RxChecksum, RxMeta};
 use longshore_ring::NONE;
 use longshore_wire::ethernet;
-use longshore_wire::tcp::Head;
-use longshore_wire::tcp4::{Addresses4, Tcp4};
+use longshore_wire::tcp4::{Known4, Tcp4};
 
 /// The ECN bits of a packet that met congestion (RFC 3168 section 5).
 const CONGESTED: u8 = 3;
 
 impl Link {
-    /// The IPv4 packet in a frame that is for us alone.
-    #[inline]
-    fn packet_of<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+    /// The IPv4 packet in a frame that is for us alone, and the link's header.
+    fn packet_of<'a>(&self, frame: &'a [u8]) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
         if self.capabilities.link == LinkKind::Ip {
-            return Some(frame);
+            return Some(([0; ethernet::HEADER_LEN], frame));
         }
-        let (header, packet) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>()?;
-        self.wanted.is(header).then_some(packet)
+        let (header, packet) = frame.split_first_chunk()?;
+        self.wanted.is(header).then_some((*header, packet))
+    }
+
+    /// The segment in a frame that has the headers of the one before.
+    #[inline(always)]
+    fn segment_of<'a>(&self, known: &Known4, frame: &'a [u8]) -> Option<&'a [u8]> {
+        if self.capabilities.link == LinkKind::Ip {
+            known.segment_of_packet(frame)
+        } else {
+            known.segment_of(frame)
+        }
     }
 }
 
@@ -37,42 +45,55 @@ impl Engine {
     /// whether it was.
     #[inline(never)]
     pub(crate) fn frame_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let Some(p) = self.link.packet_of(frame).and_then(Tcp4::read) else {
+        let (known, key) = self.demux.known();
+        match self.link.segment_of(known, frame) {
+            Some(segment) => self.segment_by_prediction::<true>(key, segment, meta),
+            None => self.frame_of_another(frame, meta),
+        }
+    }
+
+    /// The same for a segment whose connection, or whose headers below TCP, are not those
+    /// of the one before. Packets of our own to ourselves cannot come from a link.
+    #[inline(never)]
+    fn frame_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        let Some((link, packet)) = self.link.packet_of(frame) else {
             return false;
         };
-        if p.ecn == CONGESTED {
+        let Some(p) = Tcp4::read(packet).filter(|p| p.ecn != CONGESTED) else {
             return false;
-        }
-        match self.demux.last4(&p.flow()) {
-            Some(key) => self.segment_by_prediction(key, p.segment, meta, p.addresses),
-            None => self.segment_of_another(p.segment, meta, p.addresses),
-        }
+        };
+        let flow = p.flow();
+        let key = match self.demux.last4(&flow) {
+            Some(key) => key,
+            None => {
+                let (remote, _) = flow.source();
+                if self.link.is_ours(remote) || remote.is_loopback() {
+                    return false;
+                }
+                let Some(key) = self.demux.find4(&flow) else {
+                    return false;
+                };
+                key
+            }
+        };
+        self.demux.remember(p.known(link), key);
+        self.segment_by_prediction::<true>(key, p.segment, meta)
     }
 
-    /// The same for a segment whose connection is not that of the one before. Packets
-    /// of our own to ourselves cannot come from a link.
+    /// The same for a connection without timestamps.
     #[inline(never)]
-    fn segment_of_another(&mut self, segment: &[u8], meta: &RxMeta, addresses: Addresses4) -> bool {
-        let flow = addresses.with_ports_of(segment);
-        let (remote, _) = flow.source();
-        if self.link.is_ours(remote) || remote.is_loopback() {
-            return false;
-        }
-        match self.demux.find4(&flow) {
-            Some(key) => self.segment_by_prediction(key, segment, meta, addresses),
-            None => false,
-        }
+    fn without_timestamps(&mut self, key: u32, segment: &[u8], meta: &RxMeta) -> bool {
+        self.segment_by_prediction::<false>(key, segment, meta)
     }
 
-    /// The same for a segment of the connection of this key. All arguments of these
-    /// three fit registers, and each calls the next as the last thing it does.
-    #[inline(never)]
-    fn segment_by_prediction(
+    /// The same for the segment of the connection of this key, whose headers below TCP
+    /// are those that the table knows. All that can fail comes before anything changes.
+    #[inline(always)]
+    fn segment_by_prediction<const TIMESTAMPS: bool>(
         &mut self,
         key: u32,
         segment: &[u8],
         meta: &RxMeta,
-        addresses: Addresses4,
     ) -> bool {
         let Some(socket) = self.sockets.get_mut(key) else {
             return false;
@@ -80,58 +101,56 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return false;
         };
-        let header_len = Head::of(segment).map_or(0, Head::header_len);
-        let Some(payload) = segment.get(header_len..) else {
+        if TIMESTAMPS && !c.tcb.has_timestamps() {
+            return self.without_timestamps(key, segment, meta);
+        }
+        let Some((predicted, payload)) = c.tcb.predicts_segment::<TIMESTAMPS>(segment) else {
             return false;
         };
-        let len = payload.len() as u32;
-        let Some(predicted) = c.tcb.predicts(segment, len) else {
-            return false;
-        };
-        if meta.checksum == RxChecksum::Unknown && !addresses.verify(segment) {
+        let wrong = || !self.demux.known().0.addresses().verify(segment);
+        if meta.checksum == RxChecksum::Unknown && wrong() {
             return false;
         }
-        let mut copy = None;
+        let at = predicted.stream_offset();
+        let gso_size = || meta.gso.map_or(0, |g| g.size);
+        // What a receiver gets. The copy comes last, when no value has to outlive it.
+        if predicted.is_data_alone()
+            && let Some(room) = c.rcv.landing(at, payload.len())
+        {
+            self.counters.predicted_data += 1;
+            if !socket.dirty {
+                socket.dirty = true;
+                self.dirty.push(key);
+            }
+            predicted.take_data(gso_size, self.now);
+            room.fill(payload);
+            return true;
+        }
         if payload.is_empty() {
             self.counters.predicted_acks += 1;
         } else {
             let Some(session) = self.sessions.get_mut(socket.session) else {
                 return false;
             };
-            let at = predicted.stream_offset();
-            let mut pieces = 1;
-            if let Some(place) = c.rcv.open_place(at, payload.len()) {
-                copy = Some((session.arena.memory(), place));
-            } else {
-                let (slab, index) = (&mut session.rcv_slab, socket.id.index);
-                if slab.available() < SPARE_CHUNKS || index == NONE {
-                    return false;
-                }
-                let base = predicted.rcv_consumed();
-                // Bytes that lie beyond the stream's edge are not there yet: the block
-                // has not changed, and may still leave the segment to others.
-                let placed = c
-                    .rcv
-                    .place_anywhere(base, at, payload, slab, &session.arena, index);
-                let Ok(placed) = placed else {
-                    return false;
-                };
-                pieces = placed;
+            let (slab, index) = (&mut session.rcv_slab, socket.id.index);
+            if slab.available() < SPARE_CHUNKS || index == NONE {
+                return false;
             }
+            let base = predicted.rcv_consumed();
+            // Bytes that lie beyond the stream's edge are not there yet: the block has
+            // not changed, and may still leave the segment to others.
+            let Ok(pieces) = c.rcv.place(base, at, payload, slab, &session.arena, index) else {
+                return false;
+            };
             let count = [&mut socket.meter.to_host, &mut session.meter.to_host];
-            Socket::count_payload(count, pieces, u64::from(len));
+            Socket::count_payload(count, pieces, payload.len() as u64);
             self.counters.predicted_data += 1;
         }
         if !socket.dirty {
             socket.dirty = true;
             self.dirty.push(key);
         }
-        predicted.take(meta.gso.map_or(0, |g| g.size), self.now);
-        // The host hears of it at the end of the turn. Last, so that nothing needs to be
-        // kept over the call.
-        if let Some((memory, place)) = copy {
-            memory.write(place, payload);
-        }
+        predicted.take_apart(gso_size(), self.now);
         true
     }
 }

@@ -5,10 +5,16 @@
 //! Owns what joins `longshore_tcp`'s two ends of it to sockets; `tcp_input.rs` and
 //! `connection.rs` call it.
 
+use crate::cookies::Sides;
 use crate::engine::Engine;
-use crate::socket::Kind;
-use longshore_tcp::{FastOpenVerdict, Segment, Tcb};
+use crate::socket::{Kind, Options};
+use longshore_tcp::{FastOpenQueue, FastOpenUse, FastOpenVerdict, Segment, Tcb};
+use longshore_wire::tcp::FastOpenCookie;
 use std::net::IpAddr;
+
+/// How long a key of our own makes cookies, microseconds; those of the last one are
+/// still taken (RFC 7413 section 4.1.2).
+const KEY_LIFE_US: u64 = 3_600_000_000;
 
 impl Engine {
     /// What a listener makes of the Fast Open option of a SYN. Data are taken if
@@ -16,22 +22,53 @@ impl Engine {
     pub(crate) fn judge_fast_open(
         &mut self,
         listener: u32,
-        client: IpAddr,
+        (local, remote): Sides,
         segment: &Segment<'_>,
         room: bool,
     ) -> FastOpenVerdict {
-        let (demux, now) = (&self.demux, self.now);
-        let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) else {
+        let (demux, host, now) = (&self.demux, &self.host_settings, self.now);
+        let Some(socket) = self.sockets.get_mut(listener) else {
             return FastOpenVerdict::default();
         };
-        let hash = |client, age| demux.hash(("fast open", client, age));
-        let mut verdict = l.fast_open.judge(segment, client, now, hash);
+        let usage = socket.options.fast_open_use;
+        let Kind::Listener(l) = &mut socket.kind else {
+            return FastOpenVerdict::default();
+        };
+        let (client, server) = (remote.ip().to_canonical(), local.ip().to_canonical());
+        let cookie = |last: bool| match host.as_ref().map(|h| h.fast_open_keys()) {
+            Some((Some(key), None)) => (!last).then(|| key.cookie(client, server)).flatten(),
+            Some((Some(key), Some(before))) => {
+                let key = if last { before } else { key };
+                key.cookie(client, server)
+            }
+            _ => {
+                let age = (now.0 / KEY_LIFE_US).checked_sub(u64::from(last))?;
+                FastOpenCookie::new(&demux.hash(("fast open", client, age)).to_be_bytes())
+            }
+        };
+        let mut verdict = l.fast_open.judge(segment, usage, cookie);
         let waits = l.listener.defers_accept(0) && segment.payload_len == 0;
         if verdict.accept && (!room || waits || !l.listener.may_establish()) {
             l.fast_open.on_done();
             verdict.accept = false;
         }
         verdict
+    }
+
+    /// A listener's queue: as long as it asked for, or as all are if the host has Fast
+    /// Open for all.
+    pub(crate) fn new_fast_open(backlog: u32, options: &Options) -> FastOpenQueue {
+        let mut queue = FastOpenQueue::new();
+        let for_all = if options.fast_open_use.all_listeners {
+            backlog
+        } else {
+            0
+        };
+        queue.set_limit(match options.fast_open {
+            0 => for_all,
+            asked => asked,
+        });
+        queue
     }
 
     /// A connection has been made for a SYN that was judged so.
@@ -77,8 +114,8 @@ impl Engine {
 
     /// A connection to `server` begins, with TCP_FASTOPEN_CONNECT: its SYN carries the
     /// first data, if there is a cookie, or asks for one.
-    pub(crate) fn begin_fast_open(&mut self, server: IpAddr, tcb: &mut Tcb) {
-        if let Some(way) = self.fast_open.way_to(server, self.now) {
+    pub(crate) fn begin_fast_open(&mut self, server: IpAddr, usage: FastOpenUse, tcb: &mut Tcb) {
+        if let Some(way) = self.fast_open.way_to(server, usage, self.now) {
             tcb.start_fast_open(way, true);
         }
     }

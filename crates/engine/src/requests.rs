@@ -176,12 +176,13 @@ impl Engine {
                 tag, waiter, peer, ..
             } => {
                 let answer = self.connect(key, peer);
+                let room = self.syn_room(key);
                 self.done(
                     from,
                     id,
                     tag,
                     waiter,
-                    answer.map(|local| (0, Address::from(local))),
+                    answer.map(|local| (room, Address::from(local))),
                 );
                 Ok(())
             }

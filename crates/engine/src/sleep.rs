@@ -282,7 +282,10 @@ impl Engine {
         self.sleeper.looked_at = self.now;
         for source in ready {
             match source {
-                Source::PortNews => self.link.take_port_news(),
+                Source::PortNews => {
+                    self.link.take_port_news();
+                    self.demux.forget_known();
+                }
                 // It counts on, and is not read: only that it rings is of interest.
                 Source::Port | Source::Doorbell(_) => {}
                 Source::Door => self.answer_door(),

@@ -9,7 +9,9 @@ use crate::timers::Alarm;
 use longshore_hostif::{
     BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind,
 };
-use longshore_tcp::{Config, Congestion, FastOpenQueue, Instant, Linger, Listener, Tcb};
+use longshore_tcp::{
+    Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
+};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -154,6 +156,8 @@ pub(crate) struct Options {
     pub(crate) fast_open: u32,
     /// TCP_FASTOPEN_CONNECT.
     pub(crate) fast_open_connect: bool,
+    /// Who uses Fast Open here.
+    pub(crate) fast_open_use: FastOpenUse,
     pub(crate) send_buffer: u32,
     /// The program has set it, so it is not tuned.
     pub(crate) send_fixed: bool,
@@ -180,6 +184,7 @@ impl Options {
             defer_accept_s: 0,
             fast_open: 0,
             fast_open_connect: false,
+            fast_open_use: FastOpenUse::default(),
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,

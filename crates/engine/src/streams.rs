@@ -6,7 +6,7 @@
 //! ([`RcvSlab`]), mirrored to the directory that the host reads.
 
 use longshore_hostif::{Arena, CHUNK, DIRECTORY, STREAM_MAX};
-use longshore_ring::NONE;
+use longshore_ring::{NONE, Room, Span};
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -148,33 +148,30 @@ impl RcvSlab {
 }
 
 /// A receive stream's chunks: the numbers `first..=last` of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct RcvStream {
     head: u32,
     tail: u32,
     first: u64,
     last: u64,
-    open: Open,
+    /// The chunk that was last written to, as long as the stream has it.
+    landing: Option<Landing>,
+    /// What [`RcvStream::landing`] was given room for and is not counted yet.
+    landed: Landed,
 }
 
-/// The part of a stream that lies in its last chunk, every bound of which is checked
-/// already: nearly always the next bytes belong there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Open {
-    /// The stream's byte that is the chunk's first.
-    from: u64,
-    /// Bytes that may be placed from there on; 0 if nothing is known.
-    len: usize,
-    /// Where in the memory they lie.
-    place: usize,
+/// Where the bytes of a stream from `start` on go.
+#[derive(Debug)]
+struct Landing {
+    start: u64,
+    span: Span,
 }
 
-impl Open {
-    const NONE: Self = Self {
-        from: 0,
-        len: 0,
-        place: 0,
-    };
+/// Payload that was placed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Landed {
+    pub(crate) pieces: u32,
+    pub(crate) bytes: u64,
 }
 
 impl RcvStream {
@@ -183,7 +180,11 @@ impl RcvStream {
         tail: NONE,
         first: 0,
         last: 0,
-        open: Open::NONE,
+        landing: None,
+        landed: Landed {
+            pieces: 0,
+            bytes: 0,
+        },
     };
 
     /// Whether it holds no chunk.
@@ -202,13 +203,8 @@ impl RcvStream {
     ) -> Result<u32, NoChunk> {
         if self.head == NONE {
             let chunk = slab.take().ok_or(NoChunk)?;
-            *self = Self {
-                head: chunk,
-                tail: chunk,
-                first: number,
-                last: number,
-                open: Open::NONE,
-            };
+            (self.head, self.tail) = (chunk, chunk);
+            (self.first, self.last) = (number, number);
             arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
             return Ok(chunk);
         }
@@ -250,19 +246,33 @@ impl RcvStream {
         }
     }
 
-    /// Where in the memory `len` bytes at offset `at` of the stream lie, if they belong
-    /// to its last chunk: they may be written there.
+    /// Room for `len` bytes at offset `at` of the stream, if that is in the chunk that
+    /// was written to last.
     #[inline(always)]
-    pub(crate) fn open_place(&self, at: u64, len: usize) -> Option<usize> {
-        let within = at.wrapping_sub(self.open.from);
-        // Neither is more than a chunk, so that the sum is right.
-        let fits = within <= CHUNK as u64 && within as usize + len <= self.open.len;
-        fits.then(|| self.open.place + within as usize)
+    fn room(&self, at: u64, len: usize) -> Option<Room<'_>> {
+        let landing = self.landing.as_ref()?;
+        landing.span.room(at.wrapping_sub(landing.start), len)
     }
 
-    /// Copies `bytes` to offset `at` of the stream, all or nothing, and says in how many
-    /// pieces. `base` is how far the host has consumed: the stream begins there if it is
-    /// empty.
+    /// The same to be filled for certain: it is counted as one piece.
+    #[inline(always)]
+    pub(crate) fn landing(&mut self, at: u64, len: usize) -> Option<Room<'_>> {
+        let landing = self.landing.as_ref()?;
+        let room = landing.span.room(at.wrapping_sub(landing.start), len)?;
+        // Counted each turn: neither gets anywhere near its end.
+        self.landed.pieces = self.landed.pieces.wrapping_add(1);
+        self.landed.bytes += len as u64;
+        Some(room)
+    }
+
+    /// What was filled so and is not counted yet.
+    #[inline]
+    pub(crate) fn take_landed(&mut self) -> Landed {
+        std::mem::take(&mut self.landed)
+    }
+
+    /// Copies `bytes` to offset `at` of the stream, all or nothing. `base` is
+    /// how far the host has consumed: the stream begins there if it is empty.
     #[inline(always)]
     pub(crate) fn place(
         &mut self,
@@ -273,16 +283,16 @@ impl RcvStream {
         arena: &Arena,
         index: u32,
     ) -> Result<u64, NoChunk> {
-        if let Some(place) = self.open_place(at, bytes.len()) {
-            arena.memory().write(place, bytes);
+        // Nearly always the bytes go to the chunk that was written to last, and fit.
+        if let Some(room) = self.room(at, bytes.len()) {
+            room.fill(bytes);
             return Ok(1);
         }
         self.place_anywhere(base, at, bytes, slab, arena, index)
     }
 
-    /// The same, whatever is known.
     #[inline(never)]
-    pub(crate) fn place_anywhere(
+    fn place_anywhere(
         &mut self,
         base: u64,
         at: u64,
@@ -294,7 +304,6 @@ impl RcvStream {
         if at.saturating_sub(base) + bytes.len() as u64 > STREAM_MAX {
             return Err(NoChunk);
         }
-        self.open = Open::NONE;
         self.begin(base, slab, arena, index)?;
         if bytes.is_empty() {
             return Ok(0);
@@ -308,20 +317,22 @@ impl RcvStream {
             arena.memory().write(place, &bytes[done..done + len]);
             done += len;
             pieces += 1;
+            if at + done as u64 == end {
+                self.land(base, number, chunk, arena);
+            }
         }
-        self.open_tail(base, arena);
         Ok(pieces)
     }
 
-    /// Notes where the last chunk lies. What the host consumes moves the end of what a
-    /// stream may hold only onwards.
-    fn open_tail(&mut self, base: u64, arena: &Arena) {
-        let from = self.last * CHUNK as u64;
-        let end = (base + STREAM_MAX).min(from + CHUNK as u64);
-        if let Some(place) = arena.rcv_place(self.tail, 0, CHUNK) {
-            let len = end.saturating_sub(from) as usize;
-            self.open = Open { from, len, place };
-        }
+    /// What comes next probably goes to chunk `chunk`, which has this number.
+    fn land(&mut self, base: u64, number: u64, chunk: u32, arena: &Arena) {
+        let start = number * CHUNK as u64;
+        // No further than the stream may reach from `base`.
+        let len = (base + STREAM_MAX).saturating_sub(start).min(CHUNK as u64) as usize;
+        self.landing = arena.rcv_place(chunk, 0, len).map(|place| Landing {
+            start,
+            span: arena.memory().span(place, len),
+        });
     }
 
     /// Gives back the chunks that lie wholly before `consumed`, and the last
@@ -332,11 +343,16 @@ impl RcvStream {
             let chunk = self.head;
             slab.give_back(chunk);
             if chunk == self.tail {
-                *self = Self::EMPTY;
+                (self.head, self.tail) = (NONE, NONE);
+                self.landing = None;
             } else {
                 self.head = slab.links[chunk as usize];
                 self.first += 1;
             }
+        }
+        let begin = self.first * CHUNK as u64;
+        if self.landing.as_ref().is_some_and(|l| l.start < begin) {
+            self.landing = None;
         }
     }
 }
@@ -386,35 +402,37 @@ mod tests {
         assert!(stream.is_empty() && slab.in_use() == 0);
     }
 
-    /// What is known of the last chunk is forgotten with it, and when another is last.
+    /// The chunk that was written to last is known until it is given back, and then not.
     #[test]
-    fn the_open_part_is_that_of_the_last_chunk() {
+    fn a_landing_is_the_chunk_that_was_written_to_last() {
         let arena = Arena::create(SMALL).unwrap();
         let (mut slab, mut stream) = (RcvSlab::new(3), RcvStream::EMPTY);
         let chunk = CHUNK as u64;
-        assert_eq!(stream.open_place(0, 1), None);
+        assert!(stream.landing(0, 1).is_none());
         stream.place(0, 10, &[1; 10], &mut slab, &arena, 0).unwrap();
-        let first = stream.open_place(20, 5);
-        assert!(first.is_some());
-        assert_eq!(stream.open_place(chunk - 4, 5), None);
+        stream.landing(20, 5).unwrap().fill(b"after");
+        assert_eq!(read_back(&arena, 0, 15..25), *b"\x01\x01\x01\x01\x01after");
+        assert!(stream.landing(chunk - 4, 5).is_none());
         stream
             .place(0, chunk, &[2; 10], &mut slab, &arena, 0)
             .unwrap();
-        assert_eq!(stream.open_place(20, 5), None);
-        assert_eq!(
-            stream.open_place(chunk + 20, 5),
-            arena.rcv_place(stream.tail, 20, 5)
-        );
-        // No room for all of it: what was last may not be so any more.
+        assert!(stream.landing(20, 5).is_none());
+        stream.landing(chunk + 10, 5).unwrap().fill(b"there");
+        assert_eq!(read_back(&arena, 0, chunk + 10..chunk + 15), *b"there");
+        let landed = Landed {
+            pieces: 2,
+            bytes: 10,
+        };
+        assert_eq!(stream.take_landed(), landed);
+        assert_eq!(stream.take_landed(), Landed::default());
+        // Not all of it finds room: the chunk that is known is the stream's all the same.
         let much = vec![3; 3 * CHUNK];
         let refused = stream.place(0, chunk + 10, &much, &mut slab, &arena, 0);
         assert_eq!(refused, Err(NoChunk));
-        assert_eq!(stream.open_place(chunk + 20, 5), None);
-        stream
-            .place(0, chunk + 10, &[4], &mut slab, &arena, 0)
-            .unwrap();
+        stream.consume(chunk + 1, false, &mut slab);
+        assert!(stream.landing(chunk + 20, 5).is_some());
         stream.consume(chunk + 11, true, &mut slab);
-        assert_eq!(stream.open_place(chunk + 11, 1), None);
+        assert!(stream.landing(chunk + 11, 1).is_none());
     }
 
     #[test]

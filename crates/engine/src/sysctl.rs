@@ -5,60 +5,87 @@
 //! open, because they show the network namespace of whoever opened them: an
 //! engine that goes on into a namespace of its own still reads its program's.
 
-use longshore_tcp::{Config, Congestion, EcnMode, Instant, SynCookies};
+use longshore_tcp::{Config, Congestion, EcnMode, FastOpenKey, FastOpenUse, Instant, SynCookies};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A reading is good for this long, in microseconds, so that a program that
-/// opens many sockets costs twenty readings a second and no more.
-const GOOD_FOR: u64 = 50_000;
-/// Of a file's text, what is read at most: three numbers, or a name.
-const LONGEST: usize = 64;
+/// A reading is good for this long, in microseconds: whoever changes a setting and
+/// then starts a program sees it followed, and a program that opens sockets all the
+/// time costs five hundred readings a second (of some 20 us) and no more.
+const GOOD_FOR: u64 = 2_000;
+/// Of a file's text, what is read at most: three numbers, a name, or two keys.
+const LONGEST: usize = 80;
+
+/// What new sockets start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Settings {
+    pub(crate) tcp: Config,
+    pub(crate) fast_open: FastOpenUse,
+}
 
 /// Sets what a file's numbers say; there is at least one.
-type Setter = fn(&mut Config, &[u64]);
+type Setter = fn(&mut Settings, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 15] = [
-    ("tcp_timestamps", |c, v| c.timestamps = v[0] != 0),
-    ("tcp_sack", |c, v| c.sack = v[0] != 0),
-    ("tcp_window_scaling", |c, v| c.window_scaling = v[0] != 0),
+const NUMBERS: [(&str, Setter); 18] = [
+    ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
+    ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
+    ("tcp_window_scaling", |s, v| {
+        s.tcp.window_scaling = v[0] != 0
+    }),
     ("tcp_rmem", receive_memory),
-    ("tcp_ecn", |c, v| {
+    ("tcp_ecn", |s, v| {
         if let Some(mode) = EcnMode::from_number(small(v[0])) {
-            c.ecn = mode;
+            s.tcp.ecn = mode;
         }
     }),
-    ("tcp_syncookies", |c, v| {
+    ("tcp_syncookies", |s, v| {
         if let Some(when) = SynCookies::from_number(small(v[0])) {
-            c.syn_cookies = when;
+            s.tcp.syn_cookies = when;
         }
     }),
-    ("tcp_abort_on_overflow", |c, v| {
-        c.abort_on_overflow = v[0] != 0;
+    ("tcp_abort_on_overflow", |s, v| {
+        s.tcp.abort_on_overflow = v[0] != 0;
     }),
-    ("tcp_syn_retries", |c, v| c.syn_retries = small(v[0]).max(1)),
-    ("tcp_synack_retries", |c, v| c.synack_retries = small(v[0])),
-    ("tcp_retries2", |c, v| c.retries = small(v[0])),
-    ("tcp_orphan_retries", |c, v| {
+    ("tcp_syn_retries", |s, v| {
+        s.tcp.syn_retries = small(v[0]).max(1)
+    }),
+    ("tcp_synack_retries", |s, v| {
+        s.tcp.synack_retries = small(v[0])
+    }),
+    ("tcp_retries2", |s, v| s.tcp.retries = small(v[0])),
+    ("tcp_orphan_retries", |s, v| {
         // As Linux: 0 stands for 8.
-        c.orphan_retries = if v[0] == 0 { 8 } else { small(v[0]) };
+        s.tcp.orphan_retries = if v[0] == 0 { 8 } else { small(v[0]) };
     }),
-    ("tcp_fin_timeout", |c, v| c.fin_wait_ms = millis(v[0])),
-    ("tcp_keepalive_time", |c, v| {
-        c.keepalive.idle_ms = millis(v[0])
+    ("tcp_fin_timeout", |s, v| s.tcp.fin_wait_ms = millis(v[0])),
+    ("tcp_keepalive_time", |s, v| {
+        s.tcp.keepalive.idle_ms = millis(v[0])
     }),
-    ("tcp_keepalive_intvl", |c, v| {
-        c.keepalive.interval_ms = millis(v[0]);
+    ("tcp_keepalive_intvl", |s, v| {
+        s.tcp.keepalive.interval_ms = millis(v[0]);
     }),
-    ("tcp_keepalive_probes", |c, v| {
-        c.keepalive.probes = small(v[0]).max(1);
+    ("tcp_keepalive_probes", |s, v| {
+        s.tcp.keepalive.probes = small(v[0]).max(1);
+    }),
+    ("tcp_slow_start_after_idle", |s, v| {
+        s.tcp.slow_start_after_idle = v[0] != 0;
+    }),
+    ("tcp_min_tso_segs", |s, v| {
+        s.tcp.min_batch = small(v[0]).max(1)
+    }),
+    ("tcp_fastopen", |s, v| {
+        s.fast_open = FastOpenUse::from_number(v[0]);
     }),
 ];
 
 /// The file with the name of the algorithm; one that we do not have is passed
 /// over.
 const CONGESTION: &str = "tcp_congestion_control";
+
+/// The file with the keys of Fast Open's cookies, the last one after a comma; who may
+/// not read it, or finds none set, makes a key of their own.
+const FAST_OPEN_KEY: &str = "tcp_fastopen_key";
 
 /// The most that tcp_rmem allows where nobody has set it (Linux before 6.16, with a
 /// gigabyte of memory or more): no choice of an administrator, and less than a path of
@@ -74,7 +101,7 @@ fn millis(seconds: u64) -> u32 {
 }
 
 /// Least, at the start, and most.
-fn receive_memory(config: &mut Config, values: &[u64]) {
+fn receive_memory(settings: &mut Settings, values: &[u64]) {
     let &[_, start, most] = values else {
         return;
     };
@@ -82,8 +109,8 @@ fn receive_memory(config: &mut Config, values: &[u64]) {
         return;
     }
     let bytes = |v: u64| v.clamp(2304, longshore_hostif::STREAM_MAX) as u32;
-    config.rcvbuf = bytes(start);
-    config.rcvbuf_max = bytes(most.max(start));
+    settings.tcp.rcvbuf = bytes(start);
+    settings.tcp.rcvbuf_max = bytes(most.max(start));
 }
 
 /// The host's settings, read when they are needed.
@@ -91,8 +118,9 @@ fn receive_memory(config: &mut Config, values: &[u64]) {
 pub struct HostSettings {
     numbers: Vec<(Setter, File)>,
     congestion: Option<File>,
-    config: Config,
-    /// When `config` was read; `None` before the first time.
+    fast_open_key: Option<File>,
+    settings: Settings,
+    /// When `settings` was read; `None` before the first time.
     read_at: Option<Instant>,
 }
 
@@ -111,36 +139,47 @@ impl HostSettings {
                 .filter_map(|(name, setter)| Some((*setter, open(name)?)))
                 .collect(),
             congestion: open(CONGESTION),
-            config: Config::default(),
+            fast_open_key: open(FAST_OPEN_KEY),
+            settings: Settings::default(),
             read_at: None,
         }
     }
 
-    /// What a new connection starts from.
-    pub(crate) fn tcp(&mut self, now: Instant) -> Config {
+    /// What a new socket starts from.
+    pub(crate) fn get(&mut self, now: Instant) -> Settings {
         if self.read_at.is_none_or(|t| now.since(t) >= GOOD_FOR) {
-            self.config = self.read();
+            self.settings = self.read();
             self.read_at = Some(now);
         }
-        self.config
+        self.settings
     }
 
-    fn read(&self) -> Config {
-        let mut config = Config::default();
+    /// The keys that Fast Open's cookies are made of: the one in use, and the last one.
+    pub(crate) fn fast_open_keys(&self) -> (Option<FastOpenKey>, Option<FastOpenKey>) {
+        let mut text = [0; LONGEST];
+        let Some(file) = &self.fast_open_key else {
+            return (None, None);
+        };
+        let mut keys = content(file, &mut text).split(',').map(FastOpenKey::parse);
+        (keys.next().flatten(), keys.next().flatten())
+    }
+
+    fn read(&self) -> Settings {
+        let mut settings = Settings::default();
         let mut text = [0; LONGEST];
         for (set, file) in &self.numbers {
             let mut values = [0; 3];
             let count = parse(content(file, &mut text), &mut values);
             if count != 0 {
-                set(&mut config, &values[..count]);
+                set(&mut settings, &values[..count]);
             }
         }
         if let Some(file) = &self.congestion
             && let Some(congestion) = Congestion::by_name(content(file, &mut text))
         {
-            config.congestion = congestion;
+            settings.tcp.congestion = congestion;
         }
-        config
+        settings
     }
 }
 
@@ -187,9 +226,11 @@ mod tests {
             ("tcp_orphan_retries", "0\n"),
             ("tcp_fin_timeout", "30\n"),
             ("tcp_keepalive_time", "600\n"),
+            ("tcp_slow_start_after_idle", "0\n"),
+            ("tcp_min_tso_segs", "4\n"),
             ("tcp_congestion_control", "reno\n"),
         ]);
-        let config = settings.tcp(Instant(1));
+        let config = settings.get(Instant(1)).tcp;
         let expected = Config {
             timestamps: false,
             sack: false,
@@ -200,6 +241,8 @@ mod tests {
             abort_on_overflow: true,
             syn_retries: 5,
             fin_wait_ms: 30_000,
+            slow_start_after_idle: false,
+            min_batch: 4,
             congestion: Congestion::NewReno,
             keepalive: longshore_tcp::Keepalive {
                 idle_ms: 600_000,
@@ -218,22 +261,41 @@ mod tests {
             ("tcp_ecn", "6\n"),
             ("tcp_congestion_control", "westwood\n"),
         ]);
-        assert_eq!(settings.tcp(Instant(1)), Config::default());
+        assert_eq!(settings.get(Instant(1)), Settings::default());
     }
 
     #[test]
     fn the_kernels_own_limit_of_memory_is_nobodys_choice() {
         let (_dir, mut settings) = settings(&[("tcp_rmem", "4096\t131072\t6291456\n")]);
-        assert_eq!(settings.tcp(Instant(1)), Config::default());
+        assert_eq!(settings.get(Instant(1)), Settings::default());
     }
 
     #[test]
     fn a_change_is_seen_soon_and_not_at_once() {
         let (dir, mut settings) = settings(&[("tcp_sack", "1\n")]);
-        assert!(settings.tcp(Instant(1)).sack);
+        assert!(settings.get(Instant(1)).tcp.sack);
         std::fs::write(dir.path().join("tcp_sack"), "0\n").unwrap();
-        assert!(settings.tcp(Instant(GOOD_FOR)).sack);
-        assert!(!settings.tcp(Instant(1 + GOOD_FOR)).sack);
+        assert!(settings.get(Instant(GOOD_FOR)).tcp.sack);
+        assert!(!settings.get(Instant(1 + GOOD_FOR)).tcp.sack);
+    }
+
+    #[test]
+    fn fast_open_follows_the_host() {
+        let keys = "00000001-00000002-00000003-00000004,00000005-0-0-0\n";
+        let (dir, mut settings) =
+            settings(&[("tcp_fastopen", "1026\n"), ("tcp_fastopen_key", keys)]);
+        let usage = settings.get(Instant(1)).fast_open;
+        assert_eq!(usage, FastOpenUse::from_number(0x402));
+        assert!(usage.all_listeners && !usage.client);
+        let (now, last) = settings.fast_open_keys();
+        assert_eq!(
+            now,
+            FastOpenKey::parse("00000001-00000002-00000003-00000004")
+        );
+        assert_eq!(last, FastOpenKey::parse("5-0-0-0"));
+        let unset = "00000000-00000000-00000000-00000000\n";
+        std::fs::write(dir.path().join("tcp_fastopen_key"), unset).unwrap();
+        assert_eq!(settings.fast_open_keys(), (None, None));
     }
 
     #[test]

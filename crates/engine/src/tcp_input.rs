@@ -388,7 +388,7 @@ impl Engine {
                 let (options, session) = (socket.options, socket.session);
                 let slab = self.sessions.get(session).map(|s| &s.rcv_slab);
                 let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
-                let verdict = self.judge_fast_open(key, remote.ip(), segment, room);
+                let verdict = self.judge_fast_open(key, (local, remote), segment, room);
                 let made = self.half_open(key, session, options, local, remote, segment, iss_after);
                 self.open_fast(made, key, verdict, segment, payload);
             }

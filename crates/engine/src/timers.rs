@@ -86,13 +86,22 @@ impl<T: Copy> Wheel<T> {
 
     /// Enters `name`, to come up at `deadline` or, if that is further away than
     /// the wheel is round, at its far end.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, name: T, deadline: Instant) -> Instant {
-        let due = (deadline.0 >> TICK_SHIFT) + 1;
-        let tick = due.min(self.tick + SLOTS as u64 - 1).max(self.tick);
+        let mut tick = (deadline.0 >> TICK_SHIFT) + 1;
+        if tick.wrapping_sub(self.tick) >= SLOTS as u64 {
+            tick = tick.clamp(self.tick, self.tick + SLOTS as u64 - 1);
+        }
         let slot = tick as usize % SLOTS;
-        self.slots[slot].push(name);
         self.occupied[slot / 64] |= 1 << (slot % 64);
+        let names = &mut self.slots[slot];
+        // A slot that has room, as all have after a while, takes no call: the registers
+        // of whoever sets an alarm stay as they are.
+        if names.len() < names.capacity() {
+            names.push(name);
+        } else {
+            push_growing(names, name);
+        }
         Instant(tick << TICK_SHIFT)
     }
 
@@ -144,6 +153,12 @@ impl<T: Copy> Wheel<T> {
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next_tick().map(|t| Instant(t << TICK_SHIFT))
     }
+}
+
+#[cold]
+#[inline(never)]
+fn push_growing<T>(names: &mut Vec<T>, name: T) {
+    names.push(name);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod common;
 use common::Host;
 use common::engines::{Running, bytes, joined, start};
 use common::far::Far;
-use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketKind};
+use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::Path;
 use std::time::Duration;
@@ -15,16 +15,22 @@ fn two(dir: &Path) -> (Running, Running) {
     joined(dir, "10.0.0.1/24", "10.0.0.2/24")
 }
 
-#[test]
-fn bytes_go_both_ways_and_the_ends_are_seen() {
-    let dir = tempfile::tempdir().unwrap();
-    let (a, b) = two(dir.path());
-    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+/// A listener on port 80 of all addresses.
+fn listening(server: &mut Host) -> SocketId {
     let listener = server.open(SocketKind::Stream);
     server
         .bind(listener, "0.0.0.0:80".parse().unwrap())
         .unwrap();
     assert_eq!(server.listen(listener), 0);
+    listener
+}
+
+#[test]
+fn bytes_go_both_ways_and_the_ends_are_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = listening(&mut server);
     let socket = client.open(SocketKind::Stream);
     assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
     let accepted = server.accept(listener);
@@ -231,11 +237,7 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
             start("10.0.0.2/24", Box::new(far)),
         );
         let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
-        let listener = server.open(SocketKind::Stream);
-        server
-            .bind(listener, "0.0.0.0:80".parse().unwrap())
-            .unwrap();
-        assert_eq!(server.listen(listener), 0);
+        let listener = listening(&mut server);
         let socket = client.open(SocketKind::Stream);
         if fixed {
             client.put(Request::SetOption {

@@ -27,6 +27,9 @@ pub enum SocketState {
     Closing = 5,
     /// Reset, timed out or refused: all calls report it.
     Dead = 6,
+    /// As good as connected: a SYN waits for the first write, and takes
+    /// [`SocketBlock::syn_room`] bytes of it (RFC 7413).
+    Early = 7,
 }
 
 impl SocketState {
@@ -38,6 +41,7 @@ impl SocketState {
             4 => Self::Connected,
             5 => Self::Closing,
             6 => Self::Dead,
+            7 => Self::Early,
             _ => Self::Free,
         }
     }
@@ -125,7 +129,8 @@ pub struct SocketBlock {
     /// Descriptors of it that are on their way to other processes, in messages on
     /// Unix sockets.
     pub in_transit: AtomicU32,
-    _reserved: AtomicU32,
+    /// What the first write may be while [`SocketState::Early`] holds, bytes.
+    pub syn_room: AtomicU32,
     /// The sending half.
     pub snd: StreamHalf,
     /// The receiving half.
@@ -167,6 +172,7 @@ impl SocketBlock {
         self.unlisted_waiters.store(0, Ordering::Relaxed);
         self.options.store(0, Ordering::Relaxed);
         self.in_transit.store(0, Ordering::Relaxed);
+        self.syn_room.store(0, Ordering::Relaxed);
         self.linger.store(0, Ordering::Relaxed);
         self.dropped.store(0, Ordering::Relaxed);
         self.snd.reset();

@@ -179,7 +179,9 @@ pub enum Request {
         backlog: u32,
     },
     /// Connect; answered by [`Completion::Edges`] with `CONNECTED` or `DEAD`,
-    /// and at once by [`Completion::Done`] with the local address or an errno.
+    /// and at once by [`Completion::Done`] with the local address or an errno. A value
+    /// other than 0 says that the SYN waits for the first write, and takes so many
+    /// bytes of it; `Edges` with `PUSH` and nothing written sends it without.
     Connect {
         socket: SocketId,
         tag: u32,

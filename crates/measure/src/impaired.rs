@@ -5,6 +5,10 @@
 //! kernel has an address there; Longshore stands on the interface by a packet
 //! port, and the kernel beside it has none.
 
+mod table;
+
+pub use table::table;
+
 use crate::programs;
 use crate::relay::Relay;
 use crate::report::{Better, Row, Target};
@@ -105,17 +109,27 @@ const PAIRS: [(&str, End, End); 3] = [
     ("Longshore to Longshore", End::Longshore, End::Longshore),
 ];
 
-/// Measures the chosen cells; each run sends for `seconds`. Runs of one cell take
-/// turns and share their seeds. `progress` is told what comes next.
+/// How much is measured of each cell.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Runs of each pair.
+    pub repeats: usize,
+    /// How many of them go on at the same time, each on a path of its own. Only for
+    /// paths so slow that they leave the processors alone.
+    pub at_once: usize,
+    /// What each run measures; a fifth more goes before.
+    pub seconds: u64,
+    /// The luck of the first run; the next one has the next number.
+    pub first_seed: u64,
+}
+
+/// Measures the chosen cells. Runs of one cell take turns and share their seeds.
+/// `progress` is told what comes next.
 ///
 /// # Panics
 /// If a namespace cannot be made, or a program fails.
-pub fn measure(
-    cells: &[Cell],
-    repeats: usize,
-    seconds: u64,
-    mut progress: impl FnMut(&str),
-) -> Vec<Row> {
+pub fn measure(cells: &[Cell], effort: &Effort, mut progress: impl FnMut(&str)) -> Vec<Row> {
+    let at_once = effort.at_once.max(1);
     let mut rows = Vec::new();
     for cell in cells {
         let first = rows.len();
@@ -130,20 +144,47 @@ pub fn measure(
             target: Some(Target::Ratio(0.95)),
             crossings: None,
         }));
-        for turn in 0..repeats {
-            let seed = turn as u64 + 1;
-            let run = format!("run {} of {repeats}", turn + 1);
+        let mut turn = 0;
+        while turn < effort.repeats {
+            let count = at_once.min(effort.repeats - turn);
+            let run = match count {
+                1 => format!("run {} of {}", turn + 1, effort.repeats),
+                _ => format!(
+                    "runs {} to {} of {}",
+                    turn + 1,
+                    turn + count,
+                    effort.repeats
+                ),
+            };
+            let seeds: Vec<u64> = (0..count as u64)
+                .map(|i| effort.first_seed + turn as u64 + i)
+                .collect();
             progress(&format!("{}: Linux to Linux, {run}", cell.name()));
-            let baseline = goodput(cell, seed, End::Linux, End::Linux, seconds);
+            let baseline = goodputs(cell, &seeds, End::Linux, End::Linux, effort.seconds);
             for (row, (pair, from, to)) in rows[first..].iter_mut().zip(PAIRS) {
                 progress(&format!("{}: {pair}, {run}", cell.name()));
-                row.longshore.push(goodput(cell, seed, from, to, seconds));
-                row.kernel.push(baseline);
+                let ours = goodputs(cell, &seeds, from, to, effort.seconds);
+                row.longshore.extend(ours);
+                row.kernel.extend(&baseline);
             }
+            turn += count;
         }
     }
     progress("");
     rows
+}
+
+/// The same path with each of these seeds, at the same time.
+fn goodputs(cell: &Cell, seeds: &[u64], from: End, to: End, seconds: u64) -> Vec<f64> {
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = seeds
+            .iter()
+            .map(|&seed| scope.spawn(move || goodput(cell, seed, from, to, seconds)))
+            .collect();
+        runs.into_iter()
+            .map(|run| run.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+            .collect()
+    })
 }
 
 /// Sends from one end to the other; Mb/s that arrived at the reader.

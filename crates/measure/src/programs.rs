@@ -31,8 +31,8 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
             .map_err(|e| io::Error::other(format!("{name}: {e}")))
     };
     match name {
+        "source" if arguments.len() > 1 => source(text(0)?, number(1)?.clamp(1, 1 << 30) as usize),
         "source" => source(text(0)?, PIECE),
-        "source-of" => source(text(0)?, number(1)?.clamp(1, 1 << 30) as usize),
         "sink" => sink(text(0)?),
         "native-source" => crate::native::source(text(0)?),
         "native-sink" => crate::native::sink(text(0)?),

@@ -129,7 +129,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     options::replay(fd, &new, undecided.options)?;
     if matches!(
         old.state(),
-        SocketState::Connected | SocketState::Connecting
+        SocketState::Connected | SocketState::Connecting | SocketState::Early
     ) {
         new.set_error(libc::ECONNRESET);
     }

@@ -25,7 +25,7 @@ pub use confined::{is_confined, set_confined};
 pub use doorbell::Doorbell;
 pub use freelist::{FreeList, NONE};
 pub use lock::{Locked, Reentered, SharedLock, forget_thread_id};
-pub use shm::{Shared, SharedMemory, ShmError};
+pub use shm::{Room, Shared, SharedMemory, ShmError, Span};
 pub use waiter::{Sleep, Waiter, Woken};
 
 /// What the other side wrote cannot be: it is broken or hostile, and the

@@ -4,8 +4,10 @@ use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Types that may lie in memory which another process changes at any moment:
@@ -61,12 +63,22 @@ pub enum ShmError {
     },
 }
 
-/// A shared mapping. It stays where it is until it is dropped.
+/// A shared mapping. It stays where it is until it, and every [`Span`] of it, is
+/// dropped.
 #[derive(Debug)]
 pub struct SharedMemory {
     base: NonNull<u8>,
     len: usize,
     fd: OwnedFd,
+    /// What unmaps it, shared with its spans.
+    mapping: Arc<Mapping>,
+}
+
+/// What is mapped, and is unmapped with it.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
 }
 
 // SAFETY: the mapping is only reached through `Shared` types, which are `Sync`,
@@ -74,6 +86,68 @@ pub struct SharedMemory {
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
+// SAFETY: it is never read or written through; unmapping may be done by any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, every reference into it borrows its
+        // `SharedMemory`, and every span has kept us.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A piece of shared memory to be filled by copies, its bounds checked once and for
+/// all. It keeps the memory mapped.
+#[derive(Debug)]
+pub struct Span {
+    base: NonNull<u8>,
+    len: usize,
+    /// Never read: it keeps the memory mapped.
+    _mapping: Arc<Mapping>,
+}
+
+// SAFETY: as for `SharedMemory`.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// Where `len` bytes at `at` of it go, if it has them.
+    #[inline(always)]
+    #[must_use]
+    pub fn room(&self, at: u64, len: usize) -> Option<Room<'_>> {
+        let last = self.len.checked_sub(len)?;
+        (at <= last as u64).then(|| Room {
+            // SAFETY: inside, or at the end of, what was checked when the span was made.
+            base: unsafe { self.base.add(at as usize) },
+            len,
+            span: PhantomData,
+        })
+    }
+}
+
+/// Room in a [`Span`].
+#[derive(Debug)]
+pub struct Room<'a> {
+    base: NonNull<u8>,
+    len: usize,
+    span: PhantomData<&'a Span>,
+}
+
+impl Room<'_> {
+    /// Fills it. Panics if `from` is not as long as it is.
+    #[inline(always)]
+    pub fn fill(self, from: &[u8]) {
+        assert!(from.len() == self.len);
+        // SAFETY: `Span::room` has seen to it that there is room for that many bytes; the
+        // source is private memory. The other side may race with it, and only gets other
+        // bytes for it.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.base.as_ptr(), from.len()) }
+    }
+}
 
 impl SharedMemory {
     /// Makes `len` bytes of zeroed shared memory, which take room only where
@@ -113,7 +187,13 @@ impl SharedMemory {
         let base = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &fd, 0) }
             .map_err(|source| ShmError::Map { len, source })?;
         let base = NonNull::new(base.cast()).ok_or(ShmError::NotOurs { expected: len })?;
-        Ok(Self { base, len, fd })
+        let mapping = Arc::new(Mapping { base, len });
+        Ok(Self {
+            base,
+            len,
+            fd,
+            mapping,
+        })
     }
 
     /// Bytes mapped.
@@ -161,6 +241,18 @@ impl SharedMemory {
         }
     }
 
+    /// The `len` bytes at `offset`, to be filled as often as need be. Panics if they
+    /// lie outside.
+    pub fn span(&self, offset: usize, len: usize) -> Span {
+        assert!(offset <= self.len && len <= self.len - offset);
+        Span {
+            // SAFETY: in bounds by the line above.
+            base: unsafe { self.base.add(offset) },
+            len,
+            _mapping: self.mapping.clone(),
+        }
+    }
+
     /// Copies from `offset` into `to`. Panics if it lies outside.
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) {
@@ -204,13 +296,6 @@ impl AsFd for SharedMemory {
     }
 }
 
-impl Drop for SharedMemory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and every reference into it borrows us.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-    }
-}
-
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use super::*;
@@ -226,6 +311,26 @@ mod tests {
         let mut got = [0; 3];
         b.read(100, &mut got);
         assert_eq!(&got, b"abc");
+    }
+
+    #[test]
+    fn a_span_is_filled_within_its_bounds_and_outlives_its_memory() {
+        let a = SharedMemory::create("test", 8192).unwrap();
+        let b = SharedMemory::open(a.as_fd().try_clone_to_owned().unwrap(), 8192).unwrap();
+        let span = a.span(8000, 100);
+        drop(a);
+        span.room(0, 3).unwrap().fill(b"abc");
+        span.room(97, 3).unwrap().fill(b"xyz");
+        assert!(span.room(100, 0).is_some());
+        for (at, len) in [(98, 3), (100, 1), (101, 0), (u64::MAX, 2), (0, usize::MAX)] {
+            assert!(span.room(at, len).is_none(), "{len} at {at}");
+        }
+        let mut got = [0; 100];
+        b.read(8000, &mut got);
+        assert_eq!(
+            (&got[..3], &got[3..97], &got[97..]),
+            (&b"abc"[..], &[0; 94][..], &b"xyz"[..])
+        );
     }
 
     #[test]

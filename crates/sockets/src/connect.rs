@@ -25,7 +25,7 @@ impl Socket {
         match block.state() {
             SocketState::Open => {}
             SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
-            SocketState::Connected => return self.note_connected(),
+            SocketState::Connected | SocketState::Early => return self.note_connected(),
             SocketState::Dead => {
                 match block.take_errno() {
                     // An attempt that failed, and was told so, may be repeated.
@@ -53,7 +53,13 @@ impl Socket {
             Ok(answer) => {
                 block.set_local(answer.address);
                 block.set_flags(BlockFlags::BOUND);
-                Err(SocketError::InProgress)
+                if answer.value == 0 {
+                    return Err(SocketError::InProgress);
+                }
+                let room = u32::try_from(answer.value).unwrap_or(u32::MAX);
+                block.syn_room.store(room, Ordering::Release);
+                block.change_state(SocketState::Connecting, SocketState::Early);
+                self.note_connected()
             }
             Err(e) => {
                 block.change_state(SocketState::Connecting, SocketState::Open);
@@ -90,18 +96,7 @@ impl Socket {
             Err(SocketError::Refused(Errno::ALREADY)) => {}
             other => return other,
         }
-        let block = self.block();
-        let waited = self.wait(None, patience, || match block.state() {
-            SocketState::Connecting if self.host.is_gone() => Err(SocketError::EngineGone),
-            SocketState::Connecting => Err(SocketError::WouldBlock),
-            SocketState::Dead => match block.take_errno() {
-                // It was made, and closed at once.
-                0 => Ok(()),
-                errno => Err(SocketError::failed(errno)),
-            },
-            _ => Ok(()),
-        });
-        match waited {
+        match self.wait_connected(patience) {
             Ok(()) => {
                 self.set_host_bits(host_bits::CONNECT_TOLD);
                 Ok(())
@@ -110,6 +105,38 @@ impl Socket {
             Err(SocketError::TimedOut) => Err(SocketError::InProgress),
             Err(e) => Err(e),
         }
+    }
+
+    /// Whether the connection is as good as made: a SYN waits for the first write.
+    pub fn is_early(&self) -> bool {
+        self.block().state() == SocketState::Early
+    }
+
+    /// Whether the connection is on its way: after the first write to one that was as
+    /// good as made, too.
+    pub fn is_connecting(&self) -> bool {
+        self.block().state() == SocketState::Connecting
+    }
+
+    /// Waits until a connection that is on its way is made or has failed.
+    ///
+    /// # Errors
+    /// Why it was not made; [`SocketError::TimedOut`].
+    pub fn wait_connected(&self, patience: Patience) -> Result<(), SocketError> {
+        let block = self.block();
+        self.wait(None, patience, || match block.state() {
+            SocketState::Connecting if self.host.is_gone() => Err(SocketError::EngineGone),
+            SocketState::Connecting => Err(SocketError::WouldBlock),
+            SocketState::Dead => match block.take_errno() {
+                // It was made, and closed at once.
+                0 => Ok(()),
+                errno => Err(SocketError::failed(errno)),
+            },
+            _ => {
+                self.set_host_bits(host_bits::CONNECT_TOLD);
+                Ok(())
+            }
+        })
     }
 
     /// Sets a datagram socket's peer; [`Address::NONE`] takes it away.

@@ -78,6 +78,7 @@ impl News {
         }
         if edges.flags.contains(EdgeFlags::CONNECTED) {
             ready |= block.change_state(SocketState::Connecting, SocketState::Connected)
+                || block.change_state(SocketState::Early, SocketState::Connected)
                 || is_news(EdgeFlags::CONNECTED);
         }
         ready | fail(block, edges, is_news(EdgeFlags::DEAD))

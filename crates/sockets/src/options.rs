@@ -18,13 +18,18 @@ impl Socket {
     pub fn set_option(&self, name: OptionName, value: u64) -> Result<(), SocketError> {
         self.note_option(name, value);
         let socket = self.id;
+        // What these hold back goes now.
+        let releases = matches!(
+            (name, value),
+            (OptionName::Cork, 0) | (OptionName::NoDelay, 1..)
+        ) && self.block().snd.held() > 0;
         self.host.tell(
             &Request::SetOption {
                 socket,
                 name,
                 value,
             },
-            Wake::Soon,
+            if releases { Wake::Now } else { Wake::Soon },
         )
     }
 

@@ -80,7 +80,7 @@ impl Socket {
     pub fn peer(&self) -> Result<SocketAddr, SocketError> {
         let block = self.block();
         let connected = match block.state() {
-            SocketState::Connected | SocketState::Closing => true,
+            SocketState::Connected | SocketState::Closing | SocketState::Early => true,
             SocketState::Open => self.is_datagram(),
             _ => false,
         };
@@ -154,7 +154,10 @@ impl Socket {
     pub fn shutdown(&self, half: Half) -> Result<(), SocketError> {
         let block = self.block();
         match block.state() {
-            SocketState::Connected | SocketState::Listening | SocketState::Closing => {}
+            SocketState::Connected
+            | SocketState::Listening
+            | SocketState::Closing
+            | SocketState::Early => {}
             SocketState::Open if block.peer().get().is_some() => {}
             _ => return Err(SocketError::Refused(Errno::NOTCONN)),
         }

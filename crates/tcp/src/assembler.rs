@@ -1,4 +1,4 @@
-//! What has arrived out of order: ranges above RCV.NXT, bounded and inline.
+//! What has arrived out of order: ranges above RCV.NXT, bounded.
 //!
 //! Owns [`Assembler`]. `input/data.rs` puts ranges in and takes them out when the
 //! hole below is filled; `output/options.rs` makes SACK blocks of them.
@@ -12,13 +12,17 @@
 use crate::ranges::{Full, RangeSet};
 use crate::tcb::Pos;
 
-/// How many separate ranges are remembered.
-pub(crate) const MAX_RANGES: usize = 32;
+/// How many separate ranges are remembered: enough for a queue that has overflowed on a
+/// long path, where a loss follows the other. A peer that makes holes for their own sake
+/// costs us 8 KiB and no more time than any other.
+pub(crate) const MAX_RANGES: usize = 1024;
+/// How many of them take no allocation.
+const FEW_RANGES: usize = 32;
 
 /// The out-of-order ranges of a receive stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Assembler {
-    ranges: RangeSet<MAX_RANGES>,
+    ranges: RangeSet<FEW_RANGES, MAX_RANGES>,
 }
 
 impl Assembler {
@@ -46,14 +50,13 @@ impl Assembler {
     /// `old_rcv_nxt`: takes out what that reached and says where RCV.NXT is then.
     pub(crate) fn advance(&mut self, old_rcv_nxt: Pos, rcv_nxt: Pos) -> Pos {
         let mut edge = rcv_nxt;
-        while !self.is_empty() {
-            let (start, end) = self.ranges.get(old_rcv_nxt, 0);
+        for (start, end) in self.ranges.iter(old_rcv_nxt) {
             if start > edge {
                 break;
             }
             edge = edge.max(end);
-            self.ranges.trim_below(old_rcv_nxt, end);
         }
+        self.ranges.trim_below(old_rcv_nxt, edge);
         edge
     }
 
@@ -65,6 +68,15 @@ impl Assembler {
     /// The ranges, lowest first.
     pub(crate) fn iter(&self, rcv_nxt: Pos) -> impl DoubleEndedIterator<Item = (Pos, Pos)> + '_ {
         self.ranges.iter(rcv_nxt)
+    }
+
+    /// The ranges that end above `pos`, lowest first.
+    pub(crate) fn ranges_from(
+        &self,
+        rcv_nxt: Pos,
+        pos: Pos,
+    ) -> impl Iterator<Item = (Pos, Pos)> + '_ {
+        self.ranges.ranges_from(rcv_nxt, pos)
     }
 
     /// Bytes of `start..end` that are here already.

@@ -173,6 +173,12 @@ pub struct Config {
     pub mtu_probing: bool,
     /// Initial window in segments (RFC 6928: 10).
     pub initial_window: u8,
+    /// Packets in a batch for the port to cut, at least, where the window has room for
+    /// twice as many (tcp_min_tso_segs).
+    pub min_batch: u8,
+    /// After an idle time the congestion window starts again from the initial window
+    /// (RFC 5681 section 4.1; tcp_slow_start_after_idle).
+    pub slow_start_after_idle: bool,
     /// How often a SYN is repeated (TCP_SYNCNT; Linux's tcp_syn_retries).
     pub syn_retries: u8,
     /// How often a SYN-ACK is repeated (tcp_synack_retries).
@@ -208,6 +214,8 @@ impl Default for Config {
             max_pacing_rate: u64::MAX,
             mtu_probing: true,
             initial_window: 10,
+            min_batch: 2,
+            slow_start_after_idle: true,
             syn_retries: 6,
             synack_retries: 5,
             retries: 15,

@@ -312,8 +312,8 @@ impl Tcb {
     fn answer_congestion(&mut self) {
         self.ecn.answered = self.snd_nxt;
         if self.recovery.is_open() {
-            let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
-            self.congestion.on_congestion_marked(flight);
+            let window = self.window_in_use();
+            self.congestion.on_congestion_marked(window);
         }
         if self.ecn.variant == Variant::Classic {
             self.ecn.bits |= Bits::CWR_DUE;

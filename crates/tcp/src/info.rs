@@ -33,6 +33,8 @@ pub struct TcpInfo {
     pub ecn_seen: bool,
     /// Data on the SYN were taken (RFC 7413).
     pub syn_data: bool,
+    /// The connection was made from here.
+    pub active: bool,
     pub snd_wscale: u8,
     pub rcv_wscale: u8,
     pub rto_us: u64,
@@ -43,6 +45,7 @@ pub struct TcpInfo {
     pub pmtu: u32,
     pub unacked: u64,
     pub sacked: u64,
+    /// Bytes taken for lost and not yet acknowledged, repeated or not.
     pub lost: u64,
     /// Bytes repeated and not yet acknowledged.
     pub retrans: u64,
@@ -71,6 +74,8 @@ pub struct TcpInfo {
     pub total_retrans: u32,
     pub dsack_dups: u32,
     pub reord_seen: u32,
+    /// The farthest that a packet was overtaken, bytes.
+    pub reordering: u32,
     pub rcv_ooopack: u32,
     pub total_rto: u16,
     /// Tail loss probes sent (RFC 8985).
@@ -120,7 +125,8 @@ impl Tcb {
             window_scaling: self.flags.contains(Flags::SCALING),
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
-            syn_data: self.fast_open.accepted,
+            syn_data: self.syn_data_taken(),
+            active: self.flags.contains(Flags::ACTIVE),
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
             rto_us: self.rtt.rto(),
@@ -131,7 +137,7 @@ impl Tcb {
             pmtu: u32::from(self.path_mss) + 40,
             unacked: self.in_flight(),
             sacked: self.scoreboard.sacked(),
-            lost: self.scoreboard.lost(),
+            lost: self.scoreboard.lost() + self.scoreboard.repeated_in_network(una),
             retrans: self.scoreboard.repeated_in_network(una),
             last_data_sent_us: now.since(self.last_sent_data),
             last_data_recv_us: now.since(self.last_rcv_data),
@@ -158,6 +164,7 @@ impl Tcb {
             total_retrans: c.retrans,
             dsack_dups: c.dsacks,
             reord_seen: r.rack.reorderings,
+            reordering: r.rack.farthest,
             rcv_ooopack: c.rcv_ooo,
             total_rto: c.timeouts,
             tail_probes: c.probes,
@@ -197,6 +204,18 @@ impl Writer<'_> {
 }
 
 impl TcpInfo {
+    /// Packets that have arrived at the peer; our SYN is one, also with data on it.
+    fn delivered(&self) -> u64 {
+        let opening = matches!(
+            self.state,
+            State::Closed | State::SynSent | State::SynReceived
+        );
+        let mss = u64::from(self.snd_mss.max(1));
+        let data = (self.bytes_acked + self.sacked).div_ceil(mss);
+        let syn = u64::from(!(opening || self.syn_data && self.active));
+        data + syn
+    }
+
     /// Linux's `struct tcp_info`, as getsockopt(TCP_INFO) gives it; a caller that
     /// asks for less takes the front.
     #[must_use]
@@ -239,7 +258,10 @@ impl TcpInfo {
         w.u32s(&[ms(self.last_data_recv_us), ms(self.last_ack_recv_us)]);
         w.u32s(&[u64::from(self.pmtu), u64::from(self.rcv_wnd)]);
         w.u32s(&[self.rtt_us, self.rttvar_us, ssthresh]);
-        w.u32s(&[u64::from(self.snd_cwnd) / mss, u64::from(self.advmss), 3]);
+        // Linux's threshold of duplicates, which starts at 3; RACK needs none.
+        let reordering = packets(u64::from(self.reordering)).max(3);
+        let cwnd = u64::from(self.snd_cwnd) / mss;
+        w.u32s(&[cwnd, u64::from(self.advmss), reordering]);
         w.u32s(&[u64::from(self.rcv_rtt_us), u64::from(self.rcv_space)]);
         w.u32s(&[u64::from(self.total_retrans)]);
         let rates = [self.pacing_rate, self.max_pacing_rate];
@@ -250,7 +272,7 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);
         // delivery_rate, busy_time, rwnd_limited, sndbuf_limited: not measured.
         w.u64s(&[0, 0, 0, 0]);
-        w.u32s(&[packets(self.bytes_acked), 0]);
+        w.u32s(&[self.delivered(), 0]);
         w.u64s(&[self.bytes_sent, self.bytes_retrans]);
         w.u32s(&[u64::from(self.dsack_dups), u64::from(self.reord_seen)]);
         w.u32s(&[u64::from(self.rcv_ooopack)]);

@@ -81,7 +81,10 @@ mod window;
 pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};
 pub use drop::DropReason;
 pub use events::{Error, Events};
-pub use fast_open::{FastOpenCache, FastOpenOutcome, FastOpenQueue, FastOpenVerdict};
+pub use fast_open::{
+    FastOpenCache, FastOpenKey, FastOpenOutcome, FastOpenQueue, FastOpenUse, FastOpenVerdict,
+    FastOpenWay,
+};
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
 pub use input::Predicted;

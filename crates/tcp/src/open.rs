@@ -23,7 +23,7 @@ use crate::state::State;
 use crate::tcb::{Counters, Flags, NO_POS, SYN_POS, Tcb};
 use crate::time::Instant;
 use crate::timers::{Timers, XmitTimer};
-use crate::window::{ReceiveBuffer, scale_for};
+use crate::window::{ReceiveBuffer, ToldWindow, scale_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 
@@ -113,6 +113,7 @@ impl Tcb {
             rcv_consumed: 0,
             rcv_fin: NO_POS,
             rcv_buffer: ReceiveBuffer::new(cfg.rcvbuf.max(1), cfg.rcvbuf_max, now),
+            told_wnd: ToldWindow::NONE,
             snd_push: 0,
             snd_wl1: SYN_POS,
             snd_wl2: SYN_POS,
@@ -121,7 +122,9 @@ impl Tcb {
             dsack: (0, 0),
             recent_ooo: [0; 3],
             snd_sml: SYN_POS,
-            cwnd_full_at: 0,
+            cwnd_full_at: SYN_POS,
+            most_flight: 0,
+            flight_until: 0,
             last_rcv_ack: now,
             stalled_since: now,
             last_challenge: Instant::NEVER,

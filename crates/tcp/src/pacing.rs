@@ -22,6 +22,9 @@ const QUANTUM_US: u64 = MS;
 /// Time that was not used is made up for up to this much, microseconds: a tick of the
 /// timer, and a turn of the loop that came late.
 const CREDIT_US: u64 = 2 * MS;
+/// The least round trip in units of this power of two of microseconds says how near a
+/// peer is (Linux's tcp_tso_rtt_log).
+const NEARNESS_SHIFT: u32 = 9;
 /// No slower than this, bytes per second: two full packets within the longest
 /// retransmission timeout.
 const SLOWEST: u64 = 1_000;
@@ -86,9 +89,7 @@ impl Pacer {
         self.next = Instant(from.saturating_add(cost));
     }
 
-    /// The rate follows window and round trip, unless the algorithm has one. Linux's
-    /// tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: twice the window in a round trip
-    /// in slow start, 1.2 times in congestion avoidance.
+    /// The rate follows window and round trip, unless the algorithm has one.
     fn set_rate(&mut self, congestion: &Controller, rtt: &RttEstimator) {
         let own = congestion.pacing_rate();
         if own.is_none() && self.limit == u64::MAX {
@@ -96,18 +97,22 @@ impl Pacer {
             self.next = Instant(0);
             return;
         }
-        let rate = own.unwrap_or_else(|| {
-            let percent = if congestion.cwnd() < congestion.ssthresh() / 2 {
-                200
-            } else {
-                120
-            };
-            match rtt.srtt() {
-                Some(srtt) => u64::from(congestion.cwnd()) * percent * (SECOND / 100) / srtt.max(1),
-                None => u64::MAX,
-            }
-        });
+        let rate = own.unwrap_or_else(|| window_rate(congestion, rtt));
         self.rate = rate.min(self.limit).max(SLOWEST);
+    }
+}
+
+/// Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: twice the window in a round trip
+/// in slow start, 1.2 times in congestion avoidance. Bytes per second.
+fn window_rate(congestion: &Controller, rtt: &RttEstimator) -> u64 {
+    let percent = if congestion.cwnd() < congestion.ssthresh() / 2 {
+        200
+    } else {
+        120
+    };
+    match rtt.srtt() {
+        Some(srtt) => u64::from(congestion.cwnd()) * percent * (SECOND / 100) / srtt.max(1),
+        None => u64::MAX,
     }
 }
 
@@ -133,14 +138,45 @@ impl Tcb {
         }
     }
 
-    /// How much one segment may carry of `most`: a quantum, if paced.
+    /// How much one segment may carry of `most`: a quantum, if paced, else a batch.
     #[inline]
     pub(crate) fn paced_payload(&self, most: usize) -> usize {
         if self.pacer.is_on() {
             most.min(self.pacer.quantum(self.snd_mss))
         } else {
-            most
+            self.batch_payload(most)
         }
+    }
+
+    /// How much of `most` goes to the port in one piece, as in Linux: what the path
+    /// carries in a millisecond, so that a burst of one piece does not fill a queue on
+    /// a long path; nearly all on a short one; never more than half the window, so that
+    /// the acknowledgment of one piece makes room while the other is on its way.
+    #[inline]
+    pub(crate) fn batch_payload(&self, most: usize) -> usize {
+        let least = usize::from(self.snd_mss) * usize::from(self.cfg.min_batch.max(1));
+        let available = (self.snd_edge - self.snd_nxt).max(0) as usize;
+        if available.min(most) <= usize::from(self.snd_mss) {
+            return most;
+        }
+        let half = (self.congestion.cwnd() / 2).max(u32::from(self.snd_mss)) as usize;
+        // The shorter the path, the longer: 64 KiB, halved with each half millisecond.
+        let for_nearness = match self.rtt.min_rtt() {
+            Some(rtt) if rtt >> NEARNESS_SHIFT < 17 => (1 << 16) >> (rtt >> NEARNESS_SHIFT),
+            Some(_) => 0,
+            None => most,
+        };
+        let mut limit = most.min(half);
+        if for_nearness < limit {
+            let rate = window_rate(&self.congestion, &self.rtt);
+            let quantum = rate.saturating_mul(QUANTUM_US) / SECOND;
+            let batch = for_nearness.saturating_add(quantum.min(1 << 30) as usize);
+            limit = limit.min(batch.max(least));
+        }
+        if limit == most {
+            return most;
+        }
+        limit - limit % usize::from(self.snd_mss)
     }
 
     /// `bytes` of data have gone out.

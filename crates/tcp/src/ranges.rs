@@ -14,10 +14,13 @@ struct Stored {
     end: u32,
 }
 
-/// At most `N` disjoint, non-adjacent ranges in ascending order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RangeSet<const N: usize> {
+/// At most `MOST` disjoint, non-adjacent ranges in ascending order. `N` of them are
+/// held in place; for more there is one allocation, which goes with the last range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RangeSet<const N: usize, const MOST: usize> {
     ranges: [Stored; N],
+    /// All of them, if they are or were more than `N`.
+    more: Option<Box<[Stored; MOST]>>,
     len: u16,
 }
 
@@ -29,41 +32,78 @@ fn widen(base: Pos, low: u32) -> Pos {
     base + i64::from(low.wrapping_sub(base as u32))
 }
 
-impl<const N: usize> RangeSet<N> {
+impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
     pub(crate) const fn new() -> Self {
         RangeSet {
             ranges: [Stored { start: 0, end: 0 }; N],
+            more: None,
             len: 0,
         }
     }
 
+    #[inline]
     pub(crate) const fn len(&self) -> usize {
         self.len as usize
     }
 
+    #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Room for ranges, those that there are first.
+    fn slots(&self) -> &[Stored] {
+        match &self.more {
+            None => &self.ranges,
+            Some(more) => &more[..],
+        }
+    }
+
+    fn slots_mut(&mut self) -> &mut [Stored] {
+        match &mut self.more {
+            None => &mut self.ranges,
+            Some(more) => &mut more[..],
+        }
+    }
+
+    /// Makes room for one more range.
+    fn grow(&mut self) -> Result<(), Full> {
+        let count = self.len();
+        if count < self.slots().len() {
+            return Ok(());
+        }
+        if self.more.is_some() || MOST <= N {
+            return Err(Full);
+        }
+        let mut more = Box::new([Stored::default(); MOST]);
+        more[..count].copy_from_slice(&self.ranges[..count]);
+        self.more = Some(more);
+        Ok(())
+    }
+
     /// The range number `i`, lowest first; `i` must be below `len`.
     pub(crate) fn get(&self, base: Pos, i: usize) -> (Pos, Pos) {
-        let r = self.ranges[i];
+        let r = self.slots()[i];
         (widen(base, r.start), widen(base, r.end))
     }
 
     /// The ranges, lowest first.
     pub(crate) fn iter(&self, base: Pos) -> impl DoubleEndedIterator<Item = (Pos, Pos)> + '_ {
-        (0..self.len()).map(move |i| self.get(base, i))
+        self.slots()[..self.len()]
+            .iter()
+            .map(move |r| (widen(base, r.start), widen(base, r.end)))
     }
 
     /// How many ranges end below `pos`.
     fn below(&self, base: Pos, pos: Pos) -> usize {
+        let ranges = &self.slots()[..self.len()];
         // Arrivals extend the highest range more often than any other.
-        let mut i = self.len();
-        while i > 0 && self.get(base, i - 1).1 >= pos {
-            i -= 1;
+        match ranges.last() {
+            Some(last) if widen(base, last.end) >= pos => {
+                ranges.partition_point(|r| widen(base, r.end) < pos)
+            }
+            _ => ranges.len(),
         }
-        i
     }
 
     /// Adds `start..end` and merges it with what it touches. Says how many of its
@@ -88,16 +128,14 @@ impl<const N: usize> RangeSet<N> {
             past += 1;
         }
         if past == first {
-            if count == N {
-                return Err(Full);
-            }
-            self.ranges.copy_within(first..count, first + 1);
+            self.grow()?;
+            self.slots_mut().copy_within(first..count, first + 1);
             self.len += 1;
         } else {
-            self.ranges.copy_within(past..count, first + 1);
+            self.slots_mut().copy_within(past..count, first + 1);
             self.len -= (past - first - 1) as u16;
         }
-        self.ranges[first] = Stored {
+        self.slots_mut()[first] = Stored {
             start: low as u32,
             end: high as u32,
         };
@@ -114,7 +152,7 @@ impl<const N: usize> RangeSet<N> {
             if e > pos {
                 if s < pos {
                     gone += (pos - s) as u64;
-                    self.ranges[keep].start = pos as u32;
+                    self.slots_mut()[keep].start = pos as u32;
                 }
                 break;
             }
@@ -122,22 +160,34 @@ impl<const N: usize> RangeSet<N> {
             keep += 1;
         }
         if keep > 0 {
-            self.ranges.copy_within(keep..count, 0);
+            self.slots_mut().copy_within(keep..count, 0);
             self.len -= keep as u16;
+            if self.is_empty() {
+                self.more = None;
+            }
         }
         gone
     }
 
     /// How many positions of `start..end` are in the set.
     pub(crate) fn count_within(&self, base: Pos, start: Pos, end: Pos) -> u64 {
-        self.iter(base)
+        self.ranges_from(base, start)
+            .take_while(|&(s, _)| s < end)
             .map(|(s, e)| (e.min(end) - s.max(start)).max(0) as u64)
             .sum()
     }
 
     /// The range that holds `pos`.
     pub(crate) fn find(&self, base: Pos, pos: Pos) -> Option<(Pos, Pos)> {
-        self.iter(base).find(|&(s, e)| s <= pos && pos < e)
+        self.ranges_from(base, pos)
+            .next()
+            .filter(|&(s, _)| s <= pos)
+    }
+
+    /// The ranges that end above `pos`, lowest first.
+    pub(crate) fn ranges_from(&self, base: Pos, pos: Pos) -> impl Iterator<Item = (Pos, Pos)> + '_ {
+        let first = self.below(base, pos + 1);
+        (first..self.len()).map(move |i| self.get(base, i))
     }
 }
 

@@ -212,8 +212,8 @@ impl Tcb {
     fn enter_fast_recovery(&mut self, delivered: u32) {
         self.remember_for_undo();
         self.forget_mtu_probe();
-        let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
-        self.congestion.on_loss(flight);
+        let window = self.window_in_use();
+        self.congestion.on_loss(window);
         self.start_reduction(delivered);
         let nxt = self.snd_nxt;
         let r = &mut self.recovery;
@@ -232,7 +232,7 @@ impl Tcb {
             self.leave_recovery();
             // What was sent since may be lost too: that is another episode.
             if self.scoreboard.lost() + self.detect_loss(now) > 0 {
-                self.enter_fast_recovery(0);
+                self.enter_fast_recovery(self.delivered(news));
             }
             return;
         }
@@ -264,6 +264,7 @@ impl Tcb {
             self.congestion.set_cwnd(self.congestion.ssthresh());
         }
         self.reopen();
+        self.scoreboard.shrink();
         self.recovery.rack.on_recovered();
     }
 
@@ -283,7 +284,7 @@ impl Tcb {
     /// segment. RFC 2018 section 8: what was reported may have been thrown away;
     /// we believe it until it shows (the first hole is gone) or a second timeout.
     pub(crate) fn enter_loss(&mut self, now: Instant) {
-        let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
+        let window = self.window_in_use();
         let first = self.recovery.phase != Phase::Loss || self.retries <= 1;
         let una = self.snd_una;
         if self.retries > 1 || self.scoreboard.is_reneged(una) {
@@ -291,7 +292,7 @@ impl Tcb {
         }
         self.forget_mtu_probe();
         self.start_frto(first);
-        self.congestion.on_timeout(flight, first);
+        self.congestion.on_timeout(window, first);
         self.mark_lost_on_timeout(now);
         self.predict = UNPREDICTABLE;
         let nxt = self.snd_nxt;
@@ -311,17 +312,23 @@ impl Tcb {
         if self.snd_una >= self.recovery.recover {
             self.leave_recovery();
             if self.scoreboard.lost() > 0 {
-                return self.enter_fast_recovery(0);
+                return self.enter_fast_recovery(self.delivered(news));
             }
         }
         self.grow(news, now);
     }
 
     /// Lets the congestion window grow for what was acknowledged, if it was the
-    /// window that limited us (RFC 9438 section 5.8, RFC 7661).
+    /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK has told of
+    /// before was let go of the network then, and does not count again.
     fn grow(&mut self, news: AckNews, now: Instant) {
-        if news.acked > 0 && news.window_used {
-            self.grow_window(news.acked, now);
+        let bytes = if self.flags.contains(Flags::SACK) {
+            news.acked.min(news.delivered)
+        } else {
+            news.acked
+        };
+        if bytes > 0 && news.window_used {
+            self.grow_window(bytes, now);
         }
     }
 

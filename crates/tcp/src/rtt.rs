@@ -5,7 +5,7 @@
 //! and double it. As Linux does, the minimum of 200 ms bounds the variance term and
 //! not the sum, so that the timeout never comes down to the round trip itself.
 
-use crate::time::{MS, SECOND};
+use crate::time::{Instant, MS, SECOND};
 
 /// The initial timeout (RFC 6298 section 2.1).
 pub(crate) const INITIAL_RTO: u64 = SECOND;
@@ -23,8 +23,8 @@ pub(crate) struct RttEstimator {
     srtt8: u64,
     /// Variation in quarters of a microsecond.
     rttvar4: u64,
-    /// The timeout without backoff, microseconds.
-    base_rto: u64,
+    /// The timeout before the first sample, without backoff, microseconds.
+    initial_rto: u32,
     /// The least sample, microseconds; `u32::MAX` before the first.
     min_rtt: u32,
     /// How often the timeout has been doubled.
@@ -36,7 +36,7 @@ impl RttEstimator {
         RttEstimator {
             srtt8: 0,
             rttvar4: 0,
-            base_rto: INITIAL_RTO,
+            initial_rto: INITIAL_RTO as u32,
             min_rtt: u32::MAX,
             backoff: 0,
         }
@@ -49,31 +49,42 @@ impl RttEstimator {
     #[inline(always)]
     pub(crate) fn sample(&mut self, micros: u64) {
         let r = micros.clamp(1, MAX_RTO);
-        self.min_rtt = self.min_rtt.min(r as u32);
+        if (r as u32) < self.min_rtt {
+            self.min_rtt = r as u32;
+        }
+        let srtt = self.srtt8 / 8;
         if self.srtt8 == 0 {
             self.srtt8 = r * 8;
             self.rttvar4 = r * 2;
         } else {
-            let error = (self.srtt8 / 8).abs_diff(r);
-            self.rttvar4 = self.rttvar4 - self.rttvar4 / 4 + error;
-            self.srtt8 = self.srtt8 - self.srtt8 / 8 + r;
+            self.rttvar4 = self.rttvar4 - self.rttvar4 / 4 + srtt.abs_diff(r);
+            self.srtt8 = self.srtt8 - srtt + r;
+        }
+    }
+
+    /// The timeout without backoff. It is worked out when it is asked for, which is
+    /// seldom: the tail loss probe comes first.
+    fn base_rto(&self) -> u64 {
+        if self.srtt8 == 0 {
+            return u64::from(self.initial_rto);
         }
         // RFC 6298 section 2.3: RTO = SRTT + max(G, 4 RTTVAR).
-        let rto = self.srtt8 / 8 + self.rttvar4.max(MIN_VARIANCE);
-        self.base_rto = rto.min(MAX_RTO);
+        (self.srtt8 / 8 + self.rttvar4.max(MIN_VARIANCE)).min(MAX_RTO)
     }
 
     /// The timeout to use now, backoff included.
     #[inline]
     pub(crate) fn rto(&self) -> u64 {
-        (self.base_rto << self.backoff.min(20)).min(MAX_RTO)
+        (self.base_rto() << self.backoff.min(20)).min(MAX_RTO)
     }
 
-    /// Whether `micros` are more than the timeout.
+    /// Whether there is more between the two than the timeout.
     #[inline]
-    pub(crate) fn is_longer_than_rto(&self, micros: u64) -> bool {
-        // Backoff never makes it shorter.
-        micros > self.base_rto && micros > self.rto()
+    pub(crate) fn is_longer_than_rto(&self, from: Instant, to: Instant) -> bool {
+        // Negative if the clock went back. The timeout is never shorter than the least
+        // variance term.
+        let passed = to.0.wrapping_sub(from.0) as i64;
+        passed > MIN_VARIANCE as i64 && passed > self.rto() as i64
     }
 
     /// RFC 6298 section 5.5: back off the timer.
@@ -96,11 +107,12 @@ impl RttEstimator {
     /// data starts with 3 s.
     pub(crate) fn syn_was_repeated(&mut self) {
         if self.srtt8 == 0 {
-            self.base_rto = 3 * SECOND;
+            self.initial_rto = 3 * SECOND as u32;
         }
     }
 
     /// Smoothed round-trip time in microseconds, `None` before the first sample.
+    #[inline]
     pub(crate) fn srtt(&self) -> Option<u64> {
         (self.srtt8 != 0).then_some(self.srtt8 / 8)
     }

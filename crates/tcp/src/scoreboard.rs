@@ -29,35 +29,32 @@ pub(crate) use stretch::{Fate, Stamp, Stretch, grain};
 
 use crate::tcb::Pos;
 use crate::time::Instant;
+use table::{Stored, Table};
 
-/// How many stretches are remembered: 31 reported ranges and the holes between them,
-/// as many as a receiver of ours remembers.
-pub(crate) const MAX_STRETCHES: usize = 64;
-
-/// One stretch as stored; it begins where the one before ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stored {
-    /// The low 32 bits of its end.
-    end: u32,
-    at: Stamp,
-}
+/// How many stretches are remembered in place: enough for a path without loss, and for a
+/// few losses in a window.
+pub(crate) const FEW_STRETCHES: usize = 64;
+/// How many are remembered while a loss follows the other, as where a queue has
+/// overflowed: 1023 reported ranges and the holes between them, as many as a receiver of
+/// ours remembers.
+pub(crate) const MAX_STRETCHES: usize = 2048;
 
 /// When the first and the last part of a stretch were sent.
 pub(crate) type Times = (Stamp, Stamp);
 
 /// What is in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scoreboard {
-    /// The stretches are `first..first + len` of the tables.
-    stored: [Stored; MAX_STRETCHES],
-    /// From the first to the last part's time, microseconds. Joined neighbours may lie
-    /// wider apart than 65 ms; only on a path of seconds, where that is little.
-    spreads: [u16; MAX_STRETCHES],
-    fates: [Fate; MAX_STRETCHES],
-    first: u8,
-    len: u8,
+    few: Table<FEW_STRETCHES>,
+    /// In its place from when it was too small until a recovery ends.
+    many: Option<Box<Table<MAX_STRETCHES>>>,
+    /// The stretches are `first..first + len` of the table.
+    first: u16,
+    len: u16,
     /// What sends share a stretch, see [`grain`].
     grain: u8,
+    /// Some may have been `REPEATED`: set when one is, until all is acknowledged.
+    repeated: bool,
     /// Bytes that are `SACKED`, and that are `LOST`.
     sacked: u64,
     lost: u64,
@@ -65,17 +62,13 @@ pub(crate) struct Scoreboard {
 
 impl Scoreboard {
     pub(crate) const fn new() -> Scoreboard {
-        let none = Stored {
-            end: 0,
-            at: Stamp::new(Instant(0)),
-        };
         Scoreboard {
-            stored: [none; MAX_STRETCHES],
-            spreads: [0; MAX_STRETCHES],
-            fates: [Fate::empty(); MAX_STRETCHES],
+            few: Table::new(),
+            many: None,
             first: 0,
             len: 0,
             grain: 0,
+            repeated: false,
             sacked: 0,
             lost: 0,
         }
@@ -104,60 +97,95 @@ impl Scoreboard {
     // ---- Sending. ----
 
     /// What ends at `end` and follows everything sent so far goes out for the first
-    /// time; `grain` is that of [`grain`].
-    #[inline(always)]
+    /// time; `grain` is that of [`grain`], for a stretch that begins here.
     pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
+        if !self.send_with_last(end, now) {
+            self.send_apart(end, now, grain);
+        }
+    }
+
+    /// The same, as a stretch of its own.
+    #[inline]
+    pub(crate) fn send_apart(&mut self, end: Pos, now: Instant, grain: u8) {
         let at = Stamp::new(now);
         self.grain = grain;
-        if self.len > 0 {
-            let last = self.index(self.len() - 1);
-            let shared = self.stored[last].at.is_same_tick(at, grain);
-            if shared && self.fates[last].is_empty() {
-                return self.extend(last, end, at);
-            }
-        }
-        if self.index(self.len()) >= MAX_STRETCHES && !self.make_room(1) {
+        if self.index(self.len()) >= self.stored().len() && !self.make_room(1) {
             // The last stretch takes it in: at worst it is sent again in vain.
             let last = self.index(self.len() - 1);
-            let len = self.stored[last]
-                .end
-                .wrapping_sub(self.stored[last - 1].end);
-            self.uncount(self.fates[last], u64::from(len));
-            self.fates[last] -= Fate::SACKED | Fate::LOST;
+            let stored = self.stored();
+            let len = stored[last].end.wrapping_sub(stored[last - 1].end);
+            self.uncount(self.fates()[last], u64::from(len));
+            self.fates_mut()[last] -= Fate::SACKED | Fate::LOST;
             return self.extend(last, end, at);
         }
         let i = self.index(self.len());
-        self.stored[i] = Stored {
+        self.stored_mut()[i] = Stored {
             end: end as u32,
             at,
         };
-        self.spreads[i] = 0;
-        self.fates[i] = Fate::empty();
+        self.spreads_mut()[i] = 0;
+        self.fates_mut()[i] = Fate::empty();
         self.len += 1;
+    }
+
+    /// The same, [`send`](Scoreboard::send), if it shares the last stretch; `false` if
+    /// it does not, and nothing has changed.
+    #[inline(always)]
+    pub(crate) fn send_with_last(&mut self, end: Pos, now: Instant) -> bool {
+        let at = Stamp::new(now);
+        let Some(last) = self.len().checked_sub(1) else {
+            return false;
+        };
+        if self.many.is_some() {
+            return self.send_with_last_of_many(end, at);
+        }
+        let (last, few) = (self.index(last) % FEW_STRETCHES, &mut self.few);
+        let s = &mut few.stored[last];
+        if !s.at.is_same_tick(at, self.grain) || !few.fates[last].is_empty() {
+            return false;
+        }
+        // Within a tick, which is 65 ms at most.
+        let later = at.since(s.at) as u16;
+        s.end = end as u32;
+        s.at = at;
+        few.spreads[last] = few.spreads[last].saturating_add(later);
+        true
+    }
+
+    #[cold]
+    fn send_with_last_of_many(&mut self, end: Pos, at: Stamp) -> bool {
+        let last = self.index(self.len() - 1);
+        let shared = self.stored()[last].at.is_same_tick(at, self.grain);
+        let joins = shared && self.fates()[last].is_empty();
+        if joins {
+            self.extend(last, end, at);
+        }
+        joins
     }
 
     /// The stretch at `i` of the tables grows to `end`, with something sent at `at`.
     #[inline(always)]
     fn extend(&mut self, i: usize, end: Pos, at: Stamp) {
         let first = self.first_of(i);
-        self.stored[i].end = end as u32;
+        self.stored_mut()[i].end = end as u32;
         self.set_times(i, first, at);
     }
 
     /// When the first part of the stretch at `i` of the tables was sent.
     #[inline]
     fn first_of(&self, i: usize) -> Stamp {
-        self.stored[i].at.before(self.spreads[i])
+        self.stored()[i].at.before(self.spreads()[i])
     }
 
     #[inline]
     fn set_times(&mut self, i: usize, first: Stamp, at: Stamp) {
-        self.stored[i].at = at;
-        self.spreads[i] = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
+        self.stored_mut()[i].at = at;
+        self.spreads_mut()[i] = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
     }
 
     /// `start..end`, sent before, goes out again.
     pub(crate) fn repeat(&mut self, una: Pos, start: Pos, end: Pos, now: Instant) {
+        self.repeated = true;
         let Some((from, to)) = self.cut_out(una, start, end) else {
             // No room to tell it from its surroundings: they count as sent again
             // with it, and what was not is found lost in its turn.
@@ -179,7 +207,7 @@ impl Scoreboard {
                 self.put(i, s);
             }
         }
-        self.merge();
+        self.merge_around(from, to);
     }
 
     // ---- What came back. ----
@@ -204,7 +232,24 @@ impl Scoreboard {
         }
         if self.len == 0 {
             self.first = 0;
+            self.repeated = false;
         }
+    }
+
+    /// SND.UNA goes to SND.NXT, with nothing reported or lost. Says when the first and
+    /// the last part of the last stretch were sent, which is all that counts then;
+    /// `None`, and nothing has changed, if something was repeated or there are many.
+    #[inline(always)]
+    pub(crate) fn finish_in_order(&mut self) -> Option<Times> {
+        let last = self.len().checked_sub(1)?;
+        if self.repeated || self.many.is_some() {
+            return None;
+        }
+        let last = self.index(last) % FEW_STRETCHES;
+        self.len = 0;
+        self.first = 0;
+        let at = self.few.stored[last].at;
+        Some((at.before(self.few.spreads[last]), at))
     }
 
     /// The same as long as nothing that it covers was reported, lost or repeated: then
@@ -214,12 +259,13 @@ impl Scoreboard {
     pub(crate) fn advance_in_order(&mut self, old_una: Pos, una: Pos) -> (Pos, Option<Times>) {
         let (mut reached, mut times) = (old_una, None);
         while self.len > 0 {
-            let i = usize::from(self.first) % MAX_STRETCHES;
-            if !self.fates[i].is_empty() {
+            let i = self.index(0);
+            if !self.fates()[i].is_empty() {
                 break;
             }
-            times = Some((self.first_of(i), self.stored[i].at));
-            let beyond = (una as u32).wrapping_sub(self.stored[i].end) as i32;
+            let Stored { end, at } = self.stored()[i];
+            times = Some((self.first_of(i), at));
+            let beyond = (una as u32).wrapping_sub(end) as i32;
             if beyond < 0 {
                 return (una, times);
             }
@@ -230,6 +276,7 @@ impl Scoreboard {
                 break;
             }
         }
+        self.repeated &= self.len > 0;
         (reached, times)
     }
 
@@ -259,17 +306,20 @@ impl Scoreboard {
             s.fate = Fate::SACKED;
             self.put(i, s);
         }
-        let new = self.sacked - before;
-        self.merge();
-        new
+        self.merge_around(from, to);
+        self.sacked - before
     }
 
     /// Whether all of `start..end` is reported.
     pub(crate) fn is_sacked_within(&self, una: Pos, start: Pos, end: Pos) -> bool {
-        self.sacked > 0
-            && self
-                .iter(una)
-                .any(|s| s.is_sacked() && s.start <= start && end <= s.end)
+        if self.sacked == 0 {
+            return false;
+        }
+        let i = self.find(una, start);
+        i < self.len() && {
+            let s = self.get(una, i);
+            s.is_sacked() && s.start <= start && end <= s.end
+        }
     }
 
     // ---- What to think of it. ----
@@ -278,11 +328,15 @@ impl Scoreboard {
     /// bytes that were.
     pub(crate) fn mark_lost(&mut self, una: Pos, mut is_lost: impl FnMut(&Stretch) -> bool) -> u64 {
         let before = self.lost;
-        self.for_each(una, |s| {
-            if s.in_network() && is_lost(s) {
+        let mut start = una;
+        for i in 0..self.len() {
+            let mut s = self.get_from(start, i);
+            start = s.end;
+            if s.in_network() && is_lost(&s) {
                 s.fate |= Fate::LOST;
+                self.put(i, s);
             }
-        });
+        }
         let new = self.lost - before;
         if new > 0 {
             self.merge();
@@ -316,7 +370,8 @@ impl Scoreboard {
         if self.lost == 0 {
             return None;
         }
-        self.iter(una).find(Stretch::is_lost)
+        let i = self.position(Fate::LOST)?;
+        Some(self.get(una, i))
     }
 
     /// The highest reported position, plus one; `una` if there is none.
@@ -324,10 +379,9 @@ impl Scoreboard {
         if self.sacked == 0 {
             return una;
         }
-        self.iter(una)
-            .filter(Stretch::is_sacked)
-            .last()
-            .map_or(una, |s| s.end)
+        let fates = &self.fates()[self.index(0)..self.index(self.len())];
+        let last = fates.iter().rposition(|f| f.contains(Fate::SACKED));
+        last.map_or(una, |i| self.get(una, i).end)
     }
 
     /// Whether what starts at SND.UNA is reported: a peer that had it in order
@@ -374,15 +428,22 @@ impl Scoreboard {
         usize::from(self.first) + i
     }
 
+    /// The first stretch with this fate.
+    fn position(&self, fate: Fate) -> Option<usize> {
+        let fates = &self.fates()[self.index(0)..self.index(self.len())];
+        fates.iter().position(|f| f.contains(fate))
+    }
+
     /// Stretch `i`, which begins at `start`.
     fn get_from(&self, start: Pos, i: usize) -> Stretch {
-        let stored = self.stored[self.index(i)];
+        let at = self.index(i);
+        let stored = self.stored()[at];
         Stretch {
             start,
             end: start + i64::from(stored.end.wrapping_sub(start as u32)),
-            first: self.first_of(self.index(i)),
+            first: self.first_of(at),
             at: stored.at,
-            fate: self.fates[self.index(i)],
+            fate: self.fates()[at],
         }
     }
 
@@ -390,7 +451,7 @@ impl Scoreboard {
         let start = match i {
             0 => una,
             _ => {
-                let end = self.stored[self.index(i - 1)].end;
+                let end = self.stored()[self.index(i - 1)].end;
                 una + i64::from(end.wrapping_sub(una as u32))
             }
         };
@@ -415,10 +476,10 @@ impl Scoreboard {
 
     /// Changes time and fate of stretch `i`.
     fn put(&mut self, i: usize, s: Stretch) {
-        self.uncount(self.fates[self.index(i)], s.len());
         let at = self.index(i);
+        self.uncount(self.fates()[at], s.len());
         self.set_times(at, s.first, s.at);
-        self.fates[at] = s.fate;
+        self.fates_mut()[at] = s.fate;
         self.count(s.fate, s.len());
     }
 
@@ -428,12 +489,8 @@ impl Scoreboard {
         for i in 0..self.len() {
             let mut s = self.get_from(start, i);
             start = s.end;
-            self.uncount(s.fate, s.len());
             change(&mut s);
-            let at = self.index(i);
-            self.set_times(at, s.first, s.at);
-            self.fates[at] = s.fate;
-            self.count(s.fate, s.len());
+            self.put(i, s);
         }
     }
 }

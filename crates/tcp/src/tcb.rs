@@ -26,7 +26,7 @@ use crate::scoreboard::Scoreboard;
 use crate::state::State;
 use crate::time::{Instant, MS};
 use crate::timers::Timers;
-use crate::window::ReceiveBuffer;
+use crate::window::{ReceiveBuffer, ToldWindow};
 use longshore_wire::SeqNumber;
 
 /// A position in a stream: the byte of that number; -1 is the SYN.
@@ -224,6 +224,11 @@ pub struct Tcb {
     pub(crate) snd_sml: Pos,
     /// SND.NXT when the congestion window last held something back.
     pub(crate) cwnd_full_at: Pos,
+    /// The most that was in flight while what lies before `flight_until` was sent,
+    /// bytes; only kept in slow start.
+    pub(crate) most_flight: u32,
+    /// See `most_flight`.
+    pub(crate) flight_until: Pos,
     /// When the oldest unacknowledged thing was first sent, or the window closed.
     pub(crate) stalled_since: Instant,
     /// When the last rate-limited acknowledgment went out.
@@ -234,6 +239,7 @@ pub struct Tcb {
     pub(crate) path_mss: u16,
     /// How much more the path may take.
     pub(crate) mtu: MtuSearch,
+    pub(crate) told_wnd: ToldWindow,
     /// The MSS that our SYN tells.
     pub(crate) adv_mss: u16,
     pub(crate) error: Option<Error>,
@@ -284,6 +290,13 @@ impl Tcb {
     #[must_use]
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Whether timestamps were agreed (RFC 7323 section 3.2).
+    #[inline(always)]
+    #[must_use]
+    pub fn has_timestamps(&self) -> bool {
+        self.flags.contains(Flags::TIMESTAMPS)
     }
 
     /// The end of what may be read, in bytes of the receive stream: everything

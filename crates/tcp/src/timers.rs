@@ -50,9 +50,9 @@ pub(crate) struct Timers {
     pub(crate) hold: Instant,
     pub(crate) pace: Instant,
     pub(crate) xmit_kind: XmitTimer,
-    /// When the retransmission timer runs out, if `xmit` stands for an earlier one in
-    /// its place.
-    pub(crate) rto: Instant,
+    /// When the retransmission timer was started, if `xmit` stands for an earlier one
+    /// in its place; see [`Tcb::rto_deadline`].
+    pub(crate) rto_from: Instant,
 }
 
 impl Timers {
@@ -66,7 +66,7 @@ impl Timers {
             hold: Instant::NEVER,
             pace: Instant::NEVER,
             xmit_kind: XmitTimer::Retransmit,
-            rto: Instant::NEVER,
+            rto_from: Instant::NEVER,
         }
     }
 }
@@ -105,6 +105,7 @@ impl Tcb {
         }
         if take_due(&mut self.timers.hold, now) {
             self.flags |= Flags::FORCE_SMALL;
+            self.snd_push = self.snd_edge;
         }
         // `poll_transmit` looks at the pace by itself.
         take_due(&mut self.timers.pace, now);
@@ -251,24 +252,29 @@ impl Tcb {
     pub(crate) fn arm_retransmit(&mut self, now: Instant) {
         self.timers.xmit_kind = XmitTimer::Retransmit;
         self.timers.xmit = now.after_us(self.rtt.rto());
-        self.timers.rto = self.timers.xmit;
+        self.timers.rto_from = now;
+    }
+
+    /// When the retransmission timer runs out, whatever stands in its place.
+    pub(crate) fn rto_deadline(&self) -> Instant {
+        self.timers.rto_from.after_us(self.rtt.rto())
     }
 
     /// What stood in place of the retransmission timer is over: it has its turn.
     pub(crate) fn wait_for_rto(&mut self, now: Instant) {
         self.timers.xmit_kind = XmitTimer::Retransmit;
-        self.timers.xmit = self.timers.rto.max(now.after_us(1));
+        self.timers.xmit = self.rto_deadline().max(now.after_us(1));
     }
 
     /// The peer has made progress, or there is something to wait for where there was
-    /// nothing: the user timeout begins anew.
+    /// nothing: the user timeout begins anew. Its deadline is off as long as there is
+    /// none (see [`Tcb::set_user_timeout`]).
     #[inline]
     pub(crate) fn arm_user_timeout(&mut self, now: Instant) {
         self.stalled_since = now;
-        self.timers.user = match self.cfg.user_timeout_ms {
-            0 => Instant::NEVER,
-            ms => now.after_ms(u64::from(ms)),
-        };
+        if self.cfg.user_timeout_ms != 0 {
+            self.timers.user = now.after_ms(u64::from(self.cfg.user_timeout_ms));
+        }
     }
 
     /// Nothing is outstanding: no retransmission, no user timeout (RFC 6298 section

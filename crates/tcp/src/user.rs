@@ -10,6 +10,7 @@ use crate::events::{Error, Events};
 use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
+use crate::window::ToldWindow;
 
 impl Tcb {
     /// The user has written up to `edge` of the send stream. `push`: what is there
@@ -51,7 +52,7 @@ impl Tcb {
         if self.flags.contains(Flags::FIN_QUEUED) || !self.state.may_write() {
             return;
         }
-        if self.state == State::SynSent && !self.is_open_to_user() {
+        if self.state == State::SynSent && !self.is_taken_for_made() {
             return self.die(None, Events::empty());
         }
         self.release_syn();
@@ -127,9 +128,12 @@ impl Tcb {
         self.timers.state = now.after_ms(u64::from(self.cfg.fin_wait_ms));
     }
 
-    /// TCP_NODELAY.
+    /// TCP_NODELAY. Turning it on sends what is held back, corked or not, as in Linux.
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
+        if on && self.snd_edge > self.snd_nxt {
+            self.flags |= Flags::FORCE_SMALL;
+        }
     }
 
     /// TCP_CORK; taking it out sends what it held back.
@@ -191,6 +195,7 @@ impl Tcb {
     /// SYN is sent it also decides the window scale.
     pub fn set_rcvbuf(&mut self, bytes: u32) {
         self.rcv_buffer.fix(bytes.max(1));
+        self.told_wnd = ToldWindow::NONE;
         self.cfg.rcvbuf = bytes.max(1);
         self.cfg.rcvbuf_max = self.cfg.rcvbuf;
         if self.state.may_receive_data() && self.window_update_due() {
@@ -201,6 +206,7 @@ impl Tcb {
     /// TCP_WINDOW_CLAMP; 0 for none.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         self.cfg.window_clamp = bytes;
+        self.told_wnd = ToldWindow::NONE;
     }
 
     /// TCP_CONGESTION.

@@ -126,6 +126,27 @@ impl ReceiveBuffer {
     }
 }
 
+/// The window of the last segment, and what it was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ToldWindow {
+    /// The low 32 bits of both positions: more is not received without telling.
+    rcv_nxt: u32,
+    rcv_consumed: u32,
+    /// The 16-bit field.
+    field: u16,
+    good: bool,
+}
+
+impl ToldWindow {
+    /// None that the next one could be like: the buffer is another.
+    pub(crate) const NONE: ToldWindow = ToldWindow {
+        rcv_nxt: 0,
+        rcv_consumed: 0,
+        field: 0,
+        good: false,
+    };
+}
+
 /// The scale needed to offer a window of `max` bytes (RFC 7323 section 2.3: at most
 /// 14).
 pub(crate) fn scale_for(max: u32) -> u8 {
@@ -181,12 +202,31 @@ impl Tcb {
     /// what the peer will understand. Rounding down to the scale may take back up to
     /// `2^scale - 1` bytes (RFC 7323 section 2.4 knows it); the edge that arrivals are
     /// held against does not follow.
-    #[inline]
+    ///
+    /// As long as neither the peer has sent nor the user read anything, it is what it
+    /// was in the segment before.
+    #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
+        let told = &self.told_wnd;
+        let read = self.rcv_consumed as u32;
+        if told.rcv_nxt == self.rcv_nxt as u32 && told.rcv_consumed == read && told.good {
+            return told.field;
+        }
+        self.offer_window_anew()
+    }
+
+    #[inline]
+    fn offer_window_anew(&mut self) -> u16 {
         let scale = self.rcv_wscale;
         let field = (self.window_to_offer() >> scale).min(0xffff);
         let edge = self.rcv_nxt + i64::from(field << scale);
         self.rcv_adv = self.rcv_adv.max(edge);
+        self.told_wnd = ToldWindow {
+            rcv_nxt: self.rcv_nxt as u32,
+            rcv_consumed: self.rcv_consumed as u32,
+            field: field as u16,
+            good: true,
+        };
         field as u16
     }
 

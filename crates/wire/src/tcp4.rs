@@ -1,13 +1,15 @@
 //! A TCP segment over IPv4, read in one pass over both headers.
 //!
 //! Owns [`Tcp4`], for the packets that nearly all are: an IPv4 header without
-//! options, not a fragment, and a TCP segment behind it.
-//! The engine's common path reads packets with it and compares [`Tcp4::flow`] with
-//! that of a connection it knows; what it refuses, and what belongs to no such
-//! connection, goes through [`Ipv4Header`](crate::ipv4::Ipv4Header) and
+//! options, not a fragment, and a TCP segment behind it; and [`Known4`], for the packet
+//! that has the same headers below TCP as the one before it.
+//! The engine's common path holds packets against the one before, then reads them with
+//! `Tcp4` and looks for the connection of [`Tcp4::flow`]; what both refuse, and what
+//! belongs to no connection, goes through [`Ipv4Header`](crate::ipv4::Ipv4Header) and
 //! [`TcpHeader`](crate::tcp::TcpHeader), which also say what is wrong with it.
 
 use crate::checksum::Partial;
+use crate::ethernet;
 use crate::ipv4::{HEADER_LEN, protocol};
 use crate::tcp;
 use crate::{array, get16};
@@ -73,6 +75,13 @@ impl Flow4 {
         Self { addresses, ports }
     }
 
+    /// The addresses and the ports, to be hashed: two flows are equal if both words are.
+    #[inline(always)]
+    #[must_use]
+    pub const fn words(&self) -> (u64, u32) {
+        (self.addresses.0, self.ports)
+    }
+
     /// The sender's address and port.
     #[must_use]
     pub fn source(&self) -> (Ipv4Addr, u16) {
@@ -109,6 +118,7 @@ pub struct Tcp4<'a> {
     pub ecn: u8,
     /// The segment, TCP header and payload; 20 bytes at least.
     pub segment: &'a [u8],
+    header: &'a [u8; HEADER_LEN],
 }
 
 impl<'a> Tcp4<'a> {
@@ -131,7 +141,27 @@ impl<'a> Tcp4<'a> {
             addresses: Addresses4(u64::from_ne_bytes(array(b, 12))),
             ecn: b[1] & 3,
             segment,
+            header: b,
         })
+    }
+
+    /// What the next packet is held against; `link` is the Ethernet header before this
+    /// one, or zeros.
+    #[inline]
+    #[must_use]
+    pub fn known(&self, link: [u8; ethernet::HEADER_LEN]) -> Known4 {
+        let b = self.header;
+        let [c, d, e, f, g, h] = array(&link, 8);
+        Known4 {
+            start: [
+                u64::from_ne_bytes(array(&link, 0)),
+                u64::from_ne_bytes([c, d, e, f, g, h, b[0], b[1]]),
+            ],
+            inside: u32::from_ne_bytes(array(b, 6)),
+            flow: self.flow(),
+            // All words together are a multiple of 65,535.
+            sum: MULTIPLE - changing(b),
+        }
     }
 
     /// Between whom, with the ports.
@@ -144,17 +174,123 @@ impl<'a> Tcp4<'a> {
 
 /// Whether a header's checksum is right: the one's complement sum of its words is
 /// all ones, that is, a multiple of 65,535 (RFC 1071). It cannot be zero, as the
-/// version is not.
-#[inline]
+/// version is not. Words of 64 bits may be summed as well, if what is carried out of them
+/// comes back in at the other end: 2^64 is a multiple of 65,535, plus one.
+#[inline(always)]
 fn is_intact(b: &[u8; HEADER_LEN]) -> bool {
     let word = |at| u64::from_ne_bytes(array(b, at));
-    let (first, second) = (word(0), word(8));
-    let third = u32::from_ne_bytes(array(b, 16));
-    // 2^64 leaves 1, as 2^16 does: what is carried out is added again.
-    let (sum, carried) = first.overflowing_add(second);
-    let (sum, again) = sum.overflowing_add(u64::from(third) + u64::from(carried));
-    // No carry here: what was added last is far less than 2^64.
-    (sum + u64::from(again)).is_multiple_of(0xffff)
+    // No carry: the first word ends, or begins, with what is zero or 0x45 in every
+    // header that got here (see `TCP_INSIDE`).
+    let ends = word(0).wrapping_add(u64::from(u32::from_ne_bytes(array(b, 16))));
+    let (sum, carry) = ends.overflowing_add(word(8));
+    // No carry again: after one, the sum is less than `ends`.
+    sum.wrapping_add(u64::from(carry)).is_multiple_of(0xffff)
+}
+
+/// The headers of IPv4 and TCP, without options.
+const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
+
+/// The headers below TCP, and the ports, of a segment that was read and found good.
+/// Segments come in trains: the next has the same but for its length, its
+/// identification and its checksum, and then a few words need to be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known4 {
+    /// Ethernet header (zeros on a link without), version and type of service.
+    start: [u64; 2],
+    /// From the flags of fragments to the protocol.
+    inside: u32,
+    flow: Flow4,
+    /// The sum of the IPv4 header's words that do not change, but for multiples of 65,535.
+    sum: u64,
+}
+
+impl Known4 {
+    /// Of no packet: only what is not of IPv4 either can be like it.
+    pub const NONE: Self = Self {
+        start: [0; 2],
+        inside: 0,
+        flow: Flow4 {
+            addresses: Addresses4(0),
+            ports: 0,
+        },
+        sum: 0,
+    };
+
+    /// Between whom, with the ports.
+    #[inline(always)]
+    #[must_use]
+    pub const fn flow(&self) -> &Flow4 {
+        &self.flow
+    }
+
+    /// Between whom.
+    #[inline(always)]
+    #[must_use]
+    pub const fn addresses(&self) -> Addresses4 {
+        self.flow.addresses
+    }
+
+    /// The segment in an Ethernet frame whose headers are these, as [`Tcp4::read`] would
+    /// read it; `None` of any other.
+    #[inline(always)]
+    #[must_use]
+    pub fn segment_of<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        let b: &[u8; ethernet::HEADER_LEN + BOTH_LEN] = frame.first_chunk()?;
+        let start = [
+            u64::from_ne_bytes(array(b, 0)),
+            u64::from_ne_bytes(array(b, 8)),
+        ];
+        if start[0] != self.start[0] || start[1] != self.start[1] {
+            return None;
+        }
+        self.rest(frame.get(ethernet::HEADER_LEN..)?)
+    }
+
+    /// The same on a link without a header of its own.
+    #[inline(always)]
+    #[must_use]
+    pub fn segment_of_packet<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
+        let last = self.start[1].to_ne_bytes();
+        if array(b, 0) != [last[6], last[7]] {
+            return None;
+        }
+        self.rest(packet)
+    }
+
+    /// Looks at what follows the type of service.
+    #[inline(always)]
+    fn rest<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
+        let flow = Flow4 {
+            addresses: Addresses4(u64::from_ne_bytes(array(b, 12))),
+            ports: u32::from_ne_bytes(array(b, HEADER_LEN)),
+        };
+        if flow != self.flow || u32::from_ne_bytes(array(b, 6)) != self.inside {
+            return None;
+        }
+        // See `is_intact`.
+        if !(self.sum + changing(b)).is_multiple_of(0xffff) {
+            return None;
+        }
+        let total = usize::from(get16(b, 2));
+        if total < BOTH_LEN {
+            return None;
+        }
+        packet.get(HEADER_LEN..total)
+    }
+}
+
+/// A multiple of 65,535 above all that [`changing`] gives.
+const MULTIPLE: u64 = 0xffff << 17;
+
+/// The sum of those words of an IPv4 header that change from packet to packet: length,
+/// identification, checksum. Two words in one are as good as one after the other, as the
+/// upper one counts 65,536 times, which is once.
+#[inline(always)]
+fn changing(b: &[u8]) -> u64 {
+    let checksum = u16::from_ne_bytes(array(b, 10));
+    u64::from(u32::from_ne_bytes(array(b, 2))) + u64::from(checksum)
 }
 
 #[cfg(test)]
@@ -265,6 +401,50 @@ mod tests {
                 ip.source.into(), ip.destination.into(), ip.protocol, &bytes[range],
             );
             prop_assert_eq!(read.addresses.verify(read.segment), right);
+        }
+
+        /// A packet changed anywhere after it became known: what is taken for the next
+        /// of its kind is what `Tcp4` reads as the next of its flow, and the same bytes;
+        /// and one with nothing but the usual changes is taken.
+        #[test]
+        fn what_is_known_is_what_is_read(
+            ts: bool,
+            before in proptest::collection::vec(any::<u8>(), 0..40),
+            payload in proptest::collection::vec(any::<u8>(), 0..40),
+            identification: u16,
+            changes in proptest::collection::vec((0usize..74, any::<u8>()), 0..3),
+            repair: bool,
+            cut in 30usize..140,
+        ) {
+            let link = *b"to-themfrom-us";
+            let first = packet(ts, &before);
+            let known = Tcp4::read(&first).unwrap().known(link);
+            prop_assert_eq!(*known.flow(), Tcp4::read(&first).unwrap().flow());
+            let mut frame = link.to_vec();
+            frame.extend(packet(ts, &payload));
+            frame[18..20].copy_from_slice(&identification.to_be_bytes());
+            let unchanged = repair && changes.is_empty() && cut >= frame.len();
+            for (at, value) in changes {
+                if let Some(b) = frame.get_mut(at) {
+                    *b = value;
+                }
+            }
+            if repair {
+                frame[24..26].fill(0);
+                let sum = Partial::of(&frame[14..34]).finish();
+                frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            }
+            frame.truncate(cut);
+            let (taken, bare) = (known.segment_of(&frame), known.segment_of_packet(&frame[14..]));
+            prop_assert_eq!(taken.is_some(), bare.is_some() && frame[..14] == link);
+            if unchanged {
+                prop_assert!(taken.is_some());
+            }
+            if let Some(segment) = bare {
+                let read = Tcp4::read(&frame[14..]).unwrap();
+                prop_assert_eq!((read.segment, read.flow()), (segment, *known.flow()));
+                prop_assert_eq!(read.ecn, 2);
+            }
         }
 
         /// What nearly all packets are is read, and not left to the parsers.

@@ -91,7 +91,8 @@ fn filled() -> (TcpInfo, Vec<(&'static str, u64)>) {
         ("tcpi_min_rtt", 1_028),
         ("tcpi_data_segs_in", 1_029),
         ("tcpi_data_segs_out", 1_030),
-        ("tcpi_delivered", 1_023),
+        // Packets of `tcpi_snd_mss` that are acknowledged or reported, and our SYN.
+        ("tcpi_delivered", 1_023 + 1_005 + 1),
         ("tcpi_bytes_sent", 1_031),
         ("tcpi_bytes_retrans", 1_032),
         ("tcpi_dsack_dups", 1_033),

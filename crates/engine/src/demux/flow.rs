@@ -2,7 +2,7 @@
 
 use longshore_wire::tcp4::Flow4;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A connection's four-tuple, IPv4 addresses as they are mapped into IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,19 +28,9 @@ impl Flow {
         }
     }
 
-    /// The flow of a segment that came in.
-    pub(super) fn of(flow: &Flow4) -> Self {
-        let ((remote, remote_port), (local, local_port)) = (flow.source(), flow.destination());
-        Self {
-            remote: bits(remote.into()),
-            local: bits(local.into()),
-            ports: u32::from(local_port) << 16 | u32::from(remote_port),
-        }
-    }
-
     /// What segments of it have in their headers, if it is of IPv4.
     pub(super) fn flow4(&self) -> Option<Flow4> {
-        let v4 = |ip: u128| Ipv6Addr::from(ip).to_ipv4_mapped();
+        let v4 = |ip: u128| (ip >> 32 == 0xffff).then_some(Ipv4Addr::from_bits(ip as u32));
         let remote = (v4(self.remote)?, self.ports as u16);
         let local = (v4(self.local)?, (self.ports >> 16) as u16);
         Some(Flow4::new(remote, local))

@@ -1,5 +1,7 @@
 use super::ports::EPHEMERAL;
 use super::*;
+use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::tcp4::Tcp4;
 use std::net::Ipv4Addr;
 
 fn addr(s: &str) -> SocketAddr {
@@ -100,6 +102,27 @@ fn the_last_flow_is_found_again_without_the_table() {
     assert_eq!(demux.find(&flow), None);
 }
 
+/// A packet with a TCP header of 20 bytes.
+fn packet(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16)) -> Vec<u8> {
+    let mut bytes = vec![0; 40];
+    let ip = Ipv4Header {
+        tos: 0,
+        payload_len: 20,
+        identification: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: 64,
+        protocol: protocol::TCP,
+        source: from.0,
+        destination: to.0,
+    };
+    ip.emit(&mut bytes);
+    bytes[20..22].copy_from_slice(&from.1.to_be_bytes());
+    bytes[22..24].copy_from_slice(&to.1.to_be_bytes());
+    bytes
+}
+
 #[test]
 fn a_segments_flow_leads_to_its_connection() {
     let mut demux = Demux::new();
@@ -119,8 +142,20 @@ fn a_segments_flow_leads_to_its_connection() {
     assert_eq!(demux.last4(&segment), None);
     assert_eq!(demux.find4(&segment), Some(3));
     assert_eq!(demux.cache_misses, 3);
+    let packet = packet((r, 5000), (l, 80));
+    assert_eq!(demux.known(), (&Known4::NONE, NO_KEY));
+    demux.remember(Tcp4::read(&packet).unwrap().known([0; 14]), 3);
+    let (known, key) = demux.known();
+    assert_eq!(
+        (known.segment_of_packet(&packet), key),
+        (Some(&packet[20..]), 3)
+    );
+    // Another's end is nothing to it; its own is.
+    demux.remove(&Flow::new(local, addr("10.0.0.1:5001")));
+    assert_eq!(demux.known().1, 3);
     demux.remove(&flow);
     assert_eq!(demux.last4(&segment), None);
+    assert_eq!(demux.known(), (&Known4::NONE, NO_KEY));
     assert_eq!(demux.find4(&segment), None);
 }
 

@@ -52,6 +52,10 @@ impl Connection {
         if said.snd_edge > tcb.snd_edge() && !tcb.send_shut() {
             tcb.set_snd_edge(said.snd_edge, !said.flags.contains(EdgeFlags::MORE));
         }
+        if said.flags.contains(EdgeFlags::PUSH) && said.snd_edge == 0 {
+            // Nothing was written, and a SYN that waits for data goes without.
+            tcb.release_syn();
+        }
         if said.flags.contains(EdgeFlags::SHUT_WR) {
             tcb.shutdown_send();
         }

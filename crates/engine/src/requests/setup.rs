@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::socket::{Datagram, Kind, Listening, Options, Socket};
 use crate::streams::RcvStream;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
-use longshore_tcp::{FastOpenQueue, Listener};
+use longshore_tcp::Listener;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Engine {
@@ -22,7 +22,9 @@ impl Engine {
             options.ttl = ttl;
         }
         if let (SocketKind::Stream, Some(settings)) = (kind, &mut self.host_settings) {
-            options.tcp = settings.tcp(self.now);
+            let settings = settings.get(self.now);
+            options.tcp = settings.tcp;
+            options.fast_open_use = settings.fast_open;
         }
         options.tcp.ecn = self.ecn.unwrap_or(options.tcp.ecn);
         let s = self
@@ -100,11 +102,7 @@ impl Engine {
                 }
                 socket.kind = Kind::Listener(Listening {
                     listener: Self::new_listener(backlog, &socket.options),
-                    fast_open: {
-                        let mut queue = FastOpenQueue::new();
-                        queue.set_limit(socket.options.fast_open);
-                        queue
-                    },
+                    fast_open: Self::new_fast_open(backlog, &socket.options),
                     rcv: RcvStream::EMPTY,
                     rcv_edge: 0,
                     rcv_consumed: 0,
@@ -150,6 +148,14 @@ impl Engine {
             }
             Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
             Kind::Listener(_) => Err(RequestError::Invalid),
+        }
+    }
+
+    /// What a SYN that waits for its data can take of them; 0 if none waits.
+    pub(super) fn syn_room(&self, key: u32) -> u64 {
+        match self.sockets.get(key).map(|s| &s.kind) {
+            Some(Kind::Stream(c)) => u64::from(c.tcb.syn_room()),
+            _ => 0,
         }
     }
 

@@ -186,7 +186,8 @@ impl Host {
         assert_eq!(self.answer(self.tag).0, 0);
     }
 
-    /// Connects and waits for the outcome: 0 or an errno.
+    /// Connects and waits for the outcome: 0 or an errno. A SYN that waits for the
+    /// first write is as good as a connection.
     pub(crate) fn connect(&mut self, socket: SocketId, peer: SocketAddr) -> u16 {
         self.tag += 1;
         self.put(Request::Connect {
@@ -195,8 +196,8 @@ impl Host {
             waiter: None,
             peer: peer.into(),
         });
-        let (errno, ..) = self.answer(self.tag);
-        if errno != 0 {
+        let (errno, syn_room, _) = self.answer(self.tag);
+        if errno != 0 || syn_room != 0 {
             return errno;
         }
         self.wait("a connection", |h| {

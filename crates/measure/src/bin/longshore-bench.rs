@@ -30,6 +30,18 @@ struct Arguments {
     /// Runs of each measurement on each stack
     #[arg(long, value_name = "N")]
     repeats: Option<usize>,
+    /// With `impaired`: so many runs at the same time, each on a path of its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    at_once: usize,
+    /// With `impaired`: seconds that each run measures
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// With `impaired`: the luck of the first run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// With `impaired`: measure nothing, but show all that the files in the directory say
+    #[arg(long)]
+    table: bool,
     /// Only with idle processors in this mode: halt, or awake
     #[arg(long, value_name = "MODE", value_parser = ["halt", "awake"])]
     idle: Option<String>,
@@ -123,9 +135,26 @@ fn bad_paths(arguments: &Arguments, words: &[String]) -> ExitCode {
         cells.iter().for_each(|cell| println!("{}", cell.name()));
         return ExitCode::SUCCESS;
     }
+    if arguments.table {
+        return match impaired::table(&arguments.out, &cells) {
+            Ok(table) => {
+                print!("{table}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("error: reading {}: {error}", arguments.out.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
     let (repeats, seconds) = if arguments.quick { (1, 3) } else { (3, 15) };
-    let repeats = arguments.repeats.unwrap_or(repeats);
-    let rows = impaired::measure(&cells, repeats, seconds, progress);
+    let effort = impaired::Effort {
+        repeats: arguments.repeats.unwrap_or(repeats),
+        at_once: arguments.at_once,
+        seconds: arguments.seconds.unwrap_or(seconds),
+        first_seed: arguments.seed,
+    };
+    let rows = impaired::measure(&cells, &effort, progress);
     if show(&rows, arguments, words) {
         ExitCode::SUCCESS
     } else {

@@ -3,7 +3,7 @@
 
 use super::{Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim};
 use crate::report::{Better, Target};
-use longshore_lab::{Host, Lab, Stack};
+use longshore_lab::{Lab, Stack};
 
 const PORT: u16 = 5001;
 
@@ -14,6 +14,9 @@ struct Bulk {
     programs: (&'static str, &'static str),
     /// What stands in for it on Longshore, written for it.
     native: Option<&'static str>,
+    /// Bytes in each call of the program under test, if it is not to choose.
+    size: Option<&'static str>,
+    target: Option<Target>,
 }
 
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
@@ -21,20 +24,24 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         name: "bulk to the kernel, POSIX",
         programs: ("source", "pull"),
         native: None,
+        size: None,
+        target: Some(Target::Ratio(0.8)),
     };
     let back = Bulk {
         name: "bulk from the kernel, POSIX",
         programs: ("sink", "push"),
-        native: None,
+        ..out
     };
     let native_out = Bulk {
         name: "bulk to the kernel, native",
         native: Some("native-source"),
+        target: Some(Target::Ratio(1.0)),
         ..out
     };
     let native_back = Bulk {
         name: "bulk from the kernel, native",
         native: Some("native-sink"),
+        target: Some(Target::Ratio(1.0)),
         ..back
     };
     let mut all: Vec<Box<dyn Scenario>> = vec![
@@ -48,56 +55,14 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         ("sends of 1 KB", "1024"),
         ("sends of 16 KB", "16384"),
     ] {
-        all.push(Box::new(Small { name, size }));
+        all.push(Box::new(Bulk {
+            name,
+            size: Some(size),
+            target: None,
+            ..out
+        }));
     }
     all
-}
-
-/// A program that sends without end, little with each call.
-struct Small {
-    name: &'static str,
-    /// Bytes in each.
-    size: &'static str,
-}
-
-impl Scenario for Small {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        "Gb/s"
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        None
-    }
-
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(lab);
-        let source = program(&host, "source-of").arg(format!("0.0.0.0:{PORT}"));
-        let _source = source.arg(self.size).spawn();
-        peer.wait_for(host.at(PORT));
-        pulled(lab, &host, &peer, "pull", effort)
-    }
-}
-
-/// The kernel's program moves bulk, and says how fast.
-fn pulled(lab: &Lab, host: &Host<'_>, peer: &Host<'_>, how: &str, effort: Effort) -> Sample {
-    let (said, crossings) = counted(lab, || {
-        program(peer, how)
-            .arg(host.at(PORT).to_string())
-            .arg(effort.pick("700", "2000"))
-            .check()
-    });
-    Sample {
-        value: first_number(&said),
-        crossings,
-    }
 }
 
 impl Scenario for Bulk {
@@ -114,7 +79,7 @@ impl Scenario for Bulk {
     }
 
     fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(if self.native.is_some() { 1.0 } else { 0.8 }))
+        self.target
     }
 
     fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
@@ -123,8 +88,20 @@ impl Scenario for Bulk {
             Some(native) if lab.stack() == Stack::Longshore => without_shim(&host, native),
             _ => program(&host, self.programs.0),
         };
-        let _server = server.arg(format!("0.0.0.0:{PORT}")).spawn();
+        let _server = server
+            .arg(format!("0.0.0.0:{PORT}"))
+            .args(self.size)
+            .spawn();
         peer.wait_for(host.at(PORT));
-        pulled(lab, &host, &peer, self.programs.1, effort)
+        let (said, crossings) = counted(lab, || {
+            program(&peer, self.programs.1)
+                .arg(host.at(PORT).to_string())
+                .arg(effort.pick("700", "2000"))
+                .check()
+        });
+        Sample {
+            value: first_number(&said),
+            crossings,
+        }
     }
 }

@@ -4,8 +4,10 @@
 //! Owns `begin`, which the two calls ask first. It is TCP_FASTOPEN_CONNECT and
 //! `connect` in one call, and so it is made of them; what follows is a plain send.
 
+use crate::address::{self, Given};
 use crate::calls::connect::connect;
 use crate::calls::options::setsockopt;
+use crate::calls::{answer, refused};
 use crate::fds::{self, Entry};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
@@ -34,11 +36,21 @@ pub(crate) unsafe fn begin(
     }
     let ours = match fds::get(fd) {
         Entry::Undecided(undecided) => undecided.stream,
-        Entry::Engine(_) => fds::engine(fd).is_some_and(|socket| !socket.is_datagram()),
+        Entry::Engine(_) => match fds::engine(fd) {
+            // TCP_FASTOPEN_CONNECT and `connect` were before.
+            Some(socket) if socket.is_early() => return First::Send,
+            Some(socket) => !socket.is_datagram(),
+            None => false,
+        },
         _ => false,
     };
     if !ours {
         return First::Plain;
+    }
+    // SAFETY: the caller's promise.
+    if matches!(unsafe { address::read(addr, len) }, Given::Unspecified) {
+        let _ = answer(|| Err::<c_int, _>(refused(libc::EOPNOTSUPP)));
+        return First::Failed;
     }
     let on: c_int = 1;
     let value = (&raw const on).cast::<c_void>();

@@ -460,7 +460,8 @@ fn note_unknown(level: c_int, name: c_int) {
 }
 
 fn has_connection(socket: &Socket) -> bool {
-    !socket.is_datagram() && socket.state() == longshore_hostif::SocketState::Connected
+    use longshore_hostif::SocketState::{Connected, Early};
+    !socket.is_datagram() && matches!(socket.state(), Connected | Early)
 }
 
 /// `getsockopt(2)`.

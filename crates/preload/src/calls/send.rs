@@ -204,17 +204,30 @@ fn send_stream(
     let mut sent = match socket.send(parts, more) {
         Ok(sent) => sent,
         Err(SocketError::WouldBlock) => 0,
+        Err(SocketError::InProgress) if !must_not_wait(fd, flags) => {
+            return socket
+                .wait_connected(patience(socket, Way::Out))
+                .map(|()| 0);
+        }
         Err(e) => return Err(e),
     };
+    if socket.is_connecting() && sent != 0 && !must_not_wait(fd, flags) {
+        // They went with the SYN (RFC 7413): whether there is a connection is told now.
+        match socket.wait_connected(patience(socket, Way::Out)) {
+            Err(SocketError::TimedOut) => return Ok(sent),
+            waited => waited?,
+        }
+    }
     if sent == total {
         return Ok(sent);
     }
     if must_not_wait(fd, flags) {
-        return if sent == 0 {
-            Err(SocketError::WouldBlock)
-        } else {
-            Ok(sent)
-        };
+        if sent != 0 {
+            return Ok(sent);
+        }
+        // What has come meanwhile may be room, or the end.
+        socket.host().drain_if_free();
+        return socket.send(parts, more);
     }
     IoSlice::advance_slices(&mut parts, sent);
     let patience = patience(socket, Way::Out);

@@ -44,7 +44,9 @@ impl Socket {
             SocketState::Open | SocketState::Listening => {
                 Err(SocketError::Refused(rustix::io::Errno::NOTCONN))
             }
-            SocketState::Connecting | SocketState::Connected => Err(self.would_block_or_gone()),
+            SocketState::Connecting | SocketState::Connected | SocketState::Early => {
+                Err(self.would_block_or_gone())
+            }
         }
     }
 

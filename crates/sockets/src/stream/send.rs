@@ -24,8 +24,8 @@ pub struct Reserved<'a> {
 }
 
 impl Socket {
-    /// What keeps bytes from being written at all.
-    fn check_writable(&self) -> Result<(), SocketError> {
+    /// What keeps bytes from being written at all, or how many may be.
+    fn check_writable(&self) -> Result<usize, SocketError> {
         let block = self.block();
         if block.errno.load(Ordering::Relaxed) != 0 {
             match block.take_errno() {
@@ -40,11 +40,34 @@ impl Socket {
             return Err(SocketError::BrokenPipe);
         }
         match block.state() {
-            SocketState::Connected => Ok(()),
+            SocketState::Connected => Ok(usize::MAX),
             SocketState::Connecting => Err(SocketError::WouldBlock),
-            SocketState::Open if block.flags().contains(BlockFlags::DATAGRAM) => Ok(()),
+            SocketState::Open if block.flags().contains(BlockFlags::DATAGRAM) => Ok(usize::MAX),
+            // The first write goes with the SYN; what does not fit waits until the
+            // connection is made.
+            SocketState::Early
+                if block.change_state(SocketState::Early, SocketState::Connecting) =>
+            {
+                // That it is made is to be told anew.
+                let told = super::host_bits::CONNECT_TOLD;
+                block.options.fetch_and(!told, Ordering::AcqRel);
+                Ok(block.syn_room.load(Ordering::Acquire).max(1) as usize)
+            }
+            SocketState::Early => Err(SocketError::WouldBlock),
             _ => Err(SocketError::BrokenPipe),
         }
+    }
+
+    /// Nothing was written to a connection that is as good as made: it is made without.
+    fn send_nothing(&self) -> Result<usize, SocketError> {
+        let was_early = self.is_early();
+        self.check_writable()?;
+        if !was_early {
+            return Ok(0);
+        }
+        self.host
+            .tell(&edges(self.block(), self.id, EdgeFlags::PUSH), Wake::Now)?;
+        Err(SocketError::InProgress)
     }
 
     /// Gives back the chunks of which all is acknowledged.
@@ -83,8 +106,20 @@ impl Socket {
     /// [`SocketError::WouldBlock`] if there is none now, what keeps the socket
     /// from being written to otherwise.
     pub fn reserve(&self, max: usize) -> Result<Reserved<'_>, SocketError> {
-        self.check_writable()?;
+        let most = self.check_writable()?;
         let block = self.block();
+        let reserved = self.reserve_writable(block, max.min(most));
+        if reserved.is_err() && most != usize::MAX {
+            block.change_state(SocketState::Connecting, SocketState::Early);
+        }
+        reserved
+    }
+
+    fn reserve_writable(
+        &self,
+        block: &'static SocketBlock,
+        max: usize,
+    ) -> Result<Reserved<'_>, SocketError> {
         let lock = block.snd.lock.lock()?;
         self.free_acked(block)?;
         let limit = snd_limit(block);
@@ -176,7 +211,7 @@ impl Socket {
     pub fn send(&self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, SocketError> {
         let total: usize = parts.iter().map(|p| p.len()).sum();
         if total == 0 {
-            return self.check_writable().map(|()| 0);
+            return self.send_nothing();
         }
         let mut reserved = self.reserve(total)?;
         let mut written = 0;

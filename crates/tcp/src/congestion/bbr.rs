@@ -396,7 +396,7 @@ impl Algorithm for Bbr {
 
     /// Loss alone changes nothing; the window is kept for when recovery is over
     /// (BBRSaveCwnd).
-    fn on_loss(&mut self, w: &Window, _in_flight: u32) -> u32 {
+    fn on_loss(&mut self, w: &Window, _window: u32) -> u32 {
         if self.mode != Mode::ProbeRtt {
             self.prior_cwnd = self.prior_cwnd.max(w.cwnd);
         }

@@ -26,7 +26,9 @@ pub(crate) struct Cubic {
     epoch: Instant,
     /// When the window was last in use.
     used_at: Instant,
-    /// What the last loss has changed, if it can be undone.
+    /// No loss has told yet how much the path takes, since the beginning or a timeout.
+    searching: bool,
+    /// What was known when the repair began that may have to be undone.
     before: Option<Plateau>,
 }
 
@@ -38,6 +40,7 @@ struct Plateau {
     cwnd_prior: u32,
     k_ms: u32,
     epoch: Instant,
+    searching: bool,
 }
 
 /// C = 0.4 segments per second cubed (RFC 9438 section 5.1), as a fraction.
@@ -46,6 +49,10 @@ const C_DEN: u128 = 10;
 /// beta_cubic = 0.7 (section 4.6), as a fraction.
 const BETA_NUM: u64 = 7;
 const BETA_DEN: u64 = 10;
+/// While the path's capacity is not known the window grows by this part of what is
+/// acknowledged at least, as Linux's: the function alone needs some ten seconds from
+/// where slow start ends early on a long fast path (`docs/rfc.md`, D35).
+const SEARCH_DIVISOR: u32 = 20;
 
 impl Cubic {
     pub(crate) const fn new() -> Cubic {
@@ -58,6 +65,7 @@ impl Cubic {
             k_ms: 0,
             epoch: Instant::NEVER,
             used_at: Instant(0),
+            searching: true,
             before: None,
         }
     }
@@ -157,10 +165,15 @@ impl Algorithm for Cubic {
             self.begin(w, ack.now);
         }
         self.grow_reno_estimate(w, ack.acked);
+        let least = if self.searching {
+            ack.acked / SEARCH_DIVISOR
+        } else {
+            0
+        };
         let t = ack.now.since(self.epoch) / 1_000;
         if self.w_cubic(t, w.mss) < self.w_est {
             // Section 4.3, the Reno-friendly region.
-            w.cwnd = w.cwnd.max(self.w_est);
+            w.cwnd = w.cwnd.saturating_add(least).max(self.w_est).min(MAX_CWND);
             self.credit = 0;
             return;
         }
@@ -173,21 +186,16 @@ impl Algorithm for Cubic {
         self.credit += u64::from(target - w.cwnd) * u64::from(ack.acked);
         let step = (self.credit / u64::from(w.cwnd)) as u32;
         self.credit %= u64::from(w.cwnd);
-        w.cwnd = (w.cwnd + step).min(target).min(MAX_CWND);
+        w.cwnd = (w.cwnd + step).min(target).max(w.cwnd + least);
+        w.cwnd = w.cwnd.min(MAX_CWND);
     }
 
-    /// Sections 4.6 and 4.7: the window comes down to 0.7 of what was in flight; W_max
+    /// Sections 4.6 and 4.7: the window comes down to 0.7 of what was in use; W_max
     /// is what it was, or less if the last plateau was not reached again (fast
     /// convergence).
-    fn on_loss(&mut self, w: &Window, in_flight: u32) -> u32 {
-        self.before = Some(Plateau {
-            w_max: self.w_max,
-            w_est: self.w_est,
-            cwnd_prior: self.cwnd_prior,
-            k_ms: self.k_ms,
-            epoch: self.epoch,
-        });
+    fn on_loss(&mut self, w: &Window, window: u32) -> u32 {
         self.epoch = Instant::NEVER;
+        self.searching = false;
         self.cwnd_prior = w.cwnd;
         self.w_max = if w.cwnd < self.w_max {
             // cwnd * (1 + beta) / 2
@@ -195,8 +203,7 @@ impl Algorithm for Cubic {
         } else {
             w.cwnd
         };
-        let base = u64::from(in_flight.min(w.cwnd));
-        (base * BETA_NUM / BETA_DEN) as u32
+        (u64::from(window) * BETA_NUM / BETA_DEN) as u32
     }
 
     /// Section 4.8: after a timeout K is 0 and W_max the window at which congestion
@@ -204,11 +211,23 @@ impl Algorithm for Cubic {
     fn on_timeout(&mut self) {
         self.epoch = Instant::NEVER;
         self.w_max = 0;
+        self.searching = true;
     }
 
     fn on_idle(&mut self) {
         self.epoch = Instant::NEVER;
         self.before = None;
+    }
+
+    fn remember(&mut self) {
+        self.before = Some(Plateau {
+            w_max: self.w_max,
+            w_est: self.w_est,
+            cwnd_prior: self.cwnd_prior,
+            k_ms: self.k_ms,
+            epoch: self.epoch,
+            searching: self.searching,
+        });
     }
 
     /// Section 4.9.
@@ -219,6 +238,7 @@ impl Algorithm for Cubic {
             self.cwnd_prior = before.cwnd_prior;
             self.k_ms = before.k_ms;
             self.epoch = before.epoch;
+            self.searching = before.searching;
         }
     }
 }

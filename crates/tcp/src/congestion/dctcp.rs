@@ -51,12 +51,12 @@ impl Algorithm for Dctcp {
     }
 
     /// RFC 8257 section 3.5: loss is answered as any TCP would.
-    fn on_loss(&mut self, w: &Window, in_flight: u32) -> u32 {
-        self.reno.on_loss(w, in_flight)
+    fn on_loss(&mut self, w: &Window, window: u32) -> u32 {
+        self.reno.on_loss(w, window)
     }
 
     /// RFC 8257 section 3.3 step 9: cwnd * (1 - DCTCP.Alpha / 2).
-    fn on_marked(&mut self, w: &Window, _in_flight: u32) -> u32 {
+    fn on_marked(&mut self, w: &Window, _window: u32) -> u32 {
         let cut = u64::from(w.cwnd) * u64::from(self.alpha) / u64::from(2 * ONE);
         w.cwnd - cut as u32
     }

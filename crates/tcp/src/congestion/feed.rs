@@ -6,6 +6,7 @@
 
 use super::Ack;
 use crate::rate::Delivered;
+use crate::recovery::Phase;
 use crate::tcb::{Pos, Tcb};
 use crate::time::Instant;
 
@@ -23,6 +24,24 @@ impl Tcb {
             now,
         };
         self.congestion.on_ack(&ack);
+    }
+
+    /// What a sign of congestion reduces (FlightSize in RFC 5681 equation 4), bytes: the
+    /// window, if it was in use (RFC 9438 section 4.6 has both). In flight may be much
+    /// less by now: an acknowledgment, or a burst of them, that moves SND.UNA up to the
+    /// loss has emptied the path before anything could follow. And what limited transmit
+    /// has sent does not count (RFC 5681 section 3.2). In fast recovery the window is an
+    /// instrument of its pace and says nothing.
+    pub(crate) fn window_in_use(&mut self) -> u32 {
+        let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
+        let cwnd = self.congestion.cwnd();
+        if self.recovery.phase == Phase::Fast {
+            flight
+        } else if self.window_was_used() {
+            cwnd
+        } else {
+            flight.min(cwnd)
+        }
     }
 
     /// An acknowledgment has been dealt with that delivered this many bytes: the rate

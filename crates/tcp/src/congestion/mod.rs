@@ -86,20 +86,23 @@ pub(crate) trait Algorithm {
     /// Congestion avoidance: bytes were acknowledged outside of fast recovery and
     /// beyond slow start, and the window was in use.
     fn on_ack(&mut self, w: &mut Window, ack: &Ack);
-    /// Loss was found with `in_flight` bytes in flight: the new threshold.
-    fn on_loss(&mut self, w: &Window, in_flight: u32) -> u32;
+    /// Loss was found while `window` bytes were in use: the new threshold.
+    fn on_loss(&mut self, w: &Window, window: u32) -> u32;
     /// The first mark of congestion in a round trip: the new threshold, which the
     /// window comes down to. RFC 3168 section 6.1.2: as for a loss.
-    fn on_marked(&mut self, w: &Window, in_flight: u32) -> u32 {
-        self.on_loss(w, in_flight)
+    fn on_marked(&mut self, w: &Window, window: u32) -> u32 {
+        self.on_loss(w, window)
     }
     /// The retransmission timer ran out; `on_loss` was called before if it was for
     /// the first time.
     fn on_timeout(&mut self) {}
     /// The sender had nothing to send for a while: what was learned of time is void.
     fn on_idle(&mut self) {}
-    /// The last `on_loss` answered what was no loss (RFC 4015); window and threshold
-    /// are the caller's.
+    /// A repair begins that may prove needless: what is known now is what
+    /// [`undo`](Algorithm::undo) brings back, however often `on_loss` and `on_timeout`
+    /// are called meanwhile.
+    fn remember(&mut self) {}
+    /// What was repaired was no loss (RFC 4015); window and threshold are the caller's.
     fn undo(&mut self) {}
     /// `acked` bytes were acknowledged, `marked` of them with congestion experienced;
     /// always called, in recovery too, where the peer reports marks accurately
@@ -264,17 +267,17 @@ impl Controller {
         self.chosen.algorithm().on_marks(acked, marked, una, nxt);
     }
 
-    /// Loss was found by duplicate acknowledgments: sets the threshold and leaves
-    /// the window to the caller's recovery.
-    pub(crate) fn on_loss(&mut self, in_flight: u32) {
-        let threshold = self.chosen.algorithm().on_loss(&self.window, in_flight);
+    /// Loss was found by duplicate acknowledgments while `window` bytes were in use: sets
+    /// the threshold and leaves the window to the caller's recovery.
+    pub(crate) fn on_loss(&mut self, window: u32) {
+        let threshold = self.chosen.algorithm().on_loss(&self.window, window);
         self.window.ssthresh = threshold.max(self.window.floor());
     }
 
     /// The peer reports marks of congestion, and this is the first answer in a round
     /// trip: the window comes down as for a loss (RFC 3168 section 6.1.2), at once.
-    pub(crate) fn on_congestion_marked(&mut self, in_flight: u32) {
-        let threshold = self.chosen.algorithm().on_marked(&self.window, in_flight);
+    pub(crate) fn on_congestion_marked(&mut self, window: u32) {
+        let threshold = self.chosen.algorithm().on_marked(&self.window, window);
         self.window.ssthresh = threshold.max(self.window.floor());
         self.set_cwnd(self.window.cwnd.min(self.window.ssthresh));
     }
@@ -282,12 +285,17 @@ impl Controller {
     /// The retransmission timer ran out for the first time in this flight, or
     /// again: RFC 5681 section 3.1 has the window come down to one segment, and the
     /// threshold lowered only the first time.
-    pub(crate) fn on_timeout(&mut self, in_flight: u32, first: bool) {
+    pub(crate) fn on_timeout(&mut self, window: u32, first: bool) {
         if first {
-            self.on_loss(in_flight);
+            self.on_loss(window);
         }
         self.chosen.algorithm().on_timeout();
         self.window.cwnd = self.window.mss;
+    }
+
+    /// A repair begins that may have to be undone.
+    pub(crate) fn remember(&mut self) {
+        self.chosen.algorithm().remember();
     }
 
     /// The loss that was answered was none: window and threshold are at least what

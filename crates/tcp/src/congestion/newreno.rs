@@ -34,9 +34,9 @@ impl Algorithm for NewReno {
     }
 
     /// RFC 5681 equation 4.
-    fn on_loss(&mut self, _w: &Window, in_flight: u32) -> u32 {
+    fn on_loss(&mut self, _w: &Window, window: u32) -> u32 {
         self.counted = 0;
-        in_flight / 2
+        window / 2
     }
 
     fn on_timeout(&mut self) {

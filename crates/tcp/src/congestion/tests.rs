@@ -207,7 +207,11 @@ fn a_spurious_loss_leaves_no_trace() {
         c.set_cwnd(c.ssthresh());
         let undisturbed = c;
         let (cwnd, ssthresh) = (c.cwnd(), c.ssthresh());
-        c.on_timeout(cwnd, true);
+        // A fast recovery, and a timeout in the middle of it.
+        c.remember();
+        c.on_loss(cwnd);
+        c.set_cwnd(c.ssthresh());
+        c.on_timeout(c.cwnd(), true);
         c.undo(cwnd, ssthresh);
         let (mut a, mut b) = (c, undisturbed);
         for round in 1..50 {
@@ -232,6 +236,33 @@ fn after_a_timeout_cubic_starts_from_where_avoidance_begins() {
         panic!()
     };
     assert_eq!(cubic.w_max(), 700 * MSS);
+}
+
+/// Slow start ended at half of what the path takes: the function alone would need
+/// cbrt(4000 / 0.4) = 21 seconds for the rest.
+#[test]
+fn before_the_first_loss_cubic_grows_by_a_twentieth_in_a_round_trip() {
+    let mut c = controller(Congestion::Cubic);
+    c.set_cwnd(4000 * MSS);
+    c.window.ssthresh = 4000 * MSS;
+    let grow = |c: &mut Controller, rounds: std::ops::Range<u64>| {
+        for round in rounds {
+            let window = c.cwnd();
+            for _ in 0..10 {
+                let now = Instant(1 + round * 100_000);
+                c.on_ack(&ack(window / 10, 100_000, now));
+            }
+        }
+    };
+    grow(&mut c, 0..15);
+    let got = c.cwnd() / MSS;
+    assert!((7_900..8_700).contains(&got), "{got}");
+    // A loss has told how much it takes.
+    c.on_loss(c.cwnd());
+    c.set_cwnd(c.ssthresh());
+    let before = c.cwnd();
+    grow(&mut c, 15..16);
+    assert!(c.cwnd() < before + before / 30, "{before} {}", c.cwnd());
 }
 
 #[test]

@@ -5,10 +5,17 @@ use crate::Config;
 use crate::script::{ACK, FIN, IRS, MSS, PSH, SYN, Script, WINDOW};
 use crate::time::MS;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 
 fn cookie(byte: u8) -> FastOpenCookie {
     FastOpenCookie::new(&[byte; 8]).expect("eight bytes")
+}
+
+fn send(byte: u8) -> FastOpenWay {
+    FastOpenWay::Send {
+        cookie: cookie(byte),
+        mss: MSS,
+    }
 }
 
 fn config() -> Config {
@@ -21,7 +28,7 @@ fn config() -> Config {
 /// A client whose SYN carries a cookie, and what is written before it goes.
 fn client(written: u64) -> (Script, crate::Transmit) {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(Some((cookie(7), MSS)), false);
+    s.tcb.start_fast_open(send(7), false);
     s.writes(written);
     let syn = s.sent_one();
     s.now = s.now.after_ms(20);
@@ -40,7 +47,12 @@ fn answer(s: &mut Script, ack: i64, fast_open: Option<FastOpenCookie>) {
 #[test]
 fn the_first_syn_asks_for_a_cookie() {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(None, false);
+    s.tcb.start_fast_open(
+        FastOpenWay::Ask {
+            experimental: false,
+        },
+        false,
+    );
     s.writes(100);
     let syn = s.sent_one();
     assert_eq!(syn.options.fast_open, Some(FastOpenCookie::REQUEST));
@@ -95,7 +107,7 @@ fn part_of_the_data_may_be_taken() {
 #[test]
 fn the_syn_holds_what_fits_a_packet() {
     let (mut s, syn) = client(20_000);
-    let room = MSS - syn.options.emitted_len() as u16;
+    let room = MSS - OPTION_ROOM;
     assert_eq!(syn.payload, 0..u64::from(room));
     answer(&mut s, i64::from(room), None);
     assert_eq!(s.sent()[0].payload.start, u64::from(room));
@@ -131,7 +143,7 @@ fn an_acknowledgment_beyond_the_data_is_refused() {
 #[test]
 fn a_syn_may_wait_for_the_first_write() {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(Some((cookie(7), MSS)), true);
+    s.tcb.start_fast_open(send(7), true);
     assert!(s.tcb.awaits_first_write());
     s.silent();
     assert_eq!(s.tcb.deadline(), None);
@@ -144,8 +156,8 @@ fn a_syn_may_wait_for_the_first_write() {
 fn what_was_written_before_the_handshake_outlives_the_program() {
     for closes in [false, true] {
         let mut s = Script::connecting(&config());
-        s.tcb.start_fast_open(Some((cookie(7), MSS)), true);
-        assert!(s.tcb.is_open_to_user());
+        s.tcb.start_fast_open(send(7), true);
+        assert_eq!(s.tcb.syn_room(), MSS - OPTION_ROOM);
         s.writes(2_000);
         if closes {
             s.tcb.close(s.now);
@@ -162,7 +174,7 @@ fn what_was_written_before_the_handshake_outlives_the_program() {
     }
     // Nothing written: nothing is sent.
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(Some((cookie(7), MSS)), true);
+    s.tcb.start_fast_open(send(7), true);
     s.tcb.close(s.now);
     assert_eq!(s.tcb.state(), State::Closed);
     s.silent();
@@ -285,126 +297,55 @@ fn a_syn_ack_gives_a_cookie() {
     assert_eq!(s.sent_one().options.fast_open, Some(cookie(9)));
 }
 
-const CLIENT: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
-const OTHER: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 2));
-
-/// A stand-in for a keyed hash.
-fn hash(ip: IpAddr, age: u64) -> u64 {
-    let IpAddr::V4(ip) = ip else { return 0 };
-    (u64::from(ip.to_bits()) << 32 | age).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-fn judge(
-    q: &mut FastOpenQueue,
-    option: Option<FastOpenCookie>,
-    from: IpAddr,
-    now: Instant,
-) -> FastOpenVerdict {
-    let header = syn_header(TcpOptions {
-        fast_open: option,
-        ..TcpOptions::default()
-    });
-    q.judge(&Segment::new(&header, 100), from, now, hash)
-}
+mod policy;
 
 #[test]
-fn a_cookie_is_good_for_its_client_and_for_two_hours_at_most() {
-    let mut q = FastOpenQueue::new();
-    let start = Instant(10 * KEY_LIFE_US);
-    let none = FastOpenVerdict::default();
-    // Off: as if the option were not there.
-    assert_eq!(
-        judge(&mut q, Some(FastOpenCookie::REQUEST), CLIENT, start),
-        none
+fn data_go_without_a_cookie_where_it_is_so_configured() {
+    let mut s = Script::connecting(&config());
+    s.tcb.start_fast_open(
+        crate::fast_open::FastOpenWay::SendBare { mss: u16::MAX },
+        false,
     );
-    q.set_limit(10);
-    assert_eq!(judge(&mut q, None, CLIENT, start), none);
-    let given = judge(&mut q, Some(FastOpenCookie::REQUEST), CLIENT, start);
-    assert!(!given.accept);
-    let mine = given.give;
-    assert!(mine.is_some());
-    let good = judge(&mut q, mine, CLIENT, start);
-    assert_eq!((good.accept, good.give), (true, None));
-    // Somebody else's is answered with their own.
-    let theirs = judge(&mut q, mine, OTHER, start);
-    assert!(!theirs.accept && theirs.give.is_some() && theirs.give != mine);
-    // Of the last key: good, and a new one with it.
-    let later = judge(&mut q, mine, CLIENT, start.after_us(KEY_LIFE_US));
-    assert!(later.accept && later.give.is_some() && later.give != mine);
-    let late = judge(&mut q, mine, CLIENT, start.after_us(2 * KEY_LIFE_US));
-    assert!(!late.accept && late.give.is_some());
+    s.writes(300);
+    let syn = s.sent_one();
+    assert_eq!((syn.payload.clone(), syn.options.fast_open), (0..300, None));
+    // A cookie that nobody asked for is passed over.
+    answer(&mut s, 300, Some(cookie(5)));
+    assert_eq!(s.tcb.fast_open_outcome().expect("tried").cookie, None);
 }
 
 #[test]
-fn no_more_than_the_limit_are_open_on_a_cookie_alone() {
-    let mut q = FastOpenQueue::new();
-    q.set_limit(2);
-    let mine = judge(&mut q, Some(FastOpenCookie::REQUEST), CLIENT, Instant(0)).give;
-    let mut accepted = || judge(&mut q, mine, CLIENT, Instant(0)).accept;
-    assert_eq!([accepted(), accepted(), accepted()], [true, true, false]);
-    q.on_done();
-    assert!(judge(&mut q, mine, CLIENT, Instant(0)).accept);
-}
-
-fn outcome() -> FastOpenOutcome {
-    FastOpenOutcome {
-        cookie: None,
-        mss: 1400,
-        sent: 0,
-        accepted: false,
-        fell_back: false,
-    }
+fn only_data_that_are_taken_whole_count_as_taken() {
+    let (mut s, _) = client(300);
+    answer(&mut s, 299, None);
+    assert!(!s.tcb.info(s.now).syn_data);
+    assert!(!server(0).tcb.info(Instant(0)).syn_data);
+    assert!(server(1).tcb.info(Instant(0)).syn_data);
 }
 
 #[test]
-fn a_client_remembers_cookies_and_who_to_leave_alone() {
-    let mut c = FastOpenCache::new();
-    let now = Instant(5 * SECOND);
-    assert_eq!(c.way_to(CLIENT, now), Some(None));
-    let given = FastOpenOutcome {
-        cookie: Some(cookie(1)),
-        ..outcome()
-    };
-    c.learn(CLIENT, &given, now);
-    assert_eq!(c.way_to(CLIENT, now), Some(Some((cookie(1), 1400))));
-    assert_eq!(c.way_to(OTHER, now), Some(None));
-    // Taken: it stays. Refused: another is asked for.
-    let taken = FastOpenOutcome {
-        sent: 10,
-        accepted: true,
-        ..outcome()
-    };
-    c.learn(CLIENT, &taken, now);
-    assert!(c.way_to(CLIENT, now).is_some_and(|w| w.is_some()));
-    let refused = FastOpenOutcome {
-        sent: 10,
-        ..outcome()
-    };
-    c.learn(CLIENT, &refused, now);
-    assert_eq!(c.way_to(CLIENT, now), Some(None));
-    // Not answered: an hour without.
-    let fell_back = FastOpenOutcome {
-        fell_back: true,
-        ..outcome()
-    };
-    c.learn(CLIENT, &fell_back, now);
-    assert_eq!(c.way_to(CLIENT, now.after_us(AVOID_US - 1)), None);
-    assert_eq!(c.way_to(CLIENT, now.after_us(AVOID_US)), Some(None));
+fn a_reset_before_the_handshake_is_over_is_told_to_who_has_the_connection() {
+    let mut s = server(200);
+    s.sent();
+    let _ = s.arrives(TcpFlags::RST, 200, 0, 0);
+    assert_eq!(s.tcb.error(), Some(crate::events::Error::Reset));
 }
 
 #[test]
-fn the_cache_is_bounded() {
-    let mut c = FastOpenCache::new();
-    let given = FastOpenOutcome {
-        cookie: Some(cookie(1)),
-        ..outcome()
+fn data_on_the_syn_are_as_much_as_the_user_has_allowed() {
+    let cfg = Config {
+        mss: 700,
+        ..config()
     };
-    for i in 0..1000_u32 {
-        let server = IpAddr::V4(core::net::Ipv4Addr::from_bits(i));
-        c.learn(server, &given, Instant(u64::from(i)));
-        // The first one is in use.
-        let first = IpAddr::V4(core::net::Ipv4Addr::from_bits(0));
-        assert!(c.way_to(first, Instant(u64::from(i))).flatten().is_some());
-    }
-    assert_eq!(c.known.len(), CACHE_SIZE);
+    let mut s = Script::connecting(&cfg);
+    s.tcb.start_fast_open(send(7), true);
+    assert_eq!(s.tcb.syn_room(), 700 - OPTION_ROOM);
+}
+
+#[test]
+fn a_syn_ack_of_two_syns_that_cross_has_no_cookie() {
+    let (mut s, _) = client(300);
+    let _ = s.arrives(SYN, -1, 0, 0);
+    let t = s.sent_one();
+    assert_eq!((t.flags, t.options.fast_open), (SYN | ACK, None));
 }

@@ -35,7 +35,41 @@ fn fields_are_where_linux_has_them() {
     assert_eq!(u32_at(144), 0, "notsent_bytes");
     assert_eq!(u32_at(152), 1, "data_segs_in");
     assert_eq!(u32_at(156), 3, "data_segs_out");
+    assert_eq!(u32_at(192), 2, "delivered: the SYN and a packet");
     assert_eq!(u64_at(200), 2_500, "bytes_sent");
     assert_eq!(u32_at(228), 30_000, "snd_wnd");
     assert_eq!(u32_at(232), info.rcv_wnd, "rcv_wnd");
+}
+
+#[test]
+fn reordering_is_told_as_the_farthest_overtaking() {
+    let options = longshore_wire::tcp::TcpOptions {
+        sack_permitted: true,
+        ..Default::default()
+    };
+    let cfg = crate::Config {
+        sack: true,
+        ..crate::script::plain()
+    };
+    let mut s = Script::established_with(&cfg, options);
+    let reordering = |s: &Script| {
+        let bytes = s.tcb.info(s.now).to_linux();
+        u32::from_ne_bytes(bytes[88..92].try_into().unwrap())
+    };
+    assert_eq!(reordering(&s), 3);
+    s.writes(10_000);
+    s.sent();
+    s.now = s.now.after_ms(10);
+    let mut options = longshore_wire::tcp::TcpOptions::default();
+    options
+        .sack
+        .push(s.tcb.snd_seq(7_000), s.tcb.snd_seq(8_000));
+    let _ = s.arrives_with(ACK, 0, 0, 0, options);
+    assert_eq!(reordering(&s), 3);
+    // From 3000 to 8000.
+    options
+        .sack
+        .push(s.tcb.snd_seq(3_000), s.tcb.snd_seq(4_000));
+    let _ = s.arrives_with(ACK, 0, 0, 0, options);
+    assert_eq!(reordering(&s), 5);
 }

@@ -29,7 +29,7 @@ impl Tcb {
         let old_una = self.snd_una;
         let mut news = AckNews {
             acked: (ack - old_una).max(0) as u64,
-            window_used: self.window_was_used(),
+            window_used: ack > old_una && self.window_was_used(),
             echo: self.echo(h),
             ..AckNews::default()
         };
@@ -62,13 +62,24 @@ impl Tcb {
     }
 
     /// Whether the congestion window was what limited us when the data that is being
-    /// acknowledged was sent. In slow start, half of it in use is enough: bursts end
-    /// below it.
+    /// acknowledged was sent. In slow start, it is enough that more than half of it was
+    /// in use at some time in this round trip: bursts end below it.
     #[inline]
-    pub(super) fn window_was_used(&self) -> bool {
+    pub(crate) fn window_was_used(&mut self) -> bool {
         self.snd_una <= self.cwnd_full_at
             || (self.congestion.in_slow_start()
-                && self.in_flight() * 2 > u64::from(self.congestion.cwnd()))
+                && self.most_in_flight() * 2 > self.congestion.cwnd())
+    }
+
+    /// The most that was in flight since the window's worth of data began that is being
+    /// acknowledged, bytes.
+    fn most_in_flight(&mut self) -> u32 {
+        let flight = self.in_flight().min(u64::from(u32::MAX / 2)) as u32;
+        if self.snd_una >= self.flight_until || flight > self.most_flight {
+            self.most_flight = flight;
+            self.flight_until = self.snd_nxt;
+        }
+        self.most_flight
     }
 
     /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
@@ -81,17 +92,13 @@ impl Tcb {
 
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
     /// is the timestamp echo that came with it, if one did that can be used.
-    #[inline(always)]
     pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let old = self.snd_una;
         self.snd_una = ack;
         if ack.min(self.snd_edge) > old {
             self.events |= Events::SND_ACKED;
         }
-        self.sample_round_trip(ack, echo, now);
-        self.retries = 0;
-        self.soft_error = None;
-        self.rtt.clear_backoff();
+        self.take_round_trip(ack, || echo, now);
         // RFC 6298 section 5.2 and 5.3.
         if self.in_flight() == 0 {
             self.disarm_xmit();
@@ -101,18 +108,33 @@ impl Tcb {
         }
     }
 
+    /// New data was acknowledged: the round trip, and whatever counted attempts is over.
+    #[inline(always)]
+    pub(super) fn take_round_trip(
+        &mut self,
+        ack: Pos,
+        echo: impl FnOnce() -> Option<u32>,
+        now: Instant,
+    ) {
+        self.sample_round_trip(ack, echo, now);
+        self.retries = 0;
+        self.soft_error = None;
+        self.rtt.clear_backoff();
+    }
+
     /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
     /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
     /// not spoil.
     #[inline(always)]
-    fn sample_round_trip(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
+    fn sample_round_trip(&mut self, ack: Pos, echo: impl FnOnce() -> Option<u32>, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             if ack >= self.rtt_pos {
-                self.take_timed_sample(now);
+                self.flags.remove(Flags::TIMING);
+                self.rtt.sample(now.since(self.rtt_at));
             }
             return;
         }
-        if let Some(echo) = echo {
+        if let Some(echo) = echo() {
             let clock = now.millis32().wrapping_add(self.ts_offset);
             let elapsed = clock.wrapping_sub(echo);
             // An echo from the future, or from long ago, is the peer's mistake.
@@ -135,7 +157,6 @@ impl Tcb {
     }
 
     /// The timed round trip is over.
-    #[inline(always)]
     pub(super) fn take_timed_sample(&mut self, now: Instant) {
         if self.flags.contains(Flags::TIMING) {
             self.flags.remove(Flags::TIMING);
@@ -217,6 +238,12 @@ impl Tcb {
         if !self.is_orphan() {
             self.retries = 0;
         }
+    }
+
+    /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
+    #[inline]
+    pub(super) fn has_retried(&self) -> bool {
+        self.retries != 0 || self.rtt.backoff() != 0
     }
 
     /// RFC 9293 section 3.10.7.4, fifth: what the ACK of our FIN does in each state.

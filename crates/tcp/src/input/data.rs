@@ -30,7 +30,7 @@ impl Tcb {
         }
         self.discard_check(a)?;
         self.counters.slow_data_in = self.counters.slow_data_in.wrapping_add(1);
-        self.estimate_rcv_mss(a.segment.payload_len, a.segment.gso_size);
+        self.estimate_rcv_mss(a.segment.payload_len, || a.segment.gso_size);
 
         let (start, end, cut) = self.trim(a);
         if start >= end {
@@ -139,7 +139,7 @@ impl Tcb {
         self.events |= Events::RCV_EDGE;
         // A long silence ends what was learned of the peer's habits: it may be in
         // slow start again.
-        if self.rtt.is_longer_than_rto(now.since(self.last_rcv_data)) {
+        if self.rtt.is_longer_than_rto(self.last_rcv_data, now) {
             self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
         }
         self.last_rcv_data = now;
@@ -202,9 +202,10 @@ impl Tcb {
     fn note_first_overlap(&mut self, start: Pos, end: Pos) {
         let overlap = self
             .assembler
-            .iter(self.rcv_nxt)
+            .ranges_from(self.rcv_nxt, start)
+            .next()
             .map(|(s, e)| (s.max(start), e.min(end)))
-            .find(|(s, e)| s < e);
+            .filter(|(s, e)| s < e);
         if let Some((s, e)) = overlap {
             self.note_dsack(s, e);
         }
@@ -234,10 +235,14 @@ impl Tcb {
     /// merged one tells by its GSO size; without it, no packet is longer than we
     /// allowed.
     #[inline(always)]
-    pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: u16) {
-        if payload_len <= u32::from(self.rcv_mss) {
-            return;
+    pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: impl FnOnce() -> u16) {
+        if payload_len > u32::from(self.rcv_mss) {
+            self.raise_rcv_mss(payload_len, gso_size());
         }
+    }
+
+    #[cold]
+    fn raise_rcv_mss(&mut self, payload_len: u32, gso_size: u16) {
         let size = match gso_size {
             0 => payload_len,
             size => u32::from(size),
@@ -257,12 +262,17 @@ impl Tcb {
     ) {
         // The first segment that echoes a timestamp tells of the round trip; later ones
         // add the time that the peer took to send them.
-        if echo == self.rcv_echo
-            || payload_len < u32::from(self.rcv_mss)
-            || self.rcv_buffer.is_fixed()
-        {
-            return;
+        let tells = echo != self.rcv_echo
+            && payload_len >= u32::from(self.rcv_mss)
+            && !self.rcv_buffer.is_fixed();
+        if tells {
+            self.take_receiver_rtt(echo, now);
         }
+    }
+
+    /// Apart from the rest, as it is seldom wanted: once in a tick of the peer's clock.
+    #[inline(never)]
+    fn take_receiver_rtt(&mut self, echo: u32, now: Instant) {
         self.rcv_echo = echo;
         let clock = now.millis32().wrapping_add(self.ts_offset);
         let elapsed = clock.wrapping_sub(echo);

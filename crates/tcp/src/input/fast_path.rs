@@ -13,10 +13,11 @@
 //! taking it over costs less than comparing.) What is done then is what the slow path
 //! would do; a property test holds them against each other.
 
+use crate::events::Events;
 use crate::segment::{Disposition, Ecn, Place, Segment};
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
-use longshore_wire::tcp::{Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
+use longshore_wire::tcp::{HEADER_LEN, Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
 
 /// The value of `predict` that stands for none: a data offset of 15 words with flags
 /// that exclude each other.
@@ -48,11 +49,42 @@ impl Tcb {
         header: &'h [u8],
         payload_len: u32,
     ) -> Option<Predicted<'t, 'h>> {
+        if self.has_timestamps() {
+            self.predicts_as::<true>(header, payload_len)
+        } else {
+            self.predicts_as::<false>(header, payload_len)
+        }
+    }
+
+    /// The same for a whole `segment`, and its payload, if timestamps were agreed or not
+    /// as `TIMESTAMPS` says: what is predicted has a header of one length then.
+    #[inline(always)]
+    pub fn predicts_segment<'t, 'h, const TIMESTAMPS: bool>(
+        &'t mut self,
+        segment: &'h [u8],
+    ) -> Option<(Predicted<'t, 'h>, &'h [u8])> {
+        let header_len = if TIMESTAMPS { PLAIN_LEN } else { HEADER_LEN };
+        let payload = segment.get(header_len..)?;
+        let predicted = self.predicts_as::<TIMESTAMPS>(segment, payload.len() as u32)?;
+        Some((predicted, payload))
+    }
+
+    #[inline(always)]
+    fn predicts_as<'t, 'h, const TIMESTAMPS: bool>(
+        &'t mut self,
+        header: &'h [u8],
+        payload_len: u32,
+    ) -> Option<Predicted<'t, 'h>> {
         let (head, at) = (Head::of(header)?, self.rcv_nxt);
-        if head.control() & !TcpFlags::PSH.0 != self.predict || head.seq() != self.rcv_seq(at) {
+        // What is predicted has the length of a header with timestamps, or of one
+        // without.
+        if head.control() & !TcpFlags::PSH.0 != self.predict
+            || head.seq() != self.rcv_seq(at)
+            || self.has_timestamps() != TIMESTAMPS
+        {
             return None;
         }
-        let stamps = if self.flags.contains(Flags::TIMESTAMPS) {
+        let stamps = if TIMESTAMPS {
             let stamps = Stamps::of(header)?;
             if (stamps.val().wrapping_sub(self.ts_recent) as i32) < 0 {
                 return None;
@@ -93,6 +125,13 @@ impl Predicted<'_, '_> {
         self.tcb.rcv_nxt as u64
     }
 
+    /// Whether it acknowledges nothing that was not acknowledged before.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_data_alone(&self) -> bool {
+        self.acked == 0
+    }
+
     /// How far the user has read, as [`Tcb::rcv_consumed`].
     #[inline(always)]
     #[must_use]
@@ -101,9 +140,39 @@ impl Predicted<'_, '_> {
     }
 
     /// Takes it, once its checksum is known to be right and its payload is where it
-    /// belongs. `gso_size` as in [`Segment`].
+    /// belongs, or as good as there. `gso_size` as in [`Segment`]: it is asked for
+    /// segments that are longer than those before.
     #[inline(always)]
-    pub fn take(self, gso_size: u16, now: Instant) {
+    pub fn take(self, gso_size: impl FnOnce() -> u16, now: Instant) {
+        if self.acked == 0 {
+            self.take_data(gso_size, now);
+        } else if self.payload_len == 0 {
+            self.take_as::<false, true>(gso_size, now);
+        } else {
+            self.take_as::<true, true>(gso_size, now);
+        }
+    }
+
+    /// The same for one that [is data alone](Predicted::is_data_alone).
+    #[inline(always)]
+    pub fn take_data(self, gso_size: impl FnOnce() -> u16, now: Instant) {
+        self.take_as::<true, false>(gso_size, now);
+    }
+
+    /// The same, as a function of its own: its caller has more registers then.
+    #[inline(always)]
+    pub fn take_apart(self, gso_size: u16, now: Instant) {
+        let lengths = (self.payload_len, self.acked);
+        take_apart(self.tcb, self.head, self.stamps, lengths, gso_size, now);
+    }
+
+    /// The same for one that has `DATA`, and acknowledges something if it `ACKS`.
+    #[inline(always)]
+    fn take_as<const DATA: bool, const ACKS: bool>(
+        self,
+        gso_size: impl FnOnce() -> u16,
+        now: Instant,
+    ) {
         let Self {
             tcb,
             head,
@@ -111,8 +180,9 @@ impl Predicted<'_, '_> {
             payload_len,
             acked,
         } = self;
-        let (at, ack) = (tcb.rcv_nxt, tcb.snd_una + i64::from(acked));
-        if payload_len != 0 {
+        let (at, old) = (tcb.rcv_nxt, tcb.snd_una);
+        let ack = if ACKS { old + i64::from(acked) } else { old };
+        if DATA {
             tcb.estimate_rcv_mss(payload_len, gso_size);
         }
         if let Some(stamps) = stamps {
@@ -120,7 +190,7 @@ impl Predicted<'_, '_> {
                 tcb.ts_recent = stamps.val();
                 tcb.ts_recent_at = now;
             }
-            if payload_len != 0 {
+            if DATA {
                 tcb.sample_receiver_rtt_by_echo(payload_len, stamps.echo(), now);
             }
         }
@@ -128,33 +198,82 @@ impl Predicted<'_, '_> {
         tcb.keepalive_probes = 0;
         tcb.snd_wl1 = at;
         tcb.snd_wl2 = ack;
-        tcb.snd_wnd = u32::from(head.window()) << tcb.snd_wscale;
-        tcb.max_snd_wnd = tcb.max_snd_wnd.max(tcb.snd_wnd);
-        if acked != 0 {
-            tcb.fast_ack(ack, stamps.map(Stamps::echo), now);
-        } else if tcb.in_flight() == 0 || tcb.snd_wnd == 0 {
+        let window = u32::from(head.window()) << tcb.snd_wscale;
+        if window != tcb.snd_wnd {
+            tcb.snd_wnd = window;
+            tcb.max_snd_wnd = tcb.max_snd_wnd.max(window);
+        }
+        if ACKS {
+            tcb.fast_ack(ack, stamps, now);
+        } else if tcb.has_retried() && (tcb.in_flight() == 0 || tcb.snd_wnd == 0) {
             // Progress has done the same.
             tcb.note_answered();
         }
-        if payload_len == 0 {
-            tcb.counters.fast_acks_in = tcb.counters.fast_acks_in.wrapping_add(1);
-        } else {
+        if DATA {
             tcb.counters.fast_data_in = tcb.counters.fast_data_in.wrapping_add(1);
             tcb.rcv_nxt = at + i64::from(payload_len);
             if stamps.is_none() {
                 tcb.sample_receiver_rtt_by_window(now);
             }
             tcb.after_in_order(false, now);
+        } else {
+            tcb.counters.fast_acks_in = tcb.counters.fast_acks_in.wrapping_add(1);
         }
     }
+}
+
+/// See [`Predicted::take_apart`]: in pieces, as a whole one would go over the stack.
+#[inline(never)]
+fn take_apart(
+    tcb: &mut Tcb,
+    head: Head<'_>,
+    stamps: Option<Stamps<'_>>,
+    (payload_len, acked): (u32, u32),
+    gso_size: u16,
+    now: Instant,
+) {
+    let predicted = Predicted {
+        tcb,
+        head,
+        stamps,
+        payload_len,
+        acked,
+    };
+    predicted.take(|| gso_size, now);
 }
 
 impl Tcb {
     /// New data is acknowledged, in order and with nothing lost.
     #[inline(always)]
-    fn fast_ack(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
+    fn fast_ack(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
         let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
-        let echo = echo.filter(|echo| self.usable_echo(*echo));
+        let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
+        let all = ack == self.snd_nxt;
+        if all && let Some(times) = self.scoreboard.finish_in_order() {
+            self.recovery.rack.on_delivered_in_order(ack, times, now);
+        } else {
+            self.advance_in_order(ack, echo(), now);
+        }
+        self.snd_una = ack;
+        self.events |= Events::SND_ACKED;
+        self.take_round_trip(ack, echo, now);
+        if all {
+            self.disarm_xmit();
+        } else {
+            self.rearm_loss_timer(now);
+            self.arm_user_timeout(now);
+        }
+        if window_used {
+            self.grow_window(acked as u64, now);
+        }
+        if self.flags.contains(Flags::CAREFUL) {
+            self.note_predicted_delivery(acked as u64, now);
+        }
+    }
+
+    /// The scoreboard goes on to `ack`, with something left in flight or repeated.
+    #[inline]
+    fn advance_in_order(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let (reached, times) = self.scoreboard.advance_in_order(self.snd_una, ack);
         if let Some(times) = times {
             self.recovery
@@ -163,13 +282,6 @@ impl Tcb {
         }
         if reached < ack {
             self.take_delivered_from(reached, ack, echo, now);
-        }
-        self.advance_una(ack, echo, now);
-        if window_used {
-            self.grow_window(acked as u64, now);
-        }
-        if self.flags.contains(Flags::CAREFUL) {
-            self.note_predicted_delivery(acked as u64, now);
         }
     }
 
@@ -190,7 +302,7 @@ impl Tcb {
         let len = segment.payload_len;
         let predicted = self.predicts(&header, len)?;
         let stream_offset = predicted.stream_offset();
-        predicted.take(segment.gso_size, now);
+        predicted.take(|| segment.gso_size, now);
         Some(Disposition {
             place: (len > 0).then_some(Place {
                 stream_offset,

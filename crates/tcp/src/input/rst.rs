@@ -24,8 +24,9 @@ impl Tcb {
             return Disposition::dropped(DropReason::RstNotExact);
         }
         let error = match self.state {
-            // A simultaneous open is refused; a passive open is forgotten.
-            State::SynReceived => Some(Error::Refused),
+            // RFC 9293 section 3.10.7.4: an active open is refused. A passive one is
+            // forgotten, unless its program has it already (RFC 7413).
+            State::SynReceived if self.flags.contains(Flags::ACTIVE) => Some(Error::Refused),
             State::CloseWait => Some(Error::BrokenPipe),
             // Both sides had closed: nothing is lost.
             State::Closing | State::LastAck => None,

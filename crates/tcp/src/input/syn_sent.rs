@@ -70,7 +70,6 @@ impl Tcb {
         self.take_first_ack(ack, now);
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
-        self.cwnd_full_at = 0;
         if self.in_flight() > 0 {
             // RFC 7413 section 4.2.1: the server did not take what came with the SYN.
             self.repeat_refused_data();

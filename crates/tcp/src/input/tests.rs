@@ -382,3 +382,31 @@ fn a_fin_that_was_sacked_over_is_taken_once() {
     let _ = s.arrives(FIN | ACK, 100, 0, 10);
     assert_eq!(s.tcb.state(), crate::State::CloseWait);
 }
+
+#[test]
+fn who_asks_first_acknowledges_the_first_answer_at_once() {
+    let mut s = Script::established_with(&crate::script::plain(), TcpOptions::default());
+    s.writes(100);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 100, 200);
+    s.acks(200);
+    // From then on an answer may carry it.
+    s.writes(200);
+    s.sent();
+    let _ = s.arrives(ACK, 200, 200, 200);
+    s.silent();
+}
+
+#[test]
+fn slow_start_grows_to_twice_what_was_in_use() {
+    // Half the window in use, and all of it but one packet.
+    for (packets, most) in [(5, 10), (9, 18)] {
+        let mut s = Script::established();
+        s.writes(packets * 1_000);
+        s.sent();
+        for acked in 1..=packets as i64 {
+            let _ = s.arrives(ACK, 0, acked * 1_000, 0);
+        }
+        assert_eq!(s.tcb.cwnd(), most * 1_000);
+    }
+}

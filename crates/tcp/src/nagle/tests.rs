@@ -116,3 +116,16 @@ fn half_of_a_small_peers_window_is_used() {
     s.writes(5_000);
     assert_eq!(s.sent_one().payload, 0..400);
 }
+
+#[test]
+fn turning_nagle_off_sends_what_the_cork_holds() {
+    let mut s = Script::established();
+    s.tcb.set_cork(true);
+    s.writes(10);
+    s.silent();
+    s.tcb.set_nodelay(true);
+    assert_eq!(s.sent_one().payload, 0..10);
+    // Once.
+    s.writes(20);
+    s.silent();
+}

@@ -7,8 +7,11 @@
 //! what follows from it are decided by the same functions, so that both ways send the
 //! same.
 
+use crate::input::UNPREDICTABLE;
+use crate::scoreboard;
 use crate::segment::PlainTransmit;
-use crate::tcb::{Flags, Tcb};
+use crate::state::State;
+use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
 
@@ -25,6 +28,60 @@ impl Tcb {
     /// there is none: `poll_transmit` knows.
     #[inline(always)]
     pub fn poll_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+        // What input predicts says as much of output: nothing is lost, reported, probed
+        // for or out of order.
+        let commonest = self.predict != UNPREDICTABLE
+            && self.state == State::Established
+            && !self.flags.intersects(UNCOMMON.union(Flags::FORCE_SMALL))
+            && !self.mtu.is_due(now);
+        if commonest && let Some((start, end)) = self.select_whole(self.batch_payload(max_payload))
+        {
+            self.note_more(start, end, now);
+            let flags = self.flags_of_whole(start, end);
+            return Some(self.plain(start, end, flags, now));
+        }
+        self.poll_less_plain(now, max_payload)
+    }
+
+    /// New data goes out behind other that is in flight, in whole packets, and nothing
+    /// is lost, reported or probed for: [`note_new`](Tcb::note_new), less what it would
+    /// not do then.
+    #[inline(always)]
+    fn note_more(&mut self, start: Pos, end: Pos, now: Instant) {
+        self.snd_nxt = end;
+        if !self.scoreboard.send_with_last(end, now) {
+            let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
+            self.scoreboard.send_apart(end, now, grain);
+        }
+        self.rearm_probe(now);
+        if !self.flags.contains(Flags::TIMING) {
+            self.time_round_trip(end, now);
+        }
+        self.note_data_sent(start, now);
+        self.timers.hold = Instant::NEVER;
+    }
+
+    /// [`flags_of`](Tcb::flags_of) for whole packets of data and no FIN.
+    #[inline(always)]
+    fn flags_of_whole(&mut self, start: Pos, end: Pos) -> TcpFlags {
+        let (len, mss) = ((end - start) as u32, u32::from(self.snd_mss));
+        let (packets, batch) = if len == mss {
+            (1, false)
+        } else {
+            (len.div_ceil(mss.max(1)), true)
+        };
+        self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
+        if batch || end == self.snd_push {
+            TcpFlags::ACK | TcpFlags::PSH
+        } else {
+            TcpFlags::ACK
+        }
+    }
+
+    /// The first data after a silence, the last of what was written, the FIN; data of
+    /// which it takes more to say whether it is common.
+    #[inline(never)]
+    fn poll_less_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         let common = !self.flags.intersects(UNCOMMON)
             && self.state.may_transmit_data()
             && self.recovery.is_quiet()
@@ -33,17 +90,6 @@ impl Tcb {
         if !common {
             return None;
         }
-        if let Some((start, end)) = self.select_whole(max_payload) {
-            self.note_new(start, end, now);
-            let (flags, data_end) = self.flags_of(start, end);
-            return Some(self.plain(start, data_end, flags, now));
-        }
-        self.poll_less_plain(now, max_payload)
-    }
-
-    /// The first data after a silence, the last of what was written, the FIN.
-    #[inline(never)]
-    fn poll_less_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         if self.snd_nxt < self.snd_end()
             && let Some((start, end)) = self.select_new(now, max_payload)
         {

@@ -11,6 +11,7 @@ mod select;
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
 use crate::ecn::Variant;
+use crate::input::UNPREDICTABLE;
 use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
 use crate::segment::{Ecn, Transmit};
@@ -98,11 +99,20 @@ impl Tcb {
             return Some(new);
         }
         if self.recovery.probe.due {
-            let (start, end) = self.last_segment(self.packet_payload().min(max_payload as i64));
-            self.recovery.probe.on_sent(start, end, true);
-            return Some(self.emit_repetition(start, end, now));
+            return self.poll_probe(now, max_payload);
         }
         None
+    }
+
+    /// The tail loss probe, where there is nothing new to send.
+    fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        let most = self.packet_payload().min(max_payload as i64);
+        let Some((start, end)) = self.last_segment(most) else {
+            self.recovery.probe.forget();
+            return None;
+        };
+        self.recovery.probe.on_sent(start, end, true);
+        Some(self.emit_repetition(start, end, now))
     }
 
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
@@ -133,7 +143,7 @@ impl Tcb {
         self.emit_data(start, end, false, now)
     }
 
-    /// New data, or the FIN, goes out.
+    /// New data, or the FIN, goes out. `output/fast_path.rs` has less of it.
     #[inline(always)]
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
@@ -150,15 +160,15 @@ impl Tcb {
         if self.recovery.probe.due {
             self.recovery.probe.on_sent(start, end, false);
         }
-        if starts {
+        if starts && self.predict != UNPREDICTABLE {
+            self.rearm_loss_timer(now);
+        } else if starts {
             self.arm_loss_timer(now);
         } else if self.timers.xmit_kind == XmitTimer::Probe {
             self.arm_probe(now);
         }
         if !self.flags.contains(Flags::TIMING) && self.recovery.is_open() {
-            self.flags |= Flags::TIMING;
-            self.rtt_pos = end;
-            self.rtt_at = now;
+            self.time_round_trip(end, now);
         }
         if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
             self.snd_sml = end;
@@ -167,6 +177,14 @@ impl Tcb {
         self.note_data_sent(start, now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
+    }
+
+    /// The acknowledgment of `end` will tell the round trip from now.
+    #[inline]
+    fn time_round_trip(&mut self, end: Pos, now: Instant) {
+        self.flags |= Flags::TIMING;
+        self.rtt_pos = end;
+        self.rtt_at = now;
     }
 
     /// A stretch that was sent before goes out again.
@@ -197,7 +215,8 @@ impl Tcb {
             return;
         }
         self.last_sent_data = now;
-        if now.since(self.last_rcv_data) < ANSWER_US {
+        // Who asks first is not interactive by that: the answer may be long.
+        if now.since(self.last_rcv_data) < ANSWER_US && self.rcv_nxt > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
     }
@@ -220,10 +239,10 @@ impl Tcb {
     fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
-        // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written; and,
-        // as Linux does, on the last of every batch, which ends a receiver's wait for
-        // more to merge (GRO).
-        let written = data_end == self.snd_edge || data_end == self.snd_push;
+        // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written, unless
+        // more is announced (MSG_MORE); and, as Linux does, on the last of every batch,
+        // which ends a receiver's wait for more to merge (GRO).
+        let written = data_end == self.snd_push;
         let batch = data_end - start > i64::from(self.snd_mss);
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
@@ -292,11 +311,13 @@ impl Tcb {
         let timestamps = self.timestamps(now);
         let window = self.offer_window();
         self.last_ack_sent = self.rcv_nxt;
-        self.acks_owed = self.acks_owed.saturating_sub(1);
-        if self.acks_owed == 0 {
-            self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
+        if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
+            self.acks_owed = self.acks_owed.saturating_sub(1);
+            if self.acks_owed == 0 {
+                self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
+            }
+            self.timers.ack = Instant::NEVER;
         }
-        self.timers.ack = Instant::NEVER;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         Plain {
@@ -317,7 +338,7 @@ impl Tcb {
         let options = self.syn_options(now);
         let mut data = 0;
         if first {
-            data = self.data_on_syn(&options);
+            data = self.data_on_syn();
             self.snd_nxt = data;
             if data > 0 {
                 self.scoreboard.send(data, now, 0);

@@ -63,6 +63,11 @@ impl Tcb {
         if self.in_flight() == 0 {
             self.restart_after_idle(now);
         }
+        let max_payload = if self.pacer.is_on() {
+            max_payload
+        } else {
+            self.batch_payload(max_payload)
+        };
         let chosen = self.choose_new(start, max_payload as i64);
         if chosen.is_none() && self.in_flight() == 0 {
             self.wait_for_cause(now);
@@ -70,21 +75,22 @@ impl Tcb {
         chosen
     }
 
-    /// The same where it takes no weighing: data is in flight, and both windows have
-    /// room for all that is there or may go at once, in whole packets.
-    /// [`select_new`](Tcb::select_new) would choose the same.
+    /// The same where it takes no weighing, on an established connection: data is in
+    /// flight, and both windows have room for all that is there or may go at once, in
+    /// whole packets. [`select_new`](Tcb::select_new) would choose the same.
     #[inline(always)]
     pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, mss) = (self.snd_nxt, i64::from(self.snd_mss));
         let len = (self.snd_edge - start).min(max_payload as i64);
-        let flight = start - self.snd_una;
-        let end = start + len;
-        let fits = end <= self.snd_wnd_edge()
-            && flight + len <= i64::from(self.congestion.cwnd())
-            && flight > 0;
-        let whole = len == mss || (len > mss && len % mss == 0);
-        let ends_all = end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED);
-        (fits && whole && !ends_all).then_some((start, end))
+        if len != mss && (len < mss || len % mss != 0) {
+            return None;
+        }
+        let (end, sent) = (start + len, start + len - self.snd_una);
+        let fits = sent > len
+            && sent <= i64::from(self.snd_wnd)
+            && sent <= i64::from(self.congestion.cwnd());
+        let ends_all = self.flags.contains(Flags::FIN_QUEUED);
+        (fits && !ends_all).then_some((start, end))
     }
 
     #[inline(always)]
@@ -150,7 +156,7 @@ impl Tcb {
     /// begins with the restart window again.
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
-        if now.since(self.last_sent_data) > self.rtt.rto() {
+        if now.since(self.last_sent_data) > self.rtt.rto() && self.cfg.slow_start_after_idle {
             let initial = u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss);
             self.congestion.on_idle(initial);
             self.last_sent_data = now;

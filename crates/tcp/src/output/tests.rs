@@ -149,8 +149,8 @@ fn every_batch_ends_with_a_push() {
     let mut s = with_sack(false);
     s.writes(15_000);
     // What is cut into packets bears it, and no single packet before the end does.
-    let batch = s.tcb.poll_transmit(s.now, 8_000).unwrap();
-    assert_eq!((batch.payload_len(), batch.flags), (8_000, ACK | PSH));
+    let batch = s.tcb.poll_transmit(s.now, 4_000).unwrap();
+    assert_eq!((batch.payload_len(), batch.flags), (4_000, ACK | PSH));
     let one = s.tcb.poll_transmit(s.now, 1_000).unwrap();
     assert_eq!((one.payload_len(), one.flags), (1_000, ACK));
 }

@@ -99,3 +99,38 @@ fn a_quantum_is_a_millisecond_but_two_packets_at_least() {
     s.tcb.pacer.rate = 125_000_000;
     assert_eq!(s.tcb.pacer.quantum(1_000), 125_000);
 }
+
+/// An established connection with a window of ten packets and this round trip.
+fn after_round_trip(micros: u64) -> Script {
+    let mut s = Script::established();
+    s.max_payload = 64_000;
+    s.window = u16::MAX;
+    s.tcb.rtt = crate::rtt::RttEstimator::new();
+    s.tcb.rtt.sample(micros);
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(s.tcb.cwnd(), 10 * u32::from(MSS));
+    s.writes(60_000);
+    s
+}
+
+fn batches(s: &mut Script) -> Vec<usize> {
+    s.sent().iter().map(|t| t.payload_len()).collect()
+}
+
+#[test]
+fn a_batch_is_what_the_path_carries_in_a_millisecond_but_two_packets_at_least() {
+    let mut s = after_round_trip(100_000);
+    assert_eq!(batches(&mut s), [2_000; 5]);
+    // 20 packets in 6.6 ms, in slow start.
+    let mut s = after_round_trip(6_600);
+    assert_eq!(batches(&mut s), [3_000, 3_000, 3_000, 1_000]);
+    let mut s = after_round_trip(100_000);
+    s.tcb.cfg.min_batch = 4;
+    assert_eq!(batches(&mut s), [4_000, 4_000, 2_000]);
+}
+
+#[test]
+fn a_batch_on_a_short_path_is_half_the_window() {
+    let mut s = after_round_trip(100);
+    assert_eq!(batches(&mut s), [5_000, 5_000]);
+}

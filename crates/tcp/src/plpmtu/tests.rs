@@ -44,7 +44,7 @@ fn timeouts(s: &mut Script, n: u16) {
 /// packet that passed.
 fn run(s: &mut Script, mtu: u64, total: u64) -> u64 {
     s.writes(total);
-    let mut arrived = crate::ranges::RangeSet::<64>::new();
+    let mut arrived = crate::ranges::RangeSet::<64, 64>::new();
     let (mut ack, mut largest) = (s.tcb.snd_acked() as i64, 0);
     for _ in 0..10_000 {
         let sent = s.sent();

@@ -4,11 +4,11 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn positions<const N: usize>(set: &RangeSet<N>, base: Pos) -> BTreeSet<Pos> {
+fn positions<const N: usize, const M: usize>(set: &RangeSet<N, M>, base: Pos) -> BTreeSet<Pos> {
     set.iter(base).flat_map(|(s, e)| s..e).collect()
 }
 
-fn is_canonical<const N: usize>(set: &RangeSet<N>, base: Pos) -> bool {
+fn is_canonical<const N: usize, const M: usize>(set: &RangeSet<N, M>, base: Pos) -> bool {
     let all: Vec<_> = set.iter(base).collect();
     all.iter().all(|(s, e)| s < e) && all.windows(2).all(|w| w[0].1 < w[1].0)
 }
@@ -31,7 +31,7 @@ proptest! {
         ops in ops(),
         base in prop_oneof![Just(0i64), Just(u32::MAX as i64 - 100), 0i64..1 << 40],
     ) {
-        let mut set = RangeSet::<4>::new();
+        let mut set = RangeSet::<2, 4>::new();
         let mut oracle = BTreeSet::new();
         let mut low = base;
         for op in ops {
@@ -62,6 +62,7 @@ proptest! {
                 }
             }
             prop_assert!(is_canonical(&set, low));
+            prop_assert!(!set.is_empty() || set.more.is_none());
             prop_assert_eq!(&positions(&set, low), &oracle);
             for probe in [low, low + 7, low + 50] {
                 prop_assert_eq!(set.find(low, probe).is_some(), oracle.contains(&probe));

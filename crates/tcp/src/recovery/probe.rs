@@ -6,6 +6,7 @@
 //! `output/select.rs` what was sent for it, `recovery.rs` what came back.
 
 use super::AckNews;
+use crate::rtt::MIN_VARIANCE;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::{Instant, MS};
 use crate::timers::XmitTimer;
@@ -42,7 +43,7 @@ impl Probe {
     }
 
     /// Another kind of repair has taken over.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Probe::new();
     }
 
@@ -81,14 +82,13 @@ impl Tcb {
 
     /// There is something in flight whose loss a timer must find: starts the
     /// retransmission timer anew, and the probe's in its place if it is earlier.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn arm_loss_timer(&mut self, now: Instant) {
         self.arm_retransmit(now);
         self.arm_probe(now);
     }
 
     /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
-    #[inline(always)]
     pub(crate) fn arm_probe(&mut self, now: Instant) {
         if !self.may_probe() {
             return;
@@ -101,7 +101,47 @@ impl Tcb {
             pto += MAX_ACK_DELAY;
         }
         self.timers.xmit_kind = XmitTimer::Probe;
-        self.timers.xmit = now.after_us(pto).min(self.timers.rto);
+        self.timers.xmit = now.after_us(pto).min(self.rto_deadline());
+    }
+
+    /// The same as [`arm_loss_timer`](Tcb::arm_loss_timer) where the acknowledgment was
+    /// predicted: nothing is lost, reported or probed for.
+    #[inline(always)]
+    pub(crate) fn rearm_loss_timer(&mut self, now: Instant) {
+        match self.soon_to_probe(now, now) {
+            Some(deadline) => {
+                self.timers.xmit_kind = XmitTimer::Probe;
+                self.timers.xmit = deadline;
+                self.timers.rto_from = now;
+            }
+            None => self.arm_loss_timer(now),
+        }
+    }
+
+    /// The same as [`arm_probe`](Tcb::arm_probe), where nothing is lost, reported or
+    /// probed for, if it is the probe's timer that runs: more was sent behind what the
+    /// retransmission timer is for.
+    #[inline(always)]
+    pub(crate) fn rearm_probe(&mut self, now: Instant) {
+        if self.timers.xmit_kind == XmitTimer::Probe {
+            match self.soon_to_probe(now, self.timers.rto_from) {
+                Some(deadline) => self.timers.xmit = deadline,
+                None => self.arm_probe(now),
+            }
+        }
+    }
+
+    /// When a tail is probed for that is sent now, if there is SACK and that is certainly
+    /// before the retransmission timer, started at `rto_from`, runs out: it takes 200 ms
+    /// at least, and need not be worked out then.
+    #[inline(always)]
+    fn soon_to_probe(&self, now: Instant, rto_from: Instant) -> Option<Instant> {
+        let mut pto = 2 * self.rtt.srtt()? + SLACK;
+        if self.in_flight() <= u64::from(self.snd_mss) {
+            pto += MAX_ACK_DELAY;
+        }
+        let soon = self.flags.contains(Flags::SACK) && pto + now.since(rto_from) <= MIN_VARIANCE;
+        soon.then_some(now.after_us(pto))
     }
 
     /// The probe's timer has run out (RFC 8985 section 7.3).
@@ -118,10 +158,13 @@ impl Tcb {
     }
 
     /// The last segment, to be repeated as a probe if there is nothing new to send.
-    /// It has `most` bytes at most.
-    pub(crate) fn last_segment(&self, most: i64) -> (Pos, Pos) {
+    /// It has `most` bytes at most. None if the peer has no room for it any more: what
+    /// went with a SYN may lie beyond a window that was not known then, and then the
+    /// retransmission timer tries the first segment.
+    pub(crate) fn last_segment(&self, most: i64) -> Option<(Pos, Pos)> {
         let start = self.snd_nxt - most.max(1);
-        (start.max(self.snd_una), self.snd_nxt)
+        let fits = self.snd_nxt <= self.snd_wnd_edge();
+        fits.then_some((start.max(self.snd_una), self.snd_nxt))
     }
 
     /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
@@ -138,8 +181,7 @@ impl Tcb {
             // The probe has repaired a loss that nothing else will tell of: the
             // window comes down as by a fast recovery.
             self.recovery.probe.forget();
-            let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
-            self.congestion.on_loss(flight.max(self.congestion.cwnd()));
+            self.congestion.on_loss(self.congestion.cwnd());
             self.congestion.set_cwnd(self.congestion.ssthresh());
         }
     }

@@ -16,6 +16,11 @@ pub(super) struct Reduction {
     out: u32,
     /// RecoverFS: what was to be delivered when it began.
     flight: u32,
+    /// DeliveredData and what SafeACK adds, of the acknowledgments since something was
+    /// last sent: the RFC has a sender that acts upon each, and ours takes a burst of
+    /// them before it sends.
+    fresh: u32,
+    bonus: u32,
 }
 
 impl Reduction {
@@ -24,6 +29,8 @@ impl Reduction {
             delivered: 0,
             out: 0,
             flight: 1,
+            fresh: 0,
+            bonus: 0,
         }
     }
 }
@@ -36,9 +43,8 @@ impl Tcb {
         let rest = self.in_flight() - self.scoreboard.sacked();
         let flight = rest + u64::from(delivered);
         self.recovery.reduction = Reduction {
-            delivered: 0,
-            out: 0,
             flight: flight.clamp(1, 1 << 30) as u32,
+            ..Reduction::new()
         };
     }
 
@@ -52,16 +58,17 @@ impl Tcb {
         let forced = self.recovery.forced;
         let r = &mut self.recovery.reduction;
         r.delivered = r.delivered.saturating_add(delivered);
+        r.fresh = r.fresh.saturating_add(delivered);
+        if safe {
+            r.bonus = r.bonus.saturating_add(mss);
+        }
         let mut count = if pipe > ssthresh {
             let share = u64::from(r.delivered) * u64::from(ssthresh);
             let share = share.div_ceil(u64::from(r.flight)).min(1 << 30) as u32;
             share.saturating_sub(r.out)
         } else {
-            let mut limit = r.delivered.saturating_sub(r.out).max(delivered);
-            if safe {
-                limit = limit.saturating_add(mss);
-            }
-            limit.min(ssthresh - pipe)
+            let limit = r.delivered.saturating_sub(r.out).max(r.fresh);
+            limit.saturating_add(r.bonus).min(ssthresh - pipe)
         };
         if forced {
             count = count.max(mss);
@@ -75,6 +82,7 @@ impl Tcb {
         if self.recovery.phase == Phase::Fast {
             let r = &mut self.recovery.reduction;
             r.out = r.out.saturating_add(bytes);
+            (r.fresh, r.bonus) = (0, 0);
         }
     }
 }

@@ -23,8 +23,10 @@ const PERSIST: u8 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rack {
     /// RACK.xmit_ts and RACK.end_seq: of what was sent last of all that is
-    /// delivered.
+    /// delivered. It may be a part of a stretch: then it was sent between the times of
+    /// the first and of the last part.
     at: Stamp,
+    first: Stamp,
     end: Pos,
     /// RACK.rtt, microseconds.
     rtt: u32,
@@ -40,6 +42,8 @@ pub(crate) struct Rack {
     dsack_round: Pos,
     /// How often reordering was seen.
     pub(crate) reorderings: u32,
+    /// The farthest that anything was overtaken, bytes.
+    pub(crate) farthest: u32,
 }
 
 /// What an acknowledgment delivers, gathered while the scoreboard takes it.
@@ -58,14 +62,15 @@ pub(crate) struct Delivery {
     pub(crate) bytes: u64,
     /// Some of it was sent once only, below `recover`.
     pub(crate) original: bool,
-    /// Some of it was overtaken on the way.
-    reordered: bool,
+    /// How far some of it was overtaken on the way, bytes; 0 if none was.
+    overtaken: Pos,
 }
 
 impl Rack {
     pub(super) const fn new() -> Rack {
         Rack {
             at: Stamp::new(Instant(0)),
+            first: Stamp::new(Instant(0)),
             end: 0,
             rtt: 0,
             known: false,
@@ -74,6 +79,7 @@ impl Rack {
             persist: 0,
             dsack_round: NO_POS,
             reorderings: 0,
+            farthest: 0,
         }
     }
 
@@ -88,9 +94,16 @@ impl Rack {
         self.at.age(now)
     }
 
-    /// RACK_sent_after: whether what RACK knows of was sent after `s`.
+    /// RACK_sent_after: whether what RACK knows of was sent after `s`. What is sent for
+    /// the first time goes out in the order of the stream; a repetition may have come
+    /// after the first parts of a stretch of new data and before the last ones.
     fn is_after(&self, s: &Stretch) -> bool {
-        let later = self.at.since(s.at);
+        let at = if s.was_repeated() {
+            self.first
+        } else {
+            self.at
+        };
+        let later = at.since(s.at);
         self.known && (later > 0 || (later == 0 && self.end > s.end))
     }
 
@@ -111,12 +124,15 @@ impl Rack {
             }
         } else {
             d.original |= s.start < d.recover;
-            d.reordered |= s.end < d.fack;
+            if s.end < d.fack {
+                d.overtaken = d.overtaken.max(d.fack - s.start);
+            }
         }
         self.rtt = s.first.age(d.now).min(u64::from(u32::MAX)) as u32;
         if !self.known || s.at.since(self.at) > 0 || (s.at == self.at && s.end > self.end) {
             self.known = true;
             self.at = s.at;
+            self.first = s.first;
             self.end = s.end;
         }
     }
@@ -124,7 +140,7 @@ impl Rack {
     /// The same for a cumulative acknowledgment up to `end` of what was all sent once
     /// and not reported before. The last of it was sent from `first` to `at`; what came
     /// before that was sent before and changes nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_delivered_in_order(
         &mut self,
         end: Pos,
@@ -132,17 +148,20 @@ impl Rack {
         now: Instant,
     ) {
         self.rtt = first.age(now) as u32;
-        let later = at.since(self.at);
-        if !self.known || later > 0 || (later == 0 && end > self.end) {
+        // Of two that were sent at once, this one ends higher.
+        if at.since(self.at) >= 0 || !self.known {
             self.known = true;
             self.at = at;
+            self.first = first;
             self.end = end;
         }
     }
 
     /// The acknowledgment is taken.
     pub(crate) fn on_ack(&mut self, d: &Delivery) {
-        if d.reordered {
+        if d.overtaken > 0 {
+            let bytes = d.overtaken.min(Pos::from(u32::MAX)) as u32;
+            self.farthest = self.farthest.max(bytes);
             self.note_reordering();
         }
     }
@@ -197,7 +216,7 @@ impl Tcb {
             recover: self.recovery.recover,
             bytes: 0,
             original: false,
-            reordered: false,
+            overtaken: 0,
         }
     }
 
@@ -237,7 +256,7 @@ impl Tcb {
             age >= patience
         });
         let then = now.after_us(wait);
-        if wait > 0 && then < self.timers.rto {
+        if wait > 0 && then < self.rto_deadline() {
             self.timers.xmit_kind = XmitTimer::Reorder;
             self.timers.xmit = then;
         }

@@ -69,6 +69,7 @@ impl Undo {
 impl Tcb {
     /// A recovery begins that may have to be undone.
     pub(super) fn remember_for_undo(&mut self) {
+        self.congestion.remember();
         self.recovery.undo = Undo {
             from: self.snd_una,
             cwnd: self.congestion.cwnd(),

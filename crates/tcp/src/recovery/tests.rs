@@ -92,8 +92,9 @@ fn three_duplicates_repeat_the_first_segment() {
     let _ = s.arrives(ACK, 0, 0, 0);
     assert_eq!(repeated(&mut s), [0]);
     assert_eq!(s.tcb.recovery.phase, Phase::Fast);
-    // Half of the 22 segments in flight.
-    assert_eq!(s.tcb.congestion.ssthresh(), 11_000);
+    // Half of the window; RFC 5681 section 3.2: limited transmit's two segments do not
+    // count.
+    assert_eq!(s.tcb.congestion.ssthresh(), 10_000);
     // The rest of the duplicates, then the acknowledgment of everything.
     for _ in 0..18 {
         let _ = s.arrives(ACK, 0, 0, 0);
@@ -102,7 +103,7 @@ fn three_duplicates_repeat_the_first_segment() {
     let end = s.tcb.recovery.recover;
     let _ = s.arrives(ACK, 0, end, 0);
     assert!(s.tcb.recovery.is_open());
-    assert_eq!(s.tcb.cwnd(), 11_000);
+    assert_eq!(s.tcb.cwnd(), 10_000);
 }
 
 #[test]
@@ -174,6 +175,31 @@ fn the_window_comes_down_proportionally() {
     sent += s.sent().len();
     assert!((9..=13).contains(&sent), "{sent}");
     assert!(s.tcb.pipe() <= 12_000, "{}", s.tcb.pipe());
+}
+
+/// An acknowledgment that covers all up to the loss and reports all above it leaves
+/// nothing of a full window in the network. That is no reason to go down to nothing.
+#[test]
+fn one_acknowledgment_of_everything_but_the_loss_halves_the_window_once() {
+    for lost in [2, 10, 16] {
+        let mut s = flight(true);
+        let at = lost * 1_000;
+        sacks(&mut s, at, &[(at + 1_000, 20_000)]);
+        assert_eq!(s.tcb.recovery.phase, Phase::Fast, "{lost}");
+        let ssthresh = s.tcb.congestion.ssthresh();
+        assert!((10_000..=20_000).contains(&ssthresh), "{lost}: {ssthresh}");
+        // What was delivered lets as much go, up to the threshold.
+        let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
+        assert!(sent >= 9_000, "{lost}: {sent}");
+        // The next one ends this recovery and finds another loss: half again, at once.
+        let nxt = s.tcb.snd_sent() as i64;
+        s.now = s.now.after_ms(RTT);
+        sacks(&mut s, 21_000, &[(22_000, nxt)]);
+        assert_eq!(s.tcb.recovery.phase, Phase::Fast, "{lost}");
+        assert!(s.tcb.congestion.ssthresh() >= 5_000, "{lost}");
+        let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
+        assert!(sent >= 4_000, "{lost}: {sent}");
+    }
 }
 
 #[test]

@@ -83,6 +83,7 @@ impl Stretch {
         !self.fate.intersects(Fate::SACKED.union(Fate::LOST))
     }
 
+    #[cfg(test)]
     pub(crate) fn is_lost(&self) -> bool {
         self.fate.contains(Fate::LOST)
     }
@@ -101,7 +102,6 @@ impl Stretch {
 /// wrong by an eighth of its reordering window at most.
 pub(crate) const fn grain(srtt_us: u64) -> u8 {
     // log2(srtt) - 5, from 1 us to 65 ms.
-    let log = (64 - srtt_us.leading_zeros()) as u8;
-    let shift = log.saturating_sub(6);
+    let shift = ((srtt_us | 1).ilog2() as u8).saturating_sub(5);
     if shift > 16 { 16 } else { shift }
 }

@@ -368,8 +368,11 @@ impl Endpoint {
         }
         let edge = self.peer_edge.expect("no window is known yet");
         // Data on a SYN went before any window was known; a closed one is probed with
-        // them.
-        let probes = t.retransmission && edge <= t.payload.start;
+        // them. It counts as closed if less than a unit of the scale is left (RFC 7323
+        // section 2.4: by rounding, a window may shrink that far).
+        let scaled = info.window_scaling;
+        let unit = if scaled { 1 << self.peer_scale } else { 1 };
+        let probes = t.retransmission && edge < t.payload.start + unit;
         assert!(
             t.payload.end <= edge || (probes && t.payload.start == self.tcb.snd_acked()),
             "{}: {:?} goes beyond the peer's window {edge}",

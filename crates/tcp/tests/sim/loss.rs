@@ -147,3 +147,94 @@ fn a_path_that_becomes_narrow_is_found_out() {
         assert!(took < 10_000_000, "{took} {info:?}");
     }
 }
+
+/// A queue that overflows loses every other packet of a window. What arrives between
+/// them is remembered on both sides: far less than the window is repeated.
+#[test]
+fn an_overflowing_queue_costs_what_it_loses() {
+    for (queue, rtt_us) in [(60_000, 20_000), (300_000, 20_000), (1_500_000, 100_000)] {
+        let path = Faults {
+            delay_us: rtt_us / 2,
+            rate: 12_500,
+            queue,
+            ..Faults::NONE
+        };
+        let cfg = Config {
+            rcvbuf: 16 << 20,
+            rcvbuf_max: 16 << 20,
+            // So much is let go that slow start has no time to see the queue grow.
+            initial_window: 200,
+            ..Config::default()
+        };
+        let writer = bulk_program(10_000_000);
+        let back = Faults {
+            queue: 1 << 20,
+            ..path
+        };
+        let outcome = run(Scenario {
+            seed: 1,
+            client: (cfg, writer, 1460),
+            server: (cfg, Program { total: 0, ..writer }, 1460),
+            there: path,
+            back,
+            iss: (1, 2),
+            fast_open: None,
+        });
+        let info = outcome.client.tcb.info(outcome.elapsed);
+        println!(
+            "{queue} lost {} repeated {}",
+            outcome.wire_lost, info.total_retrans
+        );
+        let most = outcome.wire_lost + outcome.wire_lost / 10;
+        let repeated = u64::from(info.total_retrans);
+        assert!(
+            repeated <= most + 3,
+            "{queue}: {} {info:?}",
+            outcome.wire_lost
+        );
+    }
+}
+
+/// RFC 9438 section 4.3: the mean window, in segments, of CUBIC's Reno-friendly region
+/// where one segment in `1 / p` is lost.
+fn response_function(p: f64) -> f64 {
+    (1.5 / p).sqrt()
+}
+
+/// An engine takes what has come in bursts. On a fast path a whole window's
+/// acknowledgments, the loss among them, are one: that must not make the window smaller
+/// than single ones would.
+#[test]
+fn bursts_of_acknowledgments_cost_no_goodput() {
+    const RTT_US: u64 = 20_000;
+    const SEEDS: u64 = 6;
+    for (turn_us, permille, least) in [
+        (0, 10, 0.9),
+        (500, 10, 0.85),
+        (2_000, 10, 0.75),
+        (0, 30, 0.8),
+        (500, 30, 0.75),
+    ] {
+        let path = Faults {
+            rate: 125_000,
+            queue: 2_500_000,
+            turn_us,
+            ..PATH
+        };
+        let segments = response_function(f64::from(permille) / 1_000.0);
+        let expected = segments * 1_448.0 * 1e6 / RTT_US as f64;
+        // Thirty seconds.
+        let total = (30.0 * expected) as u64;
+        let mut sum = 0.0;
+        for seed in 0..SEEDS {
+            let there = Faults {
+                loss: permille,
+                ..path
+            };
+            let (outcome, _) = send(seed, total, there, path);
+            sum += total as f64 * 1e6 / (outcome.elapsed.0 - 5_000_000) as f64;
+        }
+        let share = sum / SEEDS as f64 / expected;
+        assert!(share > least, "{permille} in 1000, {turn_us} us: {share}");
+    }
+}

@@ -27,6 +27,9 @@ pub(crate) struct Faults {
     pub(crate) rate: u64,
     /// Bytes that may wait for the rate.
     pub(crate) queue: u64,
+    /// Arrivals are looked at only this often, microseconds, as by an engine that takes
+    /// bursts from its port; 0 for at once.
+    pub(crate) turn_us: u64,
     /// With more than this waiting, packets that can be are marked.
     pub(crate) mark: u64,
     /// Nothing passes from the first to the second moment.
@@ -49,6 +52,7 @@ impl Faults {
         jitter_us: 0,
         rate: 0,
         queue: u64::MAX,
+        turn_us: 0,
         mark: u64::MAX,
         blackout: (0, 0),
         stall: (0, 0),
@@ -144,6 +148,9 @@ impl Wire {
             }
             if (f.stall.0..f.stall.1).contains(&at) {
                 at = f.stall.1 + (at - f.stall.0) / 8;
+            }
+            if f.turn_us > 0 {
+                at = at.next_multiple_of(f.turn_us);
             }
             self.arrivals.push(Reverse((at, self.packets.len() as u64)));
             self.packets.push(Some(packet.clone()));

@@ -87,7 +87,11 @@ impl World {
         let mut tcb = Tcb::connect(&cfg, mss, SeqNumber(s.iss.0), s.seed as u32, now);
         if s.fast_open.is_some() {
             let cookie = FastOpenCookie::new(&s.seed.to_be_bytes()).expect("eight bytes");
-            tcb.start_fast_open(Some((cookie, s.server.2)), false);
+            let way = longshore_tcp::FastOpenWay::Send {
+                cookie,
+                mss: s.server.2,
+            };
+            tcb.start_fast_open(way, false);
         }
         let mut client = Endpoint::new("client", tcb, program, (s.seed, !s.seed), s.seed ^ 1);
         if s.fast_open.is_some() {

@@ -14,6 +14,10 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
+/// The kind that experiments share, and the number of Fast Open's (RFC 6994; RFC 7413
+/// appendix B).
+const EXPERIMENT: u8 = 254;
+const FAST_OPEN_EXPERIMENT: u16 = 0xf989;
 /// Accurate ECN: ECT(0), CE, ECT(1), and the other way round.
 const ACCURATE_ECN_0: u8 = 172;
 const ACCURATE_ECN_1: u8 = 174;
@@ -95,6 +99,7 @@ impl SackBlocks {
 pub struct FastOpenCookie {
     bytes: [u8; 16],
     len: u8,
+    experimental: bool,
 }
 
 impl FastOpenCookie {
@@ -102,6 +107,7 @@ impl FastOpenCookie {
     pub const REQUEST: Self = Self {
         bytes: [0; 16],
         len: 0,
+        experimental: false,
     };
 
     /// A cookie; `None` if its length is none that a cookie has.
@@ -115,8 +121,47 @@ impl FastOpenCookie {
             Self {
                 bytes,
                 len: cookie.len() as u8,
+                experimental: false,
             }
         })
+    }
+
+    /// The same in the option of the experiment that came before RFC 7413, or not.
+    #[must_use]
+    pub const fn as_experiment(mut self, experimental: bool) -> Self {
+        self.experimental = experimental;
+        self
+    }
+
+    /// Whether it came, or goes, in the experiment's option.
+    #[must_use]
+    pub const fn is_experiment(&self) -> bool {
+        self.experimental
+    }
+
+    /// Kind, length and, in the experiment, its number.
+    const fn head_len(&self) -> usize {
+        if self.experimental { 4 } else { 2 }
+    }
+
+    /// Bytes in a header, padding included.
+    const fn emitted_len(&self) -> usize {
+        (self.head_len() + self.len as usize).next_multiple_of(4)
+    }
+
+    /// Writes the option, padded behind.
+    fn emit(&self, bytes: &mut [u8]) {
+        let head = self.head_len();
+        let len = head + usize::from(self.len);
+        bytes[1] = len as u8;
+        if self.experimental {
+            bytes[0] = EXPERIMENT;
+            put16(bytes, 2, FAST_OPEN_EXPERIMENT);
+        } else {
+            bytes[0] = FAST_OPEN;
+        }
+        bytes[head..len].copy_from_slice(self.as_bytes());
+        bytes[len..self.emitted_len()].fill(NOP);
     }
 
     /// Its bytes; none in a request.
@@ -255,6 +300,10 @@ impl TcpOptions {
                 }
             }
             (FAST_OPEN, _) => self.fast_open = FastOpenCookie::new(data),
+            (EXPERIMENT, 2..) if get16(data, 0) == FAST_OPEN_EXPERIMENT => {
+                let cookie = FastOpenCookie::new(&data[2..]);
+                self.fast_open = cookie.map(|c| c.as_experiment(true));
+            }
             (USER_TIMEOUT, 2) => self.user_timeout = Some(get16(data, 0)),
             (ACCURATE_ECN_0 | ACCURATE_ECN_1, _) => {
                 self.accurate_ecn = Some(AccurateEcn::parse(kind, data));
@@ -287,7 +336,7 @@ impl TcpOptions {
             len += 4;
         }
         if let Some(cookie) = &self.fast_open {
-            len += (2 + cookie.as_bytes().len()).next_multiple_of(4);
+            len += cookie.emitted_len();
         }
         let mut blocks = 0;
         if !self.sack.is_empty() && len + 12 <= MAX_LEN {
@@ -351,15 +400,8 @@ impl TcpOptions {
             }
         }
         if let Some(cookie) = &self.fast_open {
-            let cookie = cookie.as_bytes();
-            let len = 2 + cookie.len();
-            let padding = len.next_multiple_of(4) - len;
-            bytes[at..at + padding].fill(NOP);
-            at += padding;
-            bytes[at] = FAST_OPEN;
-            bytes[at + 1] = len as u8;
-            bytes[at + 2..at + len].copy_from_slice(cookie);
-            at += len;
+            cookie.emit(&mut bytes[at..]);
+            at += cookie.emitted_len();
         }
         if let Some(timeout) = layout.user_timeout {
             bytes[at] = USER_TIMEOUT;
