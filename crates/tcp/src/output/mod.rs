@@ -135,10 +135,17 @@ impl Tcb {
     }
 
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
-    /// peer's window if that has shrunk, or the peer would not look at it.
+    /// peer's window if that has shrunk, or the peer would not look at it. What rounding
+    /// to the scale has taken back is still received (RFC 7323 section 2.4), and may be
+    /// there already: below it, the peer would not look at the segment either.
     #[inline]
     fn ack_pos(&self) -> Pos {
-        self.snd_nxt.min(self.snd_wnd_edge().max(self.snd_una))
+        let edge = self.snd_wnd_edge().max(self.snd_una);
+        if self.snd_nxt - edge < 1 << self.snd_wscale {
+            self.snd_nxt
+        } else {
+            edge
+        }
     }
 
     pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
