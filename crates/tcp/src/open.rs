@@ -103,7 +103,7 @@ impl Tcb {
             last_rcv_data: now,
             last_sent_data: now,
             rtt: RttEstimator::new(),
-            rtt_pos: 0,
+            rtt_pos: NO_POS,
             rtt_at: now,
             congestion: Controller::new(cfg.congestion, adv_mss, cfg.initial_window),
             ecn: EcnState::new(),

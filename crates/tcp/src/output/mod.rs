@@ -183,7 +183,7 @@ impl Tcb {
         } else if self.timers.xmit_kind == XmitTimer::Probe {
             self.arm_probe(now);
         }
-        if !self.flags.contains(Flags::TIMING) && self.recovery.is_open() {
+        if !self.is_timing() && self.recovery.is_open() {
             self.time_round_trip(end, now);
         }
         if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
@@ -198,7 +198,6 @@ impl Tcb {
     /// The acknowledgment of `end` will tell the round trip from now.
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
-        self.flags |= Flags::TIMING;
         self.rtt_pos = end;
         self.rtt_at = now;
     }
@@ -213,7 +212,7 @@ impl Tcb {
             self.arm_retransmit(now);
         }
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
-        self.flags.remove(Flags::TIMING);
+        self.stop_timing();
         self.on_repeated(start, end, now);
         if self.rate.is_on() {
             self.rate.on_repeated(start, end);
@@ -230,9 +229,15 @@ impl Tcb {
         if start >= self.snd_edge {
             return;
         }
+        self.note_payload_sent(now);
+    }
+
+    /// The same for one that is known to have payload.
+    #[inline(always)]
+    fn note_payload_sent(&mut self, now: Instant) {
         self.last_sent_data = now;
         // Who asks first is not interactive by that: the answer may be long.
-        if now.since(self.last_rcv_data) < ANSWER_US && self.rcv_nxt > 0 {
+        if now < self.last_rcv_data.soon(ANSWER_US) && self.rcv_nxt > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
     }
@@ -330,7 +335,13 @@ impl Tcb {
     /// acknowledgment that it carries is no longer owed.
     #[inline(always)]
     fn settle(&mut self, start: Pos, flags: TcpFlags, now: Instant) -> Plain {
-        let timestamps = self.timestamps(now);
+        let control = control(flags, self.flags.contains(Flags::TIMESTAMPS));
+        self.settle_as(start, control, now)
+    }
+
+    /// The same with data offset and flags as in [`control`].
+    #[inline(always)]
+    fn settle_as(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
         let window = self.offer_window();
         self.last_ack_sent = self.rcv_nxt;
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
@@ -340,14 +351,16 @@ impl Tcb {
             }
             self.timers.ack = Instant::NEVER;
         }
-        self.quick_acks = self.quick_acks.saturating_sub(1);
+        if self.quick_acks != 0 {
+            self.quick_acks -= 1;
+        }
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         Plain {
-            control: control(flags, timestamps.is_some()),
+            control,
             window,
             seq: self.snd_seq(start),
             ack: self.rcv_seq(self.rcv_nxt),
-            timestamps: timestamps.unwrap_or_default(),
+            timestamps: self.timestamps_if_agreed(now),
         }
     }
 
@@ -366,7 +379,6 @@ impl Tcb {
                 self.scoreboard.send(data, now, 0);
                 self.counters.data_segs_out = 1;
             }
-            self.flags |= Flags::TIMING;
             self.rtt_pos = 0;
             self.rtt_at = now;
             self.arm_user_timeout(now);

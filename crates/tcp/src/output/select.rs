@@ -77,20 +77,23 @@ impl Tcb {
 
     /// The same where it takes no weighing, on an established connection: data is in
     /// flight, and both windows have room for all that is there or may go at once, in
-    /// whole packets. [`select_new`](Tcb::select_new) would choose the same.
+    /// whole packets, and no FIN follows. [`select_new`](Tcb::select_new) would choose
+    /// the same.
     #[inline(always)]
     pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, mss) = (self.snd_nxt, i64::from(self.snd_mss));
-        let len = (self.snd_edge - start).min(max_payload as i64);
-        if len != mss && (len < mss || len % mss != 0) {
-            return None;
+        let mut len = (self.snd_edge - start).min(max_payload as i64);
+        if len != mss {
+            len = len.min(self.batch_payload(max_payload) as i64);
+            if len < mss || len % mss != 0 {
+                return None;
+            }
         }
         let (end, sent) = (start + len, start + len - self.snd_una);
         let fits = sent > len
             && sent <= i64::from(self.snd_wnd)
             && sent <= i64::from(self.congestion.cwnd());
-        let ends_all = self.flags.contains(Flags::FIN_QUEUED);
-        (fits && !ends_all).then_some((start, end))
+        fits.then_some((start, end))
     }
 
     #[inline(always)]
