@@ -28,6 +28,9 @@ scenarios! {
     /// UDP.
     fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
 
+    /// Urgent data and SIGURG.
+    fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
+
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
     /// IPv6, and both versions on one socket.
