@@ -19,6 +19,8 @@ const HOUSEKEEPING: u64 = 1_000_000;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const LAST_WORDS: u64 = 60_000_000;
+/// Messages of one visitor heard at once, so that a talkative one keeps nobody waiting.
+const MOST_SAID: usize = 64;
 
 impl Engine {
     pub(crate) fn answer_door(&mut self) {
@@ -34,9 +36,22 @@ impl Engine {
         }
     }
 
-    pub(crate) fn hear_visitor(&mut self, visitor: RawFd) {
+    /// Hears what the processes of a session have said, now and not when the door is
+    /// looked at next.
+    pub(crate) fn hear_session(&mut self, session: u32) {
+        for visitor in self.door.visitors_of(session) {
+            for _ in 0..MOST_SAID {
+                if !self.hear_visitor(visitor) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Hears one message; says whether there may be another.
+    pub(crate) fn hear_visitor(&mut self, visitor: RawFd) -> bool {
         match self.door.hear(visitor) {
-            None => {}
+            None => false,
             Some(Knock::Gone) => {
                 for key in self.sessions.keys() {
                     if let Some(s) = self.sessions.get_mut(key)
@@ -48,8 +63,12 @@ impl Engine {
                 }
                 self.door.see_off(visitor);
                 self.housekeeping_at = self.now;
+                false
             }
-            Some(Knock::Message(message, fds)) => self.visitor_says(visitor, message, fds),
+            Some(Knock::Message(message, fds)) => {
+                self.visitor_says(visitor, message, fds);
+                true
+            }
         }
     }
 
@@ -70,6 +89,12 @@ impl Engine {
                     && let Some(s) = self.sessions.get_mut(key)
                 {
                     s.add_bell(waiter, Doorbell::from_fd(fd));
+                }
+            }
+            Message::Owner(socket) => {
+                let session = self.door.session_of(visitor);
+                if let Some(s) = session.and_then(|key| self.sessions.get_mut(key)) {
+                    s.set_owner(socket, fds);
                 }
             }
             Message::Session(_) | Message::Welcome(..) | Message::Refused(_) => {

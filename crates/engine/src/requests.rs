@@ -199,6 +199,15 @@ impl Engine {
                 }
                 moved
             }
+            Request::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::PUSH)?;
+                self.host_urgent(key, snd_edge);
+                Ok(())
+            }
             Request::Close {
                 snd_edge,
                 rcv_consumed,
@@ -224,6 +233,11 @@ impl Engine {
                     waiter,
                     query,
                 });
+                Ok(())
+            }
+            Request::Owner { tag, waiter, .. } => {
+                self.hear_session(from.session);
+                self.done(from, id, tag, waiter, Ok((0, Address::NONE)));
                 Ok(())
             }
             Request::Subscribe { .. } => {
@@ -313,6 +327,11 @@ impl Engine {
             tag,
             waiter,
             ..
+        }
+        | Request::Owner {
+            socket,
+            tag,
+            waiter,
         } = *request
         {
             self.done(from, socket, tag, waiter, Err(RequestError::NoSocket));
