@@ -31,6 +31,9 @@ scenarios! {
     /// What ICMP has to say, by IP_RECVERR.
     fn errors(lab) within 300 { conformance::run(lab, "errors"); }
 
+    /// Multicast and broadcasts.
+    fn groups(lab) within 300 { conformance::run(lab, "groups"); }
+
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
     /// IPv6, and both versions on one socket.
