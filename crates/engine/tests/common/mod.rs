@@ -337,6 +337,19 @@ impl Host {
         });
     }
 
+    /// Gives chunks of the send stream back, from this number on, that are acknowledged
+    /// as a whole; says which one is not.
+    pub(crate) fn reclaim(&mut self, socket: SocketId, from: u64) -> u64 {
+        let acked = self.edges.get(&socket.index).map_or(0, |e| e.snd_acked);
+        let directory = self.arena.snd_directory(socket.index);
+        for number in from..acked / CHUNK as u64 {
+            let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+            let free = &self.arena.header().free_snd_chunks;
+            free.push(self.arena.snd_links(), chunk).unwrap();
+        }
+        from.max(acked / CHUNK as u64)
+    }
+
     /// Reads exactly `len` bytes.
     pub(crate) fn receive(&mut self, socket: SocketId, len: usize) -> Vec<u8> {
         let at = self.read.get(&socket.index).copied().unwrap_or(0);
