@@ -24,6 +24,7 @@ pub(crate) enum RequestError {
     AlreadyConnected,
     BadEdge,
     Family,
+    TooManyGroups,
 }
 
 impl RequestError {
@@ -37,6 +38,7 @@ impl RequestError {
             Self::AddressNotAvailable | Self::NoPortLeft => 99,
             Self::Unreachable => 101,
             Self::AlreadyConnected => 106,
+            Self::TooManyGroups => 105,
         }
     }
 }
@@ -148,11 +150,7 @@ impl Engine {
         let remote = Self::meant(&options, peer)?;
         let remote = SocketAddr::new(self.who_is(remote.ip()), remote.port());
         let to = remote.ip();
-        let one = match to {
-            IpAddr::V4(ip) => !ip.is_broadcast() && !ip.is_multicast(),
-            IpAddr::V6(ip) => !ip.is_multicast(),
-        };
-        if remote.port() == 0 || !one {
+        if remote.port() == 0 || to.is_multicast() || self.link.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
         // There must be a way even if the address is chosen.

@@ -219,6 +219,17 @@ impl Engine {
                 self.close(key, Options::linger(linger));
                 moved
             }
+            Request::Group {
+                tag,
+                waiter,
+                group,
+                join,
+                ..
+            } => {
+                let answer = self.change_group(key, group, join);
+                self.done(from, id, tag, waiter, answer.map(|()| (0, Address::NONE)));
+                Ok(())
+            }
             Request::SetOption { name, value, .. } => {
                 self.set_option(key, name, value);
                 Ok(())
@@ -317,6 +328,12 @@ impl Engine {
             ..
         }
         | Request::Connect {
+            socket,
+            tag,
+            waiter,
+            ..
+        }
+        | Request::Group {
             socket,
             tag,
             waiter,
