@@ -198,6 +198,9 @@ pub struct Tcb {
     pub(crate) soft_error: Option<Error>,
     /// Added to the clock for our timestamps.
     pub(crate) ts_offset: u32,
+    /// The most that was in flight while what lies before `flight_until` was sent,
+    /// bytes; only kept in slow start.
+    pub(crate) most_flight: u32,
     /// The read position of the user.
     pub(crate) rcv_consumed: Pos,
     pub(crate) timers: Timers,
@@ -213,8 +216,6 @@ pub struct Tcb {
     pub(crate) ecn: EcnState,
     pub(crate) pacer: Pacer,
     pub(crate) rate: RateSampler,
-    /// `bytes_retrans` when the rate was last sampled.
-    pub(crate) repeated_seen: u64,
     pub(crate) recovery: Recovery,
 
     // ---- Less often. ----
@@ -236,9 +237,6 @@ pub struct Tcb {
     pub(crate) snd_sml: Pos,
     /// SND.NXT when the congestion window last held something back.
     pub(crate) cwnd_full_at: Pos,
-    /// The most that was in flight while what lies before `flight_until` was sent,
-    /// bytes; only kept in slow start.
-    pub(crate) most_flight: u32,
     /// See `most_flight`.
     pub(crate) flight_until: Pos,
     /// When the oldest unacknowledged thing was first sent, or the window closed.
@@ -249,6 +247,8 @@ pub struct Tcb {
     pub(crate) peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     pub(crate) path_mss: u16,
+    /// `bytes_retrans` when the rate was last sampled, its lower half.
+    pub(crate) repeated_seen: u32,
     /// How much more the path may take.
     pub(crate) mtu: MtuSearch,
     pub(crate) told_wnd: ToldWindow,
