@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::output::Sent;
 use crate::socket::{Connection, Kind, Socket};
 use crate::tcp_input::as_family;
-use longshore_hostif::{Completion, EdgeFlags, Edges};
+use longshore_hostif::{EdgeFlags, Edges};
 use longshore_tcp::{Error, Events, Instant, Tcb};
 use std::net::{IpAddr, SocketAddr};
 
@@ -335,8 +335,7 @@ impl Engine {
         socket.meter.to_host.descriptors += 1;
         let id = socket.id;
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            let news = Completion::Edges { socket: id, edges };
-            s.post(id.index, &socket.subscribers, &news);
+            s.post(id, &socket.subscribers, edges);
         }
     }
 
@@ -355,7 +354,7 @@ impl Engine {
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(session) {
-            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+            s.post(id, &to, edges);
         }
     }
 
@@ -406,7 +405,7 @@ impl Engine {
             );
             socket.note_told();
             if let Some(s) = self.sessions.get_mut(session) {
-                s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+                s.post(id, &to, edges);
             }
         }
         self.touch(key);

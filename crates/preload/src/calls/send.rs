@@ -215,8 +215,16 @@ fn send_stream(
         _ => socket.send_urgent(parts),
     };
     let total: usize = parts.iter().map(|p| p.len()).sum();
+    if socket.is_early() && !must_not_wait(fd, flags) {
+        socket.write_past_syn();
+    }
     let mut sent = match send(parts) {
         Ok(sent) => sent,
+        // Whoever writes before the connection is made expects it to be made by now, or
+        // refused.
+        Err(SocketError::WouldBlock) if socket.is_connecting() => {
+            socket.look_awhile(|| send(parts))?.unwrap_or_default()
+        }
         Err(SocketError::WouldBlock) => 0,
         Err(SocketError::InProgress) if !must_not_wait(fd, flags) => {
             return socket
