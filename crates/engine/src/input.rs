@@ -1,10 +1,12 @@
 //! Packets in: from a frame to the protocol that it is for.
 
 use crate::counters::EngineDrop;
+use crate::ends::Service;
 use crate::engine::Engine;
+use crate::errors::Reported;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Transport, net_time};
 use longshore_net::DropReason;
-use longshore_net::icmp::{ErrorKind, IcmpError, may_answer_error, parse_error};
+use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
 use longshore_ports::{RxChecksum, RxMeta};
 use longshore_tcp::IcmpError as TcpIcmp;
 use longshore_wire::arp::ArpPacket;
@@ -26,6 +28,8 @@ pub(crate) trait IpPacket {
     fn source(&self) -> IpAddr;
     /// To which of our addresses.
     fn destination(&self) -> IpAddr;
+    /// Whether that is none of them, but a group's or everybody's.
+    fn is_for_all(&self, engine: &Engine) -> bool;
     /// The two ECN bits (RFC 3168 section 5).
     fn ecn(&self) -> u8;
     /// Says to the sender of `datagram`, all of what the packet carries, that nobody
@@ -42,6 +46,11 @@ impl IpPacket for Ipv4Header {
     #[inline]
     fn destination(&self) -> IpAddr {
         IpAddr::V4(self.destination)
+    }
+
+    #[inline]
+    fn is_for_all(&self, engine: &Engine) -> bool {
+        !engine.link.is_ours(self.destination)
     }
 
     #[inline]
@@ -108,8 +117,14 @@ impl Engine {
     fn packet_in(&mut self, packet: &[u8], checksum: RxChecksum, gso: u16, broadcast: bool) {
         let link = &self.link;
         let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
-        let (header, range) = match found {
-            Ok(found) => found,
+        let (header, range, broadcast) = match found {
+            Ok((header, range)) => (header, range, broadcast),
+            Err(DropReason::NotForUs) if self.link.takes_group(packet) => {
+                match longshore_net::input::classify_from_wire(packet, |ip| link.takes4(ip)) {
+                    Ok((header, range)) => (header, range, true),
+                    Err(reason) => return self.counters.drop_net(reason),
+                }
+            }
             Err(DropReason::NotForUs) if self.link.asks_dhcp() => {
                 return self.dhcp_packet_in(packet, checksum);
             }
@@ -158,10 +173,11 @@ impl Engine {
             return self.own_packet6_in(packet);
         }
         let link = &self.link;
-        match longshore_net::input::classify(packet, |ip| link.is_ours(ip)) {
+        match longshore_net::input::classify(packet, |ip| link.is_ours(ip) || link.takes4(ip)) {
             Ok((header, range)) => {
                 let payload = packet.get(range).unwrap_or_default();
-                self.transport_in(&header, payload, RxChecksum::Valid, 0, false);
+                let to_all = !link.is_ours(header.destination);
+                self.transport_in(&header, payload, RxChecksum::Valid, 0, to_all);
             }
             Err(reason) => self.counters.drop_net(reason),
         }
@@ -190,12 +206,16 @@ impl Engine {
                 {
                     return self.counters.drop(EngineDrop::BadTransportChecksum);
                 }
-                if ip.protocol == protocol::TCP {
-                    self.tcp_in(ip, payload, gso);
-                } else {
+                if ip.protocol == protocol::UDP {
                     self.udp_in(ip, payload, gso, broadcast);
+                } else if ip.is_for_all(self) {
+                    // A connection is between two (RFC 1122 section 4.2.3.10).
+                    self.counters.drop_net(DropReason::NotForUs);
+                } else {
+                    self.tcp_in(ip, payload, gso);
                 }
             }
+            protocol::IGMP => self.igmp_in(ip, payload),
             protocol::ICMP => self.icmp_in(ip, payload, broadcast),
             _ => {
                 self.counters.drop(EngineDrop::UnknownProtocol);
@@ -227,7 +247,11 @@ impl Engine {
             }
             _ if icmp.is_error() => {
                 if let Some(error) = parse_error(&icmp, data) {
-                    self.icmp_error(&error);
+                    self.icmp_error(&Reported {
+                        error: &error,
+                        offender: ip.source.into(),
+                        data,
+                    });
                 }
             }
             _ => {}
@@ -235,14 +259,15 @@ impl Engine {
     }
 
     /// An ICMP error about something that we sent.
-    pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
+    pub(crate) fn icmp_error(&mut self, reported: &Reported<'_>) {
+        let error = reported.error;
         let local = SocketAddr::new(error.source, error.src_port);
         let remote = SocketAddr::new(error.destination, error.dst_port);
         if !self.link.is_local(error.source) {
             return;
         }
         if let ErrorKind::FragmentationNeeded { mtu } = error.kind {
-            return self.path_mtu_reported(error, mtu, local, remote);
+            return self.path_mtu_reported(reported, mtu, local, remote);
         }
         match error.protocol {
             protocol::TCP => {
@@ -255,12 +280,19 @@ impl Engine {
                 let now = self.now;
                 if let (Some(key), Some(seq)) = (self.connection_of(local, remote), error.tcp_seq)
                     && let Some(c) = self.connection_mut(key)
+                    && c.tcb.is_in_flight(seq)
                 {
                     c.tcb.on_icmp(kind, seq, now);
+                    let alive = c.tcb.state().is_synchronized();
                     self.touch(key);
+                    self.connection_error(key, reported, alive);
                 }
             }
-            protocol::UDP => self.datagram_error(local, remote, error.kind),
+            protocol::UDP => {
+                if let Some(key) = self.datagram_socket(local, remote, 0) {
+                    self.datagram_error(key, reported);
+                }
+            }
             _ => {}
         }
     }
@@ -269,11 +301,13 @@ impl Engine {
     /// connection that has the quoted segment in flight.
     fn path_mtu_reported(
         &mut self,
-        error: &IcmpError,
+        reported: &Reported<'_>,
         mtu: u16,
         local: SocketAddr,
         remote: SocketAddr,
     ) {
+        let error = reported.error;
+        let mut datagrams = None;
         let key = match error.protocol {
             protocol::TCP => {
                 let key = self.connection_of(local, remote);
@@ -285,7 +319,13 @@ impl Engine {
                 }
                 key
             }
-            protocol::UDP if self.has_datagram_socket(local, remote) => None,
+            protocol::UDP => {
+                datagrams = self.datagram_socket(local, remote, 0);
+                if datagrams.is_none() {
+                    return;
+                }
+                None
+            }
             _ => return,
         };
         let now = self.now;
@@ -299,6 +339,9 @@ impl Engine {
             let headers = crate::ends::headers_of_segment(error.destination) as u16;
             c.tcb.set_path_mss(mtu.saturating_sub(headers));
             self.touch(key);
+        }
+        if let Some(key) = datagrams {
+            self.datagram_error(key, reported);
         }
     }
 
@@ -351,15 +394,16 @@ impl Engine {
         let mut message = vec![0; icmpv4::HEADER_LEN + data.len()];
         message[icmpv4::HEADER_LEN..].copy_from_slice(data);
         icmp.emit(&mut message);
-        self.send_whole(ip.source, ip.destination, protocol::ICMP, &message);
+        let ends = (ip.destination, ip.source);
+        self.send_whole(ends, Service::DEFAULT, protocol::ICMP, &message);
     }
 
     /// Sends a finished transport message in one packet, or in fragments if it
     /// does not fit. What cannot be sent now is dropped and counted.
     pub(crate) fn send_whole(
         &mut self,
-        to: std::net::Ipv4Addr,
-        from: std::net::Ipv4Addr,
+        (from, to): (std::net::Ipv4Addr, std::net::Ipv4Addr),
+        service: Service,
         protocol: u8,
         message: &[u8],
     ) {
@@ -378,13 +422,13 @@ impl Engine {
                 return;
             };
             let header = Ipv4Header {
-                tos: 0,
+                tos: service.tos,
                 payload_len: bytes.len() as u16,
                 identification,
                 dont_fragment: false,
                 more_fragments: part.more,
                 fragment_offset: part.offset as u16,
-                ttl: crate::socket::DEFAULT_TTL,
+                ttl: service.ttl,
                 protocol,
                 source: from,
                 destination: to,

@@ -1,5 +1,6 @@
 //! The socket block: the host's side of one socket, shared by all processes of
-//! the session. The engine initialises it for an accepted connection and reads
+//! the session. The engine initialises it for an accepted connection, marks it when the
+//! connection has failed, writes the pending error of one that lives on, and reads
 //! nothing of it but the waiters.
 
 use crate::{Address, SocketId};
@@ -65,6 +66,11 @@ bitflags::bitflags! {
         const BOUND = 32;
         /// The engine is gone; every call fails.
         const ENGINE_GONE = 64;
+        /// Urgent data is read where it stands in the stream (SO_OOBINLINE).
+        const URGENT_INLINE = 128;
+        /// The engine has told that the connection is dead: there is a completion to
+        /// take.
+        const FAILED = 256;
     }
 }
 
@@ -88,7 +94,11 @@ pub struct StreamHalf {
     /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
     /// milliseconds; 0 is as long as it takes.
     pub time_limit: AtomicU32,
-    _reserved: [AtomicU32; 4],
+    /// Receive: the urgent byte is the one before this; 0 if there was none. It only
+    /// moves forward, and may be beyond the edge.
+    pub urgent: AtomicU64,
+    /// Receive: what `urgent` was when the byte was read apart from the rest.
+    pub urgent_read: AtomicU64,
 }
 
 impl StreamHalf {
@@ -99,7 +109,8 @@ impl StreamHalf {
     }
 
     fn reset(&self) {
-        for word in [&self.edge, &self.done, &self.told] {
+        let words = [&self.edge, &self.done, &self.told];
+        for word in words.into_iter().chain([&self.urgent, &self.urgent_read]) {
             word.store(0, Ordering::Relaxed);
         }
         self.limit.store(0, Ordering::Relaxed);
@@ -141,7 +152,9 @@ pub struct SocketBlock {
     pub linger: AtomicU32,
     /// Datagrams or connections that were dropped for want of room, as told.
     pub dropped: AtomicU32,
-    _reserved2: AtomicU64,
+    /// Error reports that the engine keeps for the program ([`crate::ErrorReport`]).
+    pub errors: AtomicU32,
+    _reserved2: AtomicU32,
 }
 
 // SAFETY: atomics and `Shared` types alone.
@@ -175,6 +188,7 @@ impl SocketBlock {
         self.syn_room.store(0, Ordering::Relaxed);
         self.linger.store(0, Ordering::Relaxed);
         self.dropped.store(0, Ordering::Relaxed);
+        self.errors.store(0, Ordering::Relaxed);
         self.snd.reset();
         self.rcv.reset();
         store(&self.local, Address::NONE);
@@ -213,6 +227,11 @@ impl SocketBlock {
         BlockFlags::from_bits_truncate(self.flags.load(Ordering::Acquire))
     }
 
+    /// Takes flags away.
+    pub fn clear_flags(&self, flags: BlockFlags) {
+        self.flags.fetch_and(!flags.bits(), Ordering::AcqRel);
+    }
+
     /// Adds flags; returns those from before.
     pub fn set_flags(&self, flags: BlockFlags) -> BlockFlags {
         BlockFlags::from_bits_truncate(self.flags.fetch_or(flags.bits(), Ordering::AcqRel))
@@ -221,6 +240,12 @@ impl SocketBlock {
     /// Takes the pending error, as SO_ERROR does.
     pub fn take_errno(&self) -> u32 {
         self.errno.swap(0, Ordering::AcqRel)
+    }
+
+    /// Whether something went wrong that the program has not taken yet: the pending
+    /// error, or a report.
+    pub fn has_error(&self) -> bool {
+        self.errno.load(Ordering::Acquire) != 0 || self.errors.load(Ordering::Acquire) != 0
     }
 
     /// Its local address, if it has one.

@@ -16,6 +16,7 @@ pub mod attach;
 mod block;
 mod channel;
 mod descriptor;
+mod error_report;
 mod layout;
 mod meter;
 mod record;
@@ -31,13 +32,16 @@ pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query,
     Request, SocketKind,
 };
+pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub use layout::{
     ABI_VERSION, CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING,
     SEND_BUFFER, STREAM_MAX,
 };
 pub use longshore_ring::Corrupt;
 pub use meter::{Crossings, Meter};
-pub use record::{ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, datagram_span};
+pub use record::{
+    ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span,
+};
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 /// A socket of a session: its place in the table of blocks, and which of the

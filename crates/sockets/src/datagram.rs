@@ -3,7 +3,7 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{
-    Address, Arena, BlockFlags, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord, datagram_span,
+    Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Request, datagram_span,
 };
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
@@ -37,6 +37,8 @@ pub struct Received {
     /// The address of the engine that it came to, if it was one of its own, with the
     /// number of the engine's link.
     pub own: Option<(IpAddr, u32)>,
+    /// The group's or broadcast address that it was sent to, if it was to one.
+    pub to: Option<IpAddr>,
 }
 
 impl Socket {
@@ -83,10 +85,7 @@ impl Socket {
         if len > MOST_PAYLOAD && len > most_payload(to.or_else(|| self.block().peer().get())) {
             return Err(SocketError::Refused(Errno::MSGSIZE));
         }
-        match self.take_front_error() {
-            0 => {}
-            errno => return Err(SocketError::failed(errno)),
-        }
+        self.report_pending()?;
         if to.is_none() && self.block().peer().get().is_none() {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         }
@@ -101,7 +100,7 @@ impl Socket {
             } else {
                 0
             },
-            errno: 0,
+            to_group: false,
             peer: Address::from(to),
         };
         let span = datagram_span(len as u32) as usize;
@@ -128,6 +127,7 @@ impl Socket {
         keep: bool,
     ) -> Result<Received, SocketError> {
         let block = self.block();
+        self.report_pending()?;
         let peeked = self.peek()?;
         if peeked.is_empty() {
             // Shut down for reading.
@@ -137,6 +137,7 @@ impl Socket {
                 from: None,
                 segment: 0,
                 own: None,
+                to: None,
             });
         }
         if peeked.len() < DATAGRAM_HEADER {
@@ -145,19 +146,21 @@ impl Socket {
         let mut header = [0; DATAGRAM_HEADER];
         peeked.read_at(0, &mut header)?;
         let record = DatagramRecord::decode(&header);
-        let span = datagram_span(record.len);
+        let (begins, span) = (record.payload_at(), record.span());
         if span > peeked.len() as u64 {
             return Err(SocketError::Broken);
         }
-        if record.errno != 0 {
-            peeked.consume(span as usize)?;
-            return Err(SocketError::failed(u32::from(record.errno)));
+        let mut to = None;
+        if record.to_group {
+            let mut group = [0; GROUP_BYTES];
+            peeked.read_at(DATAGRAM_HEADER, &mut group)?;
+            to = Some(IpAddr::from(group).to_canonical());
         }
         let len = record.len as usize;
         let mut copied = 0;
         for part in parts {
             let fits = part.len().min(len - copied);
-            peeked.read_at(DATAGRAM_HEADER + copied, &mut part[..fits])?;
+            peeked.read_at(begins + copied, &mut part[..fits])?;
             copied += fits;
         }
         if !keep {
@@ -169,7 +172,26 @@ impl Socket {
             from: record.peer.get().or_else(|| block.peer().get()),
             segment: record.segment,
             own: self.own_address(record.own),
+            to,
         })
+    }
+
+    /// Joins a group on the engine's link, or leaves it.
+    ///
+    /// # Errors
+    /// EADDRINUSE if it has joined already, EADDRNOTAVAIL if it has not, ENOBUFS if there
+    /// are too many, EINVAL if it is no group.
+    pub fn change_group(&self, group: IpAddr, join: bool) -> Result<(), SocketError> {
+        let socket = self.id;
+        let group = Address::from(SocketAddr::new(group, 0));
+        let answer = self.host.call(|tag, waiter| Request::Group {
+            socket,
+            tag,
+            waiter,
+            group,
+            join,
+        });
+        answer.map(|_| ())
     }
 
     /// The engine's address at `place`; the one that the socket is bound to, if
@@ -182,15 +204,15 @@ impl Socket {
         })
     }
 
-    /// Takes the error that is to be reported before any other datagram, if
-    /// there is one: an errno, or 0.
-    pub(crate) fn take_front_error(&self) -> u32 {
-        if front_error(&self.host.arena, self.id.index) == 0 {
-            return 0;
+    /// The pending error goes before anything else, and is taken.
+    fn report_pending(&self) -> Result<(), SocketError> {
+        let block = self.block();
+        if block.errno.load(Ordering::Relaxed) == 0 {
+            return Ok(());
         }
-        match self.recv_datagram(&mut [], true) {
-            Err(SocketError::Failed(errno)) => errno.raw_os_error() as u32,
-            _ => 0,
+        match block.take_errno() {
+            0 => Ok(()),
+            errno => Err(SocketError::failed(errno)),
         }
     }
 
@@ -203,26 +225,4 @@ impl Socket {
         }
         DatagramRecord::decode(&header).len as usize
     }
-}
-
-/// The errno of an error report at the front of a datagram socket's stream; 0
-/// if a datagram is there, or nothing. Without the stream's lock this is only a
-/// hint: what is read may be consumed meanwhile.
-pub(crate) fn front_error(arena: &Arena, index: u32) -> u16 {
-    let rcv = &arena.block(index).rcv;
-    if rcv.held() < DATAGRAM_HEADER as u64 {
-        return 0;
-    }
-    let at = rcv.done.load(Ordering::Acquire);
-    let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
-    let chunk = arena.rcv_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
-    let mut header = [0; DATAGRAM_HEADER];
-    // A header that lies in two chunks has its errno in the first: it is in the
-    // first eight bytes, and spans are multiples of that.
-    let have = (CHUNK - within).min(DATAGRAM_HEADER);
-    let Some(place) = arena.rcv_place(chunk, within, have) else {
-        return 0;
-    };
-    arena.memory().read(place, &mut header[..have]);
-    DatagramRecord::decode(&header).errno
 }

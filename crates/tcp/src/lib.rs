@@ -76,6 +76,7 @@ mod tcb;
 mod time;
 mod time_wait;
 mod timers;
+mod urgent;
 mod user;
 mod window;
 

@@ -122,6 +122,8 @@ impl Tcb {
             ts_recent_at: now,
             dsack: (0, 0),
             recent_ooo: [0; 3],
+            snd_up: 0,
+            rcv_up: 0,
             snd_sml: SYN_POS,
             cwnd_full_at: SYN_POS,
             most_flight: 0,

@@ -180,6 +180,11 @@ impl Tcb {
             self.flags |= Flags::FORCE_SMALL;
         } else {
             self.flags |= Flags::PROBE_DUE;
+            if self.flags.contains(Flags::URGENT) {
+                // A probe is not acceptable to the peer, and its urgent pointer goes
+                // unread; an acknowledgment is (as Linux sends it).
+                self.flags |= Flags::ACK_NOW;
+            }
         }
         self.rtt.back_off();
         self.timers.xmit = now.after_us(self.rtt.rto());

@@ -28,6 +28,15 @@ scenarios! {
     /// UDP.
     fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
 
+    /// What ICMP has to say, by IP_RECVERR.
+    fn errors(lab) within 300 { conformance::run(lab, "errors"); }
+
+    /// Urgent data and SIGURG.
+    fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
+
+    /// Multicast and broadcasts.
+    fn groups(lab) within 300 { conformance::run(lab, "groups"); }
+
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
     /// IPv6, and both versions on one socket.

@@ -86,6 +86,9 @@ impl Tcb {
         self.take_syn(h, now);
         self.ecn_on_syn_ack(segment);
         self.take_syn_ack(h, now);
+        if h.flags.contains(TcpFlags::URG) {
+            self.take_urgent_pointer(h, SYN_POS);
+        }
         let arrival = Arrival {
             // After the SYN.
             start: 0,

@@ -1,11 +1,11 @@
 //! The common path out: new data, or an acknowledgment, with a plain header.
 //!
-//! Owns [`Tcb::poll_whole`] and [`Tcb::poll_plain`], which the engine asks in this
-//! order before [`poll_transmit`](Tcb::poll_transmit). Nothing is repeated or probed, no SACK
-//! block is owed, the handshake is over, neither pace nor ECN matters: then what is left of the segment is its
-//! numbers, flags and timestamps, and a header of known layout. What to send and
-//! what follows from it are decided by the same functions, so that both ways send the
-//! same.
+//! Owns [`Tcb::poll_whole`] and [`Tcb::poll_plain`], which the engine asks in this order
+//! before [`poll_transmit`](Tcb::poll_transmit). Nothing is repeated or probed, no SACK
+//! block is owed, the handshake is over, neither pace nor ECN matters, nothing is urgent:
+//! then what is left of the segment is its numbers, flags and timestamps, and a header of
+//! known layout. What to send and what follows from it are decided by the same functions,
+//! so that both ways send the same.
 
 use crate::input::UNPREDICTABLE;
 use crate::scoreboard;
@@ -19,7 +19,8 @@ const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::RST_DUE)
     .union(Flags::PROBE_DUE)
     .union(Flags::DSACK)
-    .union(Flags::CAREFUL);
+    .union(Flags::CAREFUL)
+    .union(Flags::URGENT);
 
 /// What the commonest segments know nothing of.
 const UNLIKE_OTHERS: Flags = UNCOMMON

@@ -58,6 +58,9 @@ impl Tcb {
         if matches!(self.state, State::Closed | State::SynSent) {
             return None;
         }
+        if self.flags.contains(Flags::URGENT) {
+            self.end_urgent_mode();
+        }
         if self.pacer.holds(now) {
             self.wait_for_pace();
         } else if (self.state.may_transmit_data() || self.is_fast_opened())
@@ -65,7 +68,9 @@ impl Tcb {
         {
             return Some(transmit);
         }
-        if self.flags.contains(Flags::PROBE_DUE) {
+        // The word of urgent data goes before the probe, which acknowledges too.
+        let urges = self.flags.contains(Flags::URGENT | Flags::ACK_NOW);
+        if self.flags.contains(Flags::PROBE_DUE) && !urges {
             self.flags.remove(Flags::PROBE_DUE);
             // One below SND.UNA: outside the peer's window, so that it answers.
             let pos = self.snd_una - 1;
@@ -91,7 +96,7 @@ impl Tcb {
 
     /// Data, again or new, or the FIN.
     fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let max_payload = self.ecn_payload(self.paced_payload(max_payload));
+        let max_payload = self.urgent_payload(self.ecn_payload(self.paced_payload(max_payload)));
         if let Some((start, end)) = self.select_repetition(max_payload) {
             return Some(self.emit_repetition(start, end, now));
         }
@@ -130,10 +135,17 @@ impl Tcb {
     }
 
     /// The sequence number of a segment without payload: SND.NXT, but not beyond the
-    /// peer's window if that has shrunk, or the peer would not look at it.
+    /// peer's window if that has shrunk, or the peer would not look at it. What rounding
+    /// to the scale has taken back is still received (RFC 7323 section 2.4), and may be
+    /// there already: below it, the peer would not look at the segment either.
     #[inline]
     fn ack_pos(&self) -> Pos {
-        self.snd_nxt.min(self.snd_wnd_edge().max(self.snd_una))
+        let edge = self.snd_wnd_edge().max(self.snd_una);
+        if self.snd_nxt - edge < 1 << self.snd_wscale {
+            self.snd_nxt
+        } else {
+            edge
+        }
     }
 
     pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
@@ -297,6 +309,8 @@ impl Tcb {
                 options.accurate_ecn = self.ecn_option();
             }
         }
+        let (urg, urgent) = self.urgent_field(start);
+        flags |= urg;
         let h = self.settle(start, flags, now);
         let payload = if data_end > start {
             start as u64..data_end as u64
@@ -308,7 +322,7 @@ impl Tcb {
             ack: h.ack,
             flags,
             window: h.window,
-            urgent: 0,
+            urgent,
             mss: self.snd_mss - options::sack_len(&options),
             options,
             payload,
