@@ -338,7 +338,8 @@ fn tcp_header_emit((mut bytes, header): (Vec<u8>, TcpHeader)) -> Vec<u8> {
 /// A table of `count` connections, the flow of one, and where its key is put.
 fn table(count: u32, wanted: u32) -> Box<(Lookup, Flow4, Option<u32>)> {
     let lookup = Lookup::with_connections(count);
-    Box::new((lookup, Lookup::flow(wanted), None))
+    let flow = lookup.flow_at_once(wanted);
+    Box::new((lookup, flow, None))
 }
 
 #[library_benchmark]

@@ -103,6 +103,12 @@ impl Demux {
         Some(key)
     }
 
+    /// Whether the first slot that is looked at has the connection of this flow.
+    #[cfg(feature = "bench")]
+    pub(crate) fn is_found_at_once(&self, flow: &Flow4) -> bool {
+        self.flows4.is_at_home(flow)
+    }
+
     /// What `flow` belongs to.
     pub(crate) fn find(&mut self, flow: &Flow) -> Option<Found> {
         if let Some((last, key)) = self.last

@@ -115,6 +115,13 @@ impl Table4 {
         at
     }
 
+    /// Whether a flow stands where its search begins.
+    #[cfg(feature = "bench")]
+    pub(super) fn is_at_home(&self, flow: &Flow4) -> bool {
+        let (addresses, ports) = flow.words();
+        self.find(addresses, ports) == self.home(addresses, ports)
+    }
+
     /// Keeps `key`, which is not [`NO_KEY`], for a flow, in place of what was kept.
     pub(super) fn insert(&mut self, flow: &Flow4, key: u32) {
         if 2 * (self.used + 1) > self.slots.len() {

@@ -27,7 +27,7 @@ pub(super) const CLOSED: Open = Open {
 
 impl Scoreboard {
     /// What ends at `end` and follows everything sent so far goes out for the first
-    /// time; `grain` is that of [`grain`], for a stretch that begins here.
+    /// time; `grain` is that of [`grain`](super::grain), for a stretch that begins here.
     pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
         if !self.send_with_last(end, now) {
             self.send_apart(end, now, grain);
