@@ -1,5 +1,6 @@
-//! Goodput over bad paths: loss, round-trip time and rate in a table, Linux to
-//! Linux beside every combination with Longshore, all with the same algorithm.
+//! Goodput over bad paths: loss, round-trip time and rate in a table, and some rows of
+//! reordering and duplication; Linux to Linux beside every combination with Longshore,
+//! all with the same algorithm.
 //!
 //! Each end is a network namespace whose interface ends in the [`Relay`]. The
 //! kernel has an address there; Longshore stands on the interface by a packet
@@ -23,6 +24,9 @@ use std::time::{Duration, Instant};
 const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.03];
 const ROUND_TRIPS_MS: [u64; 3] = [1, 20, 100];
 const RATES: [u64; 2] = [100_000_000, 1_000_000_000];
+/// What else goes wrong, on a path of this round trip.
+const OTHERS: [Fault; 2] = [Fault::Reorder(0.01), Fault::Duplicate(0.01)];
+const OTHERS_ROUND_TRIP_MS: u64 = 20;
 
 const PORT: u16 = 5001;
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
@@ -35,11 +39,46 @@ const DEVICE_QUEUE: u32 = 20_000;
 /// How long the client may take to reach the server, lost SYNs included.
 const REACH: Duration = Duration::from_secs(30);
 
+/// What goes wrong on a path, with its probability for each packet of the data's
+/// direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fault {
+    /// It is lost.
+    Loss(f64),
+    /// It comes a quarter of a round trip later than it should.
+    Reorder(f64),
+    /// It comes twice.
+    Duplicate(f64),
+}
+
+impl Fault {
+    /// As `loss 1 %`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let (what, share) = match self {
+            Fault::Loss(p) => ("loss", p),
+            Fault::Reorder(p) => ("reordering", p),
+            Fault::Duplicate(p) => ("duplication", p),
+        };
+        format!("{what} {} %", share * 100.0)
+    }
+
+    fn faults(self) -> Faults {
+        let mut faults = Faults::default();
+        match self {
+            Fault::Loss(p) => faults.loss = p,
+            Fault::Reorder(p) => faults.reorder = p,
+            Fault::Duplicate(p) => faults.duplicate = p,
+        }
+        faults
+    }
+}
+
 /// A path: one cell of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cell {
-    /// Probability that a packet of the data's direction is lost.
-    pub loss: f64,
+    /// What goes wrong.
+    pub fault: Fault,
     /// Round-trip time without queueing, in milliseconds.
     pub round_trip_ms: u64,
     /// Bits in a second, each way.
@@ -49,13 +88,19 @@ pub struct Cell {
 impl Cell {
     /// All of the table.
     pub fn all() -> impl Iterator<Item = Cell> {
-        LOSSES.into_iter().flat_map(|loss| {
-            ROUND_TRIPS_MS.into_iter().flat_map(move |round_trip_ms| {
-                RATES.into_iter().map(move |rate| Cell {
-                    loss,
-                    round_trip_ms,
-                    rate,
-                })
+        let losses = LOSSES.into_iter().flat_map(|loss| {
+            ROUND_TRIPS_MS
+                .into_iter()
+                .map(move |round_trip_ms| (Fault::Loss(loss), round_trip_ms))
+        });
+        let others = OTHERS
+            .into_iter()
+            .map(|fault| (fault, OTHERS_ROUND_TRIP_MS));
+        losses.chain(others).flat_map(|(fault, round_trip_ms)| {
+            RATES.into_iter().map(move |rate| Cell {
+                fault,
+                round_trip_ms,
+                rate,
             })
         })
     }
@@ -64,8 +109,8 @@ impl Cell {
     #[must_use]
     pub fn name(&self) -> String {
         format!(
-            "loss {} %, rtt {} ms, {} Mb/s",
-            self.loss * 100.0,
+            "{}, rtt {} ms, {} Mb/s",
+            self.fault.name(),
             self.round_trip_ms,
             self.rate / 1_000_000
         )
@@ -83,10 +128,8 @@ impl Cell {
         SimConfig {
             seed,
             forth: Direction {
-                faults: Faults {
-                    loss: self.loss,
-                    ..Faults::default()
-                },
+                faults: self.fault.faults(),
+                reorder_by: Duration::from_micros(self.round_trip_ms * 250),
                 ..direction
             },
             back: direction,
@@ -285,9 +328,10 @@ mod tests {
     #[test]
     fn the_table_has_every_cell_once() {
         let names: Vec<String> = Cell::all().map(|c| c.name()).collect();
-        assert_eq!(names.len(), 24);
+        assert_eq!(names.len(), 28);
         assert_eq!(names[0], "loss 0 %, rtt 1 ms, 100 Mb/s");
         assert!(names.contains(&"loss 0.1 %, rtt 20 ms, 1000 Mb/s".to_owned()));
+        assert_eq!(names[24], "reordering 1 %, rtt 20 ms, 100 Mb/s");
         let mut once = names.clone();
         once.sort();
         once.dedup();
@@ -297,7 +341,7 @@ mod tests {
     #[test]
     fn the_queue_holds_what_is_in_flight() {
         let cell = Cell {
-            loss: 0.0,
+            fault: Fault::Loss(0.0),
             round_trip_ms: 100,
             rate: 1_000_000_000,
         };

@@ -1,6 +1,5 @@
 //! Readiness: what a socket can do now.
 
-use crate::datagram::front_error;
 use crate::holds::Socket;
 use crate::stream::{has_room, is_urgent, stands_at_mark, want_room};
 use longshore_hostif::{Arena, BlockFlags, SocketState};
@@ -47,7 +46,7 @@ pub(crate) fn readiness(arena: &Arena, index: u32) -> Ready {
     let readable = Ready::IN | Ready::RDNORM;
     let writable = Ready::OUT | Ready::WRNORM;
     let mut ready = Ready::empty();
-    if block.errno.load(Ordering::Acquire) != 0 {
+    if block.has_error() {
         ready |= Ready::ERR;
     }
     let held = block.rcv.held();
@@ -81,9 +80,7 @@ pub(crate) fn readiness(arena: &Arena, index: u32) -> Ready {
         // The urgent byte is nothing for those who read in order.
         low_water += u64::from(stands_at_mark(block));
     }
-    if datagram && front_error(arena, index) != 0 {
-        ready |= Ready::ERR;
-    } else if held >= if datagram { 1 } else { low_water } {
+    if held >= if datagram { 1 } else { low_water } {
         ready |= readable;
     }
     if no_more_out || has_room(block) || want_room(block) {

@@ -57,6 +57,16 @@ bitflags::bitflags! {
     }
 }
 
+/// What one acknowledgment says of congestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Feedback {
+    /// Bytes that it covers, and how many of them were marked; the latter may be more.
+    acked: u32,
+    marked: u32,
+    /// It reports marks.
+    pub(crate) congested: bool,
+}
+
 /// The state of ECN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EcnState {
@@ -283,26 +293,38 @@ impl Tcb {
         }
     }
 
-    /// Takes what an acknowledgment says of congestion; it covered `acked` bytes. Called
-    /// after SND.UNA was moved.
-    pub(crate) fn ecn_on_ack(&mut self, segment: &Segment<'_>, acked: u64) {
-        let flags = segment.header.flags;
+    /// What an acknowledgment of `acked` bytes says of congestion. Called once for each,
+    /// before the window may grow for it.
+    pub(crate) fn ecn_feedback(&mut self, segment: &Segment<'_>, acked: u64) -> Feedback {
         let acked = acked.min(1 << 30) as u32;
         let (congested, marked) = match self.ecn.variant {
-            Variant::Off => return,
+            Variant::Off => (false, 0),
             Variant::Classic => {
-                let echo = flags.contains(TcpFlags::ECE);
+                let echo = segment.header.flags.contains(TcpFlags::ECE);
                 (echo, if echo { acked } else { 0 })
             }
             Variant::Accurate => {
                 let option = segment.header.options.accurate_ecn;
                 let mss = u32::from(self.snd_mss);
+                let flags = segment.header.flags;
                 self.ecn.accurate.on_ack(flags, option.as_ref(), mss)
             }
         };
+        Feedback {
+            acked,
+            marked,
+            congested,
+        }
+    }
+
+    /// Answers what an acknowledgment said of congestion; called after SND.UNA was moved.
+    pub(crate) fn ecn_on_feedback(&mut self, f: Feedback) {
+        if self.ecn.variant == Variant::Off {
+            return;
+        }
         let (una, nxt) = (self.snd_una, self.snd_nxt);
-        self.congestion.on_marks(acked, marked, una, nxt);
-        if congested && una >= self.ecn.answered {
+        self.congestion.on_marks(f.acked, f.marked, una, nxt);
+        if f.congested && una >= self.ecn.answered {
             self.answer_congestion();
         }
     }

@@ -47,6 +47,7 @@ extern crate self as longshore_tcp;
 mod script;
 
 mod assembler;
+mod busy;
 mod config;
 mod congestion;
 mod drop;

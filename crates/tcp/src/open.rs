@@ -5,6 +5,7 @@
 
 use crate::Segment;
 use crate::assembler::Assembler;
+use crate::busy::BusyTimes;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
@@ -102,7 +103,7 @@ impl Tcb {
             last_rcv_data: now,
             last_sent_data: now,
             rtt: RttEstimator::new(),
-            rtt_pos: 0,
+            rtt_pos: NO_POS,
             rtt_at: now,
             congestion: Controller::new(cfg.congestion, adv_mss, cfg.initial_window),
             ecn: EcnState::new(),
@@ -140,6 +141,7 @@ impl Tcb {
             fast_open: FastOpen::new(),
             cfg: *cfg,
             counters: Counters::default(),
+            busy: BusyTimes::new(),
             assembler: Assembler::new(),
             scoreboard: Scoreboard::new(),
         };
@@ -208,6 +210,10 @@ impl Tcb {
         } else {
             State::Established
         };
+        if self.in_flight() > 0 {
+            // Data that went with the SYN, or with our SYN-ACK (RFC 7413).
+            self.busy.begin(now);
+        }
         self.arm_keepalive(now);
         self.start_congestion_control(now);
     }

@@ -109,6 +109,8 @@ pub(crate) struct AckNews {
     pub(crate) delivered: u64,
     /// The congestion window was in use when it came.
     pub(crate) window_used: bool,
+    /// It reports marks of congestion (RFC 3168, RFC 9768).
+    pub(crate) congested: bool,
     /// It reports a duplicate (RFC 2883).
     pub(crate) dsack: Option<(Pos, Pos)>,
     /// It covers or reports what was sent once only, below the recovery point.
@@ -223,7 +225,7 @@ impl Tcb {
         r.forced = true;
         r.probe.forget();
         self.predict = UNPREDICTABLE;
-        self.flags.remove(Flags::TIMING);
+        self.stop_timing();
         self.reduce_proportionally(delivered, false);
     }
 
@@ -264,7 +266,7 @@ impl Tcb {
             self.congestion.set_cwnd(self.congestion.ssthresh());
         }
         self.reopen();
-        self.scoreboard.shrink();
+        self.scoreboard.shrink(self.snd_nxt);
         self.recovery.rack.on_recovered();
     }
 
@@ -320,14 +322,15 @@ impl Tcb {
 
     /// Lets the congestion window grow for what was acknowledged, if it was the
     /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK has told of
-    /// before was let go of the network then, and does not count again.
+    /// before was let go of the network then, and does not count again; and what reports
+    /// congestion is no reason to grow (RFC 3168 section 6.1.2).
     fn grow(&mut self, news: AckNews, now: Instant) {
         let bytes = if self.flags.contains(Flags::SACK) {
             news.acked.min(news.delivered)
         } else {
             news.acked
         };
-        if bytes > 0 && news.window_used {
+        if bytes > 0 && news.window_used && !news.congested {
             self.grow_window(bytes, now);
         }
     }
@@ -358,7 +361,7 @@ impl Tcb {
         r.forced = true;
         r.probe.forget();
         self.predict = UNPREDICTABLE;
-        self.flags.remove(Flags::TIMING);
+        self.stop_timing();
     }
 
     /// The next stretch to repeat, if any: RFC 6675 section 4, NextSeg rules (1) and

@@ -11,6 +11,7 @@
 //! (`snd_seq`, `rcv_pos` and their like convert).
 
 use crate::assembler::Assembler;
+use crate::busy::BusyTimes;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
@@ -71,8 +72,6 @@ bitflags::bitflags! {
         /// Both sides take turns (Linux's pingpong): acknowledgments wait for data
         /// to ride on.
         const INTERACTIVE = 1 << 13;
-        /// A round trip is being timed (`rtt_pos`, `rtt_at`).
-        const TIMING = 1 << 14;
         /// The RST must carry an ACK.
         const RST_ACK = 1 << 15;
         /// The SYN was sent more than once.
@@ -82,8 +81,12 @@ bitflags::bitflags! {
         /// What goes out is paced or may be marked, or the rate of delivery is
         /// measured: the common path leaves it to the other.
         const CAREFUL = 1 << 18;
+        /// The peer's window alone holds data back (`busy.rs`).
+        const WINDOW_LIMITED = 1 << 19;
+        /// Something written waits with nothing in flight (`busy.rs`).
+        const WAITING = 1 << 20;
         /// There is urgent data that is not acknowledged: headers say where it ends.
-        const URGENT = 1 << 19;
+        const URGENT = 1 << 21;
     }
 }
 
@@ -191,6 +194,8 @@ pub struct Tcb {
     pub(crate) acks_owed: u8,
     /// Unanswered repetitions of whatever is outstanding.
     pub(crate) retries: u8,
+    /// The last ICMP error since the peer last answered.
+    pub(crate) soft_error: Option<Error>,
     /// Added to the clock for our timestamps.
     pub(crate) ts_offset: u32,
     /// The read position of the user.
@@ -200,7 +205,8 @@ pub struct Tcb {
 
     // ---- Congestion and loss. ----
     pub(crate) rtt: RttEstimator,
-    /// An acknowledgment of this position ends the timed round trip.
+    /// An acknowledgment of this position ends the timed round trip; `NO_POS` if none
+    /// is timed.
     pub(crate) rtt_pos: Pos,
     pub(crate) rtt_at: Instant,
     pub(crate) congestion: Controller,
@@ -249,10 +255,10 @@ pub struct Tcb {
     /// The MSS that our SYN tells.
     pub(crate) adv_mss: u16,
     pub(crate) error: Option<Error>,
-    pub(crate) soft_error: Option<Error>,
     pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
+    pub(crate) busy: BusyTimes,
     pub(crate) assembler: Assembler,
     pub(crate) scoreboard: Scoreboard,
 }
@@ -460,6 +466,18 @@ impl Tcb {
     #[inline]
     pub(crate) fn snd_end(&self) -> Pos {
         self.snd_edge + i64::from(self.flags.contains(Flags::FIN_QUEUED))
+    }
+
+    /// Whether a round trip is being timed.
+    #[inline]
+    pub(crate) fn is_timing(&self) -> bool {
+        self.rtt_pos != NO_POS
+    }
+
+    /// RFC 6298 section 3, Karn: what is being timed may have been repeated.
+    #[inline]
+    pub(crate) fn stop_timing(&mut self) {
+        self.rtt_pos = NO_POS;
     }
 
     /// The right edge of the peer's window.

@@ -28,6 +28,9 @@ scenarios! {
     /// UDP.
     fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
 
+    /// What ICMP has to say, by IP_RECVERR.
+    fn errors(lab) within 300 { conformance::run(lab, "errors"); }
+
     /// Urgent data and SIGURG.
     fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
 

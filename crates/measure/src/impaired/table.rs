@@ -52,7 +52,7 @@ fn gather(run: &Value, all: &mut BTreeMap<String, Runs>) {
 }
 
 fn render(cells: &[Cell], all: &BTreeMap<String, Runs>) -> String {
-    let mut text = String::from("| loss | rtt | rate | runs | Linux to Linux, Mb/s |");
+    let mut text = String::from("| fault | rtt | rate | runs | Linux to Linux, Mb/s |");
     PAIRS.iter().for_each(|(pair, ..)| {
         let _ = write!(text, " {pair} |");
     });
@@ -68,8 +68,8 @@ fn render(cells: &[Cell], all: &BTreeMap<String, Runs>) -> String {
         };
         let _ = write!(
             text,
-            "| {} % | {} ms | {} Mb/s | {} | {} |",
-            cell.loss * 100.0,
+            "| {} | {} ms | {} Mb/s | {} | {} |",
+            cell.fault.name(),
             cell.round_trip_ms,
             cell.rate / 1_000_000,
             kernel.len(),
@@ -89,13 +89,14 @@ fn render(cells: &[Cell], all: &BTreeMap<String, Runs>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Fault;
     use super::*;
     use serde_json::json;
 
     #[test]
     fn runs_of_several_files_become_one_row() {
         let cell = Cell {
-            loss: 0.01,
+            fault: Fault::Loss(0.01),
             round_trip_ms: 20,
             rate: 100_000_000,
         };
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert_eq!(
             lines[2],
-            "| 1 % | 20 ms | 100 Mb/s | 3 | 5.00 | 1.00 | 1.00 | 1.00 |"
+            "| loss 1 % | 20 ms | 100 Mb/s | 3 | 5.00 | 1.00 | 1.00 | 1.00 |"
         );
         assert_eq!(lines[0].matches('|').count(), lines[2].matches('|').count());
     }

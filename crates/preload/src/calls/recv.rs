@@ -1,8 +1,8 @@
 //! `recv`, `recvfrom`, and the receiving that the other calls share.
 
 use crate::address::Native;
-use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
-use crate::log::once;
+use crate::calls::error_queue::{self, Found};
+use crate::calls::{Way, answer, last_error, must_not_wait, patience, wait_unless_told};
 use crate::owner::Interruption;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
@@ -59,6 +59,21 @@ unsafe fn recv_buffer(
     addr_len: *mut socklen_t,
 ) -> ssize_t {
     answer(|| {
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            // SAFETY: the caller's promise.
+            let mut parts = [unsafe { vectors::sink(buf, len) }?];
+            // SAFETY: as above.
+            let kernel = || unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) };
+            return match error_queue::next(socket, &mut parts, kernel)? {
+                Found::Kernel(len) => Ok(len as ssize_t),
+                Found::Engine(report, quoted) => {
+                    let to = error_queue::destination(&report, socket);
+                    // SAFETY: the caller's promise.
+                    unsafe { to.copy_out(addr, addr_len) };
+                    Ok(quoted.min(len) as ssize_t)
+                }
+            };
+        }
         if socket.is_datagram() {
             let got = wait_unless_told(fd, socket, flags, Way::In, || {
                 // SAFETY: the caller's promise.
@@ -123,26 +138,12 @@ pub(crate) fn length_to_say(got: &Received, flags: c_int) -> usize {
     }
 }
 
-/// Refuses what the engine cannot do.
-fn check_flags(flags: c_int) -> Result<(), SocketError> {
-    if flags & libc::MSG_ERRQUEUE != 0 {
-        once!(
-            Warn,
-            ErrorQueue,
-            "the error queue (MSG_ERRQUEUE) is always empty on the engine: EAGAIN"
-        );
-        return Err(refused(libc::EAGAIN));
-    }
-    Ok(())
-}
-
 /// Receives a datagram of the engine, without waiting.
 pub(crate) fn recv_datagram(
     socket: &Socket,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<Received, SocketError> {
-    check_flags(flags)?;
     socket.recv_datagram(parts, flags & libc::MSG_PEEK != 0)
 }
 
@@ -161,7 +162,6 @@ pub(crate) fn recv_stream(
     if flags & libc::MSG_OOB != 0 {
         return recv_urgent(socket, parts, flags);
     }
-    check_flags(flags)?;
     let keep = flags & libc::MSG_PEEK != 0;
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if total == 0 {
@@ -236,7 +236,6 @@ fn discard_stream(
     total: usize,
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    check_flags(flags)?;
     let piece =
         |got: usize| wait_unless_told(fd, socket, flags, Way::In, || socket.discard(total - got));
     if flags & libc::MSG_WAITALL != 0 {

@@ -63,7 +63,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if there are none yet; the socket's pending
-    /// error.
+    /// error; ENOTCONN on a listener, whose stream is of connections.
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
         self.look(true)
     }
@@ -72,6 +72,9 @@ impl Socket {
     /// away either.
     fn look(&self, keep: bool) -> Result<Peeked<'_>, SocketError> {
         let block = self.block();
+        if block.state() == SocketState::Listening {
+            return Err(SocketError::Refused(rustix::io::Errno::NOTCONN));
+        }
         let lock = block.rcv.lock.lock()?;
         let (mut from, mut len) = self.front(block, keep)?;
         if len == 0 {

@@ -215,17 +215,42 @@ fn an_echo_lowers_the_window_once_in_a_round_trip() {
     assert_eq!(s.sent().len(), 10);
     hears(&mut s, Ecn::NotCapable, ECE, 0, 2_000, 0);
     // The window was in use; that little is left in flight is the acknowledgment's doing.
-    assert_eq!(s.tcb.cwnd(), 6_000);
+    assert_eq!(s.tcb.cwnd(), 5_000);
     hears(&mut s, Ecn::NotCapable, ECE, 0, 4_000, 0);
-    assert_eq!(s.tcb.cwnd(), 6_000, "the same congestion");
+    assert_eq!(s.tcb.cwnd(), 5_000, "the same congestion");
     s.silent();
     hears(&mut s, Ecn::NotCapable, ECE, 0, 8_000, 0);
     let sent = s.sent();
     assert_eq!(sent[0].flags & ECN_FLAGS, CWR);
     assert!(sent[1..].iter().all(|t| t.flags & ECN_FLAGS == NONE));
     hears(&mut s, Ecn::NotCapable, ECE, 0, 10_000, 0);
-    assert_eq!(s.tcb.cwnd(), 3_500, "of 7,000 since");
+    assert_eq!(s.tcb.cwnd(), 2_500);
     assert_eq!(s.tcb.info(s.now).total_retrans, 0);
+}
+
+/// RFC 3168 section 6.1.2: what reports congestion does not make the window grow, neither
+/// before it comes down nor after; what reports none does.
+#[test]
+fn an_acknowledgment_that_reports_congestion_does_not_grow_the_window() {
+    for (ecn, agreed, quiet, marked) in [
+        (EcnMode::Request, ECE, NONE, ECE),
+        // Counts of packets: 5 is none, 6 one.
+        (EcnMode::RequestAccurate, CWR, AE | ECE, AE | CWR),
+    ] {
+        let cfg = Config {
+            congestion: Congestion::NewReno,
+            ..with(ecn)
+        };
+        let mut s = established(&cfg, agreed);
+        s.writes(100_000);
+        assert_eq!(s.sent().len(), 10);
+        hears(&mut s, Ecn::NotCapable, quiet, 0, 2_000, 0);
+        assert_eq!(s.tcb.cwnd(), 12_000, "{ecn:?}: slow start");
+        s.sent();
+        hears(&mut s, Ecn::NotCapable, marked, 0, 4_000, 0);
+        // Half of what the window was, not of 14,000.
+        assert_eq!(s.tcb.cwnd(), 6_000, "{ecn:?}");
+    }
 }
 
 /// RFC 8257 section 3.2.

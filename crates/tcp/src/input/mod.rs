@@ -108,10 +108,8 @@ impl Tcb {
         if self.state == State::SynReceived {
             self.on_handshake_ack(a)?;
         }
-        let una = self.snd_una;
         self.on_ack(a)?;
         if self.ecn.variant() != Variant::Off {
-            self.ecn_on_ack(a.segment, (self.snd_una - una) as u64);
             self.ecn_on_arrival(a.segment);
         }
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {

@@ -3,6 +3,7 @@
 use crate::script::{ACK, FIN, MSS, PSH, RST, Script, plain};
 use longshore_tcp::{Config, DropReason, Error, Events, IcmpError, Keepalive, Linger, State};
 use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpOptions;
 
 fn script() -> Script {
     Script::in_state(State::Established)
@@ -203,6 +204,36 @@ fn a_window_that_shrinks_is_survived() {
     let _ = s.arrives(ACK, 0, 5_000, 0);
     s.writes(6_000);
     assert_eq!(s.sent_one().payload, 5_000..6_000);
+}
+
+/// RFC 7323 section 2.4: rounding to the scale takes back a part of the window, and what
+/// was sent into it may have arrived. If acknowledgments then came from the edge, peers
+/// that both have such a part would take each other's for old ones for ever.
+#[test]
+fn acknowledgments_go_beyond_an_edge_that_was_rounded() {
+    let cfg = Config {
+        window_scaling: true,
+        nodelay: true,
+        ..plain()
+    };
+    let options = TcpOptions {
+        window_scale: Some(7),
+        ..TcpOptions::default()
+    };
+    for (acked, from) in [(1_000, 1_024), (880, 880)] {
+        let mut s = Script::established_with(&cfg, options);
+        s.window = 1_024 >> 7;
+        let _ = s.arrives(ACK, 0, 0, 0);
+        s.writes(1_024);
+        assert_eq!(s.sent().len(), 2);
+        // The edge is at 1,024 and cannot be told.
+        s.window = 0;
+        let _ = s.arrives(ACK, 0, acked, 0);
+        let _ = s.arrives(ACK, 1_000, acked, 1_000);
+        let t = s.sent_one();
+        assert!(t.payload.is_empty());
+        assert_eq!(s.seq_of(&t), from);
+    }
 }
 
 #[test]

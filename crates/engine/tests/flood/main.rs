@@ -2,7 +2,9 @@
 //! on, and new clients come through by cookies. The far end of the wire is the test's
 //! own: it writes and reads packets.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod goodput;
 
 use common::Host;
 use longshore_engine::control::{ControlReply, StatReply};
@@ -58,30 +60,7 @@ impl World {
             ..MemoryConfig::default()
         });
         let (path, control) = (dir.path().join("door"), dir.path().join("control"));
-        let mut engine = Engine::new(Config {
-            port: Box::new(port),
-            port_name: "memory".to_owned(),
-            addresses: vec!["10.0.0.1/24".parse().unwrap()],
-            scope: 0,
-            gateways: vec![Ipv4Addr::new(10, 0, 0, 254).into()],
-            automatic: longshore_engine::Automatic::default(),
-            loopback: Loopback::Kernel,
-            cut_through: true,
-            socket: path.clone(),
-            control: Some(control.clone()),
-            geometry: Geometry {
-                channels: 64,
-                waiters: 64,
-                sockets: 1024,
-                snd_chunks: 256,
-                rcv_chunks: 1024,
-            },
-            private: false,
-            users: Vec::new(),
-            spin: Duration::from_secs(3600),
-            grace: Duration::ZERO,
-        })
-        .unwrap();
+        let mut engine = Engine::new(config(port, path.clone(), Some(control.clone()))).unwrap();
         let stopper = engine.stopper();
         let thread = std::thread::spawn(move || engine.run().unwrap());
         World {
@@ -95,29 +74,9 @@ impl World {
     }
 
     fn send(&mut self, from: Client, header: &TcpHeader, payload: &[u8]) {
-        let mut packet = [0; 2000];
-        let tcp_len = header.header_len() + payload.len();
-        let ip = Ipv4Header {
-            tos: 0,
-            payload_len: tcp_len as u16,
-            identification: 1,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 64,
-            protocol: protocol::TCP,
-            source: from.0,
-            destination: SERVER,
-        };
-        let at = ip.emit(&mut packet);
-        let end = at + header.emit(&mut packet[at..]);
-        packet[end..end + payload.len()].copy_from_slice(payload);
-        let end = end + payload.len();
-        let pseudo = Partial::of_pseudo_v4(from.0, SERVER, protocol::TCP, tcp_len as u32);
-        let sum = pseudo.plus(Partial::of(&packet[at..end])).finish();
-        packet[at + CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());
+        let bytes = packet(from, header, payload);
         let start = Instant::now();
-        while self.wire.send(&TxFrame::whole(&packet[..end])).is_err() {
+        while self.wire.send(&TxFrame::whole(&bytes)).is_err() {
             assert!(start.elapsed() < PATIENCE, "the engine does not read");
             std::thread::yield_now();
         }
@@ -186,6 +145,58 @@ impl World {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// An engine at `port` whose programs come by `path`.
+fn config(port: MemoryPort, path: PathBuf, control: Option<PathBuf>) -> Config {
+    Config {
+        port: Box::new(port),
+        port_name: "memory".to_owned(),
+        addresses: vec!["10.0.0.1/24".parse().unwrap()],
+        scope: 0,
+        gateways: vec![Ipv4Addr::new(10, 0, 0, 254).into()],
+        automatic: longshore_engine::Automatic::default(),
+        loopback: Loopback::Kernel,
+        cut_through: true,
+        socket: path,
+        control,
+        geometry: Geometry {
+            channels: 64,
+            waiters: 64,
+            sockets: 1024,
+            snd_chunks: 256,
+            rcv_chunks: 1024,
+        },
+        private: false,
+        users: Vec::new(),
+        spin: Duration::from_secs(3600),
+        grace: Duration::ZERO,
+    }
+}
+
+/// A packet to the server, as it is on the wire.
+fn packet(from: Client, header: &TcpHeader, payload: &[u8]) -> Vec<u8> {
+    let tcp_len = header.header_len() + payload.len();
+    let ip = Ipv4Header {
+        tos: 0,
+        payload_len: tcp_len as u16,
+        identification: 1,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: 64,
+        protocol: protocol::TCP,
+        source: from.0,
+        destination: SERVER,
+    };
+    let mut packet = vec![0; 20 + tcp_len];
+    let at = ip.emit(&mut packet);
+    let data = at + header.emit(&mut packet[at..]);
+    packet[data..].copy_from_slice(payload);
+    let pseudo = Partial::of_pseudo_v4(from.0, SERVER, protocol::TCP, tcp_len as u32);
+    let sum = pseudo.plus(Partial::of(&packet[at..])).finish();
+    packet[at + CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());
+    packet
 }
 
 fn syn((ip, port): Client) -> TcpHeader {
