@@ -67,6 +67,10 @@ bitflags::bitflags! {
         const ENGINE_GONE = 64;
         /// Urgent data is read where it stands in the stream (SO_OOBINLINE).
         const URGENT_INLINE = 128;
+        /// Its port was bound by number.
+        const PORT_GIVEN = 256;
+        /// Its address was bound, and not the wildcard.
+        const ADDRESS_GIVEN = 512;
     }
 }
 
