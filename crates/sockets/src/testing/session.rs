@@ -267,6 +267,10 @@ impl Session {
                 let len = control.write_mailbox(&info) as u64;
                 self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
             }
+            // Its wire has no groups.
+            Request::Group { tag, waiter, .. } => {
+                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
+            }
             Request::Subscribe { .. } => {
                 let peer = self.peer(socket.index);
                 if !peer.subscribers.contains(&channel) {
