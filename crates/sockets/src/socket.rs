@@ -80,7 +80,7 @@ impl Socket {
     pub fn peer(&self) -> Result<SocketAddr, SocketError> {
         let block = self.block();
         let connected = match block.state() {
-            SocketState::Connected | SocketState::Closing | SocketState::Early => true,
+            SocketState::Connected | SocketState::Closing => true,
             SocketState::Open => self.is_datagram(),
             _ => false,
         };
