@@ -11,7 +11,7 @@ use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::fast_open::FastOpen;
 use crate::icmp::MIN_MSS;
-use crate::input::UNPREDICTABLE;
+use crate::input::{Floor, UNPREDICTABLE};
 use crate::output::TIMESTAMPS_LEN;
 use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
@@ -119,6 +119,7 @@ impl Tcb {
             snd_wl2: SYN_POS,
             max_snd_wnd: 0,
             ts_recent_at: now,
+            paws: Floor::new(0, 0),
             dsack: (0, 0),
             recent_ooo: [0; 3],
             snd_sml: SYN_POS,

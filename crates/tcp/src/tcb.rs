@@ -16,7 +16,7 @@ use crate::congestion::Controller;
 use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
-use crate::input::UNPREDICTABLE;
+use crate::input::{Floor, UNPREDICTABLE};
 use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
 use crate::rate::RateSampler;
@@ -217,6 +217,8 @@ pub struct Tcb {
     pub(crate) snd_push: Pos,
     /// Range to report first in the next SACK option (RFC 2883).
     pub(crate) dsack: (Pos, Pos),
+    /// What timestamps are held against while something is missing.
+    pub(crate) paws: Floor,
     /// The latest out-of-order arrivals, each in another range, the last one first
     /// (RFC 2018 section 4: they are reported in this order).
     pub(crate) recent_ooo: [Pos; 3],

@@ -174,6 +174,7 @@ impl Tcb {
         if self.assembler.covered(self.rcv_nxt, start, end) > 0 {
             self.note_first_overlap(start, end);
         }
+        self.note_first_hole();
         let kept = self.assembler.add(self.rcv_nxt, start, end).is_ok();
         if kept {
             self.note_recent(start);
