@@ -2,6 +2,8 @@
 # Fuzzes everything that reads foreign bytes or takes calls in any order, so many
 # seconds for each target, as many targets at once as there are processors.
 #   fuzz.sh 60 [target...]
+# FUZZ_SEED=N repeats a run: the same inputs in the same order, where the target has
+# no threads; without it each run goes its own way.
 # Needs a nightly toolchain and cargo-fuzz, and adds them; where there are none and
 # none can be added, this says so and passes.
 set -euo pipefail
@@ -11,7 +13,7 @@ cd "$(dirname "$0")/.."
 run_one() {
   local target=$1 seconds=$2 log
   log=$(mktemp)
-  if cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -max_len=2048 >"$log" 2>&1; then
+  if cargo +nightly fuzz run "$target" -- -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -max_len=2048 >"$log" 2>&1; then
     echo "fuzz: $target: $(grep -E '^Done ' "$log" || echo 'no runs')"
     rm -f "$log"
   else

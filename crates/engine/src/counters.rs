@@ -39,6 +39,8 @@ reasons! {
     NoUdpSocket = "no_udp_socket",
     /// The UDP socket's buffer is full.
     UdpBufferFull = "udp_buffer_full",
+    /// The socket keeps as many error reports as it may.
+    ErrorQueueFull = "error_queue_full",
     /// The session's memory is full.
     ArenaFull = "arena_full",
     /// The connection would be established, but the session has no socket left.

@@ -11,7 +11,6 @@ use crate::socket::{Datagram, Kind, Socket};
 use crate::streams::{MAX_PIECES, RcvStream, snd_copy, snd_pieces};
 use crate::tcp_input::as_family;
 use longshore_hostif::{Address, Completion, DATAGRAM_HEADER, DatagramRecord, datagram_span};
-use longshore_net::icmp::ErrorKind;
 use longshore_wire::checksum::Partial;
 use longshore_wire::dhcp;
 use longshore_wire::ipv4::protocol;
@@ -63,15 +62,22 @@ impl Engine {
         };
         let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
         if gso == 0 || whole {
-            self.deliver(key, (local.ip(), remote), payload, gso, 0);
+            self.deliver(key, (local.ip(), remote), payload, gso);
         } else {
             for part in payload.chunks(usize::from(gso)) {
-                self.deliver(key, (local.ip(), remote), part, 0, 0);
+                self.deliver(key, (local.ip(), remote), part, 0);
             }
         }
     }
 
-    fn datagram_socket(&self, local: SocketAddr, remote: SocketAddr, spread: u64) -> Option<u32> {
+    /// The UDP socket that has what comes from `remote` to `local`; `spread` chooses among
+    /// those that share a port.
+    pub(crate) fn datagram_socket(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        spread: u64,
+    ) -> Option<u32> {
         let key = self.demux.udp.find(local, false, spread)?;
         match &self.sockets.get(key)?.kind {
             Kind::Datagram(d) => match d.peer {
@@ -80,11 +86,6 @@ impl Engine {
             },
             _ => None,
         }
-    }
-
-    /// Whether a UDP socket could have sent something from `local` to `remote`.
-    pub(crate) fn has_datagram_socket(&self, local: SocketAddr, remote: SocketAddr) -> bool {
-        self.datagram_socket(local, remote, 0).is_some()
     }
 
     /// The place of one of our addresses among all, counted from 1; 0 for others.
@@ -101,15 +102,13 @@ impl Engine {
         own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
     }
 
-    /// Puts a datagram (or an error in place of one) into a socket's stream. `own`
-    /// is where it came to.
+    /// Puts a datagram into a socket's stream. `own` is where it came to.
     fn deliver(
         &mut self,
         key: u32,
         (own, remote): (IpAddr, SocketAddr),
         payload: &[u8],
         segment: u16,
-        errno: u16,
     ) {
         let own = self.place_of(own);
         let Some(socket) = self.sockets.get_mut(key) else {
@@ -133,7 +132,6 @@ impl Engine {
             len: payload.len() as u32,
             own,
             segment,
-            errno,
             peer,
         };
         let rcv = d.rcv.get_or_insert(RcvStream::EMPTY);
@@ -162,23 +160,6 @@ impl Engine {
         let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
         Socket::count_payload(count, a + b, DATAGRAM_HEADER as u64 + payload.len() as u64);
         self.touch(key);
-    }
-
-    /// An ICMP error about a datagram: a connected socket gets it if it will not pass by
-    /// itself, as in Linux.
-    pub(crate) fn datagram_error(
-        &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
-        kind: ErrorKind,
-    ) {
-        let Some(key) = self.datagram_socket(local, remote, 0) else {
-            return;
-        };
-        let connected = matches!(self.sockets.get(key).map(|s| &s.kind), Some(Kind::Datagram(d)) if d.peer.is_some());
-        if connected && kind.is_hard() {
-            self.deliver(key, (local.ip(), remote), &[], 0, kind.errno());
-        }
     }
 
     /// `connect` on a UDP socket.

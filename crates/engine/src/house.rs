@@ -27,7 +27,10 @@ impl Engine {
                 && self.sleeper.watch(fd, Source::Visitor(visitor)).is_err()
             {
                 self.door.see_off(visitor);
+                continue;
             }
+            // Whoever knocks says at once what he wants.
+            self.hear_visitor(visitor);
         }
     }
 

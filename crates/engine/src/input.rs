@@ -2,9 +2,10 @@
 
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
+use crate::errors::Reported;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Transport, net_time};
 use longshore_net::DropReason;
-use longshore_net::icmp::{ErrorKind, IcmpError, may_answer_error, parse_error};
+use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
 use longshore_ports::{RxChecksum, RxMeta};
 use longshore_tcp::IcmpError as TcpIcmp;
 use longshore_wire::arp::ArpPacket;
@@ -227,7 +228,11 @@ impl Engine {
             }
             _ if icmp.is_error() => {
                 if let Some(error) = parse_error(&icmp, data) {
-                    self.icmp_error(&error);
+                    self.icmp_error(&Reported {
+                        error: &error,
+                        offender: ip.source.into(),
+                        data,
+                    });
                 }
             }
             _ => {}
@@ -235,14 +240,15 @@ impl Engine {
     }
 
     /// An ICMP error about something that we sent.
-    pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
+    pub(crate) fn icmp_error(&mut self, reported: &Reported<'_>) {
+        let error = reported.error;
         let local = SocketAddr::new(error.source, error.src_port);
         let remote = SocketAddr::new(error.destination, error.dst_port);
         if !self.link.is_local(error.source) {
             return;
         }
         if let ErrorKind::FragmentationNeeded { mtu } = error.kind {
-            return self.path_mtu_reported(error, mtu, local, remote);
+            return self.path_mtu_reported(reported, mtu, local, remote);
         }
         match error.protocol {
             protocol::TCP => {
@@ -255,12 +261,19 @@ impl Engine {
                 let now = self.now;
                 if let (Some(key), Some(seq)) = (self.connection_of(local, remote), error.tcp_seq)
                     && let Some(c) = self.connection_mut(key)
+                    && c.tcb.is_in_flight(seq)
                 {
                     c.tcb.on_icmp(kind, seq, now);
+                    let alive = c.tcb.state().is_synchronized();
                     self.touch(key);
+                    self.connection_error(key, reported, alive);
                 }
             }
-            protocol::UDP => self.datagram_error(local, remote, error.kind),
+            protocol::UDP => {
+                if let Some(key) = self.datagram_socket(local, remote, 0) {
+                    self.datagram_error(key, reported);
+                }
+            }
             _ => {}
         }
     }
@@ -269,11 +282,13 @@ impl Engine {
     /// connection that has the quoted segment in flight.
     fn path_mtu_reported(
         &mut self,
-        error: &IcmpError,
+        reported: &Reported<'_>,
         mtu: u16,
         local: SocketAddr,
         remote: SocketAddr,
     ) {
+        let error = reported.error;
+        let mut datagrams = None;
         let key = match error.protocol {
             protocol::TCP => {
                 let key = self.connection_of(local, remote);
@@ -285,7 +300,13 @@ impl Engine {
                 }
                 key
             }
-            protocol::UDP if self.has_datagram_socket(local, remote) => None,
+            protocol::UDP => {
+                datagrams = self.datagram_socket(local, remote, 0);
+                if datagrams.is_none() {
+                    return;
+                }
+                None
+            }
             _ => return,
         };
         let now = self.now;
@@ -299,6 +320,9 @@ impl Engine {
             let headers = crate::ends::headers_of_segment(error.destination) as u16;
             c.tcb.set_path_mss(mtu.saturating_sub(headers));
             self.touch(key);
+        }
+        if let Some(key) = datagrams {
+            self.datagram_error(key, reported);
         }
     }
 

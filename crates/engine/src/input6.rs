@@ -3,6 +3,7 @@
 
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
+use crate::errors::Reported;
 use crate::input::IpPacket;
 use crate::link::{Way, net_time};
 use longshore_net::DropReason;
@@ -255,7 +256,11 @@ impl Engine {
             }
             _ if icmp.is_error() => {
                 if let Some(error) = parse_error(&icmp, data) {
-                    self.icmp_error(&error);
+                    self.icmp_error(&Reported {
+                        error: &error,
+                        offender: ip.source.into(),
+                        data,
+                    });
                 }
             }
             _ => {}

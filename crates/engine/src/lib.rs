@@ -17,6 +17,7 @@
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbours |
 //! | `automatic` | addresses from DHCP servers and routers |
+//! | `errors` | ICMP errors, as programs hear of them |
 //! | `buffers` | how much a connection may hold |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
@@ -37,6 +38,7 @@ mod datagram;
 mod demux;
 mod ends;
 mod engine;
+mod errors;
 mod fast_input;
 mod fast_open;
 mod fast_output;

@@ -34,6 +34,7 @@ pub(crate) struct Question {
     socket: SocketId,
     tag: u32,
     waiter: Option<u16>,
+    query: Query,
 }
 
 impl Engine {
@@ -214,16 +215,14 @@ impl Engine {
                 Ok(())
             }
             Request::Query {
-                tag,
-                waiter,
-                query: Query::TcpInfo,
-                ..
+                tag, waiter, query, ..
             } => {
                 self.questions.push(Question {
                     from,
                     socket: id,
                     tag,
                     waiter,
+                    query,
                 });
                 Ok(())
             }
@@ -259,6 +258,10 @@ impl Engine {
             let limit = &s.arena.block(socket.id.index).snd.limit;
             limit.store(options.send_buffer, Ordering::Release);
         }
+        if matches!(name, OptionName::ReceiveErrors | OptionName::ReceiveErrors6) && value == 0 {
+            self.forget_errors(key);
+            return;
+        }
         match &mut socket.kind {
             Kind::Stream(c) => options.apply(name, &mut c.tcb, now),
             Kind::Listener(l) => {
@@ -275,9 +278,10 @@ impl Engine {
     pub(crate) fn answer_questions(&mut self) {
         let mut questions = std::mem::take(&mut self.questions);
         for q in questions.drain(..) {
-            let answer = match self.key_of(q.from.session, q.socket) {
-                Some(key) => self.tcp_info(q.from, key),
-                None => Err(RequestError::NoSocket),
+            let answer = match (self.key_of(q.from.session, q.socket), q.query) {
+                (Some(key), Query::TcpInfo) => self.tcp_info(q.from, key),
+                (Some(key), Query::Error) => self.take_error(q.from.channel, key),
+                (None, _) => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
             self.done(q.from, q.socket, q.tag, q.waiter, answer);

@@ -71,6 +71,42 @@ impl Stopper {
     }
 }
 
+/// What others do with the processor when the engine gives way. One who has work of
+/// his own keeps it for a time slice: then it is better to sleep, since who is woken
+/// comes before him, and who has given way comes after.
+#[derive(Debug, Default)]
+struct Crowd {
+    gave_way: Option<Instant>,
+    until: Instant,
+}
+
+/// As long as this, in microseconds, the processor is kept by none who passes
+/// something on.
+const KEPT: u64 = 1_000;
+/// How long the engine does not give way to such.
+const CROWDED_FOR: u64 = 100_000;
+
+impl Crowd {
+    /// The engine gives way.
+    fn enter(&mut self, now: Instant) {
+        self.gave_way = Some(now);
+    }
+
+    /// The engine has had a turn.
+    fn leave(&mut self, now: Instant) {
+        if let Some(then) = self.gave_way.take()
+            && now.since(then) >= KEPT
+        {
+            self.until = Instant(now.0 + CROWDED_FOR);
+        }
+    }
+
+    /// Whether there are others who keep the processor.
+    fn is_dense(&self, now: Instant) -> bool {
+        now < self.until
+    }
+}
+
 /// The event loop's descriptors and habits.
 pub(crate) struct Sleeper {
     epoll: OwnedFd,
@@ -80,6 +116,7 @@ pub(crate) struct Sleeper {
     idle_since: Option<Instant>,
     /// When descriptors other than the port's were last looked at.
     looked_at: Instant,
+    crowd: Crowd,
 }
 
 /// How often the loop looks at its other descriptors while it is busy, in
@@ -101,6 +138,7 @@ impl Sleeper {
             spin_us: spin.as_micros() as u64,
             idle_since: None,
             looked_at: Instant(0),
+            crowd: Crowd::default(),
         };
         if let Some(fd) = link.port.fd() {
             sleeper.watch(fd, Source::Port)?;
@@ -165,23 +203,32 @@ impl Engine {
     /// Between two turns: looks at the other descriptors from time to time,
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
+        self.sleeper.crowd.leave(self.now);
         if self.now.since(self.sleeper.looked_at) >= LOOK_EVERY {
             self.look(Some(Duration::ZERO))?;
         }
         if worked {
             self.sleeper.idle_since = None;
-            if self.inlet.gives_way() {
-                std::thread::yield_now();
+            if self.inlet.gives_way() && !self.sleeper.crowd.is_dense(self.now) {
+                self.give_way();
             }
             return Ok(());
         }
         self.inlet.rests();
         let since = *self.sleeper.idle_since.get_or_insert(self.now);
-        if self.now.since(since) < self.sleeper.spin_us {
-            std::thread::yield_now();
+        let spins = self.now.since(since) < self.sleeper.spin_us;
+        // A port without a descriptor wakes nobody.
+        let wakes = self.link.port.fd().is_some();
+        if spins && !(wakes && self.sleeper.crowd.is_dense(self.now)) {
+            self.give_way();
             return Ok(());
         }
         self.sleep()
+    }
+
+    fn give_way(&mut self) {
+        self.sleeper.crowd.enter(self.now);
+        std::thread::yield_now();
     }
 
     fn sleep(&mut self) -> Result<(), EngineError> {
@@ -258,6 +305,20 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_keeps_the_processor_is_not_given_way_to() {
+        let mut crowd = Crowd::default();
+        crowd.enter(Instant(5_000));
+        crowd.leave(Instant(5_000 + KEPT - 1));
+        assert!(!crowd.is_dense(Instant(6_000)));
+        crowd.enter(Instant(7_000));
+        crowd.leave(Instant(7_000 + KEPT));
+        assert!(crowd.is_dense(Instant(8_000)));
+        // A long turn without giving way says nothing.
+        crowd.leave(Instant(90_000));
+        assert!(!crowd.is_dense(Instant(8_000 + CROWDED_FOR)));
+    }
 
     #[test]
     fn sources_come_back() {

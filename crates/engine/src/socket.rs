@@ -1,6 +1,7 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
 use crate::demux::{Flow, Reuse};
+use crate::errors::ErrorQueue;
 use crate::fast_output::Headers;
 use crate::pair::Pair;
 use crate::session::Subscribers;
@@ -27,6 +28,8 @@ pub(crate) struct Socket {
     pub(crate) local: Option<SocketAddr>,
     pub(crate) kind: Kind,
     pub(crate) meter: Meter,
+    /// Reports of errors that its program has not read (IP_RECVERR).
+    pub(crate) errors: Option<Box<ErrorQueue>>,
     /// It is on the list of those to be looked at at the end of this turn.
     pub(crate) dirty: bool,
     /// No process holds it any more.
@@ -166,6 +169,9 @@ pub(crate) struct Options {
     pub(crate) ttl: u8,
     pub(crate) broadcast: bool,
     pub(crate) udp_gro: bool,
+    /// IP_RECVERR and IPV6_RECVERR.
+    pub(crate) receive_errors: bool,
+    pub(crate) receive_errors6: bool,
 }
 
 /// The hop limit of what we send (RFC 1122 section 3.2.1.7; Linux's default).
@@ -192,6 +198,8 @@ impl Options {
             ttl: DEFAULT_TTL,
             broadcast: false,
             udp_gro: false,
+            receive_errors: false,
+            receive_errors6: false,
         }
     }
 
@@ -245,6 +253,8 @@ impl Options {
             O::SynCount => self.tcp.syn_retries = small(number.max(1)),
             O::WindowClamp => self.tcp.window_clamp = number,
             O::UdpGro => self.udp_gro = on,
+            O::ReceiveErrors => self.receive_errors = on,
+            O::ReceiveErrors6 => self.receive_errors6 = on,
             O::FastOpen => self.fast_open = number,
             O::FastOpenConnect => self.fast_open_connect = on,
         }
@@ -308,6 +318,7 @@ impl Socket {
             local: None,
             kind,
             meter: Meter::default(),
+            errors: None,
             dirty: false,
             orphan: false,
             alarm: Alarm::OFF,

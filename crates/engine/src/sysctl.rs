@@ -27,7 +27,7 @@ pub(crate) struct Settings {
 type Setter = fn(&mut Settings, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 18] = [
+const NUMBERS: [(&str, Setter); 19] = [
     ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
     ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
     ("tcp_window_scaling", |s, v| {
@@ -74,6 +74,7 @@ const NUMBERS: [(&str, Setter); 18] = [
     ("tcp_min_tso_segs", |s, v| {
         s.tcp.min_batch = small(v[0]).max(1)
     }),
+    ("tcp_stdurg", |s, v| s.tcp.urgent_names_itself = v[0] != 0),
     ("tcp_fastopen", |s, v| {
         s.fast_open = FastOpenUse::from_number(v[0]);
     }),
@@ -228,6 +229,7 @@ mod tests {
             ("tcp_keepalive_time", "600\n"),
             ("tcp_slow_start_after_idle", "0\n"),
             ("tcp_min_tso_segs", "4\n"),
+            ("tcp_stdurg", "1\n"),
             ("tcp_congestion_control", "reno\n"),
         ]);
         let config = settings.get(Instant(1)).tcp;
@@ -243,6 +245,7 @@ mod tests {
             fin_wait_ms: 30_000,
             slow_start_after_idle: false,
             min_batch: 4,
+            urgent_names_itself: true,
             congestion: Congestion::NewReno,
             keepalive: longshore_tcp::Keepalive {
                 idle_ms: 600_000,

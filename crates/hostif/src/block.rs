@@ -1,6 +1,6 @@
 //! The socket block: the host's side of one socket, shared by all processes of
-//! the session. The engine initialises it for an accepted connection and reads
-//! nothing of it but the waiters.
+//! the session. The engine initialises it for an accepted connection, writes the
+//! pending error of one that lives on, and reads nothing of it but the waiters.
 
 use crate::{Address, SocketId};
 use longshore_ring::{Shared, SharedLock};
@@ -141,7 +141,9 @@ pub struct SocketBlock {
     pub linger: AtomicU32,
     /// Datagrams or connections that were dropped for want of room, as told.
     pub dropped: AtomicU32,
-    _reserved2: AtomicU64,
+    /// Error reports that the engine keeps for the program ([`crate::ErrorReport`]).
+    pub errors: AtomicU32,
+    _reserved2: AtomicU32,
 }
 
 // SAFETY: atomics and `Shared` types alone.
@@ -175,6 +177,7 @@ impl SocketBlock {
         self.syn_room.store(0, Ordering::Relaxed);
         self.linger.store(0, Ordering::Relaxed);
         self.dropped.store(0, Ordering::Relaxed);
+        self.errors.store(0, Ordering::Relaxed);
         self.snd.reset();
         self.rcv.reset();
         store(&self.local, Address::NONE);
@@ -221,6 +224,12 @@ impl SocketBlock {
     /// Takes the pending error, as SO_ERROR does.
     pub fn take_errno(&self) -> u32 {
         self.errno.swap(0, Ordering::AcqRel)
+    }
+
+    /// Whether something went wrong that the program has not taken yet: the pending
+    /// error, or a report.
+    pub fn has_error(&self) -> bool {
+        self.errno.load(Ordering::Acquire) != 0 || self.errors.load(Ordering::Acquire) != 0
     }
 
     /// Its local address, if it has one.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a channel's mailbox.
-pub const MAILBOX_BYTES: usize = 512;
+pub const MAILBOX_BYTES: usize = 640;
 
 /// Who has a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

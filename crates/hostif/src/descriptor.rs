@@ -64,8 +64,8 @@ bitflags::bitflags! {
         const PEER_FIN = 16;
         /// To the host: the connection is dead, by the errno beside.
         const DEAD = 32;
-        /// To the host: an error that leaves the socket alive (a datagram
-        /// socket's ICMP error).
+        /// To the host: an error that leaves the socket alive (an ICMP error). If
+        /// none is given beside, it stands in the block.
         const SOFT_ERROR = 64;
         /// To the host: the connection is established.
         const CONNECTED = 128;
@@ -104,6 +104,10 @@ pub enum OptionName {
     FastOpenConnect = 25,
     /// SO_MAX_PACING_RATE, bytes per second; all ones for none.
     MaxPacingRate = 26,
+    /// IP_RECVERR.
+    ReceiveErrors = 27,
+    /// IPV6_RECVERR.
+    ReceiveErrors6 = 28,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -113,7 +117,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 26] = [
+        const ALL: [OptionName; 28] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -140,6 +144,8 @@ impl OptionName {
             FastOpen,
             FastOpenConnect,
             MaxPacingRate,
+            ReceiveErrors,
+            ReceiveErrors6,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }
@@ -151,6 +157,9 @@ impl OptionName {
 pub enum Query {
     /// Linux's `struct tcp_info`, as long as the mailbox holds of it.
     TcpInfo = 1,
+    /// The oldest error report ([`ErrorReport`](crate::ErrorReport)), which is taken
+    /// off the queue; of no bytes if there is none.
+    Error = 2,
 }
 
 #[expect(missing_docs, reason = "each variant says what its fields are")]

@@ -16,6 +16,7 @@ pub mod attach;
 mod block;
 mod channel;
 mod descriptor;
+mod error_report;
 mod layout;
 mod meter;
 mod record;
@@ -31,6 +32,7 @@ pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query,
     Request, SocketKind,
 };
+pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub use layout::{
     ABI_VERSION, CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING,
     SEND_BUFFER, STREAM_MAX,

@@ -77,8 +77,6 @@ pub struct DatagramRecord {
     /// If not 0: the payload is a train of datagrams of this size each (the
     /// last may be shorter), as UDP_SEGMENT and UDP_GRO have it.
     pub segment: u16,
-    /// If not 0, an error report in place of a datagram: the errno.
-    pub errno: u16,
     /// Where it goes (send stream; none for a connected socket) or where it
     /// came from (receive stream).
     pub peer: Address,
@@ -88,10 +86,8 @@ impl DatagramRecord {
     /// The header's bytes.
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
-        let meta = u64::from(self.len & LEN)
-            | u64::from(self.own) << 24
-            | u64::from(self.segment) << 32
-            | u64::from(self.errno) << 48;
+        let meta =
+            u64::from(self.len & LEN) | u64::from(self.own) << 24 | u64::from(self.segment) << 32;
         put(
             &[meta, self.peer.0[0], self.peer.0[1], self.peer.0[2]],
             &mut bytes,
@@ -106,7 +102,6 @@ impl DatagramRecord {
             len: w[0] as u32 & LEN,
             own: (w[0] >> 24) as u8,
             segment: (w[0] >> 32) as u16,
-            errno: (w[0] >> 48) as u16,
             peer: Address([w[1], w[2], w[3]]),
         }
     }
@@ -124,12 +119,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, errno: u16, subscriber in proptest::option::of(0u16..1024)) {
+        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, subscriber in proptest::option::of(0u16..1024)) {
             let accept = AcceptRecord {
                 socket: SocketId { index, generation }, local: Address(a), peer: Address(b), rcv_edge: edge, subscriber,
             };
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
-            let datagram = DatagramRecord { len, own, segment, errno, peer: Address(b) };
+            let datagram = DatagramRecord { len, own, segment, peer: Address(b) };
             prop_assert_eq!(DatagramRecord::decode(&datagram.encode()), datagram);
         }
     }

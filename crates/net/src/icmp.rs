@@ -110,6 +110,18 @@ impl ErrorKind {
     }
 }
 
+/// What an ICMP error says in the numbers of its version of IP, for programs that ask
+/// for it (IP_RECVERR).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// The message's type.
+    pub kind: u8,
+    /// Its code.
+    pub code: u8,
+    /// The MTU that would have passed, or where in the header the problem is; 0 without.
+    pub info: u32,
+}
+
 /// An error about a packet that we are said to have sent. Everybody can forge one:
 /// whoever acts on it checks that it fits something in flight (RFC 5927).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +142,11 @@ pub struct IcmpError {
     pub tcp_seq: Option<SeqNumber>,
     /// The packet's length from the IP header on, in bytes.
     pub original_len: u16,
+    /// The message's own words.
+    pub told: Told,
+    /// Where in the message's data what a UDP datagram carried begins: it may be beyond
+    /// the end of what is quoted.
+    pub payload_at: usize,
 }
 
 /// What `message`, with `data` after its header, reports. `None` if it is no error,
@@ -151,9 +168,28 @@ pub fn parse_error(message: &Icmpv4, data: &[u8]) -> Option<IcmpError> {
         dst_port: 0,
         tcp_seq: None,
         original_len: ip.payload_len.saturating_add(header_len as u16),
+        told: Told::of(message)?,
+        payload_at: header_len + longshore_wire::udp::HEADER_LEN,
     };
     error.read_transport(data.get(header_len..).unwrap_or_default())?;
     Some(error)
+}
+
+impl Told {
+    /// What `message` says, if it is an error.
+    const fn of(message: &Icmpv4) -> Option<Self> {
+        let (kind, code, info) = match *message {
+            Icmpv4::Unreachable {
+                code: code @ unreachable::FRAGMENTATION_NEEDED,
+                next_hop_mtu,
+            } => (3, code, next_hop_mtu as u32),
+            Icmpv4::Unreachable { code, .. } => (3, code, 0),
+            Icmpv4::TimeExceeded { code } => (11, code, 0),
+            Icmpv4::ParameterProblem { pointer } => (12, 0, pointer as u32),
+            _ => return None,
+        };
+        Some(Self { kind, code, info })
+    }
 }
 
 impl IcmpError {

@@ -1,6 +1,6 @@
 //! ICMP for IPv6: what received errors mean, and when we may send one.
 
-use crate::icmp::{ErrorKind, IcmpError};
+use crate::icmp::{ErrorKind, IcmpError, Told};
 use core::net::IpAddr;
 use longshore_wire::icmpv6::Icmpv6;
 use longshore_wire::ipv6::{HEADER_LEN, Ipv6Header, walk};
@@ -59,6 +59,18 @@ const fn kind_of(message: &Icmpv6) -> Option<ErrorKind> {
     })
 }
 
+/// What `message` says in its own numbers, if it is an error.
+const fn told_by(message: &Icmpv6) -> Option<Told> {
+    let (kind, code, info) = match *message {
+        Icmpv6::Unreachable { code } => (1, code, 0),
+        Icmpv6::PacketTooBig { mtu } => (2, 0, mtu),
+        Icmpv6::TimeExceeded { code } => (3, code, 0),
+        Icmpv6::ParameterProblem { code, pointer } => (4, code, pointer),
+        _ => return None,
+    };
+    Some(Told { kind, code, info })
+}
+
 /// What `message`, with `data` after its header, reports. `None` if it is no error, or
 /// quotes too little of the packet to tell whose it was.
 #[must_use]
@@ -79,6 +91,8 @@ pub fn parse_error(message: &Icmpv6, data: &[u8]) -> Option<IcmpError> {
         dst_port: 0,
         tcp_seq: None,
         original_len: ip.payload_len.saturating_add(HEADER_LEN as u16),
+        told: told_by(message)?,
+        payload_at: HEADER_LEN + upper.at + longshore_wire::udp::HEADER_LEN,
     };
     error.read_transport(payload.get(upper.at..).unwrap_or_default())?;
     Some(error)

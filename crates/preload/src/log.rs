@@ -74,7 +74,6 @@ pub(crate) enum Once {
     KernelPort,
     Option,
     OutOfBand,
-    ErrorQueue,
     Control,
     Numbers,
     KeptNumber,

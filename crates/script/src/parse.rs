@@ -80,8 +80,14 @@ pub enum Call {
     Accept,
     /// Writes so many bytes.
     Write(u32),
+    /// Writes so many bytes, the last of them urgent (MSG_OOB).
+    WriteUrgent(u32),
     /// Reads at most so many bytes.
     Read(u32),
+    /// Reads the urgent byte (MSG_OOB).
+    ReadUrgent,
+    /// Whether reading has come to the urgent byte (SIOCATMARK).
+    AtMark,
     /// Closes the sending half.
     ShutdownWrite,
     /// Closes the receiving half.
@@ -205,7 +211,10 @@ fn call_of(text: &str) -> Result<Call, String> {
         ("listen", "") => Call::Listen,
         ("accept", "") => Call::Accept,
         ("write", bytes) => Call::Write(number_of(bytes)?),
+        ("write_urgent", bytes) => Call::WriteUrgent(number_of(bytes)?),
         ("read", bytes) => Call::Read(number_of(bytes)?),
+        ("read_urgent", "") => Call::ReadUrgent,
+        ("at_mark", "") => Call::AtMark,
         ("shutdown", "SHUT_WR") => Call::ShutdownWrite,
         ("shutdown", "SHUT_RD") => Call::ShutdownRead,
         ("close", "") => Call::Close,

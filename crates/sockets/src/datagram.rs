@@ -2,9 +2,7 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{
-    Address, Arena, BlockFlags, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord, datagram_span,
-};
+use longshore_hostif::{Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, datagram_span};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -83,10 +81,7 @@ impl Socket {
         if len > MOST_PAYLOAD && len > most_payload(to.or_else(|| self.block().peer().get())) {
             return Err(SocketError::Refused(Errno::MSGSIZE));
         }
-        match self.take_front_error() {
-            0 => {}
-            errno => return Err(SocketError::failed(errno)),
-        }
+        self.report_pending()?;
         if to.is_none() && self.block().peer().get().is_none() {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         }
@@ -101,7 +96,6 @@ impl Socket {
             } else {
                 0
             },
-            errno: 0,
             peer: Address::from(to),
         };
         let span = datagram_span(len as u32) as usize;
@@ -128,6 +122,7 @@ impl Socket {
         keep: bool,
     ) -> Result<Received, SocketError> {
         let block = self.block();
+        self.report_pending()?;
         let peeked = self.peek()?;
         if peeked.is_empty() {
             // Shut down for reading.
@@ -148,10 +143,6 @@ impl Socket {
         let span = datagram_span(record.len);
         if span > peeked.len() as u64 {
             return Err(SocketError::Broken);
-        }
-        if record.errno != 0 {
-            peeked.consume(span as usize)?;
-            return Err(SocketError::failed(u32::from(record.errno)));
         }
         let len = record.len as usize;
         let mut copied = 0;
@@ -182,15 +173,15 @@ impl Socket {
         })
     }
 
-    /// Takes the error that is to be reported before any other datagram, if
-    /// there is one: an errno, or 0.
-    pub(crate) fn take_front_error(&self) -> u32 {
-        if front_error(&self.host.arena, self.id.index) == 0 {
-            return 0;
+    /// The pending error goes before anything else, and is taken.
+    fn report_pending(&self) -> Result<(), SocketError> {
+        let block = self.block();
+        if block.errno.load(Ordering::Relaxed) == 0 {
+            return Ok(());
         }
-        match self.recv_datagram(&mut [], true) {
-            Err(SocketError::Failed(errno)) => errno.raw_os_error() as u32,
-            _ => 0,
+        match block.take_errno() {
+            0 => Ok(()),
+            errno => Err(SocketError::failed(errno)),
         }
     }
 
@@ -203,26 +194,4 @@ impl Socket {
         }
         DatagramRecord::decode(&header).len as usize
     }
-}
-
-/// The errno of an error report at the front of a datagram socket's stream; 0
-/// if a datagram is there, or nothing. Without the stream's lock this is only a
-/// hint: what is read may be consumed meanwhile.
-pub(crate) fn front_error(arena: &Arena, index: u32) -> u16 {
-    let rcv = &arena.block(index).rcv;
-    if rcv.held() < DATAGRAM_HEADER as u64 {
-        return 0;
-    }
-    let at = rcv.done.load(Ordering::Acquire);
-    let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
-    let chunk = arena.rcv_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
-    let mut header = [0; DATAGRAM_HEADER];
-    // A header that lies in two chunks has its errno in the first: it is in the
-    // first eight bytes, and spans are multiples of that.
-    let have = (CHUNK - within).min(DATAGRAM_HEADER);
-    let Some(place) = arena.rcv_place(chunk, within, have) else {
-        return 0;
-    };
-    arena.memory().read(place, &mut header[..have]);
-    DatagramRecord::decode(&header).errno
 }

@@ -3,7 +3,10 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
-use longshore_hostif::{OptionName, Query, Request, STREAM_MAX, StreamHalf};
+use longshore_hostif::{
+    ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, STREAM_MAX, StreamHalf,
+};
+use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -140,24 +143,53 @@ impl Socket {
     /// # Errors
     /// The engine's reason.
     pub fn tcp_info(&self, to: &mut [u8]) -> Result<usize, SocketError> {
+        let (mailbox, have) = self.ask(Query::TcpInfo)?;
+        let len = to.len().min(have);
+        to[..len].copy_from_slice(&mailbox[..len]);
+        Ok(len)
+    }
+
+    /// Takes the oldest report of an ICMP error (IP_RECVERR); what it quotes is copied to
+    /// `parts` as far as it fits. The second number is how long that is.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is none; the engine's reason.
+    pub fn take_error_report(
+        &self,
+        parts: &mut [IoSliceMut<'_>],
+    ) -> Result<(ErrorReport, usize), SocketError> {
+        if self.block().errors.load(Ordering::Acquire) == 0 {
+            return Err(SocketError::WouldBlock);
+        }
+        let (mailbox, have) = self.ask(Query::Error)?;
+        if have == 0 {
+            // Somebody else was faster.
+            return Err(SocketError::WouldBlock);
+        }
+        let report = ErrorReport::decode(&mailbox[..have]);
+        let (report, quoted) = report.ok_or(SocketError::Broken)?;
+        let mut rest = quoted;
+        for part in parts {
+            let (now, later) = rest.split_at(part.len().min(rest.len()));
+            part[..now.len()].copy_from_slice(now);
+            rest = later;
+        }
+        Ok((report, quoted.len()))
+    }
+
+    /// Asks the engine what does not fit a descriptor: the mailbox, and how much of it
+    /// is the answer.
+    fn ask(&self, query: Query) -> Result<([u8; MAILBOX_BYTES], usize), SocketError> {
         let _alone = self.host.query.enter()?;
         let socket = self.id;
         let answer = self.host.call(|tag, waiter| Request::Query {
             socket,
             tag,
             waiter,
-            query: Query::TcpInfo,
+            query,
         })?;
-        let mailbox = self
-            .host
-            .arena
-            .control(self.host.own_channel())
-            .read_mailbox();
-        let len = to
-            .len()
-            .min(mailbox.len())
-            .min(usize::try_from(answer.value).unwrap_or(usize::MAX));
-        to[..len].copy_from_slice(&mailbox[..len]);
-        Ok(len)
+        let control = self.host.arena.control(self.host.own_channel());
+        let have = usize::try_from(answer.value).unwrap_or(usize::MAX);
+        Ok((control.read_mailbox(), have.min(MAILBOX_BYTES)))
     }
 }

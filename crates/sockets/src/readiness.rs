@@ -1,6 +1,5 @@
 //! Readiness: what a socket can do now.
 
-use crate::datagram::front_error;
 use crate::holds::Socket;
 use crate::stream::{has_room, want_room};
 use longshore_hostif::{Arena, BlockFlags, SocketState};
@@ -45,7 +44,7 @@ pub(crate) fn readiness(arena: &Arena, index: u32) -> Ready {
     let readable = Ready::IN | Ready::RDNORM;
     let writable = Ready::OUT | Ready::WRNORM;
     let mut ready = Ready::empty();
-    if block.errno.load(Ordering::Acquire) != 0 {
+    if block.has_error() {
         ready |= Ready::ERR;
     }
     let held = block.rcv.held();
@@ -74,9 +73,7 @@ pub(crate) fn readiness(arena: &Arena, index: u32) -> Ready {
         return ready;
     }
     let low_water = u64::from(block.rcv.low_water.load(Ordering::Relaxed)).max(1);
-    if datagram && front_error(arena, index) != 0 {
-        ready |= Ready::ERR;
-    } else if held >= if datagram { 1 } else { low_water } {
+    if held >= if datagram { 1 } else { low_water } {
         ready |= readable;
     }
     if no_more_out || has_room(block) || want_room(block) {

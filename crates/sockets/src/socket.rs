@@ -94,10 +94,7 @@ impl Socket {
         if self.host.is_gone() && self.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
-        match self.block().take_errno() {
-            0 if self.is_datagram() => self.take_front_error(),
-            errno => errno,
-        }
+        self.block().take_errno()
     }
 
     /// Gives it a pending error, an errno.

@@ -29,6 +29,9 @@ const SPINS: u32 = 12;
 /// Sleeps in a row that spinning did not prevent, after which it is given up
 /// but for one time in as many.
 const PATIENCE: u32 = 16;
+/// Who keeps the processor as long as this when we give way has work of his own: it is
+/// better to sleep, since who is woken comes before him, and who gave way comes after.
+const KEPT: Duration = Duration::from_millis(1);
 
 /// The environment variable that sets how often to look before sleeping.
 pub const SPIN_VARIABLE: &str = "LONGSHORE_SPIN";
@@ -216,12 +219,19 @@ impl Host {
             let _ = IN_VAIN.try_with(|c| c.set(in_vain.wrapping_add(1)));
             return Ok(None);
         }
+        let began = Instant::now();
+        let is_crowded = || began.elapsed() >= KEPT;
         for _ in 0..spins() {
             rustix::thread::sched_yield();
             self.drain_if_free();
-            if let Some(found) = attempt()? {
+            let found = attempt()?;
+            if is_crowded() {
+                let _ = IN_VAIN.try_with(|c| c.set(PATIENCE + 1));
+                return Ok(found);
+            }
+            if found.is_some() {
                 let _ = IN_VAIN.try_with(|c| c.set(0));
-                return Ok(Some(found));
+                return Ok(found);
             }
         }
         let _ = IN_VAIN.try_with(|c| c.set(in_vain.saturating_add(1)));

@@ -311,6 +311,48 @@ fn any_process_accepts_from_a_shared_listener() {
 }
 
 #[test]
+fn connections_that_wait_are_not_bytes_to_read() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let client = Stream::connect(host, listener.local().unwrap()).unwrap();
+    client.write_all(b"hi").unwrap();
+    let asks = || match listener.socket().has_connection() {
+        true => Ok(()),
+        false => Err(SocketError::WouldBlock),
+    };
+    assert_eq!(
+        listener.socket().wait(None, Patience::ENDLESS, asks),
+        Ok(())
+    );
+    let not_connected = Err(SocketError::Refused(Errno::NOTCONN));
+    for keep in [true, false] {
+        let read = listener
+            .socket()
+            .recv(&mut [IoSliceMut::new(&mut [0; 99])], keep);
+        assert_eq!(read, not_connected);
+    }
+    assert_eq!(listener.socket().discard(99), not_connected);
+    let (accepted, _) = listener.accept().unwrap();
+    assert_eq!(accepted.read(&mut [0; 9]), Ok(2));
+}
+
+#[test]
+fn a_listener_that_closes_resets_who_waits() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let client = Stream::connect(host, listener.local().unwrap()).unwrap();
+    drop(listener);
+    assert_eq!(
+        client.read(&mut [0; 9]),
+        Err(SocketError::Failed(Errno::CONNRESET))
+    );
+    drop(client);
+    engine.wait_until("all sockets closed", |seen| seen.open == 0);
+}
+
+#[test]
 fn an_engine_that_ends_ends_all_waits() {
     let (mut engine, _directory) = engine();
     let host = engine.join();

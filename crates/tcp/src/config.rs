@@ -165,6 +165,9 @@ pub struct Config {
     pub abort_on_overflow: bool,
     /// Explicit congestion notification. DCTCP asks for it in any mode.
     pub ecn: EcnMode,
+    /// The peer's urgent pointer names the urgent byte and not the one after it
+    /// (RFC 9293 section 3.8.5 against RFC 6093 section 3.1; tcp_stdurg).
+    pub urgent_names_itself: bool,
     /// Upper bound of the pace of sending (SO_MAX_PACING_RATE), bytes per second;
     /// `u64::MAX` for none.
     pub max_pacing_rate: u64,
@@ -211,6 +214,7 @@ impl Default for Config {
             syn_cookies: SynCookies::default(),
             abort_on_overflow: false,
             ecn: EcnMode::default(),
+            urgent_names_itself: false,
             max_pacing_rate: u64::MAX,
             mtu_probing: true,
             initial_window: 10,

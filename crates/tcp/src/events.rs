@@ -34,6 +34,8 @@ bitflags::bitflags! {
         const FIN_ACKED = 1024;
         /// An ICMP error that does not end the connection, see `soft_error()`.
         const SOFT_ERROR = 2048;
+        /// The peer has told of further urgent data, see `rcv_urgent()`.
+        const URGENT = 4096;
     }
 }
 

@@ -262,6 +262,14 @@ impl Tcb {
         self.fast_open.accepted && self.fast_open.sent > 0
     }
 
+    /// Whether `end` is where the data on our SYN ended: alone on their packet, they are
+    /// pushed if they have to go again.
+    pub(crate) fn ends_syn_data(&self, end: Pos) -> bool {
+        self.fast_open.sent > 0
+            && end == Pos::from(self.fast_open.sent)
+            && self.flags.contains(Flags::ACTIVE)
+    }
+
     /// The Fast Open option of our SYN or SYN-ACK.
     pub(crate) fn fast_open_option(&self) -> Option<FastOpenCookie> {
         let f = &self.fast_open;

@@ -47,7 +47,7 @@ impl Tcb {
         if !self.is_in_flight(seq) {
             return;
         }
-        if self.state == State::SynSent {
+        if self.is_opening() && !self.is_fast_opened() {
             return self.die(Some(kind.error()), Events::empty());
         }
         self.soft_error = Some(kind.error());

@@ -77,6 +77,10 @@ pub struct TcpInfo {
     /// The farthest that a packet was overtaken, bytes.
     pub reordering: u32,
     pub rcv_ooopack: u32,
+    /// How long something was to be delivered, and how long of that the peer's window
+    /// alone held it up.
+    pub busy_us: u64,
+    pub rwnd_limited_us: u64,
     pub total_rto: u16,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
@@ -166,6 +170,8 @@ impl Tcb {
             reord_seen: r.rack.reorderings,
             reordering: r.rack.farthest,
             rcv_ooopack: c.rcv_ooo,
+            busy_us: self.busy_us(now),
+            rwnd_limited_us: self.window_limited_us(now),
             total_rto: c.timeouts,
             tail_probes: c.probes,
             black_holes: c.black_holes,
@@ -270,8 +276,8 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.segs_out), u64::from(self.segs_in)]);
         w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);
-        // delivery_rate, busy_time, rwnd_limited, sndbuf_limited: not measured.
-        w.u64s(&[0, 0, 0, 0]);
+        // delivery_rate and sndbuf_limited are not measured.
+        w.u64s(&[0, self.busy_us, self.rwnd_limited_us, 0]);
         w.u32s(&[self.delivered(), 0]);
         w.u64s(&[self.bytes_sent, self.bytes_retrans]);
         w.u32s(&[u64::from(self.dsack_dups), u64::from(self.reord_seen)]);

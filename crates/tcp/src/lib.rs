@@ -47,6 +47,7 @@ extern crate self as longshore_tcp;
 mod script;
 
 mod assembler;
+mod busy;
 mod config;
 mod congestion;
 mod drop;
@@ -75,6 +76,7 @@ mod tcb;
 mod time;
 mod time_wait;
 mod timers;
+mod urgent;
 mod user;
 mod window;
 

@@ -2,7 +2,7 @@
 //!
 //! Owns [`Tcb::may_send_small`], which `output/select.rs` asks. RFC 9293 section
 //! 3.7.4 (Nagle) and 3.8.6.2.1 (silly window avoidance of the sender), TCP_NODELAY,
-//! TCP_CORK and MSG_MORE.
+//! TCP_CORK and MSG_MORE. Urgent data wait for nothing, as in Linux.
 
 use crate::tcb::{Flags, Pos, Tcb};
 
@@ -11,7 +11,10 @@ impl Tcb {
     /// `window_limited` says that the peer's window cut it short of what there is.
     #[inline]
     pub(crate) fn may_send_small(&self, end: Pos, window_limited: bool) -> bool {
-        if self.flags.contains(Flags::FORCE_SMALL) {
+        if self
+            .flags
+            .intersects(Flags::FORCE_SMALL.union(Flags::URGENT))
+        {
             return true;
         }
         if window_limited {

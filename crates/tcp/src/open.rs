@@ -5,6 +5,7 @@
 
 use crate::Segment;
 use crate::assembler::Assembler;
+use crate::busy::BusyTimes;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
@@ -102,7 +103,7 @@ impl Tcb {
             last_rcv_data: now,
             last_sent_data: now,
             rtt: RttEstimator::new(),
-            rtt_pos: 0,
+            rtt_pos: NO_POS,
             rtt_at: now,
             congestion: Controller::new(cfg.congestion, adv_mss, cfg.initial_window),
             ecn: EcnState::new(),
@@ -122,6 +123,8 @@ impl Tcb {
             paws: Floor::new(0, 0),
             dsack: (0, 0),
             recent_ooo: [0; 3],
+            snd_up: 0,
+            rcv_up: 0,
             snd_sml: SYN_POS,
             cwnd_full_at: SYN_POS,
             most_flight: 0,
@@ -139,6 +142,7 @@ impl Tcb {
             fast_open: FastOpen::new(),
             cfg: *cfg,
             counters: Counters::default(),
+            busy: BusyTimes::new(),
             assembler: Assembler::new(),
             scoreboard: Scoreboard::new(),
         };
@@ -207,6 +211,10 @@ impl Tcb {
         } else {
             State::Established
         };
+        if self.in_flight() > 0 {
+            // Data that went with the SYN, or with our SYN-ACK (RFC 7413).
+            self.busy.begin(now);
+        }
         self.arm_keepalive(now);
         self.start_congestion_control(now);
     }

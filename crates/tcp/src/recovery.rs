@@ -225,7 +225,7 @@ impl Tcb {
         r.forced = true;
         r.probe.forget();
         self.predict = UNPREDICTABLE;
-        self.flags.remove(Flags::TIMING);
+        self.stop_timing();
         self.reduce_proportionally(delivered, false);
     }
 
@@ -266,7 +266,7 @@ impl Tcb {
             self.congestion.set_cwnd(self.congestion.ssthresh());
         }
         self.reopen();
-        self.scoreboard.shrink();
+        self.scoreboard.shrink(self.snd_nxt);
         self.recovery.rack.on_recovered();
     }
 
@@ -361,7 +361,7 @@ impl Tcb {
         r.forced = true;
         r.probe.forget();
         self.predict = UNPREDICTABLE;
-        self.flags.remove(Flags::TIMING);
+        self.stop_timing();
     }
 
     /// The next stretch to repeat, if any: RFC 6675 section 4, NextSeg rules (1) and

@@ -42,13 +42,28 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample in microseconds.
+    /// Takes the time between the two as a sample.
+    #[inline(always)]
+    pub(crate) fn sample_since(&mut self, from: Instant, now: Instant) {
+        let micros = now.0.wrapping_sub(from.0);
+        if (1..=MAX_RTO).contains(&micros) {
+            self.take(micros);
+        } else {
+            self.sample(now.since(from));
+        }
+    }
+
+    /// Takes a sample in microseconds, or what is nearest to it of what can be.
+    #[inline(never)]
+    pub(crate) fn sample(&mut self, micros: u64) {
+        self.take(micros.clamp(1, MAX_RTO));
+    }
+
     /// RFC 6298 section 2.2 and 2.3: the first sample R sets SRTT = R and
     /// RTTVAR = R/2; each later one R' sets
     /// RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R'| and then SRTT = 7/8 SRTT + 1/8 R'.
     #[inline(always)]
-    pub(crate) fn sample(&mut self, micros: u64) {
-        let r = micros.clamp(1, MAX_RTO);
+    fn take(&mut self, r: u64) {
         if (r as u32) < self.min_rtt {
             self.min_rtt = r as u32;
         }
@@ -57,8 +72,9 @@ impl RttEstimator {
             self.srtt8 = r * 8;
             self.rttvar4 = r * 2;
         } else {
-            self.rttvar4 = self.rttvar4 - self.rttvar4 / 4 + srtt.abs_diff(r);
-            self.srtt8 = self.srtt8 - srtt + r;
+            let error = r.wrapping_sub(srtt) as i64;
+            self.rttvar4 = self.rttvar4 - self.rttvar4 / 4 + error.unsigned_abs();
+            self.srtt8 = self.srtt8.wrapping_add_signed(error);
         }
     }
 

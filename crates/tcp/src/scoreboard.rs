@@ -22,14 +22,16 @@
 //! passed over: the sender believes less to have arrived than has, and at worst repeats
 //! it.
 
+mod in_order;
 mod stretch;
 mod table;
 
 pub(crate) use stretch::{Fate, Stamp, Stretch, grain};
 
-use crate::tcb::Pos;
+use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
-use table::{Stored, Table};
+use in_order::{CLOSED, Open};
+use table::Table;
 
 /// How many stretches are remembered in place: enough for a path without loss, and for a
 /// few losses in a window.
@@ -53,8 +55,10 @@ pub(crate) struct Scoreboard {
     len: u16,
     /// What sends share a stretch, see [`grain`].
     grain: u8,
-    /// Some may have been `REPEATED`: set when one is, until all is acknowledged.
-    repeated: bool,
+    /// Nothing from here on was `REPEATED`, and all of it is in `few`; `NO_POS` if that
+    /// is not known.
+    plain_from: Pos,
+    open: Open,
     /// Bytes that are `SACKED`, and that are `LOST`.
     sacked: u64,
     lost: u64,
@@ -68,7 +72,8 @@ impl Scoreboard {
             first: 0,
             len: 0,
             grain: 0,
-            repeated: false,
+            plain_from: Pos::MIN,
+            open: CLOSED,
             sacked: 0,
             lost: 0,
         }
@@ -94,74 +99,7 @@ impl Scoreboard {
         self.len as usize
     }
 
-    // ---- Sending. ----
-
-    /// What ends at `end` and follows everything sent so far goes out for the first
-    /// time; `grain` is that of [`grain`], for a stretch that begins here.
-    pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
-        if !self.send_with_last(end, now) {
-            self.send_apart(end, now, grain);
-        }
-    }
-
-    /// The same, as a stretch of its own.
-    #[inline]
-    pub(crate) fn send_apart(&mut self, end: Pos, now: Instant, grain: u8) {
-        let at = Stamp::new(now);
-        self.grain = grain;
-        if self.index(self.len()) >= self.stored().len() && !self.make_room(1) {
-            // The last stretch takes it in: at worst it is sent again in vain.
-            let last = self.index(self.len() - 1);
-            let stored = self.stored();
-            let len = stored[last].end.wrapping_sub(stored[last - 1].end);
-            self.uncount(self.fates()[last], u64::from(len));
-            self.fates_mut()[last] -= Fate::SACKED | Fate::LOST;
-            return self.extend(last, end, at);
-        }
-        let i = self.index(self.len());
-        self.stored_mut()[i] = Stored {
-            end: end as u32,
-            at,
-        };
-        self.spreads_mut()[i] = 0;
-        self.fates_mut()[i] = Fate::empty();
-        self.len += 1;
-    }
-
-    /// The same, [`send`](Scoreboard::send), if it shares the last stretch; `false` if
-    /// it does not, and nothing has changed.
-    #[inline(always)]
-    pub(crate) fn send_with_last(&mut self, end: Pos, now: Instant) -> bool {
-        let at = Stamp::new(now);
-        let Some(last) = self.len().checked_sub(1) else {
-            return false;
-        };
-        if self.many.is_some() {
-            return self.send_with_last_of_many(end, at);
-        }
-        let (last, few) = (self.index(last) % FEW_STRETCHES, &mut self.few);
-        let s = &mut few.stored[last];
-        if !s.at.is_same_tick(at, self.grain) || !few.fates[last].is_empty() {
-            return false;
-        }
-        // Within a tick, which is 65 ms at most.
-        let later = at.since(s.at) as u16;
-        s.end = end as u32;
-        s.at = at;
-        few.spreads[last] = few.spreads[last].saturating_add(later);
-        true
-    }
-
-    #[cold]
-    fn send_with_last_of_many(&mut self, end: Pos, at: Stamp) -> bool {
-        let last = self.index(self.len() - 1);
-        let shared = self.stored()[last].at.is_same_tick(at, self.grain);
-        let joins = shared && self.fates()[last].is_empty();
-        if joins {
-            self.extend(last, end, at);
-        }
-        joins
-    }
+    // ---- Times. ----
 
     /// The stretch at `i` of the tables grows to `end`, with something sent at `at`.
     #[inline(always)]
@@ -174,21 +112,32 @@ impl Scoreboard {
     /// When the first part of the stretch at `i` of the tables was sent.
     #[inline]
     fn first_of(&self, i: usize) -> Stamp {
-        self.stored()[i].at.before(self.spreads()[i])
+        self.stored()[i].first
     }
 
+    /// When its last part was.
+    #[inline]
+    fn last_of(&self, i: usize) -> Stamp {
+        self.stored()[i].first.after(self.spreads()[i])
+    }
+
+    /// If they are too far apart to be told, `first` is late.
     #[inline]
     fn set_times(&mut self, i: usize, first: Stamp, at: Stamp) {
-        self.stored_mut()[i].at = at;
-        self.spreads_mut()[i] = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
+        let spread = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
+        self.stored_mut()[i].first = at.before(spread);
+        self.spreads_mut()[i] = spread;
     }
+
+    // ---- Sent again. ----
 
     /// `start..end`, sent before, goes out again.
     pub(crate) fn repeat(&mut self, una: Pos, start: Pos, end: Pos, now: Instant) {
-        self.repeated = true;
+        self.plain_from = self.plain_from.max(end);
         let Some((from, to)) = self.cut_out(una, start, end) else {
             // No room to tell it from its surroundings: they count as sent again
             // with it, and what was not is found lost in its turn.
+            self.plain_from = NO_POS;
             self.for_each(una, |s| {
                 if s.start < end && s.end > start && !s.is_sacked() {
                     s.fate = (s.fate | Fate::REPEATED) - Fate::LOST;
@@ -232,52 +181,11 @@ impl Scoreboard {
         }
         if self.len == 0 {
             self.first = 0;
-            self.repeated = false;
-        }
-    }
-
-    /// SND.UNA goes to SND.NXT, with nothing reported or lost. Says when the first and
-    /// the last part of the last stretch were sent, which is all that counts then;
-    /// `None`, and nothing has changed, if something was repeated or there are many.
-    #[inline(always)]
-    pub(crate) fn finish_in_order(&mut self) -> Option<Times> {
-        let last = self.len().checked_sub(1)?;
-        if self.repeated || self.many.is_some() {
-            return None;
-        }
-        let last = self.index(last) % FEW_STRETCHES;
-        self.len = 0;
-        self.first = 0;
-        let at = self.few.stored[last].at;
-        Some((at.before(self.few.spreads[last]), at))
-    }
-
-    /// The same as long as nothing that it covers was reported, lost or repeated: then
-    /// the last stretch alone says when it was sent, its first and its last part. Says
-    /// that, and how far it has come: less than `una` if it meets another.
-    #[inline]
-    pub(crate) fn advance_in_order(&mut self, old_una: Pos, una: Pos) -> (Pos, Option<Times>) {
-        let (mut reached, mut times) = (old_una, None);
-        while self.len > 0 {
-            let i = self.index(0);
-            if !self.fates()[i].is_empty() {
-                break;
+            if self.plain_from == NO_POS && self.many.is_none() {
+                self.plain_from = Pos::MIN;
             }
-            let Stored { end, at } = self.stored()[i];
-            times = Some((self.first_of(i), at));
-            let beyond = (una as u32).wrapping_sub(end) as i32;
-            if beyond < 0 {
-                return (una, times);
-            }
-            reached = una - Pos::from(beyond);
-            self.len -= 1;
-            self.first = if self.len == 0 { 0 } else { self.first + 1 };
-            if beyond == 0 {
-                break;
-            }
+            self.open.until = CLOSED.until;
         }
-        self.repeated &= self.len > 0;
-        (reached, times)
     }
 
     /// Takes a SACK block that lies in `una..snd_nxt` (the caller has checked); `news`
@@ -442,7 +350,7 @@ impl Scoreboard {
             start,
             end: start + i64::from(stored.end.wrapping_sub(start as u32)),
             first: self.first_of(at),
-            at: stored.at,
+            at: self.last_of(at),
             fate: self.fates()[at],
         }
     }
@@ -477,6 +385,7 @@ impl Scoreboard {
     /// Changes time and fate of stretch `i`.
     fn put(&mut self, i: usize, s: Stretch) {
         let at = self.index(i);
+        self.open.until = CLOSED.until;
         self.uncount(self.fates()[at], s.len());
         self.set_times(at, s.first, s.at);
         self.fates_mut()[at] = s.fate;

@@ -21,7 +21,7 @@
 
 use crate::config::{Config, EcnMode};
 use crate::segment::{Segment, Transmit};
-use crate::tcb::{Flags, Tcb};
+use crate::tcb::Tcb;
 use crate::time::{Instant, SECOND};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
@@ -208,7 +208,7 @@ impl SynCookie {
         let mut tcb = Tcb::accept(&cfg, &syn, mss, self.iss, ts_offset, now);
         // The SYN-ACK has long gone out; nobody knows when.
         let _ = tcb.poll_transmit(now, 0);
-        tcb.flags.remove(Flags::TIMING);
+        tcb.stop_timing();
         tcb
     }
 }

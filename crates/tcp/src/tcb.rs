@@ -11,6 +11,7 @@
 //! (`snd_seq`, `rcv_pos` and their like convert).
 
 use crate::assembler::Assembler;
+use crate::busy::BusyTimes;
 use crate::config::Config;
 use crate::congestion::Controller;
 use crate::ecn::EcnState;
@@ -71,8 +72,6 @@ bitflags::bitflags! {
         /// Both sides take turns (Linux's pingpong): acknowledgments wait for data
         /// to ride on.
         const INTERACTIVE = 1 << 13;
-        /// A round trip is being timed (`rtt_pos`, `rtt_at`).
-        const TIMING = 1 << 14;
         /// The RST must carry an ACK.
         const RST_ACK = 1 << 15;
         /// The SYN was sent more than once.
@@ -82,6 +81,12 @@ bitflags::bitflags! {
         /// What goes out is paced or may be marked, or the rate of delivery is
         /// measured: the common path leaves it to the other.
         const CAREFUL = 1 << 18;
+        /// The peer's window alone holds data back (`busy.rs`).
+        const WINDOW_LIMITED = 1 << 19;
+        /// Something written waits with nothing in flight (`busy.rs`).
+        const WAITING = 1 << 20;
+        /// There is urgent data that is not acknowledged: headers say where it ends.
+        const URGENT = 1 << 21;
     }
 }
 
@@ -189,8 +194,16 @@ pub struct Tcb {
     pub(crate) acks_owed: u8,
     /// Unanswered repetitions of whatever is outstanding.
     pub(crate) retries: u8,
+    /// The last ICMP error since the peer last answered.
+    pub(crate) soft_error: Option<Error>,
+    pub(crate) error: Option<Error>,
+    /// The MSS that our SYN tells.
+    pub(crate) adv_mss: u16,
     /// Added to the clock for our timestamps.
     pub(crate) ts_offset: u32,
+    /// The most that was in flight while what lies before `flight_until` was sent,
+    /// bytes; only kept in slow start.
+    pub(crate) most_flight: u32,
     /// The read position of the user.
     pub(crate) rcv_consumed: Pos,
     pub(crate) timers: Timers,
@@ -198,7 +211,8 @@ pub struct Tcb {
 
     // ---- Congestion and loss. ----
     pub(crate) rtt: RttEstimator,
-    /// An acknowledgment of this position ends the timed round trip.
+    /// An acknowledgment of this position ends the timed round trip; `NO_POS` if none
+    /// is timed.
     pub(crate) rtt_pos: Pos,
     pub(crate) rtt_at: Instant,
     pub(crate) congestion: Controller,
@@ -222,33 +236,31 @@ pub struct Tcb {
     /// The latest out-of-order arrivals, each in another range, the last one first
     /// (RFC 2018 section 4: they are reported in this order).
     pub(crate) recent_ooo: [Pos; 3],
+    /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
+    pub(crate) snd_up: Pos,
+    /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
+    pub(crate) rcv_up: Pos,
     /// The end of the last segment sent that was not full (Minshall's Nagle).
     pub(crate) snd_sml: Pos,
     /// SND.NXT when the congestion window last held something back.
     pub(crate) cwnd_full_at: Pos,
-    /// The most that was in flight while what lies before `flight_until` was sent,
-    /// bytes; only kept in slow start.
-    pub(crate) most_flight: u32,
     /// See `most_flight`.
     pub(crate) flight_until: Pos,
     /// When the oldest unacknowledged thing was first sent, or the window closed.
     pub(crate) stalled_since: Instant,
     /// When the last rate-limited acknowledgment went out.
     pub(crate) last_challenge: Instant,
+    /// How much more the path may take.
+    pub(crate) mtu: MtuSearch,
+    pub(crate) told_wnd: ToldWindow,
     /// The MSS that the peer's SYN told.
     pub(crate) peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     pub(crate) path_mss: u16,
-    /// How much more the path may take.
-    pub(crate) mtu: MtuSearch,
-    pub(crate) told_wnd: ToldWindow,
-    /// The MSS that our SYN tells.
-    pub(crate) adv_mss: u16,
-    pub(crate) error: Option<Error>,
-    pub(crate) soft_error: Option<Error>,
     pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
+    pub(crate) busy: BusyTimes,
     pub(crate) assembler: Assembler,
     pub(crate) scoreboard: Scoreboard,
 }
@@ -456,6 +468,18 @@ impl Tcb {
     #[inline]
     pub(crate) fn snd_end(&self) -> Pos {
         self.snd_edge + i64::from(self.flags.contains(Flags::FIN_QUEUED))
+    }
+
+    /// Whether a round trip is being timed.
+    #[inline]
+    pub(crate) fn is_timing(&self) -> bool {
+        self.rtt_pos != NO_POS
+    }
+
+    /// RFC 6298 section 3, Karn: what is being timed may have been repeated.
+    #[inline]
+    pub(crate) fn stop_timing(&mut self) {
+        self.rtt_pos = NO_POS;
     }
 
     /// The right edge of the peer's window.

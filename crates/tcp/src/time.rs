@@ -32,6 +32,18 @@ impl Instant {
         self.after_us(millis.saturating_mul(MS))
     }
 
+    /// The point `micros` microseconds later, for what is far from the clock's end.
+    #[must_use]
+    pub(crate) const fn soon(self, micros: u64) -> Instant {
+        Instant(self.0.wrapping_add(micros))
+    }
+
+    /// Where the next tick of `1 << grain` microseconds begins.
+    #[must_use]
+    pub(crate) const fn next_tick(self, grain: u8) -> Instant {
+        Instant(self.0 | ((1 << grain) - 1)).after_us(1)
+    }
+
     /// Microseconds from `earlier` to here, 0 if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Instant) -> u64 {

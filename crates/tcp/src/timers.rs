@@ -153,7 +153,7 @@ impl Tcb {
         }
         self.retries = self.retries.saturating_add(1);
         self.counters.timeouts = self.counters.timeouts.saturating_add(1);
-        self.flags.remove(Flags::TIMING);
+        self.stop_timing();
         if self.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
             self.fast_open_falls_back();
@@ -180,6 +180,11 @@ impl Tcb {
             self.flags |= Flags::FORCE_SMALL;
         } else {
             self.flags |= Flags::PROBE_DUE;
+            if self.flags.contains(Flags::URGENT) {
+                // A probe is not acceptable to the peer, and its urgent pointer goes
+                // unread; an acknowledgment is (as Linux sends it).
+                self.flags |= Flags::ACK_NOW;
+            }
         }
         self.rtt.back_off();
         self.timers.xmit = now.after_us(self.rtt.rto());

@@ -10,7 +10,7 @@
 //! room for its window to double, and the buffer is never what holds it back.
 
 use crate::events::Events;
-use crate::tcb::{Pos, Tcb};
+use crate::tcb::{NO_POS, Pos, Tcb};
 use crate::time::Instant;
 
 /// The receive buffer's size and what tunes it.
@@ -129,21 +129,18 @@ impl ReceiveBuffer {
 /// The window of the last segment, and what it was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ToldWindow {
-    /// The low 32 bits of both positions: more is not received without telling.
-    rcv_nxt: u32,
-    rcv_consumed: u32,
+    /// RCV.NXT and the read position together; as neither goes back, their sum is the
+    /// same as long as both are.
+    at: Pos,
     /// The 16-bit field.
     field: u16,
-    good: bool,
 }
 
 impl ToldWindow {
     /// None that the next one could be like: the buffer is another.
     pub(crate) const NONE: ToldWindow = ToldWindow {
-        rcv_nxt: 0,
-        rcv_consumed: 0,
+        at: NO_POS,
         field: 0,
-        good: false,
     };
 }
 
@@ -207,25 +204,21 @@ impl Tcb {
     /// was in the segment before.
     #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
-        let told = &self.told_wnd;
-        let read = self.rcv_consumed as u32;
-        if told.rcv_nxt == self.rcv_nxt as u32 && told.rcv_consumed == read && told.good {
-            return told.field;
+        if self.told_wnd.at == self.rcv_nxt + self.rcv_consumed {
+            return self.told_wnd.field;
         }
         self.offer_window_anew()
     }
 
-    #[inline]
+    #[inline(never)]
     fn offer_window_anew(&mut self) -> u16 {
         let scale = self.rcv_wscale;
         let field = (self.window_to_offer() >> scale).min(0xffff);
         let edge = self.rcv_nxt + i64::from(field << scale);
         self.rcv_adv = self.rcv_adv.max(edge);
         self.told_wnd = ToldWindow {
-            rcv_nxt: self.rcv_nxt as u32,
-            rcv_consumed: self.rcv_consumed as u32,
+            at: self.rcv_nxt + self.rcv_consumed,
             field: field as u16,
-            good: true,
         };
         field as u16
     }

@@ -28,6 +28,9 @@ scenarios! {
     /// UDP.
     fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
 
+    /// What ICMP has to say, by IP_RECVERR.
+    fn errors(lab) within 300 { conformance::run(lab, "errors"); }
+
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
     /// IPv6, and both versions on one socket.

@@ -186,9 +186,8 @@ impl Host {
         assert_eq!(self.answer(self.tag).0, 0);
     }
 
-    /// Connects and waits for the outcome: 0 or an errno. A SYN that waits for the
-    /// first write is as good as a connection.
-    pub(crate) fn connect(&mut self, socket: SocketId, peer: SocketAddr) -> u16 {
+    /// Begins to connect: an errno, and what a SYN that waits for data takes of them.
+    pub(crate) fn start_connect(&mut self, socket: SocketId, peer: SocketAddr) -> (u16, u64) {
         self.tag += 1;
         self.put(Request::Connect {
             socket,
@@ -197,6 +196,13 @@ impl Host {
             peer: peer.into(),
         });
         let (errno, syn_room, _) = self.answer(self.tag);
+        (errno, syn_room)
+    }
+
+    /// Connects and waits for the outcome: 0 or an errno. A SYN that waits for the
+    /// first write is as good as a connection.
+    pub(crate) fn connect(&mut self, socket: SocketId, peer: SocketAddr) -> u16 {
+        let (errno, syn_room) = self.start_connect(socket, peer);
         if errno != 0 || syn_room != 0 {
             return errno;
         }
@@ -242,12 +248,17 @@ impl Host {
 
     /// Linux's `struct tcp_info`.
     pub(crate) fn tcp_info(&mut self, socket: SocketId) -> Vec<u8> {
+        self.ask(socket, Query::TcpInfo)
+    }
+
+    /// What comes in the mailbox.
+    pub(crate) fn ask(&mut self, socket: SocketId, query: Query) -> Vec<u8> {
         self.tag += 1;
         self.put(Request::Query {
             socket,
             tag: self.tag,
             waiter: None,
-            query: Query::TcpInfo,
+            query,
         });
         let (errno, len, _) = self.answer(self.tag);
         assert_eq!(errno, 0);

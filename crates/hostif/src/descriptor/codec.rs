@@ -217,14 +217,15 @@ impl Request {
                     value: m[3],
                 }
             }
-            kind::QUERY => match m[2] {
-                1 => Self::Query {
-                    socket,
-                    tag,
-                    waiter,
-                    query: Query::TcpInfo,
+            kind::QUERY => Self::Query {
+                socket,
+                tag,
+                waiter,
+                query: match m[2] {
+                    1 => Query::TcpInfo,
+                    2 => Query::Error,
+                    _ => return Err(f.bad("query")),
                 },
-                _ => return Err(f.bad("query")),
             },
             kind::SUBSCRIBE => Self::Subscribe { socket },
             kind::UNSUBSCRIBE => Self::Unsubscribe { socket },

@@ -78,12 +78,14 @@ fn request() -> impl Strategy<Value = Request> {
             name: OptionName::from_raw(name).unwrap(),
             value,
         }),
-        (socket(), any::<u32>(), waiter()).prop_map(|(socket, tag, waiter)| Request::Query {
-            socket,
-            tag,
-            waiter,
-            query: Query::TcpInfo
-        }),
+        (socket(), any::<u32>(), waiter(), any::<bool>()).prop_map(
+            |(socket, tag, waiter, error)| Request::Query {
+                socket,
+                tag,
+                waiter,
+                query: if error { Query::Error } else { Query::TcpInfo }
+            }
+        ),
         socket().prop_map(|socket| Request::Subscribe { socket }),
         socket().prop_map(|socket| Request::Unsubscribe { socket }),
     ]

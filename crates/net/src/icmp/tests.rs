@@ -41,6 +41,12 @@ fn unreachable(code: u8) -> Icmpv4 {
 fn an_error_names_the_connection() {
     let error = parse_error(&unreachable(4), &quote(&header(6))).unwrap();
     let expected = IcmpError {
+        told: Told {
+            kind: 3,
+            code: 4,
+            info: 1_400,
+        },
+        payload_at: 28,
         kind: ErrorKind::FragmentationNeeded { mtu: 1_400 },
         protocol: 6,
         source: US.into(),

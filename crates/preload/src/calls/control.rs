@@ -103,17 +103,27 @@ unsafe fn value<T>(c: &cmsghdr) -> Option<T> {
 }
 
 /// Fills the control buffer of a message that is received.
-struct Filling<'a> {
+pub(crate) struct Filling<'a> {
     message: &'a mut msghdr,
     used: usize,
 }
 
-impl Filling<'_> {
+impl<'a> Filling<'a> {
+    /// Begins at the start of the message's control buffer.
+    pub(crate) fn new(message: &'a mut msghdr) -> Self {
+        Self { message, used: 0 }
+    }
+
+    /// Says how long it has become.
+    pub(crate) fn finish(self) {
+        self.message.msg_controllen = self.used as _;
+    }
+
     /// Adds a control message; says MSG_CTRUNC if there is no room for it.
     ///
     /// # Safety
     /// The control buffer may be written to.
-    unsafe fn add<T>(&mut self, level: c_int, kind: c_int, value: T) {
+    pub(crate) unsafe fn add<T>(&mut self, level: c_int, kind: c_int, value: T) {
         // SAFETY: arithmetic alone.
         let (space, len) = unsafe {
             let size = size_of::<T>() as c_uint;
@@ -143,7 +153,7 @@ impl Filling<'_> {
 /// # Safety
 /// `message`'s control buffer may be written to.
 pub(crate) unsafe fn tell(message: &mut msghdr, socket: &Socket, got: &Received) {
-    let mut filling = Filling { message, used: 0 };
+    let mut filling = Filling::new(message);
     let wanted = socket.host_bits();
     // SAFETY: the caller's promise.
     unsafe {
@@ -178,6 +188,5 @@ pub(crate) unsafe fn tell(message: &mut msghdr, socket: &Socket, got: &Received)
             filling.add(libc::SOL_UDP, libc::UDP_GRO, c_int::from(got.segment));
         }
     }
-    let used = filling.used;
-    message.msg_controllen = used as _;
+    filling.finish();
 }

@@ -11,6 +11,7 @@ pub mod connect;
 mod control;
 pub mod dup;
 pub mod epoll;
+mod error_queue;
 pub mod exec;
 pub mod fast_open;
 pub mod fcntl;

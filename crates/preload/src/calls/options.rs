@@ -83,7 +83,7 @@ pub(crate) const RECEIVE_TIMEOUT: Known =
 const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });
 
 /// Options of all sockets.
-const COMMON: [Known; 13] = [
+const COMMON: [Known; 15] = [
     number(SOL_SOCKET, libc::SO_KEEPALIVE, 0, O::KeepAlive, true),
     number(SOL_SOCKET, libc::SO_RCVBUF, 1, O::ReceiveBuffer, true),
     number(SOL_SOCKET, libc::SO_SNDBUF, 2, O::SendBuffer, true),
@@ -97,6 +97,8 @@ const COMMON: [Known; 13] = [
     number(IP6, libc::IPV6_TCLASS, 9, O::TypeOfService, true),
     number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
     number(IP6, libc::IPV6_UNICAST_HOPS, 10, O::TimeToLive, true),
+    number(IP, libc::IP_RECVERR, 16, O::ReceiveErrors, true),
+    number(IP6, libc::IPV6_RECVERR, 17, O::ReceiveErrors6, true),
 ];
 
 /// Options of TCP.
@@ -120,8 +122,8 @@ const STREAM: [Known; 16] = [
     number(TCP, libc::TCP_LINGER2, 21, O::Linger2, true),
     number(TCP, libc::TCP_SYNCNT, 22, O::SynCount, false),
     number(TCP, libc::TCP_WINDOW_CLAMP, 23, O::WindowClamp, true),
-    // All bits are taken; with another's, a value may be told that was not set: the
-    // default.
+    // All bits are taken; with another's (as those that ask for errors have it, too), a
+    // value may be told that was not set: the default.
     Known {
         level: SOL_SOCKET,
         name: libc::SO_MAX_PACING_RATE,

@@ -1,6 +1,7 @@
 //! `recv`, `recvfrom`, and the receiving that the other calls share.
 
 use crate::address::Native;
+use crate::calls::error_queue::{self, Found};
 use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
 use crate::log::once;
 use crate::{fds, real, vectors};
@@ -58,6 +59,21 @@ unsafe fn recv_buffer(
     addr_len: *mut socklen_t,
 ) -> ssize_t {
     answer(|| {
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            // SAFETY: the caller's promise.
+            let mut parts = [unsafe { vectors::sink(buf, len) }?];
+            // SAFETY: as above.
+            let kernel = || unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) };
+            return match error_queue::next(socket, &mut parts, kernel)? {
+                Found::Kernel(len) => Ok(len as ssize_t),
+                Found::Engine(report, quoted) => {
+                    let to = error_queue::destination(&report, socket);
+                    // SAFETY: the caller's promise.
+                    unsafe { to.copy_out(addr, addr_len) };
+                    Ok(quoted.min(len) as ssize_t)
+                }
+            };
+        }
         if socket.is_datagram() {
             let got = wait_unless_told(fd, socket, flags, Way::In, || {
                 // SAFETY: the caller's promise.
@@ -131,14 +147,6 @@ fn check_flags(flags: c_int) -> Result<(), SocketError> {
             "urgent data (MSG_OOB) is not supported: EINVAL"
         );
         return Err(refused(libc::EINVAL));
-    }
-    if flags & libc::MSG_ERRQUEUE != 0 {
-        once!(
-            Warn,
-            ErrorQueue,
-            "the error queue (MSG_ERRQUEUE) is always empty on the engine: EAGAIN"
-        );
-        return Err(refused(libc::EAGAIN));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::address::Native;
 use crate::calls::control::{passed, tell};
+use crate::calls::error_queue;
 use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream};
 use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
 use crate::{decide, fds, real, state, vectors};
@@ -73,6 +74,13 @@ unsafe fn recv_message(
 ) -> Result<ssize_t, SocketError> {
     // SAFETY: the caller's promise.
     let m = unsafe { &mut *msg };
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        // SAFETY: the caller's promise.
+        let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
+        // SAFETY: as above.
+        let got = unsafe { error_queue::recv_message(fd, socket, msg, &mut parts?, flags) };
+        return got.map(|len| len as ssize_t);
+    }
     if socket.is_datagram() {
         let got = wait_unless_told(fd, socket, flags, Way::In, || {
             // SAFETY: the caller's promise.

@@ -63,9 +63,12 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if there are none yet; the socket's pending
-    /// error.
+    /// error; ENOTCONN on a listener, whose stream is of connections.
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
         let block = self.block();
+        if block.state() == SocketState::Listening {
+            return Err(SocketError::Refused(rustix::io::Errno::NOTCONN));
+        }
         let lock = block.rcv.lock.lock()?;
         let mut len = self.held_bytes(block)?;
         if len == 0 {

@@ -5,7 +5,7 @@ use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, BlockFlags, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord,
     EdgeFlags, Edges, SocketId, SocketKind, SocketState, datagram_span,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +36,8 @@ pub(super) struct Peer {
     rcv_edge: u64,
     rcv_consumed: u64,
     chunks: BTreeMap<u64, u32>,
+    /// A listener's connections that nobody has accepted, oldest first.
+    waiting: VecDeque<u32>,
     flags: EdgeFlags,
     errno: u16,
     pub(super) snd_shut: bool,
@@ -60,6 +62,7 @@ impl Peer {
             rcv_edge: 0,
             rcv_consumed: 0,
             chunks: BTreeMap::new(),
+            waiting: VecDeque::new(),
             flags: EdgeFlags::empty(),
             errno: 0,
             snd_shut: false,
@@ -80,6 +83,12 @@ impl Peer {
         }
     }
 
+    /// A new attempt to connect knows nothing of how the last one ended.
+    pub(super) fn revive(&mut self) {
+        self.flags = EdgeFlags::empty();
+        self.errno = 0;
+    }
+
     fn die(&mut self, errno: u16) {
         self.flags |= EdgeFlags::DEAD;
         self.errno = errno;
@@ -95,6 +104,10 @@ impl Session {
         assert!(consumed <= peer.rcv_edge, "consumed what never came");
         peer.rcv_consumed = peer.rcv_consumed.max(consumed);
         peer.snd_shut |= flags.contains(EdgeFlags::SHUT_WR);
+        let unread = (peer.rcv_edge - peer.rcv_consumed).div_ceil(ACCEPT_RECORD as u64);
+        while peer.waiting.len() as u64 > unread {
+            peer.waiting.pop_front();
+        }
         // Chunks that are done with are free again; the last one, too, if all in
         // it is.
         let all = peer.rcv_consumed == peer.rcv_edge;
@@ -155,6 +168,17 @@ impl Session {
         bytes
     }
 
+    /// Resets the connections of a listener that is closed, which now nobody can
+    /// accept.
+    pub(super) fn refuse_waiting(&mut self, listener: u32) {
+        for index in std::mem::take(&mut self.peer(listener).waiting) {
+            if let Some(peer) = self.peers.get_mut(&index) {
+                peer.orphan = true;
+                peer.resets = true;
+            }
+        }
+    }
+
     /// Connects a socket to the listener that it asked for, if there is one.
     pub(super) fn meet(&mut self, index: u32, local: SocketAddr, to: SocketAddr) {
         let listener = self
@@ -194,6 +218,7 @@ impl Session {
         };
         let bytes: [u8; ACCEPT_RECORD] = record.encode();
         self.place(listener, &bytes);
+        self.peer(listener).waiting.push_back(accepted);
         let peer = self.peer(index);
         peer.kind = Kind::Stream {
             other: Some(accepted),
@@ -284,14 +309,9 @@ impl Session {
                     self.deliver(other, &record, &payload);
                 }
                 None if connected.is_some() => {
-                    let refused = DatagramRecord {
-                        len: 0,
-                        own: 0,
-                        segment: 0,
-                        errno: ECONNREFUSED,
-                        peer: to.into(),
-                    };
-                    self.deliver(index, &refused, &[]);
+                    let errno = &self.arena.block(index).errno;
+                    errno.store(u32::from(ECONNREFUSED), Ordering::Release);
+                    self.peer(index).flags |= EdgeFlags::SOFT_ERROR;
                 }
                 None => {}
             }

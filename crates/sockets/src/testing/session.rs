@@ -24,6 +24,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 pub(super) const TOKEN: Token = Token([7; 16]);
+const EISCONN: u16 = 106;
+/// The first of the ports that are given out.
+const FIRST_PORT: u16 = 40_000;
 /// How long a turn without work lasts.
 const TURN: Timespec = Timespec {
     tv_sec: 0,
@@ -86,7 +89,7 @@ impl Session {
             seen,
             touched: Vec::new(),
             to_wake: Vec::new(),
-            next_port: 40_000,
+            next_port: FIRST_PORT,
             arena,
         })
     }
@@ -252,6 +255,7 @@ impl Session {
                 let peer = self.peer(socket.index);
                 peer.orphan = true;
                 peer.resets = linger == Some(0);
+                self.refuse_waiting(socket.index);
             }
             Request::SetOption { name, value, .. } => {
                 let mut seen = self.seen.lock().expect("not poisoned");
@@ -286,13 +290,22 @@ impl Session {
         let mut local = local.get().ok_or(22u16)?;
         let kind = self.peer(index).protocol;
         if local.port() == 0 {
-            self.next_port += 1;
-            local.set_port(self.next_port);
+            local.set_port(self.pick_port(kind));
         } else if self.by_port(kind, local.port()).is_some() {
             return Err(98);
         }
         self.peer(index).local = Some(local);
         Ok((0, local.into()))
+    }
+
+    /// The next port that nobody has, of those that are given out.
+    fn pick_port(&mut self, kind: SocketKind) -> u16 {
+        loop {
+            self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
+            if self.by_port(kind, self.next_port).is_none() {
+                return self.next_port;
+            }
+        }
     }
 
     pub(super) fn by_port(&self, kind: SocketKind, port: u16) -> Option<u32> {
@@ -313,6 +326,10 @@ impl Session {
                 return Ok((0, Address::NONE));
             }
         };
+        if matches!(self.peer(index).kind, Kind::Stream { .. }) {
+            return Err(EISCONN);
+        }
+        self.peer(index).revive();
         if self.peer(index).local.is_none() {
             let any = SocketAddr::new(ADDRESS.parse().expect("an address"), 0);
             self.bind(index, any.into())?;

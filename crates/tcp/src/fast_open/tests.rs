@@ -133,6 +133,59 @@ fn an_unanswered_syn_is_repeated_plain() {
 }
 
 #[test]
+fn data_that_are_not_taken_are_pushed_when_they_go_again() {
+    let (mut s, syn) = client(20_000);
+    answer(&mut s, 0, None);
+    let sent = s.sent();
+    assert_eq!(sent[0].payload, syn.payload);
+    assert_eq!(sent[0].flags, PSH | ACK);
+    assert_eq!(sent[1].flags, ACK);
+}
+
+#[test]
+fn a_syn_ack_may_have_data_and_the_end() {
+    let (mut s, _) = client(300);
+    let options = TcpOptions {
+        mss: Some(MSS),
+        ..TcpOptions::default()
+    };
+    let d = s.arrives_with(SYN | ACK | FIN, -1, 300, 700, options);
+    let place = d.place.expect("taken");
+    assert_eq!((place.stream_offset, place.skip, place.len), (0, 0, 700));
+    assert_eq!(s.tcb.state(), State::CloseWait);
+    assert_eq!(s.tcb.rcv_edge(), 700);
+    assert!(s.events().contains(Events::RCV_EDGE | Events::PEER_FIN));
+    s.acks(701);
+    // What does not fit our window has to come again.
+    let (mut s, _) = client(300);
+    let d = s.arrives_with(SYN | ACK | FIN, -1, 300, 70_000, options);
+    assert_eq!(d.drop, Some(crate::DropReason::BeyondWindow));
+    assert_eq!(s.tcb.state(), State::Established);
+}
+
+#[test]
+fn what_was_written_beyond_the_syn_takes_the_acknowledgment_along() {
+    let (mut s, syn) = client(1_500);
+    let taken = syn.payload.end;
+    answer(&mut s, taken as i64, None);
+    let rest = s.sent_one();
+    assert_eq!(rest.payload, taken..1_500);
+    assert_eq!(s.ack_of(&rest), 0);
+    // The answer's acknowledgment waits for the next request.
+    let _ = s.arrives(PSH | ACK, 0, 1_500, 100);
+    s.silent();
+    s.writes(1_600);
+    assert_eq!(s.ack_of(&s.clone().sent_one()), 100);
+    assert_eq!(s.until_timer(), 40 * MS);
+    // With all on the SYN there is nothing to wait for.
+    let (mut s, _) = client(300);
+    answer(&mut s, 300, None);
+    s.acks(0);
+    let _ = s.arrives(PSH | ACK, 0, 300, 100);
+    s.acks(100);
+}
+
+#[test]
 fn an_acknowledgment_beyond_the_data_is_refused() {
     let (mut s, _) = client(300);
     let d = s.arrives(SYN | ACK, -1, 301, 0);

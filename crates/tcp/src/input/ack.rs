@@ -68,7 +68,7 @@ impl Tcb {
     /// Whether the congestion window was what limited us when the data that is being
     /// acknowledged was sent. In slow start, it is enough that more than half of it was
     /// in use at some time in this round trip: bursts end below it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn window_was_used(&mut self) -> bool {
         self.snd_una <= self.cwnd_full_at
             || (self.congestion.in_slow_start()
@@ -77,8 +77,10 @@ impl Tcb {
 
     /// The most that was in flight since the window's worth of data began that is being
     /// acknowledged, bytes.
+    #[inline(always)]
     fn most_in_flight(&mut self) -> u32 {
-        let flight = self.in_flight().min(u64::from(u32::MAX / 2)) as u32;
+        // A window at most, which is 1 GiB at most.
+        let flight = self.in_flight() as u32;
         if self.snd_una >= self.flight_until || flight > self.most_flight {
             self.most_flight = flight;
             self.flight_until = self.snd_nxt;
@@ -106,6 +108,7 @@ impl Tcb {
         // RFC 6298 section 5.2 and 5.3.
         if self.in_flight() == 0 {
             self.disarm_xmit();
+            self.busy.end(now);
         } else {
             self.arm_loss_timer(now);
             self.arm_user_timeout(now);
@@ -131,14 +134,11 @@ impl Tcb {
     /// not spoil.
     #[inline(always)]
     fn sample_round_trip(&mut self, ack: Pos, echo: impl FnOnce() -> Option<u32>, now: Instant) {
-        if self.flags.contains(Flags::TIMING) {
-            if ack >= self.rtt_pos {
-                self.flags.remove(Flags::TIMING);
-                self.rtt.sample(now.since(self.rtt_at));
-            }
-            return;
-        }
-        if let Some(echo) = echo() {
+        if ack >= self.rtt_pos {
+            self.end_timing(now);
+        } else if !self.is_timing()
+            && let Some(echo) = echo()
+        {
             let clock = now.millis32().wrapping_add(self.ts_offset);
             let elapsed = clock.wrapping_sub(echo);
             // An echo from the future, or from long ago, is the peer's mistake.
@@ -160,12 +160,17 @@ impl Tcb {
         self.flags.contains(Flags::TIMESTAMPS) && echo != 0
     }
 
-    /// The timed round trip is over.
+    /// The timed round trip is over, if one is timed.
     pub(super) fn take_timed_sample(&mut self, now: Instant) {
-        if self.flags.contains(Flags::TIMING) {
-            self.flags.remove(Flags::TIMING);
-            self.rtt.sample(now.since(self.rtt_at));
+        if self.is_timing() {
+            self.end_timing(now);
         }
+    }
+
+    #[inline(always)]
+    fn end_timing(&mut self, now: Instant) {
+        self.rtt_pos = NO_POS;
+        self.rtt.sample_since(self.rtt_at, now);
     }
 
     /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is

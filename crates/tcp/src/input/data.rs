@@ -225,7 +225,7 @@ impl Tcb {
         }
     }
 
-    fn note_dsack(&mut self, start: Pos, end: Pos) {
+    pub(super) fn note_dsack(&mut self, start: Pos, end: Pos) {
         if self.flags.contains(Flags::SACK) {
             self.flags |= Flags::DSACK;
             self.dsack = (start, end);

@@ -75,6 +75,11 @@ impl Tcb {
         header: &'h [u8],
         payload_len: u32,
     ) -> Option<Predicted<'t, 'h>> {
+        let stamps = if TIMESTAMPS {
+            Some(Stamps::of(header)?)
+        } else {
+            None
+        };
         let (head, at) = (Head::of(header)?, self.rcv_nxt);
         // What is predicted has the length of a header with timestamps, or of one
         // without.
@@ -84,15 +89,10 @@ impl Tcb {
         {
             return None;
         }
-        let stamps = if TIMESTAMPS {
-            let stamps = Stamps::of(header)?;
-            if (stamps.val().wrapping_sub(self.ts_recent) as i32) < 0 {
-                return None;
-            }
-            Some(stamps)
-        } else {
-            None
-        };
+        let older = |s: Stamps<'_>| (s.val().wrapping_sub(self.ts_recent) as i32) < 0;
+        if stamps.is_some_and(older) {
+            return None;
+        }
         let acked = head.ack().0.wrapping_sub(self.snd_seq(self.snd_una).0);
         if acked != 0 {
             // Nothing of the send stream may be acknowledged that was not sent, and
@@ -249,16 +249,21 @@ impl Tcb {
         let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
         let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
         let all = ack == self.snd_nxt;
-        if all && let Some(times) = self.scoreboard.finish_in_order() {
-            self.recovery.rack.on_delivered_in_order(ack, times, now);
+        let times = if all {
+            self.scoreboard.finish_in_order(self.snd_una)
         } else {
-            self.advance_in_order(ack, echo(), now);
+            self.scoreboard.advance_in_order(self.snd_una, ack)
+        };
+        match times {
+            Some(times) => self.recovery.rack.on_delivered_in_order(ack, times, now),
+            None => self.take_delivered_apart(ack, echo(), now),
         }
         self.snd_una = ack;
         self.events |= Events::SND_ACKED;
         self.take_round_trip(ack, echo, now);
         if all {
             self.disarm_xmit();
+            self.busy.end(now);
         } else {
             self.rearm_loss_timer(now);
             self.arm_user_timeout(now);
@@ -271,25 +276,11 @@ impl Tcb {
         }
     }
 
-    /// The scoreboard goes on to `ack`, with something left in flight or repeated.
-    #[inline]
-    fn advance_in_order(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
-        let (reached, times) = self.scoreboard.advance_in_order(self.snd_una, ack);
-        if let Some(times) = times {
-            self.recovery
-                .rack
-                .on_delivered_in_order(reached, times, now);
-        }
-        if reached < ack {
-            self.take_delivered_from(reached, ack, echo, now);
-        }
-    }
-
-    /// Some of what is acknowledged was repeated.
+    /// Some of what is in flight was repeated.
     #[cold]
-    fn take_delivered_from(&mut self, reached: Pos, ack: Pos, echo: Option<u32>, now: Instant) {
+    fn take_delivered_apart(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
         let mut delivery = self.start_delivery(echo, now);
-        self.take_delivered(reached, ack, &mut delivery);
+        self.take_delivered(self.snd_una, ack, &mut delivery);
     }
 
     /// The same for a header that is parsed.

@@ -113,6 +113,9 @@ impl Tcb {
         if self.ecn.variant() != Variant::Off {
             self.ecn_on_arrival(a.segment);
         }
+        if a.has(TcpFlags::URG) && self.state.may_receive_data() {
+            self.take_urgent_pointer(a.segment.header, a.start);
+        }
         let disposition = self.on_payload(a)?;
         self.on_fin(a);
         Ok(disposition)

@@ -8,7 +8,7 @@ use crate::drop::DropReason;
 use crate::events::{Error, Events};
 use crate::segment::{Disposition, Segment};
 use crate::state::State;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::Instant;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
@@ -43,16 +43,14 @@ impl Tcb {
         if !h.flags.contains(TcpFlags::SYN) {
             return Disposition::dropped(DropReason::NoFlags);
         }
-        self.take_syn(h, now);
         if acceptable {
-            self.ecn_on_syn_ack(segment);
-            self.on_syn_ack(h, now);
-        } else {
-            // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment".
-            self.state = State::SynReceived;
-            self.flags |= Flags::SYN_DUE;
+            return self.on_syn_ack(segment, now);
         }
-        // Payload and FIN on a SYN are left for the peer to repeat.
+        // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment". Payload and
+        // FIN are left for the peer to repeat.
+        self.take_syn(h, now);
+        self.state = State::SynReceived;
+        self.flags |= Flags::SYN_DUE;
         let early = segment.payload_len > 0;
         Disposition {
             drop: early.then_some(DropReason::EarlyData),
@@ -61,8 +59,52 @@ impl Tcb {
         }
     }
 
-    /// The SYN-ACK that completes an active open.
-    fn on_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
+    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had: it answers the
+    /// SYN of another connection, long ago. As in Linux, it is answered by a reset, and
+    /// the right one may still come.
+    fn answers_another_syn(&self, h: &TcpHeader, now: Instant) -> bool {
+        let Some(ts) = h.options.timestamps.as_ref().filter(|ts| ts.echo != 0) else {
+            return false;
+        };
+        let stamp = |at: Instant| at.millis32().wrapping_add(self.ts_offset);
+        // `rtt_at` is when the first SYN went out.
+        let age = stamp(now).wrapping_sub(ts.echo);
+        self.cfg.timestamps && age > stamp(now).wrapping_sub(stamp(self.rtt_at))
+    }
+
+    /// The SYN-ACK that completes an active open. "If there are other controls or text in
+    /// the segment, then continue processing at the sixth step": its payload and FIN
+    /// count.
+    fn on_syn_ack(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
+        let h = segment.header;
+        if self.answers_another_syn(h, now) {
+            return Disposition {
+                reset: true,
+                ..Disposition::dropped(DropReason::Paws)
+            };
+        }
+        self.take_syn(h, now);
+        self.ecn_on_syn_ack(segment);
+        self.take_syn_ack(h, now);
+        if h.flags.contains(TcpFlags::URG) {
+            self.take_urgent_pointer(h, SYN_POS);
+        }
+        let arrival = Arrival {
+            // After the SYN.
+            start: 0,
+            ..Arrival::new(self, segment, now)
+        };
+        match self.on_payload(&arrival) {
+            Ok(disposition) => {
+                self.on_fin(&arrival);
+                disposition
+            }
+            Err(disposition) => disposition,
+        }
+    }
+
+    /// What the SYN-ACK acknowledges, and the end of the handshake.
+    fn take_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
         let ack = self.snd_pos(h.ack);
         self.take_fast_open_answer(ack, h.options.fast_open);
         self.take_timed_sample(now);
@@ -70,6 +112,11 @@ impl Tcb {
         self.take_first_ack(ack, now);
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
+        if self.snd_nxt < self.snd_edge {
+            // More was written than went with the SYN (RFC 7413): it takes the
+            // acknowledgment along, and both sides take turns from the start.
+            self.flags |= Flags::INTERACTIVE;
+        }
         if self.in_flight() > 0 {
             // RFC 7413 section 4.2.1: the server did not take what came with the SYN.
             self.repeat_refused_data();
@@ -108,7 +155,9 @@ impl Tcb {
             self.arm_loss_timer(a.now);
         }
         if simultaneous {
-            // The peer may still wait for the ACK of its SYN.
+            // The peer may still wait for the ACK of its SYN, and that SYN came twice
+            // (RFC 2883).
+            self.note_dsack(SYN_POS, 0);
             self.flags |= Flags::ACK_NOW;
             return Err(Disposition::default());
         }

@@ -1,16 +1,15 @@
 //! The common path out: new data, or an acknowledgment, with a plain header.
 //!
-//! Owns [`Tcb::poll_plain`], which the engine asks before
-//! [`poll_transmit`](Tcb::poll_transmit). Nothing is repeated or probed, no SACK
-//! block is owed, the handshake is over, neither pace nor ECN matters: then what is left of the segment is its
-//! numbers, flags and timestamps, and a header of known layout. What to send and
-//! what follows from it are decided by the same functions, so that both ways send the
-//! same.
+//! Owns [`Tcb::poll_whole`] and [`Tcb::poll_plain`], which the engine asks in this order
+//! before [`poll_transmit`](Tcb::poll_transmit). Nothing is repeated or probed, no SACK
+//! block is owed, the handshake is over, neither pace nor ECN matters, nothing is urgent:
+//! then what is left of the segment is its numbers, flags and timestamps, and a header of
+//! known layout. What to send and what follows from it are decided by the same functions,
+//! so that both ways send the same.
 
 use crate::input::UNPREDICTABLE;
 use crate::scoreboard;
 use crate::segment::PlainTransmit;
-use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
@@ -20,51 +19,65 @@ const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::RST_DUE)
     .union(Flags::PROBE_DUE)
     .union(Flags::DSACK)
-    .union(Flags::CAREFUL);
+    .union(Flags::CAREFUL)
+    .union(Flags::URGENT);
+
+/// What the commonest segments know nothing of.
+const UNLIKE_OTHERS: Flags = UNCOMMON
+    .union(Flags::FORCE_SMALL)
+    .union(Flags::FIN_QUEUED)
+    .union(Flags::WINDOW_LIMITED);
 
 impl Tcb {
-    /// The next segment to send, if it is one of the common kinds; `max_payload` as for
+    /// The next segment to send, if it is of the commonest kind: new data in whole
+    /// packets, behind other that is in flight; `max_payload` as for
     /// [`poll_transmit`](Tcb::poll_transmit). `None` says that it is another, or that
-    /// there is none: `poll_transmit` knows.
+    /// there is none: [`poll_plain`](Tcb::poll_plain) knows.
     #[inline(always)]
-    pub fn poll_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
-        // What input predicts says as much of output: nothing is lost, reported, probed
-        // for or out of order.
-        let commonest = self.predict != UNPREDICTABLE
-            && self.state == State::Established
-            && !self.flags.intersects(UNCOMMON.union(Flags::FORCE_SMALL))
+    pub fn poll_whole(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+        // What input predicts says as much of output: established, and nothing is lost,
+        // reported, probed for or out of order.
+        let usual = self.predict != UNPREDICTABLE
+            && !self.flags.intersects(UNLIKE_OTHERS)
             && !self.mtu.is_due(now);
-        if commonest && let Some((start, end)) = self.select_whole(self.batch_payload(max_payload))
-        {
-            self.note_more(start, end, now);
-            let flags = self.flags_of_whole(start, end);
-            return Some(self.plain(start, end, flags, now));
+        if !usual {
+            return None;
         }
-        self.poll_less_plain(now, max_payload)
+        let (start, end) = self.select_whole(max_payload)?;
+        self.note_more(end, now);
+        let payload_len = (end - start) as u32;
+        let push = self.push_of_whole(end, payload_len);
+        Some(PlainTransmit {
+            // The segment that is expected has the same options, and ACK alone.
+            header: self.settle_as(start, self.predict | push.0, now),
+            payload_start: start as u64,
+            payload_len,
+            mss: self.snd_mss,
+        })
     }
 
     /// New data goes out behind other that is in flight, in whole packets, and nothing
     /// is lost, reported or probed for: [`note_new`](Tcb::note_new), less what it would
     /// not do then.
     #[inline(always)]
-    fn note_more(&mut self, start: Pos, end: Pos, now: Instant) {
+    fn note_more(&mut self, end: Pos, now: Instant) {
         self.snd_nxt = end;
         if !self.scoreboard.send_with_last(end, now) {
             let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
             self.scoreboard.send_apart(end, now, grain);
         }
         self.rearm_probe(now);
-        if !self.flags.contains(Flags::TIMING) {
+        if !self.is_timing() {
             self.time_round_trip(end, now);
         }
-        self.note_data_sent(start, now);
+        self.note_payload_sent(now);
         self.timers.hold = Instant::NEVER;
     }
 
-    /// [`flags_of`](Tcb::flags_of) for whole packets of data and no FIN.
+    /// What [`flags_of`](Tcb::flags_of) adds to ACK for whole packets of data and no FIN.
     #[inline(always)]
-    fn flags_of_whole(&mut self, start: Pos, end: Pos) -> TcpFlags {
-        let (len, mss) = ((end - start) as u32, u32::from(self.snd_mss));
+    fn push_of_whole(&mut self, end: Pos, len: u32) -> TcpFlags {
+        let mss = u32::from(self.snd_mss);
         let (packets, batch) = if len == mss {
             (1, false)
         } else {
@@ -72,16 +85,28 @@ impl Tcb {
         };
         self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
         if batch || end == self.snd_push {
-            TcpFlags::ACK | TcpFlags::PSH
+            TcpFlags::PSH
         } else {
-            TcpFlags::ACK
+            TcpFlags(0)
         }
     }
 
-    /// The first data after a silence, the last of what was written, the FIN; data of
-    /// which it takes more to say whether it is common.
+    /// The next segment to send, if it is one of the common kinds; `max_payload` as for
+    /// [`poll_transmit`](Tcb::poll_transmit). `None` says that it is another, or that
+    /// there is none: `poll_transmit` knows.
+    #[inline]
+    pub fn poll_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+        match self.poll_whole(now, max_payload) {
+            None => self.poll_less_plain(now, max_payload),
+            whole => whole,
+        }
+    }
+
+    /// The same where [`poll_whole`](Tcb::poll_whole) has found none: the first data
+    /// after a silence, the last of what was written, the FIN; data of which it takes
+    /// more to say whether it is common.
     #[inline(never)]
-    fn poll_less_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+    pub fn poll_less_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         let common = !self.flags.intersects(UNCOMMON)
             && self.state.may_transmit_data()
             && self.recovery.is_quiet()
@@ -94,7 +119,7 @@ impl Tcb {
             && let Some((start, end)) = self.select_new(now, max_payload)
         {
             self.note_new(start, end, now);
-            let (flags, data_end) = self.flags_of(start, end);
+            let (flags, data_end) = self.flags_of(start, end, false);
             return Some(self.plain(start, data_end, flags, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {

@@ -58,6 +58,9 @@ impl Tcb {
         if matches!(self.state, State::Closed | State::SynSent) {
             return None;
         }
+        if self.flags.contains(Flags::URGENT) {
+            self.end_urgent_mode();
+        }
         if self.pacer.holds(now) {
             self.wait_for_pace();
         } else if (self.state.may_transmit_data() || self.is_fast_opened())
@@ -65,7 +68,9 @@ impl Tcb {
         {
             return Some(transmit);
         }
-        if self.flags.contains(Flags::PROBE_DUE) {
+        // The word of urgent data goes before the probe, which acknowledges too.
+        let urges = self.flags.contains(Flags::URGENT | Flags::ACK_NOW);
+        if self.flags.contains(Flags::PROBE_DUE) && !urges {
             self.flags.remove(Flags::PROBE_DUE);
             // One below SND.UNA: outside the peer's window, so that it answers.
             let pos = self.snd_una - 1;
@@ -91,7 +96,7 @@ impl Tcb {
 
     /// Data, again or new, or the FIN.
     fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let max_payload = self.ecn_payload(self.paced_payload(max_payload));
+        let max_payload = self.urgent_payload(self.ecn_payload(self.paced_payload(max_payload)));
         if let Some((start, end)) = self.select_repetition(max_payload) {
             return Some(self.emit_repetition(start, end, now));
         }
@@ -160,6 +165,10 @@ impl Tcb {
         let starts = self.timers.xmit.is_never() || self.in_flight() == 0;
         if self.in_flight() == 0 {
             self.retries = 0;
+            self.begin_flight(now);
+        }
+        if self.flags.contains(Flags::WINDOW_LIMITED) {
+            self.end_window_limit(now);
         }
         self.snd_nxt = end;
         let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
@@ -174,7 +183,7 @@ impl Tcb {
         } else if self.timers.xmit_kind == XmitTimer::Probe {
             self.arm_probe(now);
         }
-        if !self.flags.contains(Flags::TIMING) && self.recovery.is_open() {
+        if !self.is_timing() && self.recovery.is_open() {
             self.time_round_trip(end, now);
         }
         if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
@@ -189,7 +198,6 @@ impl Tcb {
     /// The acknowledgment of `end` will tell the round trip from now.
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
-        self.flags |= Flags::TIMING;
         self.rtt_pos = end;
         self.rtt_at = now;
     }
@@ -204,7 +212,7 @@ impl Tcb {
             self.arm_retransmit(now);
         }
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
-        self.flags.remove(Flags::TIMING);
+        self.stop_timing();
         self.on_repeated(start, end, now);
         if self.rate.is_on() {
             self.rate.on_repeated(start, end);
@@ -221,16 +229,25 @@ impl Tcb {
         if start >= self.snd_edge {
             return;
         }
+        self.note_payload_sent(now);
+    }
+
+    /// The same for one that is known to have payload.
+    #[inline(always)]
+    fn note_payload_sent(&mut self, now: Instant) {
         self.last_sent_data = now;
         // Who asks first is not interactive by that: the answer may be long.
-        if now.since(self.last_rcv_data) < ANSWER_US && self.rcv_nxt > 0 {
+        if now < self.last_rcv_data.soon(ANSWER_US) && self.rcv_nxt > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
     }
 
     /// A segment with payload or FIN, `again` or for the first time.
     fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
-        let (flags, data_end) = self.flags_of(start, end);
+        let (mut flags, data_end) = self.flags_of(start, end, again);
+        if again && self.ends_syn_data(data_end) {
+            flags |= TcpFlags::PSH;
+        }
         self.pace((data_end - start) as u64, now);
         let mut transmit = self.emit_with(start, data_end, flags, !again, now);
         transmit.retransmission = again;
@@ -240,17 +257,18 @@ impl Tcb {
         transmit
     }
 
-    /// The flags of a segment with payload or FIN, and where its payload ends. Counts
-    /// its packets.
+    /// The flags of a segment with payload or FIN, `again` or for the first time, and
+    /// where its payload ends. Counts its packets.
     #[inline(always)]
-    fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
+    fn flags_of(&mut self, start: Pos, end: Pos, again: bool) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written, unless
         // more is announced (MSG_MORE); and, as Linux does, on the last of every batch,
-        // which ends a receiver's wait for more to merge (GRO).
+        // which ends a receiver's wait for more to merge (GRO). What is repeated has
+        // more behind it that is there already.
         let written = data_end == self.snd_push;
-        let batch = data_end - start > i64::from(self.snd_mss);
+        let batch = !again && data_end - start > i64::from(self.snd_mss);
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
         }
@@ -291,6 +309,8 @@ impl Tcb {
                 options.accurate_ecn = self.ecn_option();
             }
         }
+        let (urg, urgent) = self.urgent_field(start);
+        flags |= urg;
         let h = self.settle(start, flags, now);
         let payload = if data_end > start {
             start as u64..data_end as u64
@@ -302,7 +322,7 @@ impl Tcb {
             ack: h.ack,
             flags,
             window: h.window,
-            urgent: 0,
+            urgent,
             mss: self.snd_mss - options::sack_len(&options),
             options,
             payload,
@@ -315,7 +335,13 @@ impl Tcb {
     /// acknowledgment that it carries is no longer owed.
     #[inline(always)]
     fn settle(&mut self, start: Pos, flags: TcpFlags, now: Instant) -> Plain {
-        let timestamps = self.timestamps(now);
+        let control = control(flags, self.flags.contains(Flags::TIMESTAMPS));
+        self.settle_as(start, control, now)
+    }
+
+    /// The same with data offset and flags as in [`control`].
+    #[inline(always)]
+    fn settle_as(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
         let window = self.offer_window();
         self.last_ack_sent = self.rcv_nxt;
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
@@ -325,14 +351,16 @@ impl Tcb {
             }
             self.timers.ack = Instant::NEVER;
         }
-        self.quick_acks = self.quick_acks.saturating_sub(1);
+        if self.quick_acks != 0 {
+            self.quick_acks -= 1;
+        }
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         Plain {
-            control: control(flags, timestamps.is_some()),
+            control,
             window,
             seq: self.snd_seq(start),
             ack: self.rcv_seq(self.rcv_nxt),
-            timestamps: timestamps.unwrap_or_default(),
+            timestamps: self.timestamps_if_agreed(now),
         }
     }
 
@@ -351,7 +379,6 @@ impl Tcb {
                 self.scoreboard.send(data, now, 0);
                 self.counters.data_segs_out = 1;
             }
-            self.flags |= Flags::TIMING;
             self.rtt_pos = 0;
             self.rtt_at = now;
             self.arm_user_timeout(now);

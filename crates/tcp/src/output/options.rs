@@ -50,10 +50,17 @@ impl Tcb {
     /// The timestamps option, if agreed.
     #[inline]
     pub(crate) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
-        self.flags.contains(Flags::TIMESTAMPS).then(|| Timestamps {
+        self.has_timestamps()
+            .then(|| self.timestamps_if_agreed(now))
+    }
+
+    /// What the option has if it was agreed; without meaning otherwise.
+    #[inline(always)]
+    pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
+        Timestamps {
             val: now.millis32().wrapping_add(self.ts_offset),
             echo: self.ts_recent,
-        })
+        }
     }
 
     /// The options of any segment but SYN and RST.

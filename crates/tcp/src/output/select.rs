@@ -68,7 +68,7 @@ impl Tcb {
         } else {
             self.batch_payload(max_payload)
         };
-        let chosen = self.choose_new(start, max_payload as i64);
+        let chosen = self.choose_new(start, max_payload as i64, now);
         if chosen.is_none() && self.in_flight() == 0 {
             self.wait_for_cause(now);
         }
@@ -77,24 +77,27 @@ impl Tcb {
 
     /// The same where it takes no weighing, on an established connection: data is in
     /// flight, and both windows have room for all that is there or may go at once, in
-    /// whole packets. [`select_new`](Tcb::select_new) would choose the same.
+    /// whole packets, and no FIN follows. [`select_new`](Tcb::select_new) would choose
+    /// the same.
     #[inline(always)]
     pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, mss) = (self.snd_nxt, i64::from(self.snd_mss));
-        let len = (self.snd_edge - start).min(max_payload as i64);
-        if len != mss && (len < mss || len % mss != 0) {
-            return None;
+        let mut len = (self.snd_edge - start).min(max_payload as i64);
+        if len != mss {
+            len = len.min(self.batch_payload(max_payload) as i64);
+            if len < mss || len % mss != 0 {
+                return None;
+            }
         }
         let (end, sent) = (start + len, start + len - self.snd_una);
         let fits = sent > len
             && sent <= i64::from(self.snd_wnd)
             && sent <= i64::from(self.congestion.cwnd());
-        let ends_all = self.flags.contains(Flags::FIN_QUEUED);
-        (fits && !ends_all).then_some((start, end))
+        fits.then_some((start, end))
     }
 
     #[inline(always)]
-    fn choose_new(&mut self, start: Pos, max_payload: i64) -> Option<(Pos, Pos)> {
+    fn choose_new(&mut self, start: Pos, max_payload: i64, now: Instant) -> Option<(Pos, Pos)> {
         let window = self.snd_wnd_edge() - start;
         let available = self.snd_edge - start;
         if available == 0 {
@@ -121,6 +124,7 @@ impl Tcb {
             len = room;
         }
         if len <= 0 {
+            self.begin_window_limit(now);
             return None;
         }
         let tail = len % mss;
@@ -133,7 +137,11 @@ impl Tcb {
             let small_ok = if ends_stream {
                 self.may_send_small(start + len, false)
             } else if len == window && whole == 0 {
-                self.may_send_small(start + len, true)
+                let ok = self.may_send_small(start + len, true);
+                if !ok {
+                    self.begin_window_limit(now);
+                }
+                ok
             } else {
                 whole == 0 && max_payload < mss
             };
@@ -167,6 +175,7 @@ impl Tcb {
     /// user (cork) or for the peer's window, which is probed (RFC 9293 section
     /// 3.8.6.1).
     fn wait_for_cause(&mut self, now: Instant) {
+        self.begin_waiting(now);
         if self.snd_wnd_edge() > self.snd_nxt && self.is_corked() {
             if self.timers.hold.is_never() {
                 self.timers.hold = now.after_us(CORK_US);

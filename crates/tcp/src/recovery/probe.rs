@@ -108,40 +108,41 @@ impl Tcb {
     /// predicted: nothing is lost, reported or probed for.
     #[inline(always)]
     pub(crate) fn rearm_loss_timer(&mut self, now: Instant) {
-        match self.soon_to_probe(now, now) {
-            Some(deadline) => {
+        let slack = if self.in_flight() <= u64::from(self.snd_mss) {
+            SLACK + MAX_ACK_DELAY
+        } else {
+            SLACK
+        };
+        match self.soon_to_probe(slack, now, now) {
+            Some(deadline) if self.flags.contains(Flags::SACK) => {
                 self.timers.xmit_kind = XmitTimer::Probe;
                 self.timers.xmit = deadline;
                 self.timers.rto_from = now;
             }
-            None => self.arm_loss_timer(now),
+            _ => self.arm_loss_timer(now),
         }
     }
 
     /// The same as [`arm_probe`](Tcb::arm_probe), where nothing is lost, reported or
-    /// probed for, if it is the probe's timer that runs: more was sent behind what the
-    /// retransmission timer is for.
+    /// probed for, if it is the probe's timer that runs (so there is SACK): a full
+    /// segment or more was sent behind what the retransmission timer is for.
     #[inline(always)]
     pub(crate) fn rearm_probe(&mut self, now: Instant) {
         if self.timers.xmit_kind == XmitTimer::Probe {
-            match self.soon_to_probe(now, self.timers.rto_from) {
+            match self.soon_to_probe(SLACK, now, self.timers.rto_from) {
                 Some(deadline) => self.timers.xmit = deadline,
                 None => self.arm_probe(now),
             }
         }
     }
 
-    /// When a tail is probed for that is sent now, if there is SACK and that is certainly
-    /// before the retransmission timer, started at `rto_from`, runs out: it takes 200 ms
-    /// at least, and need not be worked out then.
+    /// When a tail is probed for that is sent now, two round trips and `slack` later, if
+    /// that is certainly before the retransmission timer, started at `rto_from`, runs
+    /// out: it takes 200 ms at least, and need not be worked out then.
     #[inline(always)]
-    fn soon_to_probe(&self, now: Instant, rto_from: Instant) -> Option<Instant> {
-        let mut pto = 2 * self.rtt.srtt()? + SLACK;
-        if self.in_flight() <= u64::from(self.snd_mss) {
-            pto += MAX_ACK_DELAY;
-        }
-        let soon = self.flags.contains(Flags::SACK) && pto + now.since(rto_from) <= MIN_VARIANCE;
-        soon.then_some(now.after_us(pto))
+    fn soon_to_probe(&self, slack: u64, now: Instant, rto_from: Instant) -> Option<Instant> {
+        let deadline = now.soon(2 * self.rtt.srtt()? + slack);
+        (deadline <= rto_from.soon(MIN_VARIANCE)).then_some(deadline)
     }
 
     /// The probe's timer has run out (RFC 8985 section 7.3).

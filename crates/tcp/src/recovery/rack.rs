@@ -19,6 +19,9 @@ use crate::timers::XmitTimer;
 /// RACK.reo_wnd_persist starts with this many recoveries.
 const PERSIST: u8 = 16;
 
+/// RACK.end_seq before anything is delivered.
+const NOTHING: Pos = Pos::MIN;
+
 /// The state of RACK (RFC 8985 section 5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rack {
@@ -27,11 +30,10 @@ pub(crate) struct Rack {
     /// the first and of the last part.
     at: Stamp,
     first: Stamp,
+    /// `NOTHING` before anything is.
     end: Pos,
     /// RACK.rtt, microseconds.
     rtt: u32,
-    /// Something has been delivered since the connection began.
-    known: bool,
     /// RACK.reordering_seen.
     pub(super) reordering_seen: bool,
     /// RACK.reo_wnd_mult, 1 at first.
@@ -71,9 +73,8 @@ impl Rack {
         Rack {
             at: Stamp::new(Instant(0)),
             first: Stamp::new(Instant(0)),
-            end: 0,
+            end: NOTHING,
             rtt: 0,
-            known: false,
             reordering_seen: false,
             mult: 1,
             persist: 0,
@@ -81,6 +82,11 @@ impl Rack {
             reorderings: 0,
             farthest: 0,
         }
+    }
+
+    /// Whether anything has been delivered since the connection began.
+    const fn is_known(&self) -> bool {
+        self.end != NOTHING
     }
 
     /// The round trip that the last delivery measured, microseconds; 0 if none has.
@@ -104,7 +110,7 @@ impl Rack {
             self.at
         };
         let later = at.since(s.at);
-        self.known && (later > 0 || (later == 0 && self.end > s.end))
+        self.is_known() && (later > 0 || (later == 0 && self.end > s.end))
     }
 
     /// `s` is delivered: by SACK if `reported`, by the cumulative acknowledgment
@@ -129,8 +135,7 @@ impl Rack {
             }
         }
         self.rtt = s.first.age(d.now).min(u64::from(u32::MAX)) as u32;
-        if !self.known || s.at.since(self.at) > 0 || (s.at == self.at && s.end > self.end) {
-            self.known = true;
+        if !self.is_known() || s.at.since(self.at) > 0 || (s.at == self.at && s.end > self.end) {
             self.at = s.at;
             self.first = s.first;
             self.end = s.end;
@@ -149,8 +154,7 @@ impl Rack {
     ) {
         self.rtt = first.age(now) as u32;
         // Of two that were sent at once, this one ends higher.
-        if at.since(self.at) >= 0 || !self.known {
-            self.known = true;
+        if at.since(self.at) >= 0 || !self.is_known() {
             self.at = at;
             self.first = first;
             self.end = end;
@@ -281,7 +285,7 @@ impl Tcb {
         let rack = self.recovery.rack;
         let patience = u64::from(rack.rtt) + self.reordering_window();
         self.scoreboard.mark_lost(una, |s| {
-            !rack.known || s.start == una || s.at.age(now) >= patience
+            !rack.is_known() || s.start == una || s.at.age(now) >= patience
         });
     }
 }

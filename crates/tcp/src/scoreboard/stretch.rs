@@ -45,6 +45,11 @@ impl Stamp {
         Stamp(self.0.wrapping_sub(u32::from(micros)))
     }
 
+    /// The point this many microseconds after.
+    pub(super) fn after(self, micros: u16) -> Stamp {
+        Stamp(self.0.wrapping_add(u32::from(micros)))
+    }
+
     /// Whether both lie in one tick of `1 << grain` microseconds.
     pub(super) fn is_same_tick(self, other: Stamp, grain: u8) -> bool {
         (self.0 ^ other.0) >> grain == 0

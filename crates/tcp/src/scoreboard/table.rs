@@ -3,8 +3,8 @@
 //! Owns those methods of [`Scoreboard`], private to it. None of them changes what is
 //! known of a byte but its time, and that only when the table is full.
 
-use super::{FEW_STRETCHES, Fate, Scoreboard, Stamp};
-use crate::tcb::Pos;
+use super::{CLOSED, FEW_STRETCHES, Fate, Scoreboard, Stamp};
+use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
 
 /// One stretch as stored; it begins where the one before ends.
@@ -12,7 +12,8 @@ use crate::time::Instant;
 pub(super) struct Stored {
     /// The low 32 bits of its end.
     pub(super) end: u32,
-    pub(super) at: Stamp,
+    /// When its first part was sent.
+    pub(super) first: Stamp,
 }
 
 /// Room for stretches.
@@ -29,7 +30,7 @@ impl<const N: usize> Table<N> {
     pub(super) const fn new() -> Table<N> {
         let none = Stored {
             end: 0,
-            at: Stamp::new(Instant(0)),
+            first: Stamp::new(Instant(0)),
         };
         Table {
             stored: [none; N],
@@ -90,6 +91,7 @@ impl Scoreboard {
 
     /// Moves `from..to` of the table to `at`.
     fn shift(&mut self, from: usize, to: usize, at: usize) {
+        self.open.until = CLOSED.until;
         self.stored_mut().copy_within(from..to, at);
         self.spreads_mut().copy_within(from..to, at);
         self.fates_mut().copy_within(from..to, at);
@@ -161,11 +163,14 @@ impl Scoreboard {
         many.stored[..len].copy_from_slice(&self.few.stored[..len]);
         many.spreads[..len].copy_from_slice(&self.few.spreads[..len]);
         many.fates[..len].copy_from_slice(&self.few.fates[..len]);
+        self.open.until = CLOSED.until;
+        self.plain_from = NO_POS;
         self.many = Some(many);
     }
 
-    /// A recovery is over: gives the larger table back, unless there are holes again.
-    pub(crate) fn shrink(&mut self) {
+    /// A recovery is over, with SND.NXT at `nxt`: gives the larger table back, unless there
+    /// are holes again.
+    pub(crate) fn shrink(&mut self, nxt: Pos) {
         if self.many.is_none() || !self.is_plain() {
             return;
         }
@@ -179,13 +184,15 @@ impl Scoreboard {
             self.few.spreads[..z - a].copy_from_slice(&many.spreads[a..z]);
             self.few.fates[..z - a].copy_from_slice(&many.fates[a..z]);
             self.first = 0;
+            self.open.until = CLOSED.until;
+            self.plain_from = nxt;
         }
     }
 
     /// Makes one of the two neighbours in the network whose times differ least.
     fn squeeze(&mut self) -> bool {
         let fate = |i: usize| self.fates()[self.index(i)];
-        let at = |i: usize| self.stored()[self.index(i)].at;
+        let at = |i: usize| self.last_of(self.index(i));
         let best = (1..self.len())
             .filter(|&i| fate(i) == fate(i - 1))
             .min_by_key(|&i| at(i).since(at(i - 1)).unsigned_abs());
@@ -204,8 +211,11 @@ impl Scoreboard {
     fn join(&mut self, i: usize) {
         let (a, b) = (self.index(i - 1), self.index(i));
         let first = self.first_of(a).earlier(self.first_of(b));
-        let at = self.stored()[a].at.later(self.stored()[b].at);
+        let at = self.last_of(a).later(self.last_of(b));
         let fate = self.fates()[a] | self.fates()[b];
+        if fate != self.fates()[a] || fate != self.fates()[b] {
+            self.plain_from = NO_POS;
+        }
         let z = self.index(self.len());
         self.shift(b, z, a);
         self.set_times(a, first, at);
@@ -237,10 +247,7 @@ impl Scoreboard {
         let (a, b) = (self.index(i - 1), self.index(i));
         let fate = self.fates()[a];
         let timeless = fate.intersects(Fate::SACKED | Fate::LOST);
-        let near = || {
-            let stored = self.stored();
-            stored[a].at.is_same_tick(stored[b].at, self.grain)
-        };
+        let near = || self.last_of(a).is_same_tick(self.last_of(b), self.grain);
         fate == self.fates()[b] && (timeless || near())
     }
 }

@@ -328,24 +328,57 @@ proptest! {
         // The recovery ends, whatever the table looks like.
         b.forget_sacked(una);
         b.unmark_lost(una);
-        b.shrink();
+        b.shrink(end);
         prop_assert!(b.many.is_none() && b.len() <= FEW_STRETCHES);
         prop_assert_eq!(b.iter(una).last().map_or(una, |s| s.end), end);
     }
 }
 
-/// What was repeated is left to those who look at each stretch; what came before it is
-/// told, with its times.
+/// The stretch where it ends says when it was sent; what was repeated is left to those
+/// who look at each.
 #[test]
-fn an_advance_in_order_ends_at_a_repetition() {
-    let mut b = flight(4);
-    b.repeat(0, 2_000, 3_000, at(9_000));
+fn an_advance_in_order_takes_nothing_that_was_repeated() {
     let times = |us| Some((Stamp::new(at(us)), Stamp::new(at(us))));
-    assert_eq!(b.advance_in_order(0, 500), (500, times(0)));
+    let mut b = flight(5);
+    assert_eq!(b.advance_in_order(0, 500), times(0));
+    assert_eq!(b.len(), 5);
+    assert_eq!(b.advance_in_order(500, 1_000), times(0));
     assert_eq!(b.len(), 4);
-    assert_eq!(b.advance_in_order(500, 4_000), (2_000, times(1_000)));
-    assert_eq!(b.advance_in_order(2_000, 4_000), (2_000, None));
-    b.advance(2_000, 3_500, |_| {});
-    assert_eq!(b.advance_in_order(3_500, 4_000), (4_000, times(3_000)));
+    b.repeat(1_000, 1_000, 2_000, at(9_000));
+    assert_eq!(b.advance_in_order(1_000, 2_500), None);
+    assert_eq!(b.finish_in_order(1_000), None);
+    assert_eq!(b.len(), 4);
+    b.advance(1_000, 2_500, |_| {});
+    assert_eq!(b.advance_in_order(2_500, 3_500), times(3_000));
+    assert_eq!(b.finish_in_order(3_500), times(4_000));
     assert!(b.is_plain() && b.len() == 0 && b.first == 0);
+}
+
+/// A stretch that others join is closed by whatever happens to it.
+#[test]
+fn nothing_joins_a_stretch_that_is_reported_or_delivered() {
+    let sent = |b: &mut Scoreboard, end| b.send(end, at(end as u64), 10);
+    let mut b = Scoreboard::new();
+    sent(&mut b, 10);
+    sent(&mut b, 20);
+    assert_eq!(b.len(), 1);
+    b.sack(0, 10, 20, |_| {});
+    sent(&mut b, 30);
+    assert_eq!(
+        shape(&b, 0)[1..],
+        [(10, 20, Fate::SACKED), (20, 30, Fate::empty())]
+    );
+    b.advance(0, 30, |_| {});
+    sent(&mut b, 40);
+    sent(&mut b, 50);
+    assert_eq!(shape(&b, 30), [(30, 50, Fate::empty())]);
+    assert!(b.finish_in_order(30).is_some());
+    sent(&mut b, 60);
+    assert_eq!(shape(&b, 50), [(50, 60, Fate::empty())]);
+    b.repeat(50, 50, 60, at(70));
+    sent(&mut b, 80);
+    assert_eq!(
+        shape(&b, 50),
+        [(50, 60, Fate::REPEATED), (60, 80, Fate::empty())]
+    );
 }

@@ -9,4 +9,5 @@ mod ending;
 mod established;
 mod syn_received;
 mod syn_sent;
+mod urgent;
 mod user_timeout;

@@ -1,7 +1,8 @@
 //! SYN-RECEIVED (RFC 9293 section 3.10.7.4 with the cases of its own).
 
 use crate::script::{ACK, SYN, Script};
-use longshore_tcp::{Config, Error, State};
+use longshore_tcp::{Config, Error, IcmpError, State};
+use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpOptions, Timestamps};
 
 fn script() -> Script {
@@ -54,4 +55,38 @@ fn the_syn_ack_is_repeated_and_given_up() {
     }
     assert_eq!(repeated, 5);
     assert_eq!(s.tcb.error(), Some(Error::TimedOut));
+}
+
+#[test]
+fn an_icmp_error_gives_up_if_it_quotes_our_syn_ack() {
+    let mut s = script();
+    let iss = SeqNumber(crate::script::ISS);
+    s.tcb.on_icmp(IcmpError::HostUnreachable, iss.add(1), s.now);
+    assert_eq!(s.tcb.state(), State::SynReceived);
+    s.tcb.on_icmp(IcmpError::HostUnreachable, iss, s.now);
+    assert_eq!(s.tcb.state(), State::Closed);
+    s.silent();
+}
+
+#[test]
+fn the_syn_that_came_twice_is_reported() {
+    let cfg = Config {
+        timestamps: false,
+        ..Config::default()
+    };
+    let offers = TcpOptions {
+        mss: Some(700),
+        sack_permitted: true,
+        ..TcpOptions::default()
+    };
+    let mut s = Script::connecting(&cfg);
+    s.sent();
+    let _ = s.arrives_with(SYN, -1, 0, 0, offers);
+    assert_eq!(s.sent_one().flags, SYN | ACK);
+    let _ = s.arrives_with(SYN | ACK, -1, 0, 0, offers);
+    assert_eq!(s.tcb.state(), State::Established);
+    let t = s.sent_one();
+    let irs = SeqNumber(crate::script::IRS);
+    let blocks: Vec<_> = t.options.sack.iter().collect();
+    assert_eq!(blocks, [(irs, irs.add(1))]);
 }

@@ -3,6 +3,7 @@
 use crate::script::{ACK, SYN, Script, plain};
 use longshore_tcp::{Config, Error, Events, IcmpError, State};
 use longshore_wire::SeqNumber;
+use longshore_wire::tcp::{TcpOptions, Timestamps};
 
 fn script() -> Script {
     Script::in_state(State::SynSent)
@@ -81,4 +82,26 @@ fn the_user_timeout_ends_it() {
     }
     assert_eq!(s.now.since(start), 5_000_000);
     assert_eq!(s.tcb.error(), Some(Error::TimedOut));
+}
+
+#[test]
+fn a_syn_ack_for_another_syn_is_refused() {
+    let mut s = Script::connecting(&Config::default());
+    s.now = s.now.after_ms(5_000);
+    let first = s.sent_one().options.timestamps.expect("offered").val;
+    s.until_timer();
+    let second = s.sent_one().options.timestamps.expect("offered").val;
+    assert!(second > first);
+    let mut answers = |echo| {
+        let timestamps = Some(Timestamps { val: 77, echo });
+        let options = TcpOptions {
+            timestamps,
+            ..TcpOptions::default()
+        };
+        let d = s.arrives_with(SYN | ACK, -1, 0, 0, options);
+        (d.reset, s.tcb.state())
+    };
+    assert_eq!(answers(first - 1), (true, State::SynSent));
+    assert_eq!(answers(second + 1), (true, State::SynSent));
+    assert_eq!(answers(first), (false, State::Established));
 }

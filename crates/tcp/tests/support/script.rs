@@ -180,6 +180,21 @@ impl Script {
         self.tcb.on_segment(&Segment::new(&header, len), self.now)
     }
 
+    /// A segment with an urgent pointer arrives.
+    pub(crate) fn arrives_urgent(
+        &mut self,
+        flags: TcpFlags,
+        (seq, ack): (i64, i64),
+        len: u32,
+        pointer: u16,
+    ) -> Disposition {
+        let header = TcpHeader {
+            urgent: pointer,
+            ..self.header(flags | TcpFlags::URG, seq, ack, TcpOptions::default())
+        };
+        self.tcb.on_segment(&Segment::new(&header, len), self.now)
+    }
+
     pub(crate) fn header(
         &self,
         flags: TcpFlags,

@@ -28,6 +28,8 @@ pub(crate) struct Core {
     error_told: bool,
     /// The handshake came to its end.
     connected: bool,
+    /// The end of the urgent data whose last byte was read apart; 0 if none was.
+    urgent_read: u64,
 }
 
 impl Core {
@@ -40,6 +42,7 @@ impl Core {
             resets: VecDeque::new(),
             error_told: false,
             connected: false,
+            urgent_read: 0,
         }
     }
 
@@ -70,7 +73,7 @@ impl Core {
         }
     }
 
-    fn write(&mut self, bytes: u32) -> String {
+    fn write(&mut self, bytes: u32, urgent: bool) -> String {
         if let Some(error) = self.take_error() {
             return error;
         }
@@ -78,6 +81,9 @@ impl Core {
             Some(tcb) if tcb.state().may_write() && !tcb.send_shut() => {
                 let edge = tcb.snd_edge() + u64::from(bytes);
                 tcb.set_snd_edge(edge, true);
+                if urgent {
+                    tcb.set_snd_urgent(edge);
+                }
                 bytes.to_string()
             }
             _ => "EPIPE".into(),
@@ -89,7 +95,16 @@ impl Core {
         let Some(tcb) = self.connection() else {
             return "ENOTCONN".into();
         };
-        let unread = tcb.rcv_edge() - tcb.rcv_consumed();
+        let mut unread = tcb.rcv_edge() - tcb.rcv_consumed();
+        let mark = tcb.rcv_urgent().checked_sub(1);
+        if unread > 0 && mark == Some(tcb.rcv_consumed()) {
+            // The urgent byte is not for those who read in order.
+            tcb.set_rcv_consumed(tcb.rcv_consumed() + 1, now);
+            unread -= 1;
+        }
+        if let Some(before) = mark.and_then(|mark| mark.checked_sub(tcb.rcv_consumed())) {
+            unread = unread.min(before);
+        }
         if unread > 0 {
             let taken = unread.min(u64::from(most));
             tcb.set_rcv_consumed(tcb.rcv_consumed() + taken, now);
@@ -102,6 +117,31 @@ impl Core {
             None if waits => "EAGAIN".into(),
             None => "0".into(),
         }
+    }
+
+    /// The end of the urgent data that the program has not come past.
+    fn urgent(&mut self) -> Option<(u64, &mut Tcb)> {
+        let tcb = self.connection()?;
+        let urgent = tcb.rcv_urgent();
+        (urgent > tcb.rcv_consumed()).then_some((urgent, tcb))
+    }
+
+    fn read_urgent(&mut self) -> String {
+        let read = self.urgent_read;
+        match self.urgent() {
+            Some((urgent, _)) if urgent == read => "EINVAL".into(),
+            Some((urgent, tcb)) if urgent <= tcb.rcv_edge() => {
+                self.urgent_read = urgent;
+                "1".into()
+            }
+            Some(_) => "EAGAIN".into(),
+            None => "EINVAL".into(),
+        }
+    }
+
+    fn at_mark(&mut self) -> String {
+        let at_mark = |(urgent, tcb): (u64, &mut Tcb)| urgent - 1 == tcb.rcv_consumed();
+        u8::from(self.urgent().is_some_and(at_mark)).to_string()
     }
 
     fn take_error(&mut self) -> Option<String> {
@@ -223,8 +263,11 @@ impl Stack for Core {
                 "0".into()
             }
             Call::Accept => self.accept(),
-            Call::Write(bytes) => self.write(bytes),
+            Call::Write(bytes) => self.write(bytes, false),
+            Call::WriteUrgent(bytes) => self.write(bytes, true),
             Call::Read(most) => self.read(most),
+            Call::ReadUrgent => self.read_urgent(),
+            Call::AtMark => self.at_mark(),
             Call::ShutdownWrite => self.shut_down(Tcb::shutdown_send),
             Call::ShutdownRead => self.shut_down(Tcb::shutdown_recv),
             Call::Close => self.release(|tcb| tcb.close(now)),

@@ -6,6 +6,7 @@ mod tun;
 use longshore_script::{Call, Sent, Stack};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::TcpHeader;
+use rustix::fd::AsRawFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{
@@ -86,6 +87,14 @@ impl Kernel<'_> {
                 Ok(0)
             }
             Call::Write(bytes) => send(self.held()?, &vec![7; bytes as usize], SendFlags::NOSIGNAL),
+            Call::WriteUrgent(bytes) => {
+                let flags = SendFlags::NOSIGNAL | SendFlags::OOB;
+                send(self.held()?, &vec![7; bytes as usize], flags)
+            }
+            Call::ReadUrgent => {
+                recv(self.held()?, &mut [0; 1][..], RecvFlags::OOB).map(|got| got.0)
+            }
+            Call::AtMark => at_mark(self.held()?),
             Call::Read(most) => {
                 let mut room = vec![0; most as usize];
                 recv(self.held()?, &mut room[..], RecvFlags::empty()).map(|(got, _)| got)
@@ -215,6 +224,17 @@ impl Drop for Kernel<'_> {
     fn drop(&mut self) {
         // Nothing of it is to be repeated into the next script.
         let _ = self.answer(Call::Abort);
+    }
+}
+
+/// SIOCATMARK.
+fn at_mark(socket: &OwnedFd) -> Result<usize, Errno> {
+    const SIOCATMARK: libc::c_ulong = 0x8905;
+    let mut is: libc::c_int = 0;
+    // SAFETY: this request writes an int.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCATMARK, &raw mut is) } {
+        0 => Ok(is as usize),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
 }
 

@@ -1,0 +1,147 @@
+//! The scoreboard where nothing is lost, reported or repeated: what goes out joins the
+//! last stretch or makes a new one, and what is acknowledged leaves at the front.
+//!
+//! Owns those methods of [`Scoreboard`] and [`Open`]. `output/` calls the former for
+//! all that goes out for the first time, `input/fast_path.rs` the latter for
+//! acknowledgments that were predicted.
+
+use super::table::Stored;
+use super::{FEW_STRETCHES, Fate, Scoreboard, Stamp, Times};
+use crate::tcb::Pos;
+use crate::time::Instant;
+
+/// The last stretch in place, as long as what goes out joins it: until its tick is over,
+/// or anything but that happens to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Open {
+    pub(super) until: Instant,
+    /// Its place in the table.
+    at: u8,
+}
+
+/// What goes out next joins no stretch, as far as is known.
+pub(super) const CLOSED: Open = Open {
+    until: Instant(0),
+    at: 0,
+};
+
+impl Scoreboard {
+    /// What ends at `end` and follows everything sent so far goes out for the first
+    /// time; `grain` is that of [`grain`], for a stretch that begins here.
+    pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
+        if !self.send_with_last(end, now) {
+            self.send_apart(end, now, grain);
+        }
+    }
+
+    /// The same, if nothing is known of the last stretch.
+    #[inline(never)]
+    pub(crate) fn send_apart(&mut self, end: Pos, now: Instant, grain: u8) {
+        if !self.send_with_closed(end, now) {
+            self.grain = grain;
+            self.append(end, Stamp::new(now));
+        }
+        if self.many.is_none() {
+            self.open = Open {
+                until: now.next_tick(self.grain),
+                at: self.index(self.len() - 1) as u8,
+            };
+        }
+    }
+
+    /// The last stretch takes it in if it was sent in this tick, too.
+    fn send_with_closed(&mut self, end: Pos, now: Instant) -> bool {
+        let at = Stamp::new(now);
+        let Some(last) = self.len().checked_sub(1).map(|i| self.index(i)) else {
+            return false;
+        };
+        let shared = self.stored()[last].first.is_same_tick(at, self.grain);
+        let joins = shared && self.fates()[last].is_empty();
+        if joins {
+            self.extend(last, end, at);
+        }
+        joins
+    }
+
+    /// A new stretch, up to `end`.
+    fn append(&mut self, end: Pos, at: Stamp) {
+        if self.index(self.len()) >= self.stored().len() && !self.make_room(1) {
+            // The last stretch takes it in: at worst it is sent again in vain.
+            let last = self.index(self.len() - 1);
+            let stored = self.stored();
+            let len = stored[last].end.wrapping_sub(stored[last - 1].end);
+            self.uncount(self.fates()[last], u64::from(len));
+            self.fates_mut()[last] -= Fate::SACKED | Fate::LOST;
+            return self.extend(last, end, at);
+        }
+        let i = self.index(self.len());
+        self.stored_mut()[i] = Stored {
+            end: end as u32,
+            first: at,
+        };
+        self.spreads_mut()[i] = 0;
+        self.fates_mut()[i] = Fate::empty();
+        self.len += 1;
+    }
+
+    /// The same, [`send`](Scoreboard::send), if the last stretch is open; `false` if
+    /// it is not, and nothing has changed.
+    #[inline(always)]
+    pub(crate) fn send_with_last(&mut self, end: Pos, now: Instant) -> bool {
+        if now >= self.open.until {
+            return false;
+        }
+        let last = usize::from(self.open.at) % FEW_STRETCHES;
+        let s = &mut self.few.stored[last];
+        s.end = end as u32;
+        // Within a tick, which is 65 ms at most.
+        self.few.spreads[last] = Stamp::new(now).since(s.first) as u16;
+        true
+    }
+
+    /// SND.UNA goes from `old_una` to SND.NXT, with something in flight and nothing reported or lost.
+    /// Says when the first and the last part of the last stretch were sent, which is all
+    /// that counts then; `None`, and nothing has changed, if something was repeated or
+    /// there are many.
+    #[inline(always)]
+    pub(crate) fn finish_in_order(&mut self, old_una: Pos) -> Option<Times> {
+        if old_una < self.plain_from {
+            return None;
+        }
+        let last = self.index(self.len()).wrapping_sub(1);
+        self.len = 0;
+        self.first = 0;
+        self.open.until = CLOSED.until;
+        Some(self.few_times(last))
+    }
+
+    /// The same if SND.UNA goes to `una`, and something is left: of the stretch in which
+    /// `una` lies, or which ends there.
+    #[inline(always)]
+    pub(crate) fn advance_in_order(&mut self, old_una: Pos, una: Pos) -> Option<Times> {
+        if old_una < self.plain_from {
+            return None;
+        }
+        let mut at = self.index(0);
+        while let beyond = (una as u32).wrapping_sub(self.few.stored[at % FEW_STRETCHES].end) as i32
+            && beyond >= 0
+            && self.len > 1
+        {
+            self.first += 1;
+            self.len -= 1;
+            if beyond == 0 {
+                break;
+            }
+            at += 1;
+        }
+        Some(self.few_times(at))
+    }
+
+    /// When the first and the last part of the stretch at `i` in place were sent.
+    #[inline(always)]
+    fn few_times(&self, i: usize) -> Times {
+        let i = i % FEW_STRETCHES;
+        let first = self.few.stored[i].first;
+        (first, first.after(self.few.spreads[i]))
+    }
+}

@@ -1,0 +1,346 @@
+/* The queue of errors: IP_RECVERR, IPV6_RECVERR and MSG_ERRQUEUE. */
+#include "check.h"
+#include <linux/errqueue.h>
+#include <netinet/ip_icmp.h>
+
+/* A port at the far end that nobody has. */
+static struct sockaddr_in nobody(void) {
+  int fd = far_socket(SOCK_DGRAM);
+  SYS(far_bind(fd, address(far_ip(), 0)));
+  struct sockaddr_in gone = far_name(fd);
+  SYS(close(fd));
+  return gone;
+}
+
+static int asking(int on) {
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  set(fd, IPPROTO_IP, IP_RECVERR, on);
+  return fd;
+}
+
+/* What was read from the queue. */
+struct report {
+  ssize_t len;
+  int flags;
+  char data[64];
+  struct sockaddr_in to;
+  socklen_t to_len;
+  struct sock_extended_err error;
+  struct sockaddr_in offender;
+};
+
+static struct report next_report(int fd, size_t room) {
+  struct report r = {0};
+  char control[256];
+  struct iovec v = {r.data, room};
+  struct msghdr m = {.msg_name = &r.to, .msg_namelen = sizeof r.to, .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  r.len = recvmsg(fd, &m, MSG_ERRQUEUE);
+  if (r.len < 0)
+    return r;
+  r.flags = m.msg_flags;
+  r.to_len = m.msg_namelen;
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  OK(h && h->cmsg_level == IPPROTO_IP && h->cmsg_type == IP_RECVERR);
+  IS(h->cmsg_len, CMSG_LEN(sizeof r.error + sizeof r.offender));
+  memcpy(&r.error, CMSG_DATA(h), sizeof r.error);
+  memcpy(&r.offender, CMSG_DATA(h) + sizeof r.error, sizeof r.offender);
+  return r;
+}
+
+static void is_refusal(struct report r, struct sockaddr_in gone) {
+  OK(r.flags & MSG_ERRQUEUE);
+  IS(r.to_len, sizeof r.to);
+  OK(same(r.to, gone));
+  IS(r.error.ee_errno, ECONNREFUSED);
+  IS(r.error.ee_origin, SO_EE_ORIGIN_ICMP);
+  IS(r.error.ee_type, ICMP_DEST_UNREACH);
+  IS(r.error.ee_code, ICMP_PORT_UNREACH);
+  IS(r.error.ee_info, 0);
+  IS(r.error.ee_data, 0);
+  IS(r.offender.sin_family, AF_INET);
+  OK(r.offender.sin_addr.s_addr == gone.sin_addr.s_addr);
+}
+
+static void refusal_of_a_connected_socket(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  SYS(connect(fd, A(gone)));
+  IS(send(fd, "anyone?", 7, 0), 7);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  char c;
+  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), ECONNREFUSED);
+  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+  /* It is in the queue as well. */
+  IS(ready(fd, POLLIN, 0), POLLERR);
+  struct report r = next_report(fd, 64);
+  IS(r.len, 7);
+  OK(memcmp(r.data, "anyone?", 7) == 0);
+  is_refusal(r, gone);
+  FAILS(next_report(fd, 64).len, EAGAIN);
+  IS(ready(fd, POLLIN, 0), 0);
+}
+
+static void refusal_of_an_unconnected_socket(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  struct report r = next_report(fd, 64);
+  IS(r.len, 6);
+  OK(memcmp(r.data, "hello?", 6) == 0);
+  is_refusal(r, gone);
+  /* Reading the last one takes the pending error, too. */
+  char c;
+  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+  IS(ready(fd, POLLIN, 0), 0);
+}
+
+static void nothing_without_asking(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(0);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  IS(ready(fd, POLLIN, 100), 0);
+  FAILS(next_report(fd, 64).len, EAGAIN);
+  char c;
+  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+}
+
+static void the_queue_is_not_waited_for(void) {
+  int fd = asking(1);
+  double start = now();
+  FAILS(next_report(fd, 64).len, EAGAIN);
+  OK(now() - start < 0.5);
+}
+
+static void asked_for_by_getsockopt(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  IS(option(fd, IPPROTO_IP, IP_RECVERR), 1);
+  IS(sendto(fd, "x", 1, 0, A(gone)), 1);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
+  IS(next_report(fd, 64).len, 1);
+}
+
+static void several_in_order(void) {
+  struct sockaddr_in first = nobody(), second = nobody();
+  int fd = asking(1);
+  IS(sendto(fd, "first", 5, 0, A(first)), 5);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  /* A call says that there is an error, before it sends anything. */
+  FAILS(sendto(fd, "second", 6, 0, A(second)), ECONNREFUSED);
+  IS(sendto(fd, "second", 6, 0, A(second)), 6);
+  sleep_ms(200);
+  struct report r = next_report(fd, 64);
+  IS(r.len, 5);
+  is_refusal(r, first);
+  /* The next one is the pending error again. */
+  IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+  OK(ready(fd, POLLIN, 0) & POLLERR);
+  r = next_report(fd, 64);
+  IS(r.len, 6);
+  is_refusal(r, second);
+  IS(ready(fd, POLLIN, 0), 0);
+}
+
+static void errors_come_before_data(void) {
+  struct sockaddr_in gone = nobody();
+  int far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  int fd = asking(1);
+  struct sockaddr_in here = name_of(fd);
+  if (far_in_kernel())
+    IS(syscall(SYS_sendto, far, "data", 4, 0, &here, sizeof here), 4);
+  else
+    IS(sendto(far, "data", 4, 0, A(here)), 4);
+  IS(ready(fd, POLLIN, 2000), POLLIN);
+  IS(sendto(fd, "x", 1, 0, A(gone)), 1);
+  sleep_ms(200);
+  IS(ready(fd, POLLIN, 0), POLLIN | POLLERR);
+  char buf[8];
+  FAILS(recv(fd, buf, 8, MSG_DONTWAIT), ECONNREFUSED);
+  IS(recv(fd, buf, 8, MSG_DONTWAIT), 4);
+  IS(next_report(fd, 64).len, 1);
+}
+
+static void a_short_buffer_cuts(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  struct report r = next_report(fd, 3);
+  IS(r.len, 3);
+  OK(r.flags & MSG_TRUNC);
+  is_refusal(r, gone);
+  FAILS(next_report(fd, 64).len, EAGAIN);
+}
+
+static void no_room_for_the_report(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  char data[8];
+  struct iovec v = {data, 8};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+  IS(recvmsg(fd, &m, MSG_ERRQUEUE), 6);
+  OK(m.msg_flags & MSG_CTRUNC);
+  OK(m.msg_flags & MSG_ERRQUEUE);
+}
+
+static void recv_reads_it_too(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  char data[8];
+  struct sockaddr_in to;
+  socklen_t n = sizeof to;
+  IS(recvfrom(fd, data, 8, MSG_ERRQUEUE, (struct sockaddr *)&to, &n), 6);
+  OK(same(to, gone));
+  FAILS(recv(fd, data, 8, MSG_ERRQUEUE), EAGAIN);
+}
+
+static void switching_it_off_empties_the_queue(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  set(fd, IPPROTO_IP, IP_RECVERR, 0);
+  FAILS(next_report(fd, 64).len, EAGAIN);
+}
+
+static void told_by_epoll(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1), ep = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLIN | EPOLLET};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  IS(e.events, EPOLLERR);
+  IS(next_report(fd, 64).len, 6);
+  IS(epoll_wait(ep, &e, 1, 50), 0);
+}
+
+static void set_before_anything_else(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  set(fd, IPPROTO_IP, IP_RECVERR, 1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  is_refusal(next_report(fd, 64), gone);
+}
+
+static void *waits(void *fd) {
+  char c;
+  FAILS(recv(*(int *)fd, &c, 1, 0), ECONNREFUSED);
+  return 0;
+}
+
+static void who_waits_is_told(void) {
+  struct sockaddr_in gone = nobody();
+  int fd = asking(1);
+  pthread_t thread;
+  OK(pthread_create(&thread, 0, waits, &fd) == 0);
+  sleep_ms(100);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(pthread_join(thread, 0) == 0);
+}
+
+static struct sockaddr_in6 address6(const char *name, int port) {
+  struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+  const char *ip = getenv(name) ? getenv(name) : "::1";
+  if (inet_pton(AF_INET6, ip, &a.sin6_addr) != 1)
+    FAIL("bad address %s", ip);
+  return a;
+}
+
+static void ipv6(void) {
+  struct sockaddr_in6 gone = address6("FAR_ADDR6", 9), mine = address6("ADDR6", 0);
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  SYS(bind(fd, A(mine)));
+  set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  char data[8], control[256];
+  struct sockaddr_in6 to;
+  struct iovec v = {data, 8};
+  struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(fd, &m, MSG_ERRQUEUE), 6);
+  IS(m.msg_namelen, sizeof to);
+  OK(memcmp(&to.sin6_addr, &gone.sin6_addr, 16) == 0 && to.sin6_port == gone.sin6_port);
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  OK(h && h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_RECVERR);
+  struct sock_extended_err e;
+  struct sockaddr_in6 offender;
+  IS(h->cmsg_len, CMSG_LEN(sizeof e + sizeof offender));
+  memcpy(&e, CMSG_DATA(h), sizeof e);
+  memcpy(&offender, CMSG_DATA(h) + sizeof e, sizeof offender);
+  IS(e.ee_errno, ECONNREFUSED);
+  IS(e.ee_origin, SO_EE_ORIGIN_ICMP6);
+  IS(e.ee_type, 1);
+  IS(e.ee_code, 4);
+  IS(offender.sin6_family, AF_INET6);
+  OK(memcmp(&offender.sin6_addr, &gone.sin6_addr, 16) == 0);
+}
+
+static void ipv4_on_a_socket_of_ipv6(void) {
+  struct sockaddr_in gone4 = nobody();
+  struct sockaddr_in6 gone = {.sin6_family = AF_INET6, .sin6_port = gone4.sin_port};
+  gone.sin6_addr.s6_addr[10] = gone.sin6_addr.s6_addr[11] = 0xff;
+  memcpy(&gone.sin6_addr.s6_addr[12], &gone4.sin_addr, 4);
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  set(fd, IPPROTO_IP, IP_RECVERR, 1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  char data[8], control[256];
+  struct sockaddr_in6 to;
+  struct iovec v = {data, 8};
+  struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(fd, &m, MSG_ERRQUEUE), 6);
+  OK(memcmp(&to.sin6_addr, &gone.sin6_addr, 16) == 0 && to.sin6_port == gone.sin6_port);
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  OK(h && h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_RECVERR);
+  struct sock_extended_err e;
+  struct sockaddr_in6 offender;
+  memcpy(&e, CMSG_DATA(h), sizeof e);
+  memcpy(&offender, CMSG_DATA(h) + sizeof e, sizeof offender);
+  IS(e.ee_errno, ECONNREFUSED);
+  IS(e.ee_origin, SO_EE_ORIGIN_ICMP);
+  OK(memcmp(&offender.sin6_addr, &gone.sin6_addr, 16) == 0);
+}
+
+static void tcp_has_a_queue_too(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(fd, IPPROTO_IP, IP_RECVERR, 1);
+  int listener = far_listener(1);
+  struct sockaddr_in there = far_name(listener);
+  SYS(connect(fd, A(there)));
+  FAILS(next_report(fd, 64).len, EAGAIN);
+  IS(ready(fd, POLLIN | POLLOUT, 0), POLLOUT);
+}
+
+const struct check CHECKS[] = {
+    {"refusal_of_a_connected_socket", refusal_of_a_connected_socket},
+    {"refusal_of_an_unconnected_socket", refusal_of_an_unconnected_socket},
+    {"nothing_without_asking", nothing_without_asking},
+    {"the_queue_is_not_waited_for", the_queue_is_not_waited_for},
+    {"asked_for_by_getsockopt", asked_for_by_getsockopt},
+    {"several_in_order", several_in_order},
+    {"errors_come_before_data", errors_come_before_data},
+    {"a_short_buffer_cuts", a_short_buffer_cuts},
+    {"no_room_for_the_report", no_room_for_the_report},
+    {"recv_reads_it_too", recv_reads_it_too},
+    {"switching_it_off_empties_the_queue", switching_it_off_empties_the_queue},
+    {"told_by_epoll", told_by_epoll},
+    {"set_before_anything_else", set_before_anything_else},
+    {"who_waits_is_told", who_waits_is_told},
+    {"ipv6", ipv6},
+    {"ipv4_on_a_socket_of_ipv6", ipv4_on_a_socket_of_ipv6},
+    {"tcp_has_a_queue_too", tcp_has_a_queue_too},
+    {0, 0},
+};
