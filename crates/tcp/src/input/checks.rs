@@ -20,7 +20,7 @@ const CHALLENGE_INTERVAL_US: u64 = 500 * MS;
 const PAWS_IDLE_US: u64 = 24 * 24 * 3600 * SECOND;
 
 /// What timestamps of segments are held against while something is missing (`docs/rfc.md`,
-/// D38). A repetition that fills the first hole takes TS.Recent past the timestamps of
+/// D49). A repetition that fills the first hole takes TS.Recent past the timestamps of
 /// what was sent before it and comes late, to a hole further up: that would be dropped as
 /// an old duplicate, repeated, and its repetition would do the same to others.
 ///
