@@ -219,8 +219,6 @@ pub struct Tcb {
     pub(crate) ecn: EcnState,
     pub(crate) pacer: Pacer,
     pub(crate) rate: RateSampler,
-    /// `bytes_retrans` when the rate was last sampled.
-    pub(crate) repeated_seen: u64,
     pub(crate) recovery: Recovery,
 
     // ---- Less often. ----
@@ -257,6 +255,8 @@ pub struct Tcb {
     pub(crate) peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     pub(crate) path_mss: u16,
+    /// `bytes_retrans` when the rate was last sampled, its lower half.
+    pub(crate) repeated_seen: u32,
     pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
