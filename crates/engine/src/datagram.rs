@@ -10,9 +10,7 @@ use crate::link::Way;
 use crate::socket::{Kind, Socket};
 use crate::streams::{MAX_PIECES, RcvStream, snd_copy, snd_pieces};
 use crate::tcp_input::as_family;
-use longshore_hostif::{
-    Address, Completion, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span,
-};
+use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span};
 use longshore_wire::checksum::Partial;
 use longshore_wire::dhcp;
 use longshore_wire::ipv4::protocol;
@@ -287,7 +285,7 @@ impl Engine {
             socket.note_told();
             socket.meter.to_host.descriptors += 1;
             if let Some(s) = self.sessions.get_mut(session) {
-                s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+                s.post(id, &to, edges);
             }
         } else if unsaid != 0 && d.tell_by.is_none() {
             d.tell_by = Some(now.after_us(TELL_AFTER));

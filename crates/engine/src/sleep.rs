@@ -289,7 +289,9 @@ impl Engine {
                 // It counts on, and is not read: only that it rings is of interest.
                 Source::Port | Source::Doorbell(_) => {}
                 Source::Door => self.answer_door(),
-                Source::Visitor(fd) => self.hear_visitor(fd),
+                Source::Visitor(fd) => {
+                    self.hear_visitor(fd);
+                }
                 Source::Process(session, channel) => self.process_died(session, channel),
                 Source::Control => self.answer_control(),
                 Source::Stop => {

@@ -213,6 +213,13 @@ pub enum Request {
         rcv_consumed: u64,
         flags: EdgeFlags,
     },
+    /// The streams' edges, and that the last byte of the send stream is urgent
+    /// (MSG_OOB).
+    Urgent {
+        socket: SocketId,
+        snd_edge: u64,
+        rcv_consumed: u64,
+    },
     /// No process holds the socket any more.
     Close {
         socket: SocketId,
@@ -241,6 +248,14 @@ pub enum Request {
         waiter: Option<u16>,
         query: Query,
     },
+    /// The socket has another owner: its process has handed over what raises SIGURG
+    /// ([`Message::Owner`](crate::attach::Message::Owner)), and is answered once that
+    /// counts.
+    Owner {
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+    },
     /// This process has the socket too: send it completions, the present edges
     /// first.
     Subscribe { socket: SocketId },
@@ -249,7 +264,7 @@ pub enum Request {
 }
 
 /// Where the streams stand, as the adapter tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Edges {
     /// The receive stream reaches this far.
     pub rcv_edge: u64,
@@ -259,6 +274,9 @@ pub struct Edges {
     pub flags: EdgeFlags,
     /// The errno that goes with `DEAD` and `SOFT_ERROR`.
     pub errno: u16,
+    /// The last urgent byte of the receive stream is the one before this; 0 if there
+    /// was none. It may lie beyond `rcv_edge`, and only moves forward.
+    pub rcv_urgent: u64,
 }
 
 #[expect(missing_docs, reason = "each variant says what its fields are")]

@@ -67,7 +67,7 @@ pub(crate) struct FastOpen {
     /// The MSS that bounds the SYN's data.
     most: u16,
     /// Bytes of data that were on the SYN.
-    sent: u16,
+    pub(crate) sent: u16,
     cookie: FastOpenCookie,
 }
 
@@ -302,6 +302,16 @@ impl Tcb {
             Role::Asks | Role::Sends | Role::SendsBare
         ) {
             self.fast_open.fell_back = true;
+        }
+    }
+
+    /// The path has turned out to take less than our SYN with its data: it goes again
+    /// without them, and at once, as it would when the timer runs out.
+    pub(crate) fn fast_open_met_small_path(&mut self) {
+        if self.fast_open.sent > self.path_mss && !self.fast_open.fell_back {
+            self.fast_open_falls_back();
+            self.flags |= Flags::SYN_DUE;
+            self.stop_timing();
         }
     }
 

@@ -31,6 +31,9 @@ scenarios! {
     /// What ICMP has to say, by IP_RECVERR.
     fn errors(lab) within 300 { conformance::run(lab, "errors"); }
 
+    /// Urgent data and SIGURG.
+    fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
+
     /// Multicast and broadcasts.
     fn groups(lab) within 300 { conformance::run(lab, "groups"); }
 

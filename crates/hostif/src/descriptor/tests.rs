@@ -60,6 +60,13 @@ fn request() -> impl Strategy<Value = Request> {
                 }
             }
         ),
+        (socket(), any::<(u64, u64)>()).prop_map(|(socket, (snd_edge, rcv_consumed))| {
+            Request::Urgent {
+                socket,
+                snd_edge,
+                rcv_consumed,
+            }
+        }),
         (
             socket(),
             any::<(u64, u64)>(),
@@ -86,6 +93,11 @@ fn request() -> impl Strategy<Value = Request> {
                 query: if error { Query::Error } else { Query::TcpInfo }
             }
         ),
+        (socket(), any::<u32>(), waiter()).prop_map(|(socket, tag, waiter)| Request::Owner {
+            socket,
+            tag,
+            waiter,
+        }),
         (socket(), any::<(u32, bool)>(), waiter(), address()).prop_map(
             |(socket, (tag, join), waiter, group)| Request::Group {
                 socket,
@@ -116,8 +128,8 @@ fn completion() -> impl Strategy<Value = Completion> {
                 value,
                 address
             }),
-        (socket(), any::<(u64, u64, u8, u16)>()).prop_map(
-            |(socket, (rcv_edge, snd_acked, flags, errno))| {
+        (socket(), any::<(u64, u64, u8, u16, u64)>()).prop_map(
+            |(socket, (rcv_edge, snd_acked, flags, errno, rcv_urgent))| {
                 let flags = EdgeFlags::from_bits_retain(flags);
                 Completion::Edges {
                     socket,
@@ -126,6 +138,7 @@ fn completion() -> impl Strategy<Value = Completion> {
                         snd_acked,
                         flags,
                         errno,
+                        rcv_urgent,
                     },
                 }
             }

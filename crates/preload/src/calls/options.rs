@@ -48,6 +48,8 @@ enum What {
     },
     /// IP_PKTINFO and IPV6_RECVPKTINFO: the host bit that says so.
     PacketInfo(u32),
+    /// SO_OOBINLINE.
+    UrgentInline,
     /// Only asked for.
     Asked,
 }
@@ -102,7 +104,7 @@ const COMMON: [Known; 15] = [
 ];
 
 /// Options of TCP.
-const STREAM: [Known; 16] = [
+const STREAM: [Known; 17] = [
     number(TCP, libc::TCP_NODELAY, 11, O::NoDelay, true),
     number(TCP, libc::TCP_CORK, 12, O::Cork, true),
     number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
@@ -131,6 +133,7 @@ const STREAM: [Known; 16] = [
         what: What::Rate(O::MaxPacingRate),
         inherited: true,
     },
+    other(libc::SO_OOBINLINE, 3, What::UrgentInline),
     number(TCP, libc::TCP_FASTOPEN, 17, O::FastOpen, false),
     number(
         TCP,
@@ -293,6 +296,10 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             }
             None
         }
+        What::UrgentInline => {
+            socket.set_urgent_inline(value != 0);
+            None
+        }
         What::Asked => None,
     }
 }
@@ -382,6 +389,9 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
         let value = bytes.as_ptr().cast();
         // SAFETY: the buffer and the length that was read into it.
         unsafe { real::setsockopt(fd, known.level, known.name, value, len as socklen_t) };
+        if matches!(known.what, What::UrgentInline) {
+            carry(fd, known, socket);
+        }
         have |= 1 << known.bit;
     }
     if have != 0 {
@@ -485,7 +495,6 @@ fn note_unknown(level: c_int, name: c_int) {
             libc::SO_PRIORITY
                 | libc::SO_MARK
                 | libc::SO_DONTROUTE
-                | libc::SO_OOBINLINE
                 | libc::SO_INCOMING_CPU
                 | libc::SO_BUSY_POLL
                 | libc::SO_PREFER_BUSY_POLL

@@ -98,6 +98,26 @@ fn data_that_are_not_taken_go_again_at_once() {
 }
 
 #[test]
+fn a_syn_counts_as_one_packet_that_was_delivered() {
+    let delivered = |s: &Script| {
+        let bytes = s.tcb.info(s.now).to_linux();
+        u32::from_ne_bytes(bytes[192..196].try_into().unwrap())
+    };
+    // The server's segments are smaller than what was remembered of it.
+    let (mut s, syn) = client(20_000);
+    let options = TcpOptions {
+        mss: Some(700),
+        ..TcpOptions::default()
+    };
+    assert_eq!(delivered(&s), 0);
+    let _ = s.arrives_with(SYN | ACK, -1, syn.payload.end as i64, 0, options);
+    assert_eq!(delivered(&s), 1);
+    let _ = s.sent();
+    let _ = s.arrives(ACK, 0, syn.payload.end as i64 + 701, 0);
+    assert_eq!(delivered(&s), 3);
+}
+
+#[test]
 fn part_of_the_data_may_be_taken() {
     let (mut s, _) = client(300);
     answer(&mut s, 100, None);
@@ -183,6 +203,24 @@ fn what_was_written_beyond_the_syn_takes_the_acknowledgment_along() {
     s.acks(0);
     let _ = s.arrives(PSH | ACK, 0, 300, 100);
     s.acks(100);
+}
+
+#[test]
+fn a_syn_that_the_path_does_not_take_goes_again_at_once_without_data() {
+    let (mut s, _) = client(20_000);
+    s.tcb.set_path_mss(MSS - 1);
+    s.silent();
+    s.tcb.set_path_mss(800);
+    let again = s.sent_one();
+    assert_eq!((again.flags, again.payload.clone()), (SYN, 0..0));
+    assert_eq!(again.options.mss, Some(800));
+    assert_eq!(again.options.fast_open, None);
+    s.tcb.set_path_mss(700);
+    s.silent();
+    answer(&mut s, 0, None);
+    let first = s.sent().remove(0);
+    assert_eq!((first.payload.end, first.mss), (700, 700));
+    assert_eq!(s.tcb.info(s.now).total_rto, 0);
 }
 
 #[test]
