@@ -6,7 +6,9 @@ mod common;
 use common::Host;
 use common::engines::{Running, bytes, joined, sleepy, start};
 use common::far::Far;
-use longshore_hostif::{EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind};
+use longshore_hostif::{
+    BlockFlags, EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind,
+};
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::Path;
 use std::time::Duration;
@@ -52,6 +54,30 @@ fn bytes_go_both_ways_and_the_ends_are_seen() {
             .then_some(())
             .xor(Some(()))
     });
+}
+
+#[test]
+fn a_reset_is_marked_in_the_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = listening(&mut server);
+    let socket = client.open(SocketKind::Stream);
+    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+    let accepted = server.accept(listener);
+    let failed = |h: &Host| {
+        let block = h.arena.block(accepted.socket.index);
+        block.flags().contains(BlockFlags::FAILED)
+    };
+    assert!(!failed(&server));
+    // Closing with something unread resets.
+    server.send(accepted.socket, b"unread", EdgeFlags::empty());
+    client.wait("what comes", |h| {
+        h.edges(socket).filter(|e| e.rcv_edge == 6).map(|_| ())
+    });
+    client.close(socket);
+    server.wait_flag(accepted.socket, EdgeFlags::DEAD);
+    assert!(failed(&server));
 }
 
 #[test]

@@ -71,6 +71,10 @@ bitflags::bitflags! {
         /// The engine has told that the connection is dead: there is a completion to
         /// take.
         const FAILED = 256;
+        /// Its port was bound by number.
+        const PORT_GIVEN = 512;
+        /// Its address was bound, and not the wildcard.
+        const ADDRESS_GIVEN = 1024;
     }
 }
 

@@ -203,6 +203,25 @@ fn resets_are_reported_once() {
 }
 
 #[test]
+fn a_writer_that_never_looks_is_told_of_a_reset() {
+    let (engine, _directory) = engine();
+    let (a, b) = pair(engine.join());
+    let write = || a.socket().send(&[IoSlice::new(b"x")], false);
+    assert_eq!(write(), Ok(1));
+    b.socket().set_linger(Some(0));
+    drop(b);
+    let reset = Err(SocketError::Failed(Errno::CONNRESET));
+    engine.wait_until("told", |_| match write() {
+        Ok(_) => false,
+        failed => {
+            assert_eq!(failed, reset);
+            true
+        }
+    });
+    assert_eq!(write(), Err(SocketError::BrokenPipe));
+}
+
+#[test]
 fn connecting_is_refused_is_under_way_and_times_out() {
     let (engine, _directory) = engine();
     let host = engine.join();

@@ -305,6 +305,16 @@ impl Tcb {
         }
     }
 
+    /// The path has turned out to take less than our SYN with its data: it goes again
+    /// without them, and at once, as it would when the timer runs out.
+    pub(crate) fn fast_open_met_small_path(&mut self) {
+        if self.fast_open.sent > self.path_mss && !self.fast_open.fell_back {
+            self.fast_open_falls_back();
+            self.flags |= Flags::SYN_DUE;
+            self.stop_timing();
+        }
+    }
+
     /// The SYN-ACK acknowledges up to `ack` and has this option. A cookie that was not
     /// asked for is none; one that answers the first SYN after the second went out is.
     pub(crate) fn take_fast_open_answer(&mut self, ack: Pos, cookie: Option<FastOpenCookie>) {

@@ -76,6 +76,7 @@ impl Tcb {
             // As of a connection that is opened after this: what a path does not take
             // one way, it seldom takes the other.
             self.adv_mss = self.adv_mss.min(told);
+            self.fast_open_met_small_path();
         }
         self.bound_segments();
     }

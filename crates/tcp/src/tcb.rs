@@ -17,7 +17,7 @@ use crate::congestion::Controller;
 use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
-use crate::input::UNPREDICTABLE;
+use crate::input::{Floor, UNPREDICTABLE};
 use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
 use crate::rate::RateSampler;
@@ -228,10 +228,12 @@ pub struct Tcb {
     /// Data up to here need not wait for more.
     pub(crate) snd_push: Pos,
     /// Range to report first in the next SACK option (RFC 2883).
-    pub(crate) dsack: (Pos, Pos),
+    pub(crate) dsack: (SeqNumber, SeqNumber),
+    /// What timestamps are held against while something is missing.
+    pub(crate) paws: Floor,
     /// The latest out-of-order arrivals, each in another range, the last one first
     /// (RFC 2018 section 4: they are reported in this order).
-    pub(crate) recent_ooo: [Pos; 3],
+    pub(crate) recent_ooo: [SeqNumber; 3],
     /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
     pub(crate) snd_up: Pos,
     /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.

@@ -37,6 +37,9 @@ scenarios! {
     /// Multicast and broadcasts.
     fn groups(lab) within 300 { conformance::run(lab, "groups"); }
 
+    /// Fast Open, as client and as listener.
+    fn fastopen(lab) within 300 { conformance::run(lab, "fastopen"); }
+
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
     /// IPv6, and both versions on one socket.

@@ -5,8 +5,8 @@ use super::peers::{Kind, Peer, RECEIVE_WINDOW};
 use super::{ADDRESS, Manners, SILENT_PORT, Seen};
 use longshore_hostif::attach::{Message, Token, receive, send};
 use longshore_hostif::{
-    AdapterChannel, Address, Arena, ArenaError, ChannelState, Completion, EdgeFlags, Geometry,
-    Loopback, Request, Route, SocketId, SocketKind,
+    AdapterChannel, Address, Arena, ArenaError, BlockFlags, ChannelState, Completion, EdgeFlags,
+    Geometry, Loopback, Request, Route, SocketId, SocketKind,
 };
 use longshore_ring::{Doorbell, Sleep, Waiter};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -275,11 +275,8 @@ impl Session {
                 let len = control.write_mailbox(&info) as u64;
                 self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
             }
-            // No datagram is sent to more than one here.
-            Request::Group { tag, waiter, .. } => {
-                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
-            }
-            Request::Owner { tag, waiter, .. } => {
+            // Its wire has no groups.
+            Request::Group { tag, waiter, .. } | Request::Owner { tag, waiter, .. } => {
                 self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
             }
             Request::Subscribe { .. } => {
@@ -391,9 +388,14 @@ impl Session {
         if !std::mem::take(&mut peer.untold) {
             return;
         }
+        let edges = peer.edges();
+        if edges.flags.contains(EdgeFlags::DEAD) {
+            let block = self.arena.block(index);
+            block.set_flags(BlockFlags::FAILED);
+        }
         let completion = Completion::Edges {
             socket: peer.id,
-            edges: peer.edges(),
+            edges,
         };
         for channel in peer.subscribers.clone() {
             let lose = self

@@ -206,6 +206,24 @@ fn what_was_written_beyond_the_syn_takes_the_acknowledgment_along() {
 }
 
 #[test]
+fn a_syn_that_the_path_does_not_take_goes_again_at_once_without_data() {
+    let (mut s, _) = client(20_000);
+    s.tcb.set_path_mss(MSS - 1);
+    s.silent();
+    s.tcb.set_path_mss(800);
+    let again = s.sent_one();
+    assert_eq!((again.flags, again.payload.clone()), (SYN, 0..0));
+    assert_eq!(again.options.mss, Some(800));
+    assert_eq!(again.options.fast_open, None);
+    s.tcb.set_path_mss(700);
+    s.silent();
+    answer(&mut s, 0, None);
+    let first = s.sent().remove(0);
+    assert_eq!((first.payload.end, first.mss), (700, 700));
+    assert_eq!(s.tcb.info(s.now).total_rto, 0);
+}
+
+#[test]
 fn an_acknowledgment_beyond_the_data_is_refused() {
     let (mut s, _) = client(300);
     let d = s.arrives(SYN | ACK, -1, 301, 0);
