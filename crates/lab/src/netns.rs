@@ -135,17 +135,28 @@ fn pids_in(name: &str) -> Vec<i32> {
 }
 
 fn kill_all_in(name: &str) {
+    let mut ending: Vec<i32> = Vec::new();
     // A process may fork while it is being killed: look again until none is left.
-    for _ in 0..50 {
+    for _ in 0..200 {
         let pids = pids_in(name);
-        if pids.is_empty() {
-            return;
+        for pid in &pids {
+            crate::process::signal(*pid, rustix::process::Signal::KILL);
         }
-        for pid in pids {
-            crate::process::signal(pid, rustix::process::Signal::KILL);
+        ending.extend(pids);
+        ending.retain(|pid| !has_ended(*pid));
+        if ending.is_empty() {
+            return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Whether a process has let go of all it had, its listeners too. It leaves its
+/// namespace before it does.
+fn has_ended(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    state.is_empty() || state.starts_with(['Z', 'X'])
 }
 
 fn remove(name: &str) {
