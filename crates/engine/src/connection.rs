@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::output::Sent;
 use crate::socket::{Connection, Kind, Socket};
 use crate::tcp_input::as_family;
-use longshore_hostif::{Completion, EdgeFlags, Edges};
+use longshore_hostif::{EdgeFlags, Edges};
 use longshore_tcp::{Error, Events, Instant, Tcb};
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,6 +24,7 @@ pub(crate) enum RequestError {
     AlreadyConnected,
     BadEdge,
     Family,
+    TooManyGroups,
 }
 
 impl RequestError {
@@ -37,6 +38,7 @@ impl RequestError {
             Self::AddressNotAvailable | Self::NoPortLeft => 99,
             Self::Unreachable => 101,
             Self::AlreadyConnected => 106,
+            Self::TooManyGroups => 105,
         }
     }
 }
@@ -148,11 +150,7 @@ impl Engine {
         let remote = Self::meant(&options, peer)?;
         let remote = SocketAddr::new(self.who_is(remote.ip()), remote.port());
         let to = remote.ip();
-        let one = match to {
-            IpAddr::V4(ip) => !ip.is_broadcast() && !ip.is_multicast(),
-            IpAddr::V6(ip) => !ip.is_multicast(),
-        };
-        if remote.port() == 0 || !one {
+        if remote.port() == 0 || to.is_multicast() || self.link.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
         // There must be a way even if the address is chosen.
@@ -337,8 +335,7 @@ impl Engine {
         socket.meter.to_host.descriptors += 1;
         let id = socket.id;
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            let news = Completion::Edges { socket: id, edges };
-            s.post(id.index, &socket.subscribers, &news);
+            s.post(id, &socket.subscribers, edges);
         }
     }
 
@@ -357,7 +354,7 @@ impl Engine {
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(session) {
-            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+            s.post(id, &to, edges);
         }
     }
 
@@ -408,7 +405,7 @@ impl Engine {
             );
             socket.note_told();
             if let Some(s) = self.sessions.get_mut(session) {
-                s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+                s.post(id, &to, edges);
             }
         }
         self.touch(key);

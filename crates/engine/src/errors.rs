@@ -9,7 +9,7 @@ use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
 use crate::socket::{Kind, Options, Socket};
-use longshore_hostif::{Completion, ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport};
+use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport};
 use longshore_net::icmp::IcmpError;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp;
@@ -151,7 +151,7 @@ impl Engine {
             let block = s.arena.block(id.index);
             block.errors.store(kept, Ordering::Release);
             block.errno.store(errno, Ordering::Release);
-            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+            s.post(id, &to, edges);
         }
     }
 

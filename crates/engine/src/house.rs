@@ -157,7 +157,11 @@ impl Engine {
             .map(|(key, _)| key);
         let key = key.ok_or(Refusal::UnknownSession)?;
         let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
-        let known = session.processes.iter().flatten().any(|p| p.pid == pid);
+        let known = session.channel_of(pid);
+        if let Some(channel) = known {
+            self.take_last(key, channel);
+        }
+        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
         let channel = session.admit(pid).ok_or(Refusal::NoChannel)?;
         let welcome = Message::Welcome(u32::from(channel), *session.arena.geometry());
         self.door.belongs_to(visitor, key);
@@ -166,7 +170,7 @@ impl Engine {
             &welcome,
             &[session.arena.as_fd(), session.doorbell.as_fd()],
         );
-        if !known {
+        if known.is_none() {
             self.watch_process(key, channel);
         }
         Ok(())
@@ -190,13 +194,8 @@ impl Engine {
 
     pub(crate) fn process_died(&mut self, session: u32, channel: u16) {
         // What it published before it died still counts.
-        if let Some(s) = self.sessions.get(session) {
-            let pending = &s.arena.header().requests_pending;
-            pending.channels[usize::from(channel) / 64]
-                .fetch_or(1 << (channel % 64), Ordering::AcqRel);
-            pending.any.store(1, Ordering::Release);
-        }
         self.take_requests();
+        self.take_last(session, channel);
         let Some(s) = self.sessions.get_mut(session) else {
             return;
         };

@@ -14,7 +14,7 @@ use crate::demux::Flow;
 use crate::engine::Engine;
 use crate::socket::{Kind, Options, Socket, Told};
 use crate::streams::{MAX_PIECES, RcvStream, snd_pieces};
-use longshore_hostif::{Completion, EdgeFlags, SocketId};
+use longshore_hostif::{EdgeFlags, SocketId};
 use longshore_ring::NONE;
 use longshore_tcp::Instant;
 use std::io::IoSlice;
@@ -435,7 +435,7 @@ impl Engine {
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(session) {
-            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+            s.post(id, &to, edges);
         }
     }
 

@@ -6,7 +6,7 @@ mod common;
 use common::Host;
 use common::engines::{Running, bytes, joined, start};
 use common::far::Far;
-use longshore_hostif::{EdgeFlags, Loopback, OptionName, SocketId, SocketKind};
+use longshore_hostif::{EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::Path;
 use std::time::Duration;
@@ -262,4 +262,29 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
             assert!(largest > SEND_BUFFER, "{largest}");
         }
     }
+}
+
+#[test]
+fn what_a_program_asked_before_it_became_another_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, _b) = two(dir.path());
+    let mut host = Host::new(&a.path);
+    let listener = listening(&mut host);
+    // The engine sleeps, and is not woken.
+    std::thread::sleep(Duration::from_millis(50));
+    for _ in 0..RING - 1 {
+        let nothing = Request::Subscribe { socket: listener };
+        host.channel.put(&nothing).unwrap();
+    }
+    let close = Request::Close {
+        socket: listener,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        linger: None,
+    };
+    host.channel.put(&close).unwrap();
+    host.channel.publish(&host.doorbell, false);
+    // The same process, with another image.
+    let mut image = Host::join(&a.path, host.token);
+    listening(&mut image);
 }

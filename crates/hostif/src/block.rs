@@ -1,6 +1,7 @@
 //! The socket block: the host's side of one socket, shared by all processes of
-//! the session. The engine initialises it for an accepted connection, writes the
-//! pending error of one that lives on, and reads nothing of it but the waiters.
+//! the session. The engine initialises it for an accepted connection, marks it when the
+//! connection has failed, writes the pending error of one that lives on, and reads
+//! nothing of it but the waiters.
 
 use crate::{Address, SocketId};
 use longshore_ring::{Shared, SharedLock};
@@ -67,10 +68,13 @@ bitflags::bitflags! {
         const ENGINE_GONE = 64;
         /// Urgent data is read where it stands in the stream (SO_OOBINLINE).
         const URGENT_INLINE = 128;
+        /// The engine has told that the connection is dead: there is a completion to
+        /// take.
+        const FAILED = 256;
         /// Its port was bound by number.
-        const PORT_GIVEN = 256;
+        const PORT_GIVEN = 512;
         /// Its address was bound, and not the wildcard.
-        const ADDRESS_GIVEN = 512;
+        const ADDRESS_GIVEN = 1024;
     }
 }
 

@@ -108,6 +108,12 @@ pub enum OptionName {
     ReceiveErrors = 27,
     /// IPV6_RECVERR.
     ReceiveErrors6 = 28,
+    /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS.
+    GroupHops = 29,
+    /// IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP.
+    GroupLoop = 30,
+    /// IP_MULTICAST_ALL, IPV6_MULTICAST_ALL.
+    GroupAll = 31,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -117,7 +123,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 28] = [
+        const ALL: [OptionName; 31] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -146,6 +152,9 @@ impl OptionName {
             MaxPacingRate,
             ReceiveErrors,
             ReceiveErrors6,
+            GroupHops,
+            GroupLoop,
+            GroupAll,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }
@@ -217,6 +226,14 @@ pub enum Request {
         snd_edge: u64,
         rcv_consumed: u64,
         linger: Option<u32>,
+    },
+    /// Join a group on the engine's link, or leave it. Answered.
+    Group {
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+        group: Address,
+        join: bool,
     },
     /// Set an option.
     SetOption {

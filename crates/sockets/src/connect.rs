@@ -112,6 +112,12 @@ impl Socket {
         self.block().state() == SocketState::Early
     }
 
+    /// Whoever writes first waits until the connection is made: what does not fit the
+    /// SYN may be written with it, and goes with the acknowledgment of the answer.
+    pub fn write_past_syn(&self) {
+        self.block().syn_room.store(u32::MAX, Ordering::Release);
+    }
+
     /// Whether the connection is on its way: after the first write to one that was as
     /// good as made, too.
     pub fn is_connecting(&self) -> bool {

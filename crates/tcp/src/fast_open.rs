@@ -67,7 +67,7 @@ pub(crate) struct FastOpen {
     /// The MSS that bounds the SYN's data.
     most: u16,
     /// Bytes of data that were on the SYN.
-    sent: u16,
+    pub(crate) sent: u16,
     cookie: FastOpenCookie,
 }
 

@@ -72,6 +72,11 @@ impl Tcb {
             self.path_mss = told;
             self.note_told_mss();
         }
+        if self.state == State::SynSent {
+            // As of a connection that is opened after this: what a path does not take
+            // one way, it seldom takes the other.
+            self.adv_mss = self.adv_mss.min(told);
+        }
         self.bound_segments();
     }
 

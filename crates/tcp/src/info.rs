@@ -31,8 +31,9 @@ pub struct TcpInfo {
     /// ECN was agreed, and a packet that could be marked has come.
     pub ecn: bool,
     pub ecn_seen: bool,
-    /// Data on the SYN were taken (RFC 7413).
+    /// Data on the SYN were taken (RFC 7413), so many bytes.
     pub syn_data: bool,
+    pub syn_bytes: u16,
     /// The connection was made from here.
     pub active: bool,
     pub snd_wscale: u8,
@@ -130,6 +131,7 @@ impl Tcb {
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
             syn_data: self.syn_data_taken(),
+            syn_bytes: self.fast_open.sent,
             active: self.flags.contains(Flags::ACTIVE),
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
@@ -210,16 +212,20 @@ impl Writer<'_> {
 }
 
 impl TcpInfo {
-    /// Packets that have arrived at the peer; our SYN is one, also with data on it.
+    /// Packets that have arrived at the peer; our SYN is one, with data on it or without.
     fn delivered(&self) -> u64 {
         let opening = matches!(
             self.state,
             State::Closed | State::SynSent | State::SynReceived
         );
-        let mss = u64::from(self.snd_mss.max(1));
-        let data = (self.bytes_acked + self.sacked).div_ceil(mss);
-        let syn = u64::from(!(opening || self.syn_data && self.active));
-        data + syn
+        let on_syn = if self.syn_data && self.active {
+            self.syn_bytes
+        } else {
+            0
+        };
+        let arrived = self.bytes_acked + self.sacked;
+        let data = arrived.saturating_sub(u64::from(on_syn));
+        data.div_ceil(u64::from(self.snd_mss.max(1))) + u64::from(!opening)
     }
 
     /// Linux's `struct tcp_info`, as getsockopt(TCP_INFO) gives it; a caller that

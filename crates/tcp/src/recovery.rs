@@ -111,6 +111,8 @@ pub(crate) struct AckNews {
     pub(crate) window_used: bool,
     /// It reports marks of congestion (RFC 3168, RFC 9768).
     pub(crate) congested: bool,
+    /// Bytes that it covers and that duplicates stood for, without SACK.
+    pub(crate) told: u64,
     /// It reports a duplicate (RFC 2883).
     pub(crate) dsack: Option<(Pos, Pos)>,
     /// It covers or reports what was sent once only, below the recovery point.
@@ -130,8 +132,8 @@ impl Tcb {
 
     /// Takes what an acknowledgment brought, after SND.UNA and the scoreboard were
     /// updated: detects loss, goes on with recovery or grows the window.
-    pub(crate) fn on_ack_news(&mut self, news: AckNews, now: Instant) {
-        self.count_duplicates(news);
+    pub(crate) fn on_ack_news(&mut self, mut news: AckNews, now: Instant) {
+        news.told = self.count_duplicates(news);
         self.on_probe_news(news);
         self.on_mtu_probe_news(news);
         self.adapt_reordering_window(news);
@@ -151,9 +153,12 @@ impl Tcb {
         }
     }
 
-    fn count_duplicates(&mut self, news: AckNews) {
+    /// Counts what duplicates stand for. Says how much of what is acknowledged now they
+    /// stood for.
+    fn count_duplicates(&mut self, news: AckNews) -> u64 {
         let mss = u32::from(self.snd_mss);
         let r = &mut self.recovery;
+        let told = news.acked.min(u64::from(r.dup_bytes));
         if news.acked > 0 {
             r.dup_acks = 0;
             // It covers the repeated segment and, beyond that, some of what the
@@ -176,6 +181,7 @@ impl Tcb {
                 r.dup_bytes = r.dup_bytes.saturating_add(mss).min(most);
             }
         }
+        told
     }
 
     /// Marks what is lost; says how many bytes were not known to be.
@@ -321,14 +327,14 @@ impl Tcb {
     }
 
     /// Lets the congestion window grow for what was acknowledged, if it was the
-    /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK has told of
-    /// before was let go of the network then, and does not count again; and what reports
+    /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK, or duplicates,
+    /// have told of before was let go of the network then, and does not count again; and what reports
     /// congestion is no reason to grow (RFC 3168 section 6.1.2).
     fn grow(&mut self, news: AckNews, now: Instant) {
         let bytes = if self.flags.contains(Flags::SACK) {
             news.acked.min(news.delivered)
         } else {
-            news.acked
+            news.acked - news.told
         };
         if bytes > 0 && news.window_used && !news.congested {
             self.grow_window(bytes, now);

@@ -196,8 +196,14 @@ pub struct Tcb {
     pub(crate) retries: u8,
     /// The last ICMP error since the peer last answered.
     pub(crate) soft_error: Option<Error>,
+    pub(crate) error: Option<Error>,
+    /// The MSS that our SYN tells.
+    pub(crate) adv_mss: u16,
     /// Added to the clock for our timestamps.
     pub(crate) ts_offset: u32,
+    /// The most that was in flight while what lies before `flight_until` was sent,
+    /// bytes; only kept in slow start.
+    pub(crate) most_flight: u32,
     /// The read position of the user.
     pub(crate) rcv_consumed: Pos,
     pub(crate) timers: Timers,
@@ -213,8 +219,6 @@ pub struct Tcb {
     pub(crate) ecn: EcnState,
     pub(crate) pacer: Pacer,
     pub(crate) rate: RateSampler,
-    /// `bytes_retrans` when the rate was last sampled.
-    pub(crate) repeated_seen: u64,
     pub(crate) recovery: Recovery,
 
     // ---- Less often. ----
@@ -236,25 +240,21 @@ pub struct Tcb {
     pub(crate) snd_sml: Pos,
     /// SND.NXT when the congestion window last held something back.
     pub(crate) cwnd_full_at: Pos,
-    /// The most that was in flight while what lies before `flight_until` was sent,
-    /// bytes; only kept in slow start.
-    pub(crate) most_flight: u32,
     /// See `most_flight`.
     pub(crate) flight_until: Pos,
     /// When the oldest unacknowledged thing was first sent, or the window closed.
     pub(crate) stalled_since: Instant,
     /// When the last rate-limited acknowledgment went out.
     pub(crate) last_challenge: Instant,
+    /// How much more the path may take.
+    pub(crate) mtu: MtuSearch,
+    pub(crate) told_wnd: ToldWindow,
     /// The MSS that the peer's SYN told.
     pub(crate) peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     pub(crate) path_mss: u16,
-    /// How much more the path may take.
-    pub(crate) mtu: MtuSearch,
-    pub(crate) told_wnd: ToldWindow,
-    /// The MSS that our SYN tells.
-    pub(crate) adv_mss: u16,
-    pub(crate) error: Option<Error>,
+    /// `bytes_retrans` when the rate was last sampled, its lower half.
+    pub(crate) repeated_seen: u32,
     pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,

@@ -34,6 +34,9 @@ scenarios! {
     /// Urgent data and SIGURG.
     fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
 
+    /// Multicast and broadcasts.
+    fn groups(lab) within 300 { conformance::run(lab, "groups"); }
+
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
     /// IPv6, and both versions on one socket.

@@ -226,7 +226,7 @@ impl Engine {
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(from.session) {
-            s.post(id.index, &to, &Completion::Edges { socket: id, edges });
+            s.post(id, &to, edges);
         }
     }
 }

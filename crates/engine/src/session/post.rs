@@ -2,7 +2,7 @@
 //! those that wait for them and sleep, and nobody else.
 
 use super::{Session, Subscribers};
-use longshore_hostif::{Completion, PutError};
+use longshore_hostif::{BlockFlags, Completion, EdgeFlags, Edges, PutError, SocketId};
 use longshore_ring::{Doorbell, Sleep, Waiter};
 use std::sync::atomic::Ordering;
 
@@ -30,13 +30,18 @@ impl Session {
         }
     }
 
-    /// Stages a completion for all who subscribed to socket `index`, and notes
-    /// whom to wake.
-    pub(crate) fn post(&mut self, index: u32, to: &Subscribers, completion: &Completion) {
+    /// Stages where `socket`'s edges are for all who subscribed to it, and notes whom to
+    /// wake. That it is dead is said in its block, too: a program that only writes has no
+    /// cause to look at what it is told.
+    pub(crate) fn post(&mut self, socket: SocketId, to: &Subscribers, edges: Edges) {
         for channel in to.iter() {
-            self.put(channel, completion);
+            self.put(channel, &Completion::Edges { socket, edges });
         }
-        self.touched.push(index);
+        self.touched.push(socket.index);
+        if edges.flags.contains(EdgeFlags::DEAD) {
+            let block = self.arena.block(socket.index);
+            block.set_flags(BlockFlags::FAILED);
+        }
     }
 
     /// Notes that `waiter` is to be woken after the next publication.

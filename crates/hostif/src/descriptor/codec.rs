@@ -19,6 +19,7 @@ mod kind {
     pub(super) const UNSUBSCRIBE: u8 = 10;
     pub(super) const URGENT: u8 = 11;
     pub(super) const OWNER: u8 = 12;
+    pub(super) const GROUP: u8 = 13;
     pub(super) const DONE: u8 = 65;
     pub(super) const EDGES_COMPLETION: u8 = 66;
 }
@@ -78,6 +79,7 @@ impl Request {
             | Self::Edges { socket, .. }
             | Self::Urgent { socket, .. }
             | Self::Close { socket, .. }
+            | Self::Group { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
             | Self::Owner { socket, .. }
@@ -148,6 +150,16 @@ impl Request {
                 m[3] = rcv_consumed;
                 m[4] = linger.map_or(0, |s| u64::from(s) + 1);
                 word0(kind::CLOSE, 0, None, 0)
+            }
+            Self::Group {
+                tag,
+                waiter,
+                group,
+                join,
+                ..
+            } => {
+                put(&mut m, 2, group);
+                word0(kind::GROUP, u8::from(join), waiter, tag)
             }
             Self::SetOption { name, value, .. } => {
                 m[2] = name as u64;
@@ -228,6 +240,17 @@ impl Request {
                     linger,
                 }
             }
+            kind::GROUP => Self::Group {
+                socket,
+                tag,
+                waiter,
+                group: f.address(2),
+                join: match f.flags() {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(f.bad("flags")),
+                },
+            },
             kind::SET_OPTION => {
                 let name = u16::try_from(m[2]).ok().and_then(OptionName::from_raw);
                 Self::SetOption {

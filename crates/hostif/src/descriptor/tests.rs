@@ -80,7 +80,7 @@ fn request() -> impl Strategy<Value = Request> {
                     linger
                 }
             ),
-        (socket(), 1u16..27, any::<u64>()).prop_map(|(socket, name, value)| Request::SetOption {
+        (socket(), 1u16..32, any::<u64>()).prop_map(|(socket, name, value)| Request::SetOption {
             socket,
             name: OptionName::from_raw(name).unwrap(),
             value,
@@ -98,6 +98,15 @@ fn request() -> impl Strategy<Value = Request> {
             tag,
             waiter,
         }),
+        (socket(), any::<(u32, bool)>(), waiter(), address()).prop_map(
+            |(socket, (tag, join), waiter, group)| Request::Group {
+                socket,
+                tag,
+                waiter,
+                group,
+                join
+            }
+        ),
         socket().prop_map(|socket| Request::Subscribe { socket }),
         socket().prop_map(|socket| Request::Unsubscribe { socket }),
     ]

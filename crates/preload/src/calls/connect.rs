@@ -1,7 +1,7 @@
 //! `connect`.
 
 use crate::address::{self, Given};
-use crate::calls::{Way, answer, guard, must_not_wait, patience, refused};
+use crate::calls::{Way, answer, groups, guard, must_not_wait, patience, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::{decide, real, state};
@@ -82,6 +82,9 @@ fn connect_new(fd: c_int, undecided: Undecided, peer: SocketAddr) -> Result<c_in
 
 fn connect_on(fd: c_int, socket: &Socket, peer: SocketAddr) -> Result<c_int, SocketError> {
     let peer = decide::effective(peer);
+    if socket.is_datagram() {
+        groups::check_broadcast(fd, socket.host(), peer)?;
+    }
     if socket.is_datagram() || must_not_wait(fd, 0) {
         socket.start_connect(peer)?;
     } else {

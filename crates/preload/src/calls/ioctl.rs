@@ -3,7 +3,7 @@
 use crate::calls::{answer, note_nonblocking, refused};
 use crate::{fds, owner, real};
 use libc::{c_int, c_ulong};
-use longshore_sockets::Socket;
+use longshore_sockets::{Socket, SocketError};
 
 /// Whether the stream stands at urgent data.
 const SIOCATMARK: c_ulong = 0x8905;
@@ -68,10 +68,7 @@ fn number(socket: &Socket, request: c_ulong) -> Option<c_int> {
         libc::FIONREAD if socket.is_datagram() => socket.next_datagram(),
         // As Linux has it, a listener has no such number.
         libc::FIONREAD if socket.is_listening() => return None,
-        libc::FIONREAD => {
-            socket.host().drain_if_free();
-            socket.readable_bytes()
-        }
+        libc::FIONREAD => arrived(socket),
         SIOCOUTQ => socket.unacked_bytes(),
         // Datagrams have no mark, and the kernel says so.
         SIOCATMARK if socket.is_datagram() => return None,
@@ -82,4 +79,14 @@ fn number(socket: &Socket, request: c_ulong) -> Option<c_int> {
         _ => return None,
     };
     Some(c_int::try_from(number).unwrap_or(c_int::MAX))
+}
+
+/// Bytes to read. Before it is said that there are none, what has reached this machine is
+/// given a moment to reach the socket: the kernel would have counted it.
+fn arrived(socket: &Socket) -> usize {
+    let look = || match socket.readable_bytes() {
+        0 => Err(SocketError::WouldBlock),
+        n => Ok(n),
+    };
+    socket.look_awhile(look).ok().flatten().unwrap_or(0)
 }

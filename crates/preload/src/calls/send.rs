@@ -3,7 +3,9 @@
 use crate::address::{self, Given};
 use crate::calls::control::Asked;
 use crate::calls::fast_open::{self, First};
-use crate::calls::{Way, answer, guard, must_not_wait, patience, refused, wait_unless_told};
+use crate::calls::{
+    Way, answer, groups, guard, must_not_wait, options, patience, refused, wait_unless_told,
+};
 use crate::fds::{self, Entry, Undecided};
 use crate::{decide, real, signals, state, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
@@ -109,8 +111,14 @@ pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, Socket
             let Some(socket) = fds::engine(fd) else {
                 return Ok(Sender::Kernel);
             };
-            let by_kernel = socket.is_datagram()
-                && to.is_some_and(|to| decide::owner_of(host, to) == Owner::Kernel);
+            let to = to.filter(|_| socket.is_datagram());
+            let by_kernel = to.is_some_and(|to| {
+                let set = options::set_by_program(&socket);
+                groups::owner_of(fd, host, set, socket.is_v6(), to) == Owner::Kernel
+            });
+            if !by_kernel && let Some(to) = to {
+                groups::check_broadcast(fd, host, to)?;
+            }
             if by_kernel {
                 // What comes back comes to the kernel socket.
                 socket.set_host_bits(host_bits::KERNEL_TOO);
@@ -119,7 +127,11 @@ pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, Socket
             Ok(Sender::Engine(socket))
         }
         Entry::Undecided(undecided) if !undecided.stream => match to {
-            Some(to) if decide::owner_of(host, to) == Owner::Engine => {
+            Some(to)
+                if groups::owner_of(fd, host, undecided.options, undecided.v6, to)
+                    == Owner::Engine =>
+            {
+                groups::check_broadcast(fd, host, to)?;
                 first_datagram(fd, undecided, to).map(Sender::Engine)
             }
             // It may still go elsewhere later.
@@ -203,8 +215,16 @@ fn send_stream(
         _ => socket.send_urgent(parts),
     };
     let total: usize = parts.iter().map(|p| p.len()).sum();
+    if socket.is_early() && !must_not_wait(fd, flags) {
+        socket.write_past_syn();
+    }
     let mut sent = match send(parts) {
         Ok(sent) => sent,
+        // Whoever writes before the connection is made expects it to be made by now, or
+        // refused.
+        Err(SocketError::WouldBlock) if socket.is_connecting() => {
+            socket.look_awhile(|| send(parts))?.unwrap_or_default()
+        }
         Err(SocketError::WouldBlock) => 0,
         Err(SocketError::InProgress) if !must_not_wait(fd, flags) => {
             return socket

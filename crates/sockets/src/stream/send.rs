@@ -39,6 +39,10 @@ impl Socket {
     /// What keeps bytes from being written at all, or how many may be.
     fn check_writable(&self) -> Result<usize, SocketError> {
         let block = self.block();
+        let flags = block.flags();
+        if flags.contains(BlockFlags::FAILED) {
+            self.host.drain_if_free();
+        }
         if block.errno.load(Ordering::Relaxed) != 0 {
             match block.take_errno() {
                 0 => {}
@@ -48,13 +52,13 @@ impl Socket {
         if self.host.is_gone() {
             return Err(SocketError::EngineGone);
         }
-        if block.flags().contains(BlockFlags::SHUT_WR) {
+        if flags.contains(BlockFlags::SHUT_WR) {
             return Err(SocketError::BrokenPipe);
         }
         match block.state() {
             SocketState::Connected => Ok(usize::MAX),
             SocketState::Connecting => Err(SocketError::WouldBlock),
-            SocketState::Open if block.flags().contains(BlockFlags::DATAGRAM) => Ok(usize::MAX),
+            SocketState::Open if flags.contains(BlockFlags::DATAGRAM) => Ok(usize::MAX),
             // The first write goes with the SYN; what does not fit waits until the
             // connection is made.
             SocketState::Early

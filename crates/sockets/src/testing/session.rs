@@ -275,6 +275,10 @@ impl Session {
                 let len = control.write_mailbox(&info) as u64;
                 self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
             }
+            // No datagram is sent to more than one here.
+            Request::Group { tag, waiter, .. } => {
+                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
+            }
             Request::Owner { tag, waiter, .. } => {
                 self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
             }

@@ -79,8 +79,8 @@ impl Tcb {
         };
         let mut sample = self.rate.on_delivered(&delivered, now);
         // What is repeated was lost; counted when it goes out again.
-        let repeated = self.counters.bytes_retrans;
-        sample.lost = (repeated - self.repeated_seen).min(1 << 30) as u32;
+        let repeated = self.counters.bytes_retrans as u32;
+        sample.lost = repeated.wrapping_sub(self.repeated_seen).min(1 << 30);
         self.repeated_seen = repeated;
         sample.in_flight = self.pipe().min(1 << 30) as u32;
         sample.recovering = !self.recovery.is_open();
@@ -108,7 +108,7 @@ impl Tcb {
     /// if it goes by them, and it is paced if it wants to be.
     pub(crate) fn start_congestion_control(&mut self, now: Instant) {
         if self.congestion.wants_rates() {
-            self.repeated_seen = self.counters.bytes_retrans;
+            self.repeated_seen = self.counters.bytes_retrans as u32;
             self.rate.start(self.snd_nxt, now);
             self.congestion.init_pace(self.rtt.srtt());
         } else {

@@ -98,6 +98,26 @@ fn data_that_are_not_taken_go_again_at_once() {
 }
 
 #[test]
+fn a_syn_counts_as_one_packet_that_was_delivered() {
+    let delivered = |s: &Script| {
+        let bytes = s.tcb.info(s.now).to_linux();
+        u32::from_ne_bytes(bytes[192..196].try_into().unwrap())
+    };
+    // The server's segments are smaller than what was remembered of it.
+    let (mut s, syn) = client(20_000);
+    let options = TcpOptions {
+        mss: Some(700),
+        ..TcpOptions::default()
+    };
+    assert_eq!(delivered(&s), 0);
+    let _ = s.arrives_with(SYN | ACK, -1, syn.payload.end as i64, 0, options);
+    assert_eq!(delivered(&s), 1);
+    let _ = s.sent();
+    let _ = s.arrives(ACK, 0, syn.payload.end as i64 + 701, 0);
+    assert_eq!(delivered(&s), 3);
+}
+
+#[test]
 fn part_of_the_data_may_be_taken() {
     let (mut s, _) = client(300);
     answer(&mut s, 100, None);

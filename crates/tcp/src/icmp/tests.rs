@@ -34,3 +34,16 @@ fn the_users_bound_counts_too() {
     s.tcb.set_max_segment(0);
     assert_eq!(s.tcb.mss(), 1_000);
 }
+
+#[test]
+fn a_syn_that_goes_again_tells_what_the_path_takes() {
+    let mut s = Script::connecting(&crate::script::plain());
+    assert_eq!(s.sent_one().options.mss, Some(1_000));
+    s.tcb.set_path_mss(800);
+    s.until_timer();
+    assert_eq!(s.sent_one().options.mss, Some(800));
+    // A larger one is for our segments alone.
+    s.tcb.set_path_mss(900);
+    s.until_timer();
+    assert_eq!(s.sent_one().options.mss, Some(800));
+}

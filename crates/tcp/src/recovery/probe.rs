@@ -12,8 +12,12 @@ use crate::time::{Instant, MS};
 use crate::timers::XmitTimer;
 
 /// TLP.max_ack_delay, microseconds: what a peer may wait with the acknowledgment of a
-/// single segment. Ours and Linux's wait 40 ms at first.
-const MAX_ACK_DELAY: u64 = 45 * MS;
+/// single segment. Ours waits 40 ms; Linux's as much, or its round trip if that is more,
+/// up to 200 ms.
+#[inline(always)]
+fn max_ack_delay(srtt: u64) -> u64 {
+    srtt.clamp(45 * MS, 200 * MS)
+}
 
 /// Time on top of two round trips for a peer that is slow to be scheduled,
 /// microseconds; on a link of 50 us, the round trips alone would be no patience.
@@ -93,12 +97,10 @@ impl Tcb {
         if !self.may_probe() {
             return;
         }
-        let mut pto = match self.rtt.srtt() {
-            Some(srtt) => 2 * srtt + SLACK,
-            None => 1000 * MS,
-        };
+        let srtt = self.rtt.srtt();
+        let mut pto = srtt.map_or(1000 * MS, |srtt| 2 * srtt + SLACK);
         if self.in_flight() <= u64::from(self.snd_mss) {
-            pto += MAX_ACK_DELAY;
+            pto += max_ack_delay(srtt.unwrap_or(0));
         }
         self.timers.xmit_kind = XmitTimer::Probe;
         self.timers.xmit = now.after_us(pto).min(self.rto_deadline());
@@ -109,7 +111,7 @@ impl Tcb {
     #[inline(always)]
     pub(crate) fn rearm_loss_timer(&mut self, now: Instant) {
         let slack = if self.in_flight() <= u64::from(self.snd_mss) {
-            SLACK + MAX_ACK_DELAY
+            SLACK + max_ack_delay(self.rtt.srtt().unwrap_or(0))
         } else {
             SLACK
         };

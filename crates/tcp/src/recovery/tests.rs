@@ -308,3 +308,20 @@ fn hostile_reports_do_not_grow_the_window() {
     let d = s.arrives(ACK, 0, 1 << 20, 0);
     assert_eq!(d.drop, Some(crate::DropReason::AckUnsent));
 }
+
+#[test]
+fn the_window_grows_once_for_what_duplicates_have_told_of() {
+    // Two segments were overtaken by the acknowledgment of the first; without SACK,
+    // limited transmit has answered each duplicate.
+    for sack in [false, true] {
+        let mut s = flight(sack);
+        let cwnd = s.tcb.cwnd();
+        for end in [2_000, 3_000] {
+            let blocks = [(1_000, end)];
+            sacks(&mut s, 0, if sack { &blocks } else { &[] });
+            assert_eq!(s.sent().len(), 1);
+        }
+        sacks(&mut s, 3_000, &[]);
+        assert_eq!(s.tcb.cwnd(), cwnd + 1_000, "{sack}");
+    }
+}

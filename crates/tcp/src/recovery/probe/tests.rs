@@ -56,6 +56,23 @@ fn a_single_segment_gives_the_peer_time_to_delay_its_acknowledgment() {
 }
 
 #[test]
+fn over_a_long_path_a_peer_may_wait_for_a_round_trip() {
+    let mut s = flight_of(true, 20_000);
+    sacks(&mut s, 20_000, &[]);
+    for sent in 21..70 {
+        s.writes(sent * 1_000);
+        s.sent();
+        s.now = s.now.after_ms(60);
+        sacks(&mut s, sent as i64 * 1_000, &[]);
+    }
+    let srtt = s.tcb.srtt_us().expect("sampled");
+    assert!((59_000..60_100).contains(&srtt), "{srtt}");
+    s.writes(70_000);
+    s.sent();
+    assert_eq!(s.until_timer(), 3 * srtt + 2_000);
+}
+
+#[test]
 fn an_idle_probe_does_not_wait_for_ever() {
     // Sending goes on while nothing comes back: the retransmission timer, started
     // by the first segment, bounds the probe's.
