@@ -9,8 +9,7 @@
 #
 # What is written down is crates/engine/benches/instructions.csv, a line for each
 # part: its name, its count, and by how much of it in percent it may grow. Where
-# the clock (whole turns) or a secret that is new each time (the table of
-# connections) plays a part that is 15, and 3 for all others.
+# the clock plays a part (whole turns) that is 15, and 3 for all others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kept=crates/engine/benches/instructions.csv
@@ -45,7 +44,7 @@ awk '
 [ -s "$counts" ] || { echo "bench-instructions: nothing was counted" >&2; cat "$report" >&2; exit 1; }
 
 if [ "${1:-}" = --keep ]; then
-  awk -F, -v OFS=, '{ print $1, $2, ($1 ~ /^whole_turn|^connection_lookup.another/) ? 15 : 3 }' "$counts" >"$kept"
+  awk -F, -v OFS=, '{ print $1, $2, ($1 ~ /^whole_turn/) ? 15 : 3 }' "$counts" >"$kept"
   echo "bench-instructions: written to $kept"
 fi
 
@@ -56,7 +55,6 @@ awk -F, '
     paper["tcp_output.data"] = "235"
     paper["ip_input.packet"] = "57"
     paper["ip_output.packet"] = "61"
-    paper["connection_lookup.same_as_last"] = "few"
     paper["connection_lookup.another"] = "about 25"
     paper["timer_set.fresh"] = "35"
     paper["timer_set.again"] = "41 (reset)"

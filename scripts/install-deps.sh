@@ -24,6 +24,9 @@ NEEDED=(
   "dig                         bind9-dnsutils"
   "dnsmasq                     dnsmasq-base"
   "setpriv                     util-linux"
+  "socat                       socat"
+  "mosquitto                   mosquitto"
+  "mosquitto_pub               mosquitto-clients"
 )
 # Only the instruction counts need these.
 NEEDED_BY_BENCHMARKS=(

@@ -268,36 +268,55 @@ fn data_header(seq: u32, ack: u32) -> TcpHeader {
     }
 }
 
-#[library_benchmark]
-#[bench::packet(packet().into_boxed_slice())]
-fn ip_input(bytes: Box<[u8]>) -> Box<[u8]> {
-    let flow = Tcp4::read(&bytes).map(|p| p.flow());
-    assert!(black_box(flow).is_some());
-    bytes
+/// A packet, and where its flow and the length of its segment are put.
+fn with_room() -> Box<(Vec<u8>, Flow4, usize)> {
+    Box::new((packet(), Flow4::default(), 0))
 }
 
-fn with_known() -> Box<(Vec<u8>, Known4)> {
+#[library_benchmark]
+#[bench::packet(args = (with_room()), teardown = was_read)]
+fn ip_input(mut all: Box<(Vec<u8>, Flow4, usize)>) -> Box<(Vec<u8>, Flow4, usize)> {
+    let (bytes, flow, len) = &mut *all;
+    if let Some(p) = Tcp4::read(bytes) {
+        *flow = p.flow();
+        *len = p.segment.len();
+    }
+    all
+}
+
+fn was_read(all: Box<(Vec<u8>, Flow4, usize)>) {
+    assert_eq!((all.1.source(), all.2), ((PEER, 1000), 1480));
+}
+
+fn with_known() -> Box<(Vec<u8>, Known4, usize)> {
     let packet = packet();
     let known = Tcp4::read(&packet).expect("a segment").known([0; 14]);
-    Box::new((packet, known))
+    Box::new((packet, known, 0))
 }
 
 // The same for the next packet of a flow: its connection is known with it.
 #[library_benchmark]
-#[bench::next(with_known())]
-fn ip_input_known(both: Box<(Vec<u8>, Known4)>) -> Box<(Vec<u8>, Known4)> {
-    let (bytes, known) = &*both;
-    assert!(black_box(known.segment_of_packet(bytes)).is_some());
-    both
+#[bench::next(args = (with_known()), teardown = was_known)]
+fn ip_input_known(mut all: Box<(Vec<u8>, Known4, usize)>) -> Box<(Vec<u8>, Known4, usize)> {
+    let (bytes, known, len) = &mut *all;
+    if let Some(segment) = known.segment_of_packet(bytes) {
+        *len = segment.len();
+    }
+    all
+}
+
+fn was_known(all: Box<(Vec<u8>, Known4, usize)>) {
+    assert_eq!(all.2, 1480);
 }
 
 #[library_benchmark]
-#[bench::packet((packet(), Ipv4Template::new(&ip_header(0))))]
-fn ip_output((mut bytes, template): (Vec<u8>, Ipv4Template)) -> Vec<u8> {
+#[bench::packet(Box::new((packet(), Ipv4Template::new(&ip_header(0)))))]
+fn ip_output(mut all: Box<(Vec<u8>, Ipv4Template)>) -> Box<(Vec<u8>, Ipv4Template)> {
+    let (bytes, template) = &mut *all;
     if let Some(header) = bytes.first_chunk_mut() {
-        black_box(&template).write(header, 1480, 7);
+        template.write(header, 1480, 7);
     }
-    bytes
+    all
 }
 
 #[library_benchmark]
@@ -316,41 +335,54 @@ fn tcp_header_emit((mut bytes, header): (Vec<u8>, TcpHeader)) -> Vec<u8> {
 
 // ---- the engine's parts ----
 
-fn table(count: u32) -> Box<Lookup> {
-    let mut lookup = Lookup::with_connections(count);
-    lookup.find(&Lookup::flow(77));
-    Box::new(lookup)
+/// A table of `count` connections, the flow of one, and where its key is put.
+fn table(count: u32, wanted: u32) -> Box<(Lookup, Flow4, Option<u32>)> {
+    let lookup = Lookup::with_connections(count);
+    let flow = lookup.flow_at_once(wanted);
+    Box::new((lookup, flow, None))
 }
 
 #[library_benchmark]
-#[bench::same_as_last(table(10_000), Lookup::flow(77))]
-#[bench::another(table(10_000), Lookup::flow(4711))]
-#[bench::another_of_a_million(table(1_000_000), Lookup::flow(471_108))]
-fn connection_lookup(mut table: Box<Lookup>, flow: Flow4) -> Box<Lookup> {
-    assert!(black_box(table.find(black_box(&flow))).is_some());
-    table
+#[bench::another(args = (table(10_000, 4711)), teardown = was_found)]
+#[bench::another_of_a_million(args = (table(1_000_000, 471_108)), teardown = was_found)]
+fn connection_lookup(
+    mut all: Box<(Lookup, Flow4, Option<u32>)>,
+) -> Box<(Lookup, Flow4, Option<u32>)> {
+    let (table, flow, found) = &mut *all;
+    *found = table.find(flow);
+    all
 }
 
-fn timers(set: bool) -> Box<Timers> {
+fn was_found(all: Box<(Lookup, Flow4, Option<u32>)>) {
+    assert_eq!(all.2.map(Lookup::flow), Some(all.1));
+}
+
+/// Timers of which one was `set`, to be set to `next` microseconds.
+fn timers(set: bool, next: u64) -> Box<Timers> {
     let mut timers = Timers::new();
     if set {
-        timers.set(4_200_000);
+        timers.set();
     }
+    timers.next = next;
     Box::new(timers)
 }
 
 #[library_benchmark]
-#[bench::fresh(timers(false), 4_200_000)]
-#[bench::again(timers(true), 4_300_000)]
-fn timer_set(mut timers: Box<Timers>, micros: u64) -> Box<Timers> {
-    timers.set(black_box(micros));
+#[bench::fresh(args = (timers(false, 4_200_000)), teardown = is_set)]
+#[bench::again(args = (timers(true, 4_300_000)), teardown = is_set)]
+fn timer_set(mut timers: Box<Timers>) -> Box<Timers> {
+    timers.set();
     timers
 }
 
+fn is_set(timers: Box<Timers>) {
+    assert!(timers.is_set());
+}
+
 #[library_benchmark]
-#[bench::set(timers(true))]
+#[bench::set(timers(true, 0))]
 fn timer_clear(mut timers: Box<Timers>) -> Box<Timers> {
-    black_box(&mut *timers).clear();
+    timers.clear();
     timers
 }
 

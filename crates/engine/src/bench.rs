@@ -40,13 +40,20 @@ impl Lookup {
         Flow4::new(peer(i), LOCAL)
     }
 
-    /// Finds the connection of a segment, as the engine does.
+    /// What a segment of connection `i`, or of the next one that stands in the first slot
+    /// that is looked at, has in its headers. Which ones do depends on a secret.
+    #[must_use]
+    pub fn flow_at_once(&self, mut i: u32) -> Flow4 {
+        while !self.0.is_found_at_once(&Self::flow(i)) {
+            i += 1;
+        }
+        Self::flow(i)
+    }
+
+    /// Finds the connection of a segment whose headers are not those of the one before.
     #[inline(always)]
     pub fn find(&mut self, flow: &Flow4) -> Option<u32> {
-        match self.0.last4(flow) {
-            Some(key) => Some(key),
-            None => self.0.find4(flow),
-        }
+        self.0.find4(flow)
     }
 }
 
@@ -62,6 +69,8 @@ impl Engine {
 pub struct Timers {
     wheel: Wheel<u32>,
     alarm: Alarm,
+    /// What the alarm is set to next, microseconds.
+    pub next: u64,
 }
 
 impl Timers {
@@ -78,13 +87,20 @@ impl Timers {
         Self {
             wheel,
             alarm: Alarm::OFF,
+            next: 4_200_000,
         }
     }
 
     /// Sets the alarm.
     #[inline(always)]
-    pub fn set(&mut self, micros: u64) {
-        self.wheel.set(&mut self.alarm, 7, Instant(micros));
+    pub fn set(&mut self) {
+        self.wheel.set(&mut self.alarm, 7, Instant(self.next));
+    }
+
+    /// Whether it is set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.alarm != Alarm::OFF
     }
 
     /// Clears it.

@@ -24,6 +24,7 @@ pub(crate) enum RequestError {
     AlreadyConnected,
     BadEdge,
     Family,
+    TooManyGroups,
 }
 
 impl RequestError {
@@ -37,6 +38,7 @@ impl RequestError {
             Self::AddressNotAvailable | Self::NoPortLeft => 99,
             Self::Unreachable => 101,
             Self::AlreadyConnected => 106,
+            Self::TooManyGroups => 105,
         }
     }
 }
@@ -67,6 +69,7 @@ impl Connection {
             snd_acked: self.tcb.snd_acked(),
             flags,
             errno,
+            rcv_urgent: self.tcb.rcv_urgent(),
         }
     }
 
@@ -90,25 +93,18 @@ impl Socket {
                 snd_acked: p.snd_moved,
                 flags: p.flags(),
                 errno: p.dead.unwrap_or(0),
+                rcv_urgent: p.rcv_urgent,
             },
             Kind::Listener(l) => Edges {
                 rcv_edge: l.rcv_edge,
-                snd_acked: 0,
-                flags: EdgeFlags::empty(),
-                errno: 0,
+                ..Edges::default()
             },
             Kind::Datagram(d) => Edges {
                 rcv_edge: d.rcv_edge,
                 snd_acked: d.snd_done,
-                flags: EdgeFlags::empty(),
-                errno: 0,
+                ..Edges::default()
             },
-            Kind::Idle(_) => Edges {
-                rcv_edge: 0,
-                snd_acked: 0,
-                flags: EdgeFlags::empty(),
-                errno: 0,
-            },
+            Kind::Idle(_) => Edges::default(),
         }
     }
 
@@ -154,11 +150,7 @@ impl Engine {
         let remote = Self::meant(&options, peer)?;
         let remote = SocketAddr::new(self.who_is(remote.ip()), remote.port());
         let to = remote.ip();
-        let one = match to {
-            IpAddr::V4(ip) => !ip.is_broadcast() && !ip.is_multicast(),
-            IpAddr::V6(ip) => !ip.is_multicast(),
-        };
-        if remote.port() == 0 || !one {
+        if remote.port() == 0 || to.is_multicast() || self.link.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
         // There must be a way even if the address is chosen.
@@ -261,17 +253,21 @@ impl Engine {
             return;
         };
         let events = c.tcb.take_events();
-        let mut roomier = false;
+        // What makes a report worth its while beside the edges themselves.
+        let mut also = events.contains(Events::URGENT);
         if events.contains(Events::SND_ACKED) {
             self.link.confirm(c.remote.ip(), self.now);
             let size = socket.options.send_buffer;
             let wanted = c.tcb.snd_buffer_wanted(size);
             if wanted > u64::from(size) {
-                roomier = self.tune_send_buffer(key, wanted);
+                also |= self.tune_send_buffer(key, wanted);
             }
         }
         if has_block && !orphan {
-            self.report(key, roomier);
+            if events.contains(Events::URGENT) {
+                self.urge(key);
+            }
+            self.report(key, also);
         } else if has_block {
             self.release_if_delivered(key);
         }
@@ -281,6 +277,16 @@ impl Engine {
             self.disconnect(key);
         } else {
             self.arm(key);
+        }
+    }
+
+    /// The owner of a socket is to hear that there is urgent data.
+    #[cold]
+    pub(crate) fn urge(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get(key)
+            && let Some(session) = self.sessions.get_mut(socket.session)
+        {
+            session.urge(socket.id);
         }
     }
 
@@ -302,9 +308,9 @@ impl Engine {
     }
 
     /// Tells the host what it may be waiting for. Acknowledgments are told when
-    /// a quarter of the buffer has become free, or it has become `roomier`; fewer wait
-    /// for something to ride on.
-    fn report(&mut self, key: u32, roomier: bool) {
+    /// a quarter of the buffer has become free, or `also` has it (it has become larger,
+    /// or there is urgent data); fewer wait for something to ride on.
+    fn report(&mut self, key: u32, also: bool) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
@@ -314,7 +320,7 @@ impl Engine {
             return;
         };
         let mut edges = c.edges();
-        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || roomier;
+        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || also;
         let unacknowledged = edges.snd_acked - c.told.snd_acked;
         if !news && unacknowledged < quarter {
             if unacknowledged != 0 && edges.snd_acked == c.tcb.snd_edge() && c.tell_by.is_never() {

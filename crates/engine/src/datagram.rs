@@ -7,10 +7,10 @@ use crate::ends::{Ends, Service};
 use crate::engine::Engine;
 use crate::input::IpPacket;
 use crate::link::Way;
-use crate::socket::{Datagram, Kind, Socket};
+use crate::socket::{Kind, Socket};
 use crate::streams::{MAX_PIECES, RcvStream, snd_copy, snd_pieces};
 use crate::tcp_input::as_family;
-use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, datagram_span};
+use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span};
 use longshore_wire::checksum::Partial;
 use longshore_wire::dhcp;
 use longshore_wire::ipv4::protocol;
@@ -54,6 +54,24 @@ impl Engine {
         self.counters.datagrams_in += 1;
         if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
             return self.link.take_dhcp(payload, self.now, &mut self.counters);
+        }
+        if ip.is_for_all(self) {
+            let part = if gso == 0 {
+                payload.len()
+            } else {
+                usize::from(gso)
+            };
+            let mut any = false;
+            for part in payload.chunks(part.max(1)) {
+                any |= self.deliver_to_all(local, remote, part);
+            }
+            if payload.is_empty() {
+                any = self.deliver_to_all(local, remote, payload);
+            }
+            if !any {
+                self.counters.drop(EngineDrop::NoUdpSocket);
+            }
+            return;
         }
         let spread = self.demux.hash((local, remote));
         let Some(key) = self.datagram_socket(local, remote, spread) else {
@@ -102,15 +120,20 @@ impl Engine {
         own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
     }
 
-    /// Puts a datagram into a socket's stream. `own` is where it came to.
-    fn deliver(
+    /// Puts a datagram into a socket's stream. `to` is where it came to.
+    pub(crate) fn deliver(
         &mut self,
         key: u32,
-        (own, remote): (IpAddr, SocketAddr),
+        (to, remote): (IpAddr, SocketAddr),
         payload: &[u8],
         segment: u16,
     ) {
-        let own = self.place_of(own);
+        let to_group = self.link.is_for_all(to);
+        let own = match to {
+            to if to_group => self.link.source_for_all(to),
+            to => Some(to),
+        };
+        let own = own.map_or(0, |own| self.place_of(own));
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -120,33 +143,43 @@ impl Engine {
         let Kind::Datagram(d) = &mut socket.kind else {
             return;
         };
-        let span = datagram_span(payload.len() as u32);
+        let peer = Address::from(as_family(remote, socket.options.ipv6));
+        let record = DatagramRecord {
+            len: payload.len() as u32,
+            own,
+            segment,
+            to_group,
+            peer,
+        };
+        let (begins, span) = (record.payload_at(), record.span());
         if d.rcv_edge - d.rcv_consumed + span
             > u64::from(socket.options.receive_buffer.max(65_536 * 2))
         {
             d.overruns += 1;
             return self.counters.drop(EngineDrop::UdpBufferFull);
         }
-        let peer = Address::from(as_family(remote, socket.options.ipv6));
-        let record = DatagramRecord {
-            len: payload.len() as u32,
-            own,
-            segment,
-            peer,
-        };
+        let mut bytes = [0; DATAGRAM_HEADER + GROUP_BYTES];
+        bytes[..DATAGRAM_HEADER].copy_from_slice(&record.encode());
+        if to_group {
+            let to = match to {
+                IpAddr::V4(to) => to.to_ipv6_mapped(),
+                IpAddr::V6(to) => to,
+            };
+            bytes[DATAGRAM_HEADER..].copy_from_slice(&to.octets());
+        }
         let rcv = d.rcv.get_or_insert(RcvStream::EMPTY);
         let (at, index) = (d.rcv_edge, socket.id.index);
         let header = rcv.place(
             d.rcv_consumed,
             at,
-            &record.encode(),
+            &bytes[..begins],
             &mut s.rcv_slab,
             &s.arena,
             index,
         );
         let body = rcv.place(
             d.rcv_consumed,
-            at + DATAGRAM_HEADER as u64,
+            at + begins as u64,
             payload,
             &mut s.rcv_slab,
             &s.arena,
@@ -158,7 +191,7 @@ impl Engine {
         };
         d.rcv_edge += span;
         let count = [&mut socket.meter.to_host, &mut s.meter.to_host];
-        Socket::count_payload(count, a + b, DATAGRAM_HEADER as u64 + payload.len() as u64);
+        Socket::count_payload(count, a + b, (begins + payload.len()) as u64);
         self.touch(key);
     }
 
@@ -186,7 +219,7 @@ impl Engine {
             d.peer = Some(peer);
         }
         let local = socket.local.ok_or(RequestError::Invalid)?;
-        let ip = if local.ip().is_unspecified() {
+        let ip = if local.ip().is_unspecified() || self.link.is_for_all(local.ip()) {
             source
         } else {
             local.ip()
@@ -212,7 +245,7 @@ impl Engine {
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.local = Some(local);
-        socket.kind = Kind::Datagram(Datagram::default());
+        socket.become_datagram();
         Ok(())
     }
 
@@ -312,8 +345,19 @@ impl Engine {
                 return false;
             }
             let ports = (local.port(), remote.port());
-            let service = options.service();
-            self.send_datagram(way, &ends, service, ports, payload, record.segment);
+            let mut service = options.service();
+            let segment = record.segment;
+            if self.link.is_for_all(ends.to()) {
+                service.ttl = options.hops_to(ends.to());
+                if self.comes_back(&ends, &options) {
+                    self.send_datagram(Way::Own, &ends, service, ports, payload, segment);
+                }
+                // Without a hop it stays with us.
+                if service.ttl == 0 {
+                    return true;
+                }
+            }
+            self.send_datagram(way, &ends, service, ports, payload, segment);
             true
         });
         if sent == Some(false) {
@@ -354,7 +398,10 @@ impl Engine {
             payload_len: len as u16,
             checksum: 0,
         };
-        let mtu = self.link.mtu_to(ends.to(), self.now);
+        let mtu = match way {
+            Way::Own => usize::from(u16::MAX),
+            _ => self.link.mtu_to(ends.to(), self.now),
+        };
         let segment = usize::from(segment);
         let cut = segment != 0 && segment < len;
         if cut && !(self.link.capabilities.uso && way != Way::Own) {
@@ -366,7 +413,7 @@ impl Engine {
         }
         let packet_len = len + udp::HEADER_LEN + ends.header_len();
         if !cut && packet_len > mtu {
-            return self.send_fragmented(ends, &header, payload);
+            return self.send_fragmented(ends, service, &header, payload);
         }
         let gso = cut.then_some(segment as u16);
         let sent = self
@@ -378,7 +425,13 @@ impl Engine {
     }
 
     /// A datagram longer than the MTU: summed here and sent in fragments.
-    fn send_fragmented(&mut self, ends: &Ends, header: &UdpHeader, payload: &[IoSlice<'_>]) {
+    fn send_fragmented(
+        &mut self,
+        ends: &Ends,
+        service: Service,
+        header: &UdpHeader,
+        payload: &[IoSlice<'_>],
+    ) {
         let mut message = vec![0; udp::HEADER_LEN];
         header.emit(&mut message);
         for piece in payload {
@@ -393,8 +446,12 @@ impl Engine {
         let sum = if sum == 0 { 0xffff } else { sum };
         message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
         match *ends {
-            Ends::V4 { from, to } => self.send_whole(to, from, protocol::UDP, &message),
-            Ends::V6 { from, to } => self.send_whole6(to, from, protocol::UDP, &message),
+            Ends::V4 { from, to } => {
+                self.send_whole((from, to), service, protocol::UDP, &message);
+            }
+            Ends::V6 { from, to } => {
+                self.send_whole6((from, to), service, protocol::UDP, &message);
+            }
         }
     }
 }

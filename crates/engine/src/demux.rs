@@ -1,8 +1,8 @@
 //! Finding the socket that a packet is for.
 //!
-//! Connections are found by the last one found (packets come in trains, as the
-//! 1989 paper measured), then by a hash of the four-tuple with a secret key, those of
-//! IPv4 in a table of their own;
+//! Connections are found by the headers of the segment before (packets come in trains,
+//! as the 1989 paper measured), then by a hash of the four-tuple with a secret key, those
+//! of IPv4 in a table of their own;
 //! listeners and datagram sockets by port and then by the most specific
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
@@ -44,14 +44,12 @@ pub(crate) enum Found {
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Demux {
-    /// The last connection of IPv4 that was found, with its key.
-    last4: (Flow4, u32),
     /// The headers of the last segment of IPv4 that belonged to a connection, and the
     /// key of that.
     known: (Known4, u32),
     flows4: Table4,
-    /// The last of IPv6.
-    last6: Option<(Flow, u32)>,
+    /// The last connection that [`find`](Self::find) has found.
+    last: Option<(Flow, u32)>,
     flows6: HashMap<Flow, u32, Keyed>,
     waiting: HashMap<Flow, Waiting, Keyed>,
     secret: RandomState,
@@ -66,10 +64,9 @@ pub(crate) struct Demux {
 impl Demux {
     pub(crate) fn new() -> Self {
         Self {
-            last4: (Flow4::default(), NO_KEY),
             known: (Known4::NONE, NO_KEY),
             flows4: Table4::new(Keyed::new().secret),
-            last6: None,
+            last: None,
             flows6: HashMap::with_hasher(Keyed::new()),
             waiting: HashMap::with_hasher(Keyed::new()),
             secret: RandomState::new(),
@@ -77,12 +74,6 @@ impl Demux {
             udp: Ports::default(),
             cache_misses: 0,
         }
-    }
-
-    /// The key of the last connection found, if it is of this flow.
-    #[inline(always)]
-    pub(crate) fn last4(&self, flow: &Flow4) -> Option<u32> {
-        (self.last4.0 == *flow).then_some(self.last4.1)
     }
 
     /// The headers of the segment before, if it was one of IPv4 that belonged to a
@@ -103,34 +94,36 @@ impl Demux {
         self.known = (Known4::NONE, NO_KEY);
     }
 
-    /// The key of the connection of this flow, which is not that of the last one.
+    /// The key of the connection of this flow, which is not that of the segment before or
+    /// has other headers.
     #[inline(always)]
     pub(crate) fn find4(&mut self, flow: &Flow4) -> Option<u32> {
         let key = self.flows4.get(flow)?;
         self.cache_misses += 1;
-        self.last4 = (*flow, key);
         Some(key)
+    }
+
+    /// Whether the first slot that is looked at has the connection of this flow.
+    #[cfg(feature = "bench")]
+    pub(crate) fn is_found_at_once(&self, flow: &Flow4) -> bool {
+        self.flows4.is_at_home(flow)
     }
 
     /// What `flow` belongs to.
     pub(crate) fn find(&mut self, flow: &Flow) -> Option<Found> {
-        let flow4 = flow.flow4();
-        let last = match flow4 {
-            Some(flow4) => self.last4(&flow4).filter(|key| *key != NO_KEY),
-            None => self
-                .last6
-                .and_then(|(last, key)| (last == *flow).then_some(key)),
-        };
-        if let Some(key) = last {
+        if let Some((last, key)) = self.last
+            && last == *flow
+        {
+            return Some(Found::Socket(key));
+        }
+        let (known, key) = self.known();
+        if key != NO_KEY && flow.flow4() == Some(*known.flow()) {
             return Some(Found::Socket(key));
         }
         self.cache_misses += 1;
         let found = self.peek(flow);
         if let Some(Found::Socket(key)) = found {
-            match flow4 {
-                Some(flow4) => self.last4 = (flow4, key),
-                None => self.last6 = Some((*flow, key)),
-            }
+            self.last = Some((*flow, key));
         }
         found
     }
@@ -165,17 +158,14 @@ impl Demux {
     }
 
     pub(crate) fn remove(&mut self, flow: &Flow) {
+        if self.last.is_some_and(|(last, _)| last == *flow) {
+            self.last = None;
+        }
         let Some(flow4) = flow.flow4() else {
             self.flows6.remove(flow);
-            if self.last6.is_some_and(|(last, _)| last == *flow) {
-                self.last6 = None;
-            }
             return;
         };
         self.flows4.remove(&flow4);
-        if flow4 == self.last4.0 {
-            self.last4 = (Flow4::default(), NO_KEY);
-        }
         if flow4 == *self.known.0.flow() {
             self.forget_known();
         }

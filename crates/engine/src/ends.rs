@@ -272,7 +272,8 @@ impl Engine {
     /// if there is no way.
     pub(crate) fn ends_towards(&self, local: Option<SocketAddr>, to: IpAddr) -> Option<Ends> {
         let bound = local.map(|l| l.ip().to_canonical());
-        let from = match bound.filter(|ip| !ip.is_unspecified()) {
+        let own = |ip: &IpAddr| !ip.is_unspecified() && !self.link.is_for_all(*ip);
+        let from = match bound.filter(own) {
             Some(ip) => ip,
             None => self.link.source_for(to)?,
         };

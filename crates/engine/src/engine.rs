@@ -235,8 +235,12 @@ impl Engine {
     /// # Errors
     /// [`EngineError`] if the port or the event loop fails.
     pub fn run(&mut self) -> Result<(), EngineError> {
-        while !self.is_finished() {
+        loop {
             let worked = self.turn()?;
+            // The turn may have ended the last session: nobody would wake it for that.
+            if self.is_finished() {
+                break;
+            }
             self.rest(worked)?;
         }
         self.say_goodbye();

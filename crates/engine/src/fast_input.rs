@@ -63,18 +63,12 @@ impl Engine {
             return false;
         };
         let flow = p.flow();
-        let key = match self.demux.last4(&flow) {
-            Some(key) => key,
-            None => {
-                let (remote, _) = flow.source();
-                if self.link.is_ours(remote) || remote.is_loopback() {
-                    return false;
-                }
-                let Some(key) = self.demux.find4(&flow) else {
-                    return false;
-                };
-                key
-            }
+        let (remote, _) = flow.source();
+        if self.link.is_ours(remote) || remote.is_loopback() {
+            return false;
+        }
+        let Some(key) = self.demux.find4(&flow) else {
+            return false;
         };
         self.demux.remember(p.known(link), key);
         self.segment_by_prediction::<true>(key, p.segment, meta)

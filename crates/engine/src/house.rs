@@ -19,6 +19,8 @@ const HOUSEKEEPING: u64 = 1_000_000;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const LAST_WORDS: u64 = 60_000_000;
+/// Messages of one visitor heard at once, so that a talkative one keeps nobody waiting.
+const MOST_SAID: usize = 64;
 
 impl Engine {
     pub(crate) fn answer_door(&mut self) {
@@ -34,9 +36,22 @@ impl Engine {
         }
     }
 
-    pub(crate) fn hear_visitor(&mut self, visitor: RawFd) {
+    /// Hears what the processes of a session have said, now and not when the door is
+    /// looked at next.
+    pub(crate) fn hear_session(&mut self, session: u32) {
+        for visitor in self.door.visitors_of(session) {
+            for _ in 0..MOST_SAID {
+                if !self.hear_visitor(visitor) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Hears one message; says whether there may be another.
+    pub(crate) fn hear_visitor(&mut self, visitor: RawFd) -> bool {
         match self.door.hear(visitor) {
-            None => {}
+            None => false,
             Some(Knock::Gone) => {
                 for key in self.sessions.keys() {
                     if let Some(s) = self.sessions.get_mut(key)
@@ -48,8 +63,12 @@ impl Engine {
                 }
                 self.door.see_off(visitor);
                 self.housekeeping_at = self.now;
+                false
             }
-            Some(Knock::Message(message, fds)) => self.visitor_says(visitor, message, fds),
+            Some(Knock::Message(message, fds)) => {
+                self.visitor_says(visitor, message, fds);
+                true
+            }
         }
     }
 
@@ -70,6 +89,12 @@ impl Engine {
                     && let Some(s) = self.sessions.get_mut(key)
                 {
                     s.add_bell(waiter, Doorbell::from_fd(fd));
+                }
+            }
+            Message::Owner(socket) => {
+                let session = self.door.session_of(visitor);
+                if let Some(s) = session.and_then(|key| self.sessions.get_mut(key)) {
+                    s.set_owner(socket, fds);
                 }
             }
             Message::Session(_) | Message::Welcome(..) | Message::Refused(_) => {
@@ -132,7 +157,11 @@ impl Engine {
             .map(|(key, _)| key);
         let key = key.ok_or(Refusal::UnknownSession)?;
         let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
-        let known = session.processes.iter().flatten().any(|p| p.pid == pid);
+        let known = session.channel_of(pid);
+        if let Some(channel) = known {
+            self.take_last(key, channel);
+        }
+        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
         let channel = session.admit(pid).ok_or(Refusal::NoChannel)?;
         let welcome = Message::Welcome(u32::from(channel), *session.arena.geometry());
         self.door.belongs_to(visitor, key);
@@ -141,7 +170,7 @@ impl Engine {
             &welcome,
             &[session.arena.as_fd(), session.doorbell.as_fd()],
         );
-        if !known {
+        if known.is_none() {
             self.watch_process(key, channel);
         }
         Ok(())
@@ -165,13 +194,8 @@ impl Engine {
 
     pub(crate) fn process_died(&mut self, session: u32, channel: u16) {
         // What it published before it died still counts.
-        if let Some(s) = self.sessions.get(session) {
-            let pending = &s.arena.header().requests_pending;
-            pending.channels[usize::from(channel) / 64]
-                .fetch_or(1 << (channel % 64), Ordering::AcqRel);
-            pending.any.store(1, Ordering::Release);
-        }
         self.take_requests();
+        self.take_last(session, channel);
         let Some(s) = self.sessions.get_mut(session) else {
             return;
         };

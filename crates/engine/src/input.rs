@@ -1,6 +1,7 @@
 //! Packets in: from a frame to the protocol that it is for.
 
 use crate::counters::EngineDrop;
+use crate::ends::Service;
 use crate::engine::Engine;
 use crate::errors::Reported;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Transport, net_time};
@@ -27,6 +28,8 @@ pub(crate) trait IpPacket {
     fn source(&self) -> IpAddr;
     /// To which of our addresses.
     fn destination(&self) -> IpAddr;
+    /// Whether that is none of them, but a group's or everybody's.
+    fn is_for_all(&self, engine: &Engine) -> bool;
     /// The two ECN bits (RFC 3168 section 5).
     fn ecn(&self) -> u8;
     /// Says to the sender of `datagram`, all of what the packet carries, that nobody
@@ -43,6 +46,11 @@ impl IpPacket for Ipv4Header {
     #[inline]
     fn destination(&self) -> IpAddr {
         IpAddr::V4(self.destination)
+    }
+
+    #[inline]
+    fn is_for_all(&self, engine: &Engine) -> bool {
+        !engine.link.is_ours(self.destination)
     }
 
     #[inline]
@@ -109,8 +117,14 @@ impl Engine {
     fn packet_in(&mut self, packet: &[u8], checksum: RxChecksum, gso: u16, broadcast: bool) {
         let link = &self.link;
         let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
-        let (header, range) = match found {
-            Ok(found) => found,
+        let (header, range, broadcast) = match found {
+            Ok((header, range)) => (header, range, broadcast),
+            Err(DropReason::NotForUs) if self.link.takes_group(packet) => {
+                match longshore_net::input::classify_from_wire(packet, |ip| link.takes4(ip)) {
+                    Ok((header, range)) => (header, range, true),
+                    Err(reason) => return self.counters.drop_net(reason),
+                }
+            }
             Err(DropReason::NotForUs) if self.link.asks_dhcp() => {
                 return self.dhcp_packet_in(packet, checksum);
             }
@@ -159,10 +173,11 @@ impl Engine {
             return self.own_packet6_in(packet);
         }
         let link = &self.link;
-        match longshore_net::input::classify(packet, |ip| link.is_ours(ip)) {
+        match longshore_net::input::classify(packet, |ip| link.is_ours(ip) || link.takes4(ip)) {
             Ok((header, range)) => {
                 let payload = packet.get(range).unwrap_or_default();
-                self.transport_in(&header, payload, RxChecksum::Valid, 0, false);
+                let to_all = !link.is_ours(header.destination);
+                self.transport_in(&header, payload, RxChecksum::Valid, 0, to_all);
             }
             Err(reason) => self.counters.drop_net(reason),
         }
@@ -191,12 +206,16 @@ impl Engine {
                 {
                     return self.counters.drop(EngineDrop::BadTransportChecksum);
                 }
-                if ip.protocol == protocol::TCP {
-                    self.tcp_in(ip, payload, gso);
-                } else {
+                if ip.protocol == protocol::UDP {
                     self.udp_in(ip, payload, gso, broadcast);
+                } else if ip.is_for_all(self) {
+                    // A connection is between two (RFC 1122 section 4.2.3.10).
+                    self.counters.drop_net(DropReason::NotForUs);
+                } else {
+                    self.tcp_in(ip, payload, gso);
                 }
             }
+            protocol::IGMP => self.igmp_in(ip, payload),
             protocol::ICMP => self.icmp_in(ip, payload, broadcast),
             _ => {
                 self.counters.drop(EngineDrop::UnknownProtocol);
@@ -375,15 +394,16 @@ impl Engine {
         let mut message = vec![0; icmpv4::HEADER_LEN + data.len()];
         message[icmpv4::HEADER_LEN..].copy_from_slice(data);
         icmp.emit(&mut message);
-        self.send_whole(ip.source, ip.destination, protocol::ICMP, &message);
+        let ends = (ip.destination, ip.source);
+        self.send_whole(ends, Service::DEFAULT, protocol::ICMP, &message);
     }
 
     /// Sends a finished transport message in one packet, or in fragments if it
     /// does not fit. What cannot be sent now is dropped and counted.
     pub(crate) fn send_whole(
         &mut self,
-        to: std::net::Ipv4Addr,
-        from: std::net::Ipv4Addr,
+        (from, to): (std::net::Ipv4Addr, std::net::Ipv4Addr),
+        service: Service,
         protocol: u8,
         message: &[u8],
     ) {
@@ -402,13 +422,13 @@ impl Engine {
                 return;
             };
             let header = Ipv4Header {
-                tos: 0,
+                tos: service.tos,
                 payload_len: bytes.len() as u16,
                 identification,
                 dont_fragment: false,
                 more_fragments: part.more,
                 fragment_offset: part.offset as u16,
-                ttl: crate::socket::DEFAULT_TTL,
+                ttl: service.ttl,
                 protocol,
                 source: from,
                 destination: to,

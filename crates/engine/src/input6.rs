@@ -2,6 +2,7 @@
 //! the errors that are sent about them.
 
 use crate::counters::EngineDrop;
+use crate::ends::Service;
 use crate::engine::Engine;
 use crate::errors::Reported;
 use crate::input::IpPacket;
@@ -38,6 +39,10 @@ impl IpPacket for Packet6<'_> {
 
     fn destination(&self) -> IpAddr {
         self.header.destination.into()
+    }
+
+    fn is_for_all(&self, _engine: &Engine) -> bool {
+        self.header.destination.is_multicast()
     }
 
     fn ecn(&self) -> u8 {
@@ -251,8 +256,13 @@ impl Engine {
                     self.neighbors_changed();
                 }
             }
-            Icmpv6::MulticastQuery { .. } => {
-                self.link.answer_multicast_query(ip, &mut self.counters);
+            Icmpv6::MulticastQuery {
+                group,
+                max_response,
+            } => {
+                let (now, counters) = (self.now, &mut self.counters);
+                self.link
+                    .answer_multicast_query(ip, (group, max_response), now, counters);
             }
             _ if icmp.is_error() => {
                 if let Some(error) = parse_error(&icmp, data) {
@@ -322,15 +332,16 @@ impl Engine {
         let mut message = vec![0; icmp.header_len() + data.len()];
         message[icmp.header_len()..].copy_from_slice(data);
         icmp.emit(from, to, &mut message);
-        self.send_whole6(to, from, next_header::ICMPV6, &message);
+        let service = Service::DEFAULT;
+        self.send_whole6((from, to), service, next_header::ICMPV6, &message);
     }
 
     /// Sends a finished transport message in one packet, or in fragments if it does
     /// not fit. What cannot be sent now is dropped and counted.
     pub(crate) fn send_whole6(
         &mut self,
-        to: Ipv6Addr,
-        from: Ipv6Addr,
+        (from, to): (Ipv6Addr, Ipv6Addr),
+        service: Service,
         protocol: u8,
         message: &[u8],
     ) {
@@ -340,11 +351,11 @@ impl Engine {
             Way::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
         };
         let mut header = Ipv6Header {
-            traffic_class: 0,
+            traffic_class: service.tos,
             flow_label: 0,
             payload_len: message.len() as u16,
             next_header: protocol,
-            hop_limit: crate::socket::DEFAULT_TTL,
+            hop_limit: service.ttl,
             source: from,
             destination: to,
         };

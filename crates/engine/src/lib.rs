@@ -18,6 +18,7 @@
 //! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbours |
 //! | `automatic` | addresses from DHCP servers and routers |
 //! | `errors` | ICMP errors, as programs hear of them |
+//! | `groups` | multicast and broadcasts |
 //! | `buffers` | how much a connection may hold |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
@@ -42,6 +43,7 @@ mod errors;
 mod fast_input;
 mod fast_open;
 mod fast_output;
+mod groups;
 mod house;
 mod info;
 mod inlet;

@@ -5,6 +5,7 @@
 
 use crate::automatic::{Auto, Automatic};
 use crate::counters::{Counters, EngineDrop};
+use crate::groups::Memberships;
 use crate::link6::Link6;
 use crate::output::NO_CHECKSUM;
 use crate::routing::{AddressError, routes};
@@ -90,6 +91,8 @@ pub(crate) struct Link {
     pub(crate) loopback: bool,
     /// Where addresses come from that nobody has typed.
     pub(crate) auto: Option<Box<Auto>>,
+    /// The groups that programs have joined.
+    pub(crate) groups: Memberships,
 }
 
 pub(crate) fn net_time(now: Instant) -> NetInstant {
@@ -157,6 +160,7 @@ impl Link {
             own: VecDeque::new(),
             loopback,
             auto,
+            groups: Memberships::new(),
         };
         link.show_addresses();
         Ok(link)
@@ -196,7 +200,11 @@ impl Link {
         if self.is_local(to) {
             return Some(to);
         }
-        let hop = self.routes.lookup(to)?;
+        let hop = match self.routes.lookup(to) {
+            Some(hop) => hop,
+            None if self.is_for_all(to) => return self.source_for_all(to),
+            None => return None,
+        };
         match to {
             IpAddr::V4(_) => Some(hop.source),
             IpAddr::V6(to) => self.source_for6(to).map(IpAddr::V6),
@@ -243,15 +251,15 @@ impl Link {
         if self.capabilities.link == LinkKind::Ip {
             return Way::Station(MacAddr::default());
         }
+        if let Some(station) = self.station_of_all(to) {
+            return Way::Station(station);
+        }
         let Some(hop) = self.routes.lookup(to.into()) else {
             return Way::NoRoute;
         };
         let IpAddr::V4(next_hop) = hop.next_hop else {
             return Way::NoRoute;
         };
-        if next_hop.is_broadcast() || self.v4.and_then(|c| c.broadcast()) == Some(next_hop) {
-            return Way::Station(MacAddr::BROADCAST);
-        }
         match self.neighbors.lookup(next_hop, net_time(now)) {
             Lookup::Found(mac) => Way::Station(mac),
             Lookup::Wait => Way::Wait,
@@ -322,6 +330,7 @@ impl Link {
             self.ask(ip, to, counters);
         }
         failed |= self.poll6(now, counters);
+        self.poll_groups(now, counters);
         self.poll_automatic(now, counters);
         failed
     }
@@ -331,7 +340,8 @@ impl Link {
         let v4 = self.neighbors.deadline().map(|t| Instant(t.0));
         let v6 = self.v6.as_ref().and_then(Link6::deadline);
         let auto = self.auto.as_ref().and_then(|auto| auto.deadline());
-        v4.into_iter().chain(v6).chain(auto).min()
+        let groups = self.groups.deadline();
+        v4.into_iter().chain(v6).chain(auto).chain(groups).min()
     }
 
     #[inline]

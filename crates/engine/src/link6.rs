@@ -119,12 +119,10 @@ impl Link {
 
     /// Whether packets to `ip` are taken: to one of our addresses, or a group.
     pub(crate) fn takes6(&self, ip: Ipv6Addr) -> bool {
+        let listens = |v6: &Link6| v6.addresses.listens_to(ip);
         self.is_ours6(ip)
             || (ip.is_multicast()
-                && self
-                    .v6
-                    .as_ref()
-                    .is_some_and(|v6| v6.addresses.listens_to(ip)))
+                && (self.v6.as_ref().is_some_and(listens) || self.groups.v6.contains(ip)))
     }
 
     /// Our IPv6 addresses.
@@ -371,7 +369,7 @@ impl Link {
             Event::Claim(ip) => {
                 // First of all, switches must let the answers through.
                 if !std::mem::replace(&mut v6.reported, true) {
-                    self.report_groups(Ipv6Addr::UNSPECIFIED, mld::Record::Joined, counters);
+                    self.report_own_groups(Ipv6Addr::UNSPECIFIED, mld::Record::Joined, counters);
                 }
                 let message = ndp::claim(ip);
                 let to = MacAddr::of_group(message.destination);
@@ -380,37 +378,66 @@ impl Link {
             // The first report may be lost (RFC 3810 section 9.14.1), and its source
             // was nobody.
             Event::Ours(ip) if v6.link_local == Some(ip) => {
-                self.report_groups(ip, mld::Record::Joined, counters);
+                self.report_own_groups(ip, mld::Record::Joined, counters);
             }
             Event::Ours(_) => {}
             Event::Expired(_) => self.reconfigured(),
         }
     }
 
-    /// Answers who asks which groups we listen to.
-    pub(crate) fn answer_multicast_query(&mut self, ip: &Ipv6Header, counters: &mut Counters) {
+    /// Answers who asks which groups we listen to: those of our addresses at once, those
+    /// of programs within the time that the query leaves.
+    pub(crate) fn answer_multicast_query(
+        &mut self,
+        ip: &Ipv6Header,
+        (group, max_response): (Ipv6Addr, u16),
+        now: Instant,
+        counters: &mut Counters,
+    ) {
         let ours = self.v6.as_ref().and_then(|v6| v6.link_local);
         let asks = ip.hop_limit == mld::HOP_LIMIT && ip.source.is_unicast_link_local();
         if let Some(ours) = ours.filter(|_| asks) {
-            self.report_groups(ours, mld::Record::Listening, counters);
+            let group = (!group.is_unspecified()).then_some(group);
+            let within_ms = mld::response_ms(max_response);
+            self.groups.v6.asked(group, within_ms, net_time(now));
+            self.report_own_groups(ours, mld::Record::Listening, counters);
         }
     }
 
-    fn report_groups(&mut self, from: Ipv6Addr, record: mld::Record, counters: &mut Counters) {
+    fn report_own_groups(&mut self, from: Ipv6Addr, record: mld::Record, counters: &mut Counters) {
         const ROOM: usize = mld::report_len(longshore_net::address6::MOST);
         let Some(v6) = &self.v6 else { return };
         let mut message = [0; ROOM];
         let len = mld::emit_report(from, record, v6.addresses.groups(), &mut message);
+        self.send_group_report(from, &message[..len], counters);
+    }
+
+    /// Sends a report on one group that programs listen to.
+    pub(crate) fn report_group6(
+        &mut self,
+        group: Ipv6Addr,
+        record: mld::Record,
+        counters: &mut Counters,
+    ) {
+        // Before there is an address on the link, it is from nobody (RFC 3590 section 4).
+        let link_local = self.v6.as_ref().and_then(|v6| v6.link_local);
+        let from = link_local.unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let mut message = [0; mld::report_len(1)];
+        let len = mld::emit_report(from, record, std::iter::once(group), &mut message);
+        self.send_group_report(from, &message[..len], counters);
+    }
+
+    fn send_group_report(&mut self, from: Ipv6Addr, message: &[u8], counters: &mut Counters) {
         let header = Ipv6Header {
             traffic_class: 0,
             flow_label: 0,
-            payload_len: len as u16,
+            payload_len: message.len() as u16,
             next_header: next_header::HOP_BY_HOP,
             hop_limit: mld::HOP_LIMIT,
             source: from,
             destination: mld::ROUTERS,
         };
         let way = Way::Station(MacAddr::of_group(mld::ROUTERS));
-        self.send_finished6(&header, way, &message[..len], counters);
+        self.send_finished6(&header, way, message, counters);
     }
 }

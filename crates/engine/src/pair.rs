@@ -6,6 +6,7 @@
 //! that tests can send the same bytes through TCP.
 
 mod deferral;
+mod urgent;
 
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
@@ -52,6 +53,11 @@ pub(crate) struct Pair {
     pub(crate) snd_moved: u64,
     pub(crate) rcv_edge: u64,
     pub(crate) rcv_consumed: u64,
+    /// What follows the last urgent byte written, and received; 0 if there was none.
+    snd_urgent: u64,
+    pub(crate) rcv_urgent: u64,
+    /// This end's host has not been told of `rcv_urgent`.
+    urgent_untold: bool,
     /// This end has said that it sends no more.
     pub(crate) shut: bool,
     /// The other end has, and all it sent is here.
@@ -85,6 +91,9 @@ impl Pair {
             snd_moved: 0,
             rcv_edge: 0,
             rcv_consumed: 0,
+            snd_urgent: 0,
+            rcv_urgent: 0,
+            urgent_untold: false,
             shut: false,
             peer_fin: false,
             deaf: false,
@@ -107,9 +116,9 @@ impl Pair {
     }
 
     /// Whether what there is to send waits for more: less than a full piece, by
-    /// TCP_CORK or MSG_MORE, for [`HOLD_US`] at most.
+    /// TCP_CORK or MSG_MORE, for [`HOLD_US`] at most. Urgent data waits for nothing.
     fn holds_back(&mut self, now: Instant) -> bool {
-        let little = self.snd_edge - self.snd_moved < PIECE && !self.shut;
+        let little = self.snd_edge - self.snd_moved < PIECE && !self.shut && !self.is_urgent();
         if !(little && (self.corked || self.more_follows)) {
             self.hold_until = None;
             return false;
@@ -259,11 +268,14 @@ impl Engine {
     /// Moves what can be moved and tells both hosts what is new.
     pub(crate) fn settle_pair(&mut self, key: u32) {
         let (now, mut moved) = (self.now, 0);
-        if self
-            .pair_mut(key)
-            .is_some_and(|p| p.deferred_until.is_some())
-        {
-            self.end_deferral(key);
+        if let Some(p) = self.pair_mut(key) {
+            let (deferred, urgent) = (p.deferred_until.is_some(), p.is_urgent());
+            if deferred {
+                self.end_deferral(key);
+            }
+            if urgent {
+                self.pass_on_urgent(key);
+            }
         }
         if self
             .pair_mut(key)
@@ -410,13 +422,15 @@ impl Engine {
         let Kind::Pair(p) = &mut socket.kind else {
             return;
         };
-        let news = edges.rcv_edge > p.told.rcv_edge || edges.flags != p.told.flags;
+        let news =
+            edges.rcv_edge > p.told.rcv_edge || edges.flags != p.told.flags || p.urgent_untold;
         let drained = edges.snd_acked > p.told.snd_acked
             && edges.snd_acked == p.snd_edge
             && p.snd_edge - p.told.snd_acked >= quarter;
         if !news && edges.snd_acked - p.told.snd_acked < quarter && !drained {
             return;
         }
+        p.urgent_untold = false;
         let (id, to, session) = (socket.id, socket.subscribers, socket.session);
         socket.note_told();
         socket.meter.to_host.descriptors += 1;

@@ -11,7 +11,9 @@ use crate::connection::RequestError;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::socket::{Kind, Options};
-use longshore_hostif::{Address, Completion, EdgeFlags, OptionName, Query, Request, SocketId};
+use longshore_hostif::{
+    Address, Completion, EdgeFlags, OptionName, Query, RING, Request, SocketId,
+};
 use std::sync::atomic::Ordering;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
@@ -79,15 +81,27 @@ impl Engine {
                 None => return false,
             }
         }
+        // An answer must find room: otherwise the rest waits until the process has
+        // taken what it has.
+        self.take_some(from, BATCH, 8)
+    }
+
+    /// Takes all that a process published before it died or became another program,
+    /// however much that is. Answers that find no room have nobody to read them.
+    pub(crate) fn take_last(&mut self, session: u32, channel: u16) {
+        self.take_some(From { session, channel }, RING as u32, 0);
+    }
+
+    /// Takes at most `most` requests of one channel, while there is room for `room`
+    /// completions; says whether there were any.
+    fn take_some(&mut self, from: From, most: u32, room: u32) -> bool {
         let mut taken = 0;
         while let Some(s) = self.sessions.get_mut(from.session) {
             let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel)) else {
                 break;
             };
-            // An answer must find room: otherwise the rest waits until the
-            // process has taken what it has.
-            let room = process.channel.room(&s.arena).unwrap_or(0);
-            if taken == BATCH || room < 8 {
+            let free = process.channel.room(&s.arena).unwrap_or(0);
+            if taken == most || free < room {
                 Self::look_again(s, from.channel);
                 break;
             }
@@ -199,6 +213,15 @@ impl Engine {
                 }
                 moved
             }
+            Request::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::PUSH)?;
+                self.host_urgent(key, snd_edge);
+                Ok(())
+            }
             Request::Close {
                 snd_edge,
                 rcv_consumed,
@@ -209,6 +232,17 @@ impl Engine {
                 let moved = self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
                 self.close(key, Options::linger(linger));
                 moved
+            }
+            Request::Group {
+                tag,
+                waiter,
+                group,
+                join,
+                ..
+            } => {
+                let answer = self.change_group(key, group, join);
+                self.done(from, id, tag, waiter, answer.map(|()| (0, Address::NONE)));
+                Ok(())
             }
             Request::SetOption { name, value, .. } => {
                 self.set_option(key, name, value);
@@ -224,6 +258,11 @@ impl Engine {
                     waiter,
                     query,
                 });
+                Ok(())
+            }
+            Request::Owner { tag, waiter, .. } => {
+                self.hear_session(from.session);
+                self.done(from, id, tag, waiter, Ok((0, Address::NONE)));
                 Ok(())
             }
             Request::Subscribe { .. } => {
@@ -308,11 +347,22 @@ impl Engine {
             waiter,
             ..
         }
+        | Request::Group {
+            socket,
+            tag,
+            waiter,
+            ..
+        }
         | Request::Query {
             socket,
             tag,
             waiter,
             ..
+        }
+        | Request::Owner {
+            socket,
+            tag,
+            waiter,
         } = *request
         {
             self.done(from, socket, tag, waiter, Err(RequestError::NoSocket));

@@ -204,8 +204,11 @@ impl Engine {
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
         self.sleeper.crowd.leave(self.now);
-        if self.now.since(self.sleeper.looked_at) >= LOOK_EVERY {
-            self.look(Some(Duration::ZERO))?;
+        // What it finds may be work for a turn, before any sleep.
+        if self.now.since(self.sleeper.looked_at) >= LOOK_EVERY
+            && self.look(Some(Duration::ZERO))?
+        {
+            return Ok(());
         }
         if worked {
             self.sleeper.idle_since = None;
@@ -254,7 +257,7 @@ impl Engine {
             session.arena.header().engine.cancel();
         }
         self.sleeper.idle_since = None;
-        result
+        result.map(drop)
     }
 
     /// How long there is nothing to do, by the clock.
@@ -274,12 +277,13 @@ impl Engine {
     }
 
     /// Waits for events for at most `timeout` and serves those that are not
-    /// packets or requests.
-    fn look(&mut self, timeout: Option<Duration>) -> Result<(), EngineError> {
+    /// packets or requests; says whether there were any events.
+    fn look(&mut self, timeout: Option<Duration>) -> Result<bool, EngineError> {
         let mut ready = Vec::new();
         self.sleeper.wait(timeout, &mut ready)?;
         self.now = self.clock.now();
         self.sleeper.looked_at = self.now;
+        let any = !ready.is_empty();
         for source in ready {
             match source {
                 Source::PortNews => {
@@ -289,7 +293,9 @@ impl Engine {
                 // It counts on, and is not read: only that it rings is of interest.
                 Source::Port | Source::Doorbell(_) => {}
                 Source::Door => self.answer_door(),
-                Source::Visitor(fd) => self.hear_visitor(fd),
+                Source::Visitor(fd) => {
+                    self.hear_visitor(fd);
+                }
                 Source::Process(session, channel) => self.process_died(session, channel),
                 Source::Control => self.answer_control(),
                 Source::Stop => {
@@ -298,7 +304,7 @@ impl Engine {
                 }
             }
         }
-        Ok(())
+        Ok(any)
     }
 }
 

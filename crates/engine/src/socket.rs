@@ -14,7 +14,7 @@ use longshore_tcp::{
     Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
 };
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A socket.
 #[derive(Debug)]
@@ -145,6 +145,8 @@ pub(crate) struct Datagram {
     pub(crate) overruns: u64,
     /// When the host is to be told that what it sent is gone.
     pub(crate) tell_by: Option<Instant>,
+    /// The groups that it has joined.
+    pub(crate) groups: Vec<IpAddr>,
 }
 
 /// A socket's options, as the host set them.
@@ -169,6 +171,10 @@ pub(crate) struct Options {
     pub(crate) ttl: u8,
     pub(crate) broadcast: bool,
     pub(crate) udp_gro: bool,
+    /// IP_MULTICAST_TTL, IP_MULTICAST_LOOP and IP_MULTICAST_ALL.
+    pub(crate) group_hops: u8,
+    pub(crate) group_loop: bool,
+    pub(crate) group_all: bool,
     /// IP_RECVERR and IPV6_RECVERR.
     pub(crate) receive_errors: bool,
     pub(crate) receive_errors6: bool,
@@ -198,6 +204,9 @@ impl Options {
             ttl: DEFAULT_TTL,
             broadcast: false,
             udp_gro: false,
+            group_hops: 1,
+            group_loop: true,
+            group_all: true,
             receive_errors: false,
             receive_errors6: false,
         }
@@ -253,6 +262,9 @@ impl Options {
             O::SynCount => self.tcp.syn_retries = small(number.max(1)),
             O::WindowClamp => self.tcp.window_clamp = number,
             O::UdpGro => self.udp_gro = on,
+            O::GroupHops => self.group_hops = number.min(255) as u8,
+            O::GroupLoop => self.group_loop = on,
+            O::GroupAll => self.group_all = on,
             O::ReceiveErrors => self.receive_errors = on,
             O::ReceiveErrors6 => self.receive_errors6 = on,
             O::FastOpen => self.fast_open = number,

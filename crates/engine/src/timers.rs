@@ -18,7 +18,8 @@ const TICK_SHIFT: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Alarm {
     deadline: Instant,
-    /// When the wheel will name it; [`Instant::NEVER`] if it will not.
+    /// The wheel will name it when the tick of this is over; [`Instant::NEVER`] if it
+    /// will not.
     entered: Instant,
 }
 
@@ -41,8 +42,8 @@ impl Alarm {
 pub(crate) struct Wheel<T> {
     slots: Box<[Vec<T>; SLOTS]>,
     /// A bit for each slot that has entries.
-    occupied: Box<[u64; SLOTS / 64]>,
-    /// The next tick to be looked at.
+    occupied: [u64; SLOTS / 64],
+    /// The next tick to be looked at, once it is over.
     tick: u64,
 }
 
@@ -51,7 +52,7 @@ impl<T: Copy> Wheel<T> {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             slots: Box::new([const { Vec::new() }; SLOTS]),
-            occupied: Box::new([0; SLOTS / 64]),
+            occupied: [0; SLOTS / 64],
             tick: now.0 >> TICK_SHIFT,
         }
     }
@@ -84,14 +85,29 @@ impl<T: Copy> Wheel<T> {
         false
     }
 
-    /// Enters `name`, to come up at `deadline` or, if that is further away than
-    /// the wheel is round, at its far end.
+    /// Enters `name`, to come up when the tick of `deadline` is over or, if that is past
+    /// or further away than the wheel is round, at its near or far end. Says when.
     #[inline(always)]
     fn enter(&mut self, name: T, deadline: Instant) -> Instant {
-        let mut tick = (deadline.0 >> TICK_SHIFT) + 1;
-        if tick.wrapping_sub(self.tick) >= SLOTS as u64 {
-            tick = tick.clamp(self.tick, self.tick + SLOTS as u64 - 1);
+        let tick = deadline.0 >> TICK_SHIFT;
+        if tick.wrapping_sub(self.tick) < SLOTS as u64 {
+            self.enter_at(name, tick);
+            deadline
+        } else {
+            self.enter_at_an_end(name, tick)
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_at_an_end(&mut self, name: T, tick: u64) -> Instant {
+        let end = tick.clamp(self.tick, self.tick + SLOTS as u64 - 1);
+        self.enter_at(name, end);
+        Instant(end << TICK_SHIFT)
+    }
+
+    #[inline(always)]
+    fn enter_at(&mut self, name: T, tick: u64) {
         let slot = tick as usize % SLOTS;
         self.occupied[slot / 64] |= 1 << (slot % 64);
         let names = &mut self.slots[slot];
@@ -102,16 +118,15 @@ impl<T: Copy> Wheel<T> {
         } else {
             push_growing(names, name);
         }
-        Instant(tick << TICK_SHIFT)
     }
 
     /// Moves all that came up by `now` to `due`.
     pub(crate) fn advance(&mut self, now: Instant, due: &mut Vec<T>) {
         let target = now.0 >> TICK_SHIFT;
         // Once around, each slot has been looked at.
-        let last = target.min(self.tick + SLOTS as u64 - 1);
+        let end = target.min(self.tick + SLOTS as u64);
         let mut tick = self.tick;
-        while tick <= last {
+        while tick < end {
             let slot = tick as usize % SLOTS;
             let word = self.occupied[slot / 64] >> (slot % 64);
             if word & 1 != 0 {
@@ -124,7 +139,7 @@ impl<T: Copy> Wheel<T> {
                 tick += 64 - slot as u64 % 64;
             }
         }
-        self.tick = self.tick.max(target + 1);
+        self.tick = self.tick.max(target);
     }
 
     /// The first tick from the next on that has entries.
@@ -151,7 +166,7 @@ impl<T: Copy> Wheel<T> {
 
     /// When the next entry comes up; its deadline may have moved on.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.next_tick().map(|t| Instant(t << TICK_SHIFT))
+        self.next_tick().map(|t| Instant((t + 1) << TICK_SHIFT))
     }
 }
 

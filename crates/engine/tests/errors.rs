@@ -113,6 +113,7 @@ fn send_datagram(host: &mut Host, socket: SocketId, to: SocketAddr, payload: &[u
         len: payload.len() as u32,
         own: 0,
         segment: 0,
+        to_group: false,
         peer: Address::from(to),
     };
     let mut stream = record.encode().to_vec();

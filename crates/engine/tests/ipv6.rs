@@ -149,6 +149,7 @@ fn send_datagram(host: &mut Host, socket: SocketId, to: Option<SocketAddr>, payl
         len: payload.len() as u32,
         own: 0,
         segment: 0,
+        to_group: false,
         peer: to.into(),
     };
     let mut stream = record.encode().to_vec();

@@ -4,9 +4,11 @@
 mod common;
 
 use common::Host;
-use common::engines::{Running, bytes, joined, start};
+use common::engines::{Running, bytes, joined, sleepy, start};
 use common::far::Far;
-use longshore_hostif::{BlockFlags, EdgeFlags, Loopback, OptionName, SocketId, SocketKind};
+use longshore_hostif::{
+    BlockFlags, EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind,
+};
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::Path;
 use std::time::Duration;
@@ -285,5 +287,44 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
         } else {
             assert!(largest > SEND_BUFFER, "{largest}");
         }
+    }
+}
+
+#[test]
+fn what_a_program_asked_before_it_became_another_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let listener = listening(&mut host);
+    // The engine sleeps, and is not woken.
+    std::thread::sleep(Duration::from_millis(50));
+    for _ in 0..RING - 1 {
+        let nothing = Request::Subscribe { socket: listener };
+        host.channel.put(&nothing).unwrap();
+    }
+    let close = Request::Close {
+        socket: listener,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        linger: None,
+    };
+    host.channel.put(&close).unwrap();
+    host.channel.publish(&host.doorbell, false);
+    // The same process, with another image.
+    let mut image = Host::join(&engine.path, host.token);
+    listening(&mut image);
+}
+
+#[test]
+fn a_private_engine_ends_with_its_last_session_and_does_not_sleep_over_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let (launcher, _) = longshore_hostif::attach::new_session(&engine.path).unwrap();
+    assert!(!engine.is_over());
+    drop(launcher);
+    let start = std::time::Instant::now();
+    while !engine.is_over() {
+        assert!(start.elapsed() < Duration::from_secs(10), "it goes on");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -8,7 +8,7 @@
 //! connection is closed and its last process gone.
 
 use crate::layout::ABI_VERSION;
-use crate::{Geometry, layout::MAGIC};
+use crate::{Geometry, SocketId, layout::MAGIC};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -130,6 +130,11 @@ pub enum Message {
     Welcome(u32, Geometry),
     /// The eventfd of this waiter comes beside. Not answered.
     Eventfd(u32),
+    /// Whoever owns this socket (F_SETOWN) is to get SIGURG: a pair of connected Unix
+    /// sockets comes beside, of which the first sends the signal when it becomes
+    /// readable and the second makes it so. Without them nobody owns it any more.
+    /// A descriptor ([`Request::Owner`](crate::Request::Owner)) asks whether it has come.
+    Owner(SocketId),
     /// No.
     Refused(Refusal),
 }
@@ -167,6 +172,10 @@ impl Message {
             Self::Refused(why) => {
                 w[2] = *why as u64;
                 6
+            }
+            Self::Owner(socket) => {
+                w[2] = u64::from(socket.index) | u64::from(socket.generation) << 32;
+                7
             }
         };
         w[1] = kind | u64::from(ABI_VERSION) << 32;
@@ -217,6 +226,10 @@ impl Message {
                 5 => Refusal::Draining,
                 6 => Refusal::NotAllowed,
                 _ => Refusal::NoResources,
+            }),
+            7 => Self::Owner(SocketId {
+                index: w[2] as u32,
+                generation: (w[2] >> 32) as u32,
             }),
             _ => return Err(AttachError::NotAnEngine),
         })
@@ -368,6 +381,10 @@ mod tests {
             Message::Join(Token([9; 16])),
             Message::Welcome(3, Geometry::DEFAULT),
             Message::Eventfd(12),
+            Message::Owner(SocketId {
+                index: 3,
+                generation: 4,
+            }),
             Message::Refused(Refusal::Draining),
         ];
         for m in all {

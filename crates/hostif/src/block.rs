@@ -66,9 +66,15 @@ bitflags::bitflags! {
         const BOUND = 32;
         /// The engine is gone; every call fails.
         const ENGINE_GONE = 64;
+        /// Urgent data is read where it stands in the stream (SO_OOBINLINE).
+        const URGENT_INLINE = 128;
         /// The engine has told that the connection is dead: there is a completion to
         /// take.
-        const FAILED = 128;
+        const FAILED = 256;
+        /// Its port was bound by number.
+        const PORT_GIVEN = 512;
+        /// Its address was bound, and not the wildcard.
+        const ADDRESS_GIVEN = 1024;
     }
 }
 
@@ -92,7 +98,11 @@ pub struct StreamHalf {
     /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
     /// milliseconds; 0 is as long as it takes.
     pub time_limit: AtomicU32,
-    _reserved: [AtomicU32; 4],
+    /// Receive: the urgent byte is the one before this; 0 if there was none. It only
+    /// moves forward, and may be beyond the edge.
+    pub urgent: AtomicU64,
+    /// Receive: what `urgent` was when the byte was read apart from the rest.
+    pub urgent_read: AtomicU64,
 }
 
 impl StreamHalf {
@@ -103,7 +113,8 @@ impl StreamHalf {
     }
 
     fn reset(&self) {
-        for word in [&self.edge, &self.done, &self.told] {
+        let words = [&self.edge, &self.done, &self.told];
+        for word in words.into_iter().chain([&self.urgent, &self.urgent_read]) {
             word.store(0, Ordering::Relaxed);
         }
         self.limit.store(0, Ordering::Relaxed);
@@ -218,6 +229,11 @@ impl SocketBlock {
     /// Its flags.
     pub fn flags(&self) -> BlockFlags {
         BlockFlags::from_bits_truncate(self.flags.load(Ordering::Acquire))
+    }
+
+    /// Takes flags away.
+    pub fn clear_flags(&self, flags: BlockFlags) {
+        self.flags.fetch_and(!flags.bits(), Ordering::AcqRel);
     }
 
     /// Adds flags; returns those from before.

@@ -312,6 +312,7 @@ mod tests {
             snd_acked: 2,
             flags: crate::EdgeFlags::CONNECTED,
             errno: 0,
+            rcv_urgent: 0,
         };
         let completion = Completion::Edges { socket, edges };
         adapter.put(&arena, &completion).unwrap();

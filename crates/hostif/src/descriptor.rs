@@ -108,6 +108,12 @@ pub enum OptionName {
     ReceiveErrors = 27,
     /// IPV6_RECVERR.
     ReceiveErrors6 = 28,
+    /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS.
+    GroupHops = 29,
+    /// IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP.
+    GroupLoop = 30,
+    /// IP_MULTICAST_ALL, IPV6_MULTICAST_ALL.
+    GroupAll = 31,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -117,7 +123,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 28] = [
+        const ALL: [OptionName; 31] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -146,6 +152,9 @@ impl OptionName {
             MaxPacingRate,
             ReceiveErrors,
             ReceiveErrors6,
+            GroupHops,
+            GroupLoop,
+            GroupAll,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }
@@ -204,12 +213,27 @@ pub enum Request {
         rcv_consumed: u64,
         flags: EdgeFlags,
     },
+    /// The streams' edges, and that the last byte of the send stream is urgent
+    /// (MSG_OOB).
+    Urgent {
+        socket: SocketId,
+        snd_edge: u64,
+        rcv_consumed: u64,
+    },
     /// No process holds the socket any more.
     Close {
         socket: SocketId,
         snd_edge: u64,
         rcv_consumed: u64,
         linger: Option<u32>,
+    },
+    /// Join a group on the engine's link, or leave it. Answered.
+    Group {
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+        group: Address,
+        join: bool,
     },
     /// Set an option.
     SetOption {
@@ -224,6 +248,14 @@ pub enum Request {
         waiter: Option<u16>,
         query: Query,
     },
+    /// The socket has another owner: its process has handed over what raises SIGURG
+    /// ([`Message::Owner`](crate::attach::Message::Owner)), and is answered once that
+    /// counts.
+    Owner {
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+    },
     /// This process has the socket too: send it completions, the present edges
     /// first.
     Subscribe { socket: SocketId },
@@ -232,7 +264,7 @@ pub enum Request {
 }
 
 /// Where the streams stand, as the adapter tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Edges {
     /// The receive stream reaches this far.
     pub rcv_edge: u64,
@@ -242,6 +274,9 @@ pub struct Edges {
     pub flags: EdgeFlags,
     /// The errno that goes with `DEAD` and `SOFT_ERROR`.
     pub errno: u16,
+    /// The last urgent byte of the receive stream is the one before this; 0 if there
+    /// was none. It may lie beyond `rcv_edge`, and only moves forward.
+    pub rcv_urgent: u64,
 }
 
 #[expect(missing_docs, reason = "each variant says what its fields are")]

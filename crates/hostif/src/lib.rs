@@ -39,7 +39,9 @@ pub use layout::{
 };
 pub use longshore_ring::Corrupt;
 pub use meter::{Crossings, Meter};
-pub use record::{ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, datagram_span};
+pub use record::{
+    ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span,
+};
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 /// A socket of a session: its place in the table of blocks, and which of the

@@ -8,6 +8,9 @@ pub const ACCEPT_RECORD: usize = 64;
 pub const DATAGRAM_HEADER: usize = 32;
 /// The bits of a datagram's length.
 const LEN: u32 = 0xff_ffff;
+/// Bytes of the address of a group that a datagram was sent to: one of IPv6, or one of
+/// IPv4 as it is mapped into that.
+pub const GROUP_BYTES: usize = 16;
 
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     std::array::from_fn(|i| {
@@ -77,6 +80,9 @@ pub struct DatagramRecord {
     /// If not 0: the payload is a train of datagrams of this size each (the
     /// last may be shorter), as UDP_SEGMENT and UDP_GRO have it.
     pub segment: u16,
+    /// Between header and payload stand [`GROUP_BYTES`] with the address that it was
+    /// sent to: a group's, or a broadcast address (receive stream alone).
+    pub to_group: bool,
     /// Where it goes (send stream; none for a connected socket) or where it
     /// came from (receive stream).
     pub peer: Address,
@@ -86,13 +92,25 @@ impl DatagramRecord {
     /// The header's bytes.
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
-        let meta =
-            u64::from(self.len & LEN) | u64::from(self.own) << 24 | u64::from(self.segment) << 32;
+        let meta = u64::from(self.len & LEN)
+            | u64::from(self.own) << 24
+            | u64::from(self.segment) << 32
+            | u64::from(self.to_group) << 48;
         put(
             &[meta, self.peer.0[0], self.peer.0[1], self.peer.0[2]],
             &mut bytes,
         );
         bytes
+    }
+
+    /// Where its payload begins, from the record's beginning.
+    pub fn payload_at(&self) -> usize {
+        DATAGRAM_HEADER + if self.to_group { GROUP_BYTES } else { 0 }
+    }
+
+    /// Bytes of stream that it takes, padding included.
+    pub fn span(&self) -> u64 {
+        datagram_span(self.len) + (self.payload_at() - DATAGRAM_HEADER) as u64
     }
 
     /// Reads a header. The length is a claim: check it against the stream.
@@ -102,6 +120,7 @@ impl DatagramRecord {
             len: w[0] as u32 & LEN,
             own: (w[0] >> 24) as u8,
             segment: (w[0] >> 32) as u16,
+            to_group: w[0] >> 48 & 1 != 0,
             peer: Address([w[1], w[2], w[3]]),
         }
     }
@@ -119,12 +138,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, subscriber in proptest::option::of(0u16..1024)) {
+        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, to_group: bool, subscriber in proptest::option::of(0u16..1024)) {
             let accept = AcceptRecord {
                 socket: SocketId { index, generation }, local: Address(a), peer: Address(b), rcv_edge: edge, subscriber,
             };
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
-            let datagram = DatagramRecord { len, own, segment, peer: Address(b) };
+            let datagram = DatagramRecord { len, own, segment, to_group, peer: Address(b) };
             prop_assert_eq!(DatagramRecord::decode(&datagram.encode()), datagram);
         }
     }

@@ -53,6 +53,11 @@ fn needs_scope(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
+/// Whether it is 255.255.255.255.
+fn is_everybody(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V4(ip) if ip.is_broadcast())
+}
+
 /// The scope that an address names.
 fn scope_of(addr: SocketAddr) -> u32 {
     match addr {
@@ -196,25 +201,60 @@ impl Routes {
         }
     }
 
-    /// Who carries a connection or datagram to `to`. What goes to a group is the
-    /// kernel's, which also knows who has joined it.
+    /// Whether `ip` is a broadcast address of the engine's link (RFC 1122 section
+    /// 3.2.1.3 c and d).
+    pub fn is_broadcast(&self, ip: IpAddr) -> bool {
+        let IpAddr::V4(ip) = ip.to_canonical() else {
+            return false;
+        };
+        // Networks of one or two addresses have none (RFC 3021), so most are told apart
+        // by two bits.
+        if u32::from(ip) & 3 != 3 {
+            return false;
+        }
+        let last = |r: &Route| {
+            let host_bits = u32::MAX.checked_shr(u32::from(r.prefix_len)).unwrap_or(0);
+            !r.local && r.prefix_len < 31 && u32::from(ip) | host_bits == u32::from(ip)
+        };
+        ip.is_broadcast() || self.iter().any(|r| last(&r) && r.contains(IpAddr::V4(ip)))
+    }
+
+    /// Whether groups and broadcasts of the version of `to` reach the engine's link:
+    /// those of a scope that needs it have to name it, or none.
+    fn leads_to_all(&self, to: SocketAddr) -> bool {
+        let v4 = to.ip().to_canonical().is_ipv4();
+        let scope = scope_of(to);
+        let own = |r: &Route| r.local && r.address.is_ipv4() == v4;
+        self.iter()
+            .any(|r| own(&r) && (scope == 0 || scope == r.scope))
+    }
+
+    /// The number by which programs name the engine's link; 0 if they cannot.
+    pub fn link_scope(&self) -> u32 {
+        self.iter().map(|r| r.scope).find(|s| *s != 0).unwrap_or(0)
+    }
+
+    /// Who carries a connection or datagram to `to`. What goes to a group or to
+    /// everybody is the engine's, unless it names another link.
     pub fn owner_of(&self, to: SocketAddr) -> Owner {
         let ip = to.ip().to_canonical();
         let engine = if ip.is_loopback() {
             self.loopback() == Loopback::Engine
-        } else if ip.is_multicast() {
-            false
+        } else if ip.is_multicast() || is_everybody(ip) {
+            self.leads_to_all(to)
         } else {
             self.iter().any(|r| r.leads_to(to))
         };
         if engine { Owner::Engine } else { Owner::Kernel }
     }
 
-    /// Who has a socket bound to `local`: the engine for its own addresses and
-    /// for the wildcard, under which programs expect to be reached everywhere.
+    /// Who has a socket bound to `local`: the engine for its own addresses, for groups
+    /// and broadcast addresses that reach its link, and for the wildcard, under which programs expect to be reached everywhere.
     pub fn owner_of_local(&self, local: SocketAddr) -> Owner {
         let ip = local.ip().to_canonical();
         let engine = ip.is_unspecified()
+            || ((ip.is_multicast() || is_everybody(ip)) && self.leads_to_all(local))
+            || self.is_broadcast(ip)
             || (ip.is_loopback() && self.loopback() == Loopback::Engine)
             || self.iter().any(|r| r.local && r.leads_to(local));
         if engine { Owner::Engine } else { Owner::Kernel }
@@ -283,23 +323,32 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_the_kernels_even_with_a_way_to_everywhere() {
+    fn groups_and_broadcasts_are_the_engines_unless_they_name_another_link() {
         let t = table(Loopback::Kernel);
-        let everywhere = ["0.0.0.0", "::"].map(|any| Route {
-            address: any.parse().unwrap(),
-            prefix_len: 0,
-            local: false,
-            scope: 0,
-        });
-        assert_eq!(t.publish(&everywhere, Loopback::Kernel), 2);
         for (to, owner) in [
-            ("192.0.2.1", Owner::Engine),
-            ("2001:db8::1", Owner::Engine),
-            ("224.0.0.251", Owner::Kernel),
-            ("ff02::fb", Owner::Kernel),
+            ("224.0.0.251", Owner::Engine),
+            ("255.255.255.255", Owner::Engine),
+            ("10.77.0.255", Owner::Engine),
+            ("10.78.0.255", Owner::Kernel),
+            ("ff02::fb", Owner::Engine),
+            ("ff02::fb%5", Owner::Engine),
+            ("ff02::fb%4", Owner::Kernel),
         ] {
             assert_eq!(t.owner_of(at(to)), owner, "{to}");
+            assert_eq!(t.owner_of_local(at(to)), owner, "{to}");
         }
+        let broadcast = |ip: &str| t.is_broadcast(at(ip).ip());
+        assert!(broadcast("255.255.255.255") && broadcast("10.77.0.255"));
+        assert!(broadcast("::ffff:10.77.0.255"));
+        assert!(!broadcast("10.77.0.2") && !broadcast("10.77.0.254"));
+        assert!(!broadcast("10.78.0.255") && !broadcast("ff02::1"));
+        assert_eq!(t.link_scope(), 5);
+        // Without an address of its version, the engine has no part in it.
+        t.publish(&[], Loopback::Kernel);
+        for to in ["224.0.0.251", "255.255.255.255", "ff02::fb"] {
+            assert_eq!(t.owner_of(at(to)), Owner::Kernel, "{to}");
+        }
+        assert_eq!(t.link_scope(), 0);
     }
 
     #[test]

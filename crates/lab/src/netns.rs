@@ -37,6 +37,8 @@ impl Namespace {
                 ("ipv4/ip_forward", "1"),
                 // A burst of tests may not be taken for an attack.
                 ("ipv4/tcp_max_syn_backlog", "4096"),
+                // Fast Open for clients and listeners that ask for it.
+                ("ipv4/tcp_fastopen", "3"),
                 ("ipv4/icmp_ratelimit", "0"),
                 ("ipv6/conf/all/forwarding", "1"),
                 ("ipv6/icmp/ratelimit", "0"),

@@ -18,6 +18,7 @@ mod cidr;
 pub mod dhcp;
 mod drop;
 pub mod fragment;
+pub mod groups;
 pub mod icmp;
 pub mod icmp6;
 pub mod input;

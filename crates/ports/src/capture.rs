@@ -231,6 +231,10 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
         self.inner.set_addresses(addresses, dhcp)
     }
 
+    fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
+        self.inner.set_groups(groups)
+    }
+
     fn take_news(&mut self) -> bool {
         self.inner.take_news()
     }

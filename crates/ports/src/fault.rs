@@ -253,6 +253,10 @@ impl<P: Port> Port for FaultPort<P> {
         self.inner.set_addresses(addresses, dhcp)
     }
 
+    fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
+        self.inner.set_groups(groups)
+    }
+
     fn take_news(&mut self) -> bool {
         let changed = self.inner.take_news();
         self.capabilities = shown(self.inner.capabilities());

@@ -33,7 +33,7 @@ use crate::{
 use config::Interface;
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How many useless frames one call may throw away before it says that nothing
@@ -56,8 +56,13 @@ pub struct PacketPort {
     /// The interface that the socket is tied to.
     index: Option<i32>,
     uso: bool,
-    /// Groups to be let through, for neighbour discovery.
-    groups: Vec<Ipv6Addr>,
+    /// What the filter was made of: addresses with their prefixes, whether DHCP's are
+    /// wanted, and groups.
+    addresses: Vec<(IpAddr, u8)>,
+    dhcp: bool,
+    groups: Vec<IpAddr>,
+    /// The stations of groups whose frames the interface is to let through.
+    stations: Vec<[u8; 6]>,
     capabilities: Capabilities,
     counters: PortCounters,
     /// Calls that found nothing since the kernel was asked what it lost.
@@ -80,7 +85,10 @@ impl PacketPort {
             _claims: opened.claims,
             index: None,
             uso: opened.uso,
-            groups: groups(&config.addresses),
+            addresses: config.addresses.clone(),
+            dhcp: false,
+            groups: Vec::new(),
+            stations: stations(&config.addresses, &[]),
             capabilities: interface.capabilities(opened.uso),
             counters: PortCounters::default(),
             idle_calls: 0,
@@ -114,13 +122,25 @@ impl PacketPort {
 
     /// Has the interface let our groups' frames through.
     fn join_groups(&self, index: i32) {
-        for group in &self.groups {
-            let [.., a, b, c, d] = group.octets();
-            // RFC 2464 section 7.
-            let mac = [0x33, 0x33, a, b, c, d];
+        for station in &self.stations {
             // An interface without multicast filter shows all anyway.
-            let _ = sys::join(self.fd.as_fd(), index, mac);
+            let _ = sys::join(self.fd.as_fd(), index, *station);
         }
+    }
+
+    /// Lets through what is wanted now.
+    fn refilter(&mut self) -> Result<(), PortError> {
+        let program = filter::program(&self.addresses, &self.groups, self.dhcp);
+        sys::attach_filter(self.fd.as_fd(), &program).map_err(|errno| PortError::Os {
+            operation: "setting the filter of the packet socket",
+            errno,
+        })?;
+        self.stations = stations(&self.addresses, &self.groups);
+        // A group that was joined already is counted once more, and no harm done.
+        if let (Some(index), LinkKind::Ethernet { .. }) = (self.index, self.capabilities.link) {
+            self.join_groups(index);
+        }
+        Ok(())
     }
 
     /// What came with a frame of which the kernel gave `got` bytes in all into
@@ -203,18 +223,32 @@ enum ReadOn {
     Nothing,
 }
 
-/// The multicast groups through which IPv6 neighbours ask for these addresses.
-fn groups(addresses: &[(IpAddr, u8)]) -> Vec<Ipv6Addr> {
-    let mut groups = Vec::new();
+/// Where frames go for these groups, and for those through which IPv6 neighbours ask for
+/// these addresses.
+fn stations(addresses: &[(IpAddr, u8)], groups: &[IpAddr]) -> Vec<[u8; 6]> {
+    let mut all = groups.to_vec();
     for (address, _) in addresses {
         if let IpAddr::V6(address) = address {
-            groups.push(filter::solicited_node(*address));
+            all.push(filter::solicited_node(*address).into());
         }
     }
-    if !groups.is_empty() {
-        groups.push(filter::ALL_NODES);
+    if !all.is_empty() {
+        all.push(filter::ALL_NODES.into());
+        all.push(filter::ALL_SYSTEMS.into());
     }
-    groups
+    let station = |group: IpAddr| match group {
+        // RFC 1112 section 6.4.
+        IpAddr::V4(group) => {
+            let [_, a, b, c] = group.octets();
+            [1, 0, 0x5e, a & 0x7f, b, c]
+        }
+        // RFC 2464 section 7.
+        IpAddr::V6(group) => {
+            let [.., a, b, c, d] = group.octets();
+            [0x33, 0x33, a, b, c, d]
+        }
+    };
+    all.into_iter().map(station).collect()
 }
 
 impl Port for PacketPort {
@@ -309,18 +343,14 @@ impl Port for PacketPort {
 
     fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
         let shown = &addresses[..addresses.len().min(MAX_ADDRESSES)];
-        sys::attach_filter(self.fd.as_fd(), &filter::program(shown, dhcp)).map_err(|errno| {
-            PortError::Os {
-                operation: "setting the filter of the packet socket",
-                errno,
-            }
-        })?;
-        self.groups = groups(shown);
-        // A group that was joined already is counted once more, and no harm done.
-        if let (Some(index), LinkKind::Ethernet { .. }) = (self.index, self.capabilities.link) {
-            self.join_groups(index);
-        }
-        Ok(())
+        self.addresses = shown.to_vec();
+        self.dhcp = dhcp;
+        self.refilter()
+    }
+
+    fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
+        self.groups = groups.to_vec();
+        self.refilter()
     }
 
     fn is_attached(&self) -> bool {

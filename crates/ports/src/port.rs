@@ -277,6 +277,16 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// From now on the engine wants what is sent to these groups, too, and to no others.
+    /// A port that shows all frames has nothing to do.
+    ///
+    /// # Errors
+    /// [`PortError::Os`]; what the port lets through is then what it was.
+    fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
+        let _ = groups;
+        Ok(())
+    }
+
     /// Whether the port's interface is there. While it is not, what is sent is
     /// lost and nothing comes.
     fn is_attached(&self) -> bool {
@@ -322,6 +332,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {
         (**self).set_addresses(addresses, dhcp)
+    }
+
+    fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
+        (**self).set_groups(groups)
     }
 
     fn is_attached(&self) -> bool {

@@ -4,7 +4,7 @@
 use crate::calls::{borrow, epoll, options, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::{Level, once, say};
-use crate::state;
+use crate::{owner, state};
 use longshore_hostif::{OpenFlags, Owner, SocketId, SocketKind, SocketState};
 use longshore_sockets::{Host, Socket, SocketError, host_bits};
 use rustix::fs::fstat;
@@ -58,6 +58,7 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
         }
     }
     if entered {
+        owner::to_engine(fd, &socket);
         Ok(socket)
     } else {
         Err(refused(libc::EBADF))
@@ -134,6 +135,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         new.set_error(libc::ECONNRESET);
     }
     new.take_places_of(old)?;
+    owner::to_engine(fd, &new);
     for (other, entry) in fds::all() {
         if entry == Entry::Engine(old.id()) {
             fds::put(other, Entry::Engine(new.clone().into_use()));

@@ -17,6 +17,7 @@ pub mod calls;
 mod decide;
 mod fds;
 mod log;
+mod owner;
 mod real;
 mod signals;
 mod state;

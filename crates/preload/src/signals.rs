@@ -19,15 +19,18 @@ pub(crate) fn restarts() -> bool {
     if is_confined() {
         return REMEMBERED.load(Ordering::Relaxed);
     }
-    (1..=libc::SIGRTMAX()).all(|signal| {
-        // SAFETY: an all-zero `sigaction` is a valid one to be overwritten.
-        let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: asks only; `now` outlives the call.
-        let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut now) } == 0;
-        let handled =
-            known && now.sa_sigaction != libc::SIG_DFL && now.sa_sigaction != libc::SIG_IGN;
-        !handled || now.sa_flags & libc::SA_RESTART != 0
-    })
+    !(1..=libc::SIGRTMAX()).any(|signal| interrupts(signal, true))
+}
+
+/// Whether a signal interrupts a call that waits: it has a handler, and where calls go on
+/// after some (`restarts`), one without SA_RESTART.
+pub(crate) fn interrupts(signal: c_int, restarts: bool) -> bool {
+    // SAFETY: an all-zero `sigaction` is a valid one to be overwritten.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only; `now` outlives the call.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &mut now) } == 0;
+    let handled = known && now.sa_sigaction != libc::SIG_DFL && now.sa_sigaction != libc::SIG_IGN;
+    handled && !(restarts && now.sa_flags & libc::SA_RESTART != 0)
 }
 
 /// Sends this thread SIGPIPE.

@@ -2,7 +2,9 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, datagram_span};
+use longshore_hostif::{
+    Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Request, datagram_span,
+};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -35,6 +37,8 @@ pub struct Received {
     /// The address of the engine that it came to, if it was one of its own, with the
     /// number of the engine's link.
     pub own: Option<(IpAddr, u32)>,
+    /// The group's or broadcast address that it was sent to, if it was to one.
+    pub to: Option<IpAddr>,
 }
 
 impl Socket {
@@ -96,6 +100,7 @@ impl Socket {
             } else {
                 0
             },
+            to_group: false,
             peer: Address::from(to),
         };
         let span = datagram_span(len as u32) as usize;
@@ -132,6 +137,7 @@ impl Socket {
                 from: None,
                 segment: 0,
                 own: None,
+                to: None,
             });
         }
         if peeked.len() < DATAGRAM_HEADER {
@@ -140,15 +146,21 @@ impl Socket {
         let mut header = [0; DATAGRAM_HEADER];
         peeked.read_at(0, &mut header)?;
         let record = DatagramRecord::decode(&header);
-        let span = datagram_span(record.len);
+        let (begins, span) = (record.payload_at(), record.span());
         if span > peeked.len() as u64 {
             return Err(SocketError::Broken);
+        }
+        let mut to = None;
+        if record.to_group {
+            let mut group = [0; GROUP_BYTES];
+            peeked.read_at(DATAGRAM_HEADER, &mut group)?;
+            to = Some(IpAddr::from(group).to_canonical());
         }
         let len = record.len as usize;
         let mut copied = 0;
         for part in parts {
             let fits = part.len().min(len - copied);
-            peeked.read_at(DATAGRAM_HEADER + copied, &mut part[..fits])?;
+            peeked.read_at(begins + copied, &mut part[..fits])?;
             copied += fits;
         }
         if !keep {
@@ -160,7 +172,26 @@ impl Socket {
             from: record.peer.get().or_else(|| block.peer().get()),
             segment: record.segment,
             own: self.own_address(record.own),
+            to,
         })
+    }
+
+    /// Joins a group on the engine's link, or leaves it.
+    ///
+    /// # Errors
+    /// EADDRINUSE if it has joined already, EADDRNOTAVAIL if it has not, ENOBUFS if there
+    /// are too many, EINVAL if it is no group.
+    pub fn change_group(&self, group: IpAddr, join: bool) -> Result<(), SocketError> {
+        let socket = self.id;
+        let group = Address::from(SocketAddr::new(group, 0));
+        let answer = self.host.call(|tag, waiter| Request::Group {
+            socket,
+            tag,
+            waiter,
+            group,
+            join,
+        });
+        answer.map(|_| ())
     }
 
     /// The engine's address at `place`; the one that the socket is bound to, if

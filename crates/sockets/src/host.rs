@@ -201,6 +201,30 @@ impl Host {
         }
     }
 
+    /// Hands over what raises SIGURG for whoever owns a socket: a pair of connected Unix
+    /// sockets, the first of which signals when it becomes readable; nothing if nobody
+    /// owns it any more.
+    /// Returns when that counts.
+    ///
+    /// # Errors
+    /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
+    pub fn set_owner(
+        &'static self,
+        socket: SocketId,
+        pair: &[BorrowedFd<'_>],
+    ) -> Result<(), SocketError> {
+        let message = Message::Owner(socket);
+        if attach::send(self.connection.as_fd(), &message, pair).is_err() {
+            self.look_at_engine();
+        }
+        self.call(|tag, waiter| Request::Owner {
+            socket,
+            tag,
+            waiter,
+        })
+        .map(drop)
+    }
+
     pub(crate) fn ring_engine(&self) {
         self.doorbell.ring();
     }

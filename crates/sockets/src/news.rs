@@ -8,7 +8,7 @@
 //! keeps beside the block what it was told itself. `host` asks here for each
 //! completion it takes, under the lock of the channel.
 
-use crate::stream::{has_room, take_room_wanted};
+use crate::stream::{has_room, move_mark, take_room_wanted};
 use longshore_hostif::{BlockFlags, EdgeFlags, Edges, SocketBlock, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 
@@ -66,6 +66,10 @@ impl News {
         told[1] = told[1].max(edges.rcv_edge);
         told[2] = told[2].max(edges.snd_acked);
 
+        // Before the edge: who reads up to that must know where to stop.
+        if edges.rcv_urgent != 0 {
+            move_mark(block, edges.rcv_urgent);
+        }
         block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
         let mut ready = arrived && edges.rcv_edge > block.rcv.done.load(Ordering::Acquire);
         ready |= acknowledge(block, edges, acked, having);

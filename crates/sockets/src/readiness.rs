@@ -1,7 +1,7 @@
 //! Readiness: what a socket can do now.
 
 use crate::holds::Socket;
-use crate::stream::{has_room, want_room};
+use crate::stream::{has_room, is_urgent, stands_at_mark, want_room};
 use longshore_hostif::{Arena, BlockFlags, SocketState};
 use std::sync::atomic::Ordering;
 
@@ -11,6 +11,8 @@ bitflags::bitflags! {
     pub struct Ready: u32 {
         /// It can be read from, or accepts.
         const IN = 0x001;
+        /// There is urgent data to be read apart from the rest.
+        const PRI = 0x002;
         /// It can be written to.
         const OUT = 0x004;
         /// It has a pending error.
@@ -72,7 +74,12 @@ pub(crate) fn readiness(arena: &Arena, index: u32) -> Ready {
     if state == SocketState::Connecting {
         return ready;
     }
-    let low_water = u64::from(block.rcv.low_water.load(Ordering::Relaxed)).max(1);
+    let mut low_water = u64::from(block.rcv.low_water.load(Ordering::Relaxed)).max(1);
+    if block.rcv.urgent.load(Ordering::Relaxed) != 0 {
+        ready.set(Ready::PRI, is_urgent(block));
+        // The urgent byte is nothing for those who read in order.
+        low_water += u64::from(stands_at_mark(block));
+    }
     if held >= if datagram { 1 } else { low_water } {
         ready |= readable;
     }

@@ -8,7 +8,7 @@ use crate::wait::{Also, Patience};
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// Which half of a connection is shut down.
@@ -80,7 +80,7 @@ impl Socket {
     pub fn peer(&self) -> Result<SocketAddr, SocketError> {
         let block = self.block();
         let connected = match block.state() {
-            SocketState::Connected | SocketState::Closing | SocketState::Early => true,
+            SocketState::Connected | SocketState::Closing => true,
             SocketState::Open => self.is_datagram(),
             _ => false,
         };
@@ -131,6 +131,9 @@ impl Socket {
     /// The engine's reason (EADDRINUSE, EADDRNOTAVAIL, EINVAL if it is bound).
     pub fn bind(&self, local: SocketAddr) -> Result<SocketAddr, SocketError> {
         let socket = self.id;
+        let mut flags = BlockFlags::BOUND;
+        flags.set(BlockFlags::PORT_GIVEN, local.port() != 0);
+        flags.set(BlockFlags::ADDRESS_GIVEN, !local.ip().is_unspecified());
         let local = Address::from(local);
         let answer = self.host.call(|tag, waiter| Request::Bind {
             socket,
@@ -140,8 +143,23 @@ impl Socket {
         })?;
         let block = self.block();
         block.set_local(answer.address);
-        block.set_flags(BlockFlags::BOUND);
+        block.set_flags(flags);
         answer.address.get().ok_or(SocketError::Broken)
+    }
+
+    /// What the program has bound it to, if that was a port by number: what outlives a
+    /// connection.
+    pub fn bound_port(&self) -> Option<SocketAddr> {
+        let (flags, local) = (self.block().flags(), self.local()?);
+        if !flags.contains(BlockFlags::PORT_GIVEN) {
+            return None;
+        }
+        let ip = match local.ip() {
+            ip if flags.contains(BlockFlags::ADDRESS_GIVEN) => ip,
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        Some(SocketAddr::new(ip, local.port()))
     }
 
     /// Shuts a half down, or both.

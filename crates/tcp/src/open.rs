@@ -12,7 +12,7 @@ use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::fast_open::FastOpen;
 use crate::icmp::MIN_MSS;
-use crate::input::UNPREDICTABLE;
+use crate::input::{Floor, UNPREDICTABLE};
 use crate::output::TIMESTAMPS_LEN;
 use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
@@ -120,8 +120,9 @@ impl Tcb {
             snd_wl2: SYN_POS,
             max_snd_wnd: 0,
             ts_recent_at: now,
-            dsack: (0, 0),
-            recent_ooo: [0; 3],
+            paws: Floor::new(0, 0),
+            dsack: (SeqNumber(0), SeqNumber(0)),
+            recent_ooo: [SeqNumber(0); 3],
             snd_up: 0,
             rcv_up: 0,
             snd_sml: SYN_POS,

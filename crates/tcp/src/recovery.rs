@@ -328,8 +328,8 @@ impl Tcb {
 
     /// Lets the congestion window grow for what was acknowledged, if it was the
     /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK, or duplicates,
-    /// have told of before was let go of the network then, and does not count again; and what reports
-    /// congestion is no reason to grow (RFC 3168 section 6.1.2).
+    /// have told of before was let go of the network then, and does not count again; and
+    /// what reports congestion is no reason to grow (RFC 3168 section 6.1.2).
     fn grow(&mut self, news: AckNews, now: Instant) {
         let bytes = if self.flags.contains(Flags::SACK) {
             news.acked.min(news.delivered)

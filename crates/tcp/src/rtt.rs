@@ -6,6 +6,7 @@
 //! not the sum, so that the timeout never comes down to the round trip itself.
 
 use crate::time::{Instant, MS, SECOND};
+use core::hint::cold_path;
 
 /// The initial timeout (RFC 6298 section 2.1).
 pub(crate) const INITIAL_RTO: u64 = SECOND;
@@ -45,16 +46,16 @@ impl RttEstimator {
     /// Takes the time between the two as a sample.
     #[inline(always)]
     pub(crate) fn sample_since(&mut self, from: Instant, now: Instant) {
-        let micros = now.0.wrapping_sub(from.0);
-        if (1..=MAX_RTO).contains(&micros) {
-            self.take(micros);
-        } else {
-            self.sample(now.since(from));
+        let mut micros = now.0.wrapping_sub(from.0);
+        if !(1..=MAX_RTO).contains(&micros) {
+            cold_path();
+            micros = now.since(from).clamp(1, MAX_RTO);
         }
+        self.take(micros);
     }
 
     /// Takes a sample in microseconds, or what is nearest to it of what can be.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn sample(&mut self, micros: u64) {
         self.take(micros.clamp(1, MAX_RTO));
     }

@@ -17,7 +17,7 @@ use crate::congestion::Controller;
 use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
-use crate::input::UNPREDICTABLE;
+use crate::input::{Floor, UNPREDICTABLE};
 use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
 use crate::rate::RateSampler;
@@ -196,6 +196,9 @@ pub struct Tcb {
     pub(crate) retries: u8,
     /// The last ICMP error since the peer last answered.
     pub(crate) soft_error: Option<Error>,
+    pub(crate) error: Option<Error>,
+    /// The MSS that our SYN tells.
+    pub(crate) adv_mss: u16,
     /// Added to the clock for our timestamps.
     pub(crate) ts_offset: u32,
     /// The most that was in flight while what lies before `flight_until` was sent,
@@ -225,10 +228,12 @@ pub struct Tcb {
     /// Data up to here need not wait for more.
     pub(crate) snd_push: Pos,
     /// Range to report first in the next SACK option (RFC 2883).
-    pub(crate) dsack: (Pos, Pos),
+    pub(crate) dsack: (SeqNumber, SeqNumber),
+    /// What timestamps are held against while something is missing.
+    pub(crate) paws: Floor,
     /// The latest out-of-order arrivals, each in another range, the last one first
     /// (RFC 2018 section 4: they are reported in this order).
-    pub(crate) recent_ooo: [Pos; 3],
+    pub(crate) recent_ooo: [SeqNumber; 3],
     /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
     pub(crate) snd_up: Pos,
     /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
@@ -243,18 +248,15 @@ pub struct Tcb {
     pub(crate) stalled_since: Instant,
     /// When the last rate-limited acknowledgment went out.
     pub(crate) last_challenge: Instant,
+    /// How much more the path may take.
+    pub(crate) mtu: MtuSearch,
+    pub(crate) told_wnd: ToldWindow,
     /// The MSS that the peer's SYN told.
     pub(crate) peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
     pub(crate) path_mss: u16,
     /// `bytes_retrans` when the rate was last sampled, its lower half.
     pub(crate) repeated_seen: u32,
-    /// How much more the path may take.
-    pub(crate) mtu: MtuSearch,
-    pub(crate) told_wnd: ToldWindow,
-    /// The MSS that our SYN tells.
-    pub(crate) adv_mss: u16,
-    pub(crate) error: Option<Error>,
     pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,

@@ -2,7 +2,7 @@
 
 use crate::{WireError, array, get16, put16};
 use core::fmt;
-use core::net::Ipv6Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 14;
@@ -20,6 +20,13 @@ impl MacAddr {
     pub const fn of_group(group: Ipv6Addr) -> Self {
         let o = group.octets();
         Self([0x33, 0x33, o[12], o[13], o[14], o[15]])
+    }
+
+    /// Where packets to an IPv4 group go (RFC 1112 section 6.4).
+    #[must_use]
+    pub const fn of_group_v4(group: Ipv4Addr) -> Self {
+        let o = group.octets();
+        Self([1, 0, 0x5e, o[1] & 0x7f, o[2], o[3]])
     }
 
     /// Whether it names one station.
@@ -155,6 +162,9 @@ mod tests {
         let group = crate::ipv6::solicited_node("fd00::1:2:abcd:1234".parse().unwrap());
         let mac = MacAddr::of_group(group);
         assert_eq!(mac.to_string(), "33:33:ff:cd:12:34");
+        assert!(!mac.is_unicast());
+        let mac = MacAddr::of_group_v4(Ipv4Addr::new(239, 129, 2, 3));
+        assert_eq!(mac.to_string(), "01:00:5e:01:02:03");
         assert!(!mac.is_unicast());
     }
 

@@ -12,6 +12,8 @@ pub const HEADER_LEN: usize = 20;
 pub mod protocol {
     /// ICMP.
     pub const ICMP: u8 = 1;
+    /// IGMP.
+    pub const IGMP: u8 = 2;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.

@@ -16,6 +16,7 @@ pub mod dhcp;
 pub mod ethernet;
 pub mod icmpv4;
 pub mod icmpv6;
+pub mod igmp;
 pub mod ipv4;
 pub mod ipv6;
 mod seq;

@@ -414,6 +414,38 @@ static void disconnect(void) {
   }
 }
 
+static void disconnect_keeps_a_bound_port(void) {
+  struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+  for (int any = 0; any < 2; any++) {
+    int listener = far_listener(1);
+    struct sockaddr_in to = far_name(listener), at = address(my_ip(), 0);
+    int other = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    SYS(bind(other, A(at)));
+    at.sin_port = name_of(other).sin_port;
+    SYS(close(other));
+    if (any)
+      at.sin_addr.s_addr = INADDR_ANY;
+    int mine = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    SYS(bind(mine, A(at)));
+    SYS(connect(mine, A(to)));
+    int far = far_accept(listener);
+    SYS(connect(mine, A(none)));
+    OK(same(name_of(mine), at));
+    other = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    FAILS(bind(other, A(at)), EADDRINUSE);
+    FAILS(bind(mine, A(at)), EINVAL);
+    char c;
+    FAILS(read(far, &c, 1), ECONNRESET);
+    IS(option(mine, SOL_SOCKET, SO_ERROR), ECONNRESET);
+    SYS(connect(mine, A(to)));
+    int again = far_accept(listener);
+    IS(peer_of(again).sin_port, at.sin_port);
+    send_all(again, "x", 1);
+    receive_all(mine, &c, 1);
+    close(again), close(far), close(mine), close(other), close(listener);
+  }
+}
+
 static void *reads_one(void *fd) {
   char c;
   ssize_t got = read(*(int *)fd, &c, 1);
@@ -474,6 +506,7 @@ const struct check CHECKS[] = {
     {"two_listeners_share_a_port", two_listeners_share_a_port},
     {"to_itself", to_itself},
     {"disconnect", disconnect},
+    {"disconnect_keeps_a_bound_port", disconnect_keeps_a_bound_port},
     {"disconnect_while_another_thread_reads", disconnect_while_another_thread_reads},
     {"disconnect_a_listener", disconnect_a_listener},
     {0, 0},

@@ -264,6 +264,51 @@ scenarios! {
         server.assert_running();
     }
 
+    /// socat: a process for each connection, joined to another program by a socket pair.
+    fn socat(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (file, hash) = lab.payload("file", 8 * MB);
+        let at = host.at(7000);
+        let listen = format!("TCP-LISTEN:{},fork,reuseaddr", at.port());
+        let mut server = host.cmd("socat").args([&listen, "EXEC:cat"]).spawn();
+        peer.wait_for(at);
+        let back = lab.path("back");
+        let script = format!(
+            "socat -t10 - TCP:{at} < {} > {}",
+            file.display(),
+            back.display()
+        );
+        peer.sh(&script).check();
+        assert_eq!(payload::sha256_of_file(&back).expect("it came back"), hash);
+        server.assert_running();
+    }
+
+    /// An MQTT broker: who listens is told what others publish.
+    fn mosquitto(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let config = format!("listener 1883 {}\nallow_anonymous true\n", host.ip());
+        let config = lab.file("mosquitto.conf", &config);
+        let mut server = host.cmd("mosquitto").arg("-c").arg(config).spawn();
+        peer.wait_for(host.at(1883));
+        let ip = host.ip().to_string();
+        let listens = peer
+            .cmd("mosquitto_sub")
+            .args(["-h", &ip, "-t", "news/#", "-q", "1", "-C", "3", "-W", "20"])
+            .spawn();
+        // What is kept is told to who comes later, so the two need no agreement.
+        for n in 0..3 {
+            let (topic, text) = (format!("news/{n}"), format!("message {n}"));
+            peer.cmd("mosquitto_pub")
+                .args(["-h", &ip, "-t", &topic, "-m", &text, "-q", "1", "-r"])
+                .check();
+        }
+        let heard = listens.wait().check();
+        for n in 0..3 {
+            assert!(heard.contains(&format!("message {n}")), "{heard}");
+        }
+        server.assert_running();
+    }
+
     /// iperf3 as the server: to it, from it, eight streams, both ways at once.
     fn iperf3_server(lab) within 90 {
         let (host, peer) = (lab.host(0), lab.peer());

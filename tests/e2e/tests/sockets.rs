@@ -31,6 +31,15 @@ scenarios! {
     /// What ICMP has to say, by IP_RECVERR.
     fn errors(lab) within 300 { conformance::run(lab, "errors"); }
 
+    /// Urgent data and SIGURG.
+    fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
+
+    /// Multicast and broadcasts.
+    fn groups(lab) within 300 { conformance::run(lab, "groups"); }
+
+    /// Fast Open, as client and as listener.
+    fn fastopen(lab) within 300 { conformance::run(lab, "fastopen"); }
+
     /// Under a filter of system calls.
     fn confined(lab) within 300 { conformance::run(lab, "confined"); }
     /// IPv6, and both versions on one socket.

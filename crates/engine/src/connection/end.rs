@@ -199,7 +199,15 @@ impl Engine {
                     self.demux.tcp.release(local.port(), key);
                 }
             }
-            Kind::Datagram(_) | Kind::Idle(longshore_hostif::SocketKind::Datagram) => {
+            Kind::Datagram(d) => {
+                for group in &d.groups {
+                    self.link.leave_group(*group, self.now);
+                }
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+            }
+            Kind::Idle(longshore_hostif::SocketKind::Datagram) => {
                 if let Some(local) = socket.local {
                     self.demux.udp.release(local.port(), key);
                 }

@@ -141,6 +141,14 @@ impl Ports {
             .find(|port| usable(*port))
     }
 
+    /// The `nth` of the sockets that packets to `local` may be for: with what is sent to
+    /// a group, all of them.
+    pub(crate) fn nth_at(&self, local: SocketAddr, nth: usize) -> Option<u32> {
+        let users = self.bound.get(&local.port())?;
+        let fit = users.iter().filter(|b| b.covers(local.ip()));
+        fit.map(|b| b.key).nth(nth)
+    }
+
     /// The listener or datagram socket at `local`: the most specific address,
     /// then, among those that share it, one chosen by `spread`.
     pub(crate) fn find(&self, local: SocketAddr, listening: bool, spread: u64) -> Option<u32> {

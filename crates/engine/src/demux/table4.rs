@@ -15,10 +15,6 @@ pub(super) const NO_KEY: u32 = u32::MAX;
 /// The smallest table with anything in it, slots.
 const LEAST: usize = 64;
 
-/// Spreads to the upper bits what the product of the secrets left in all of them (the
-/// golden ratio of 2^64).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// A flow's words, and the key of its socket.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -39,8 +35,8 @@ pub(super) struct Table4 {
     /// None, or a power of two; at least half of them are free.
     slots: Box<[Slot]>,
     used: usize,
-    /// 64 less the number of bits of a slot's number.
-    shift: u32,
+    /// The bits of a slot's number.
+    mask: usize,
     secret: [u64; 2],
 }
 
@@ -50,46 +46,61 @@ impl Table4 {
         Self {
             slots: Box::default(),
             used: 0,
-            shift: 0,
+            mask: 0,
             secret,
         }
     }
 
-    /// A hash of 64 bits of which the upper ones count.
+    /// A hash of which 40 bits count. The ends of both halves of the product tell less of
+    /// what the words differ in than the middle.
     #[inline(always)]
     fn hash(&self, addresses: u64, ports: u32) -> u64 {
         let [a, b] = self.secret;
         let product = u128::from(addresses ^ a) * u128::from(u64::from(ports) ^ b);
-        (product as u64 ^ (product >> 64) as u64).wrapping_mul(SPREAD)
+        (product as u64 ^ (product >> 64) as u64) >> 24
     }
 
     /// The slot where the search for a flow begins.
     #[inline(always)]
     fn home(&self, addresses: u64, ports: u32) -> usize {
-        self.hash(addresses, ports).wrapping_shr(self.shift) as usize
+        self.hash(addresses, ports) as usize & self.mask
     }
 
     /// The key that is kept for a flow.
     #[inline(always)]
     pub(super) fn get(&self, flow: &Flow4) -> Option<u32> {
         let (addresses, ports) = flow.words();
-        let mut at = self.home(addresses, ports);
+        let home = self.home(addresses, ports);
+        // Nothing is found in a table without slots.
+        let slot = self.slots.get(home)?;
+        if slot.ports == ports && slot.addresses == addresses && slot.key != NO_KEY {
+            return Some(slot.key);
+        }
+        if slot.key == NO_KEY {
+            return None;
+        }
+        self.get_beyond(home, addresses, ports)
+    }
+
+    /// The same if another flow is at its `home`.
+    #[inline(always)]
+    fn get_beyond(&self, home: usize, addresses: u64, ports: u32) -> Option<u32> {
+        let mut at = home;
         loop {
-            // Nothing is found in a table without slots.
+            at = self.next(at);
             let slot = self.slots.get(at)?;
-            if slot.ports == ports && slot.addresses == addresses && slot.key != NO_KEY {
-                return Some(slot.key);
-            }
             if slot.key == NO_KEY {
                 return None;
             }
-            at = self.next(at);
+            if slot.ports == ports && slot.addresses == addresses {
+                return Some(slot.key);
+            }
         }
     }
 
     #[inline]
     fn next(&self, at: usize) -> usize {
-        (at + 1) & self.slots.len().wrapping_sub(1)
+        (at + 1) & self.mask
     }
 
     /// Where a flow stands, or else the free slot where it would; there must be one.
@@ -102,6 +113,13 @@ impl Table4 {
             at = self.next(at);
         }
         at
+    }
+
+    /// Whether a flow stands where its search begins.
+    #[cfg(feature = "bench")]
+    pub(super) fn is_at_home(&self, flow: &Flow4) -> bool {
+        let (addresses, ports) = flow.words();
+        self.find(addresses, ports) == self.home(addresses, ports)
     }
 
     /// Keeps `key`, which is not [`NO_KEY`], for a flow, in place of what was kept.
@@ -129,7 +147,7 @@ impl Table4 {
     fn grow(&mut self) {
         let len = (2 * self.slots.len()).max(LEAST);
         let old = std::mem::replace(&mut self.slots, vec![FREE; len].into());
-        self.shift = 64 - len.trailing_zeros();
+        self.mask = len - 1;
         self.used = 0;
         for slot in old.into_iter().filter(|slot| slot.key != NO_KEY) {
             self.put(slot);
@@ -145,7 +163,7 @@ impl Table4 {
         }
         self.used -= 1;
         // What follows without a gap moves up if its search comes past the free slot.
-        let mask = self.slots.len().wrapping_sub(1);
+        let mask = self.mask;
         let mut at = free;
         loop {
             at = self.next(at);

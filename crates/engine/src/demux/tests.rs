@@ -131,16 +131,13 @@ fn a_segments_flow_leads_to_its_connection() {
     let (flow, segment) = (Flow::new(local, remote), Flow4::new((r, 5000), (l, 80)));
     assert_eq!(flow.flow4(), Some(segment));
     assert_eq!(demux.find4(&segment), None);
-    // An empty cache is no connection's, not even that of nonsense.
-    assert_eq!(demux.last4(&Flow4::default()), Some(NO_KEY));
+    // Headers that are not known are no connection's, not even those of nonsense.
+    let nonsense = Flow::new(addr("0.0.0.0:0"), addr("0.0.0.0:0"));
+    assert_eq!(demux.find(&nonsense), None);
     demux.insert(flow, 3);
     demux.insert(Flow::new(local, addr("10.0.0.1:5001")), 4);
-    assert_eq!(demux.last4(&segment), None);
     assert_eq!(demux.find4(&segment), Some(3));
-    assert_eq!(demux.last4(&segment), Some(3));
     assert_eq!(demux.find4(&Flow4::new((r, 5001), (l, 80))), Some(4));
-    assert_eq!(demux.last4(&segment), None);
-    assert_eq!(demux.find4(&segment), Some(3));
     assert_eq!(demux.cache_misses, 3);
     let packet = packet((r, 5000), (l, 80));
     assert_eq!(demux.known(), (&Known4::NONE, NO_KEY));
@@ -150,12 +147,15 @@ fn a_segments_flow_leads_to_its_connection() {
         (known.segment_of_packet(&packet), key),
         (Some(&packet[20..]), 3)
     );
+    // What is known of it serves the other way of finding it, too.
+    assert_eq!(demux.find(&flow), Some(Found::Socket(3)));
+    assert_eq!(demux.cache_misses, 3);
     // Another's end is nothing to it; its own is.
     demux.remove(&Flow::new(local, addr("10.0.0.1:5001")));
     assert_eq!(demux.known().1, 3);
     demux.remove(&flow);
-    assert_eq!(demux.last4(&segment), None);
     assert_eq!(demux.known(), (&Known4::NONE, NO_KEY));
+    assert_eq!(demux.find(&flow), None);
     assert_eq!(demux.find4(&segment), None);
 }
 

@@ -148,6 +148,15 @@ impl Engine {
         Ok(())
     }
 
+    /// What the host has written up to `edge` ends with an urgent byte.
+    pub(super) fn host_urgent(&mut self, key: u32, edge: u64) {
+        match self.sockets.get_mut(key).map(|s| &mut s.kind) {
+            Some(Kind::Stream(c)) => c.tcb.set_snd_urgent(edge),
+            Some(Kind::Pair(p)) => p.set_snd_urgent(edge),
+            _ => {}
+        }
+    }
+
     /// The program has these connections: they are no listener's any more.
     fn accepted(&mut self, connections: Vec<u32>) {
         for key in connections {

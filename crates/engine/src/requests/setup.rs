@@ -3,7 +3,7 @@
 use super::From;
 use crate::connection::RequestError;
 use crate::engine::Engine;
-use crate::socket::{Datagram, Kind, Listening, Options, Socket};
+use crate::socket::{Kind, Listening, Options, Socket};
 use crate::streams::RcvStream;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
 use longshore_tcp::Listener;
@@ -50,8 +50,11 @@ impl Engine {
     pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
         let mut local = local.get().ok_or(RequestError::Invalid)?;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let Kind::Idle(kind) = socket.kind else {
-            return Err(RequestError::Invalid);
+        let kind = match socket.kind {
+            Kind::Idle(kind) => kind,
+            // It has joined a group before.
+            Kind::Datagram(_) => SocketKind::Datagram,
+            _ => return Err(RequestError::Invalid),
         };
         if socket.local.is_some() {
             return Err(RequestError::Invalid);
@@ -59,7 +62,8 @@ impl Engine {
         let (reuse, v6_only) = (socket.options.reuse, socket.options.v6_only);
         if !local.ip().is_unspecified() {
             local = Self::meant(&socket.options, local).map_err(|_| RequestError::Invalid)?;
-            if !self.is_local(local.ip()) {
+            let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
+            if !to_all && !self.is_local(local.ip()) {
                 return Err(RequestError::AddressNotAvailable);
             }
         }
@@ -77,7 +81,7 @@ impl Engine {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.local = Some(local);
         if kind == SocketKind::Datagram {
-            socket.kind = Kind::Datagram(Datagram::default());
+            socket.become_datagram();
         }
         Ok(local)
     }

@@ -137,6 +137,15 @@ impl Door {
         }
     }
 
+    /// The connections of a session.
+    pub(crate) fn visitors_of(&self, session: u32) -> Vec<RawFd> {
+        let of = self
+            .visitors
+            .iter()
+            .filter(|(_, v)| v.session == Some(session));
+        of.map(|(raw, _)| *raw).collect()
+    }
+
     /// The session that a visitor has joined.
     pub(crate) fn session_of(&self, raw: RawFd) -> Option<u32> {
         self.visitors.get(&raw)?.session

@@ -3,9 +3,10 @@
 //!
 //! The engine owns the arena and frees it when the session ends. `door` opens
 //! sessions and lets processes in; `processes` watches them die; `post` puts
-//! completions and wakes who waits for them.
+//! completions and wakes who waits for them, and `owners` has what raises SIGURG.
 
 pub(crate) mod door;
+mod owners;
 mod post;
 mod processes;
 
@@ -105,6 +106,10 @@ pub(crate) struct Session {
     to_wake: Vec<u32>,
     /// Sockets whose waiters to wake after it.
     touched: Vec<u32>,
+    /// What tells the owners of sockets of urgent data, by the block's index.
+    owners: HashMap<u32, owners::Owner>,
+    /// Sockets whose owners to tell after the next publication.
+    urged: Vec<SocketId>,
     /// Channels that were reserved when the house was last kept.
     reservations: Vec<processes::Reservation>,
     /// Sockets that no process holds, and that are on their way to one.
@@ -137,6 +142,8 @@ impl Session {
             staged: Vec::new(),
             to_wake: Vec::new(),
             touched: Vec::new(),
+            owners: HashMap::new(),
+            urged: Vec::new(),
             reservations: Vec::new(),
             in_transit: Vec::new(),
             launched: true,
@@ -176,6 +183,9 @@ impl Session {
         {
             *place = NONE;
             self.sockets -= 1;
+            if !self.owners.is_empty() {
+                self.owners.remove(&id.index);
+            }
         }
     }
 

@@ -63,6 +63,10 @@ impl Session {
                     .batch(process.channel.publish(&self.arena));
             }
         }
+        if !self.urged.is_empty() {
+            // Before the wake-ups: a call that a signal is to interrupt still sleeps.
+            self.signal_owners();
+        }
         Waiter::fence();
         let mut everybody = false;
         for index in self.touched.drain(..) {

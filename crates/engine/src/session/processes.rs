@@ -49,13 +49,16 @@ fn lives(pid: u32) -> bool {
 }
 
 impl Session {
+    /// The channel of a process that is known already.
+    pub(crate) fn channel_of(&self, pid: u32) -> Option<u16> {
+        let is_it = |p: &Option<Process>| p.as_ref().is_some_and(|p| p.pid == pid);
+        self.processes.iter().position(is_it).map(|c| c as u16)
+    }
+
     /// Gives a process that joins a channel with empty rings: the one it had,
     /// if it is a new image of a known process, or a free one.
     pub(crate) fn admit(&mut self, pid: u32) -> Option<u16> {
-        let known = self
-            .processes
-            .iter()
-            .position(|p| p.as_ref().is_some_and(|p| p.pid == pid));
+        let known = self.channel_of(pid).map(usize::from);
         let channel = match known {
             Some(channel) => {
                 self.free_waiters_of(pid);

@@ -33,19 +33,26 @@ const GEOMETRY: Geometry = Geometry {
     rcv_chunks: 2048,
 };
 
-/// Starts an engine with these addresses, separated by blanks.
-pub(crate) fn start(
+impl Running {
+    /// Whether it has ended by itself.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+/// An engine with these addresses, separated by blanks, that never sleeps.
+pub(crate) fn config(
     dir: &Path,
     addresses: &str,
     port: Box<dyn Port>,
     loopback: Loopback,
     cut_through: bool,
-) -> Running {
+) -> Config {
     let path = dir.join(format!(
         "{}.sock",
         addresses.replace(['/', '.', ':', ' '], "-")
     ));
-    let mut engine = Engine::new(Config {
+    Config {
         port,
         port_name: "memory".to_owned(),
         addresses: addresses.split(' ').map(|a| a.parse().unwrap()).collect(),
@@ -54,15 +61,20 @@ pub(crate) fn start(
         scope: 0,
         loopback,
         cut_through,
-        socket: path.clone(),
+        socket: path,
         control: None,
         geometry: GEOMETRY,
         private: false,
         users: Vec::new(),
         spin: Duration::from_secs(3600),
         grace: Duration::ZERO,
-    })
-    .unwrap();
+    }
+}
+
+/// Starts an engine.
+pub(crate) fn run(config: Config) -> Running {
+    let path = config.socket.clone();
+    let mut engine = Engine::new(config).unwrap();
     let stopper = engine.stopper();
     let thread = std::thread::spawn(move || engine.run().unwrap());
     Running {
@@ -70,6 +82,27 @@ pub(crate) fn start(
         stopper,
         thread: Some(thread),
     }
+}
+
+/// Starts an engine with these addresses, separated by blanks.
+pub(crate) fn start(
+    dir: &Path,
+    addresses: &str,
+    port: Box<dyn Port>,
+    loopback: Loopback,
+    cut_through: bool,
+) -> Running {
+    run(config(dir, addresses, port, loopback, cut_through))
+}
+
+/// Starts an engine that hears nothing on its wire, sleeps whenever it has nothing to
+/// do, and ends with its last session. The other end of its wire has to be kept.
+pub(crate) fn sleepy(dir: &Path) -> (Running, impl Port) {
+    let (wire, other) = pair(&MemoryConfig::default());
+    let mut config = config(dir, "10.0.0.1/24", Box::new(wire), Loopback::Kernel, true);
+    config.spin = Duration::ZERO;
+    config.private = true;
+    (run(config), other)
 }
 
 /// Two engines on one wire, with these addresses each.

@@ -163,6 +163,13 @@ impl Host {
         }
     }
 
+    /// Puts a request that is answered; its errno.
+    pub(crate) fn call(&mut self, request: impl FnOnce(u32) -> Request) -> u16 {
+        self.tag += 1;
+        self.put(request(self.tag));
+        self.answer(self.tag).0
+    }
+
     pub(crate) fn listen(&mut self, socket: SocketId) -> u16 {
         self.tag += 1;
         self.put(Request::Listen {

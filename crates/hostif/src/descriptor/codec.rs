@@ -17,6 +17,9 @@ mod kind {
     pub(super) const QUERY: u8 = 8;
     pub(super) const SUBSCRIBE: u8 = 9;
     pub(super) const UNSUBSCRIBE: u8 = 10;
+    pub(super) const URGENT: u8 = 11;
+    pub(super) const OWNER: u8 = 12;
+    pub(super) const GROUP: u8 = 13;
     pub(super) const DONE: u8 = 65;
     pub(super) const EDGES_COMPLETION: u8 = 66;
 }
@@ -74,9 +77,12 @@ impl Request {
             | Self::Listen { socket, .. }
             | Self::Connect { socket, .. }
             | Self::Edges { socket, .. }
+            | Self::Urgent { socket, .. }
             | Self::Close { socket, .. }
+            | Self::Group { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
+            | Self::Owner { socket, .. }
             | Self::Subscribe { socket }
             | Self::Unsubscribe { socket } => socket,
         }
@@ -125,6 +131,15 @@ impl Request {
                 m[3] = rcv_consumed;
                 word0(kind::EDGES, flags.bits(), None, 0)
             }
+            Self::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                m[2] = snd_edge;
+                m[3] = rcv_consumed;
+                word0(kind::URGENT, 0, None, 0)
+            }
             Self::Close {
                 snd_edge,
                 rcv_consumed,
@@ -135,6 +150,16 @@ impl Request {
                 m[3] = rcv_consumed;
                 m[4] = linger.map_or(0, |s| u64::from(s) + 1);
                 word0(kind::CLOSE, 0, None, 0)
+            }
+            Self::Group {
+                tag,
+                waiter,
+                group,
+                join,
+                ..
+            } => {
+                put(&mut m, 2, group);
+                word0(kind::GROUP, u8::from(join), waiter, tag)
             }
             Self::SetOption { name, value, .. } => {
                 m[2] = name as u64;
@@ -147,6 +172,7 @@ impl Request {
                 m[2] = query as u64;
                 word0(kind::QUERY, 0, waiter, tag)
             }
+            Self::Owner { tag, waiter, .. } => word0(kind::OWNER, 0, waiter, tag),
             Self::Subscribe { .. } => word0(kind::SUBSCRIBE, 0, None, 0),
             Self::Unsubscribe { .. } => word0(kind::UNSUBSCRIBE, 0, None, 0),
         };
@@ -197,6 +223,11 @@ impl Request {
                 rcv_consumed: m[3],
                 flags: f.edge_flags(),
             },
+            kind::URGENT => Self::Urgent {
+                socket,
+                snd_edge: m[2],
+                rcv_consumed: m[3],
+            },
             kind::CLOSE => {
                 let linger = match m[4] {
                     0 => None,
@@ -209,6 +240,17 @@ impl Request {
                     linger,
                 }
             }
+            kind::GROUP => Self::Group {
+                socket,
+                tag,
+                waiter,
+                group: f.address(2),
+                join: match f.flags() {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(f.bad("flags")),
+                },
+            },
             kind::SET_OPTION => {
                 let name = u16::try_from(m[2]).ok().and_then(OptionName::from_raw);
                 Self::SetOption {
@@ -226,6 +268,11 @@ impl Request {
                     2 => Query::Error,
                     _ => return Err(f.bad("query")),
                 },
+            },
+            kind::OWNER => Self::Owner {
+                socket,
+                tag,
+                waiter,
             },
             kind::SUBSCRIBE => Self::Subscribe { socket },
             kind::UNSUBSCRIBE => Self::Unsubscribe { socket },
@@ -258,6 +305,7 @@ impl Completion {
                 m[2] = edges.rcv_edge;
                 m[3] = edges.snd_acked;
                 m[4] = u64::from(edges.errno);
+                m[5] = edges.rcv_urgent;
             }
         }
         m
@@ -286,6 +334,7 @@ impl Completion {
                     snd_acked: m[3],
                     flags: f.edge_flags(),
                     errno: errno(m[4])?,
+                    rcv_urgent: m[5],
                 },
             },
             other => return Err(BadDescriptor::Kind(other)),

@@ -60,6 +60,13 @@ fn request() -> impl Strategy<Value = Request> {
                 }
             }
         ),
+        (socket(), any::<(u64, u64)>()).prop_map(|(socket, (snd_edge, rcv_consumed))| {
+            Request::Urgent {
+                socket,
+                snd_edge,
+                rcv_consumed,
+            }
+        }),
         (
             socket(),
             any::<(u64, u64)>(),
@@ -73,7 +80,7 @@ fn request() -> impl Strategy<Value = Request> {
                     linger
                 }
             ),
-        (socket(), 1u16..27, any::<u64>()).prop_map(|(socket, name, value)| Request::SetOption {
+        (socket(), 1u16..32, any::<u64>()).prop_map(|(socket, name, value)| Request::SetOption {
             socket,
             name: OptionName::from_raw(name).unwrap(),
             value,
@@ -84,6 +91,20 @@ fn request() -> impl Strategy<Value = Request> {
                 tag,
                 waiter,
                 query: if error { Query::Error } else { Query::TcpInfo }
+            }
+        ),
+        (socket(), any::<u32>(), waiter()).prop_map(|(socket, tag, waiter)| Request::Owner {
+            socket,
+            tag,
+            waiter,
+        }),
+        (socket(), any::<(u32, bool)>(), waiter(), address()).prop_map(
+            |(socket, (tag, join), waiter, group)| Request::Group {
+                socket,
+                tag,
+                waiter,
+                group,
+                join
             }
         ),
         socket().prop_map(|socket| Request::Subscribe { socket }),
@@ -107,8 +128,8 @@ fn completion() -> impl Strategy<Value = Completion> {
                 value,
                 address
             }),
-        (socket(), any::<(u64, u64, u8, u16)>()).prop_map(
-            |(socket, (rcv_edge, snd_acked, flags, errno))| {
+        (socket(), any::<(u64, u64, u8, u16, u64)>()).prop_map(
+            |(socket, (rcv_edge, snd_acked, flags, errno, rcv_urgent))| {
                 let flags = EdgeFlags::from_bits_retain(flags);
                 Completion::Edges {
                     socket,
@@ -117,6 +138,7 @@ fn completion() -> impl Strategy<Value = Completion> {
                         snd_acked,
                         flags,
                         errno,
+                        rcv_urgent,
                     },
                 }
             }

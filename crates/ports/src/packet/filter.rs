@@ -12,6 +12,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The most addresses that one filter takes.
 pub const MAX_ADDRESSES: usize = 16;
 
+/// The most groups of one version of IP that one filter takes.
+const MAX_GROUPS: usize = 257;
+
 /// One instruction: `code`, `jt`, `jf`, `k` (linux/filter.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instruction {
@@ -69,9 +72,27 @@ fn pass_if(k: u32) -> [Instruction; 2] {
     [branch(JUMP_EQUAL, k, 0, 1), step(RETURN, PASS)]
 }
 
-/// The filter for these addresses, each with the length of its prefix; with `dhcp`, for
-/// what is sent to DHCP clients, too.
-pub(super) fn program(addresses: &[(IpAddr, u8)], dhcp: bool) -> Vec<Instruction> {
+/// The filter for these addresses, each with the length of its prefix, and for these
+/// groups, of which it takes [`MAX_GROUPS`] for each version of IP; with `dhcp`, for what
+/// is sent to DHCP clients, too.
+pub(super) fn program(
+    addresses: &[(IpAddr, u8)],
+    groups: &[IpAddr],
+    dhcp: bool,
+) -> Vec<Instruction> {
+    let (mut groups4, mut groups6) = (Vec::new(), Vec::new());
+    for group in groups {
+        match group {
+            IpAddr::V4(group) => groups4.push(*group),
+            IpAddr::V6(group) => groups6.push(*group),
+        }
+    }
+    if !groups4.is_empty() {
+        // There routers ask who listens.
+        groups4.insert(0, ALL_SYSTEMS);
+    }
+    groups4.truncate(MAX_GROUPS);
+    groups6.truncate(MAX_GROUPS);
     let mut v4 = Vec::new();
     let mut v6 = Vec::new();
     for (address, prefix_len) in addresses {
@@ -89,7 +110,11 @@ pub(super) fn program(addresses: &[(IpAddr, u8)], dhcp: bool) -> Vec<Instruction
         step(RETURN, DROP),
         step(LOAD_WORD, PROTOCOL),
     ];
-    let blocks = [(ARP, arp(&v4)), (IPV4, ipv4(&v4, dhcp)), (IPV6, ipv6(&v6))];
+    let blocks = [
+        (ARP, arp(&v4)),
+        (IPV4, ipv4(&v4, &groups4, dhcp)),
+        (IPV6, ipv6(&v6, &groups6)),
+    ];
     for (protocol, block) in blocks {
         all.push(branch(JUMP_EQUAL, protocol, 1, 0));
         // A conditional jump reaches 255 instructions, this one all.
@@ -117,9 +142,9 @@ fn arp(addresses: &[(Ipv4Addr, u8)]) -> Vec<Instruction> {
     block
 }
 
-/// To one of us, to all of our network, or to a DHCP client, which is one whose address
-/// is not known yet.
-fn ipv4(addresses: &[(Ipv4Addr, u8)], dhcp: bool) -> Vec<Instruction> {
+/// To one of us, to all of our network, to a group, or to a DHCP client, which is one
+/// whose address is not known yet.
+fn ipv4(addresses: &[(Ipv4Addr, u8)], groups: &[Ipv4Addr], dhcp: bool) -> Vec<Instruction> {
     let mut block = Vec::new();
     if dhcp {
         block.extend(to_dhcp_client());
@@ -132,6 +157,9 @@ fn ipv4(addresses: &[(Ipv4Addr, u8)], dhcp: bool) -> Vec<Instruction> {
             let hosts = u32::MAX.checked_shr(u32::from(*prefix_len)).unwrap_or(0);
             block.extend(pass_if(u32::from(*address) | hosts));
         }
+    }
+    for group in groups {
+        block.extend(pass_if(u32::from(*group)));
     }
     block.extend(pass_if(u32::from(Ipv4Addr::BROADCAST)));
     block.push(step(RETURN, DROP));
@@ -157,9 +185,9 @@ fn to_dhcp_client() -> [Instruction; 9] {
     ]
 }
 
-/// To one of us, to its solicited-node group (RFC 4291 section 2.7.1), or to
+/// To one of us, to its solicited-node group (RFC 4291 section 2.7.1), to a group, or to
 /// all nodes, as router advertisements are.
-fn ipv6(addresses: &[Ipv6Addr]) -> Vec<Instruction> {
+fn ipv6(addresses: &[Ipv6Addr], groups: &[Ipv6Addr]) -> Vec<Instruction> {
     let mut block = Vec::new();
     if !addresses.is_empty() {
         block.extend(pass_if_to(ALL_NODES));
@@ -168,9 +196,15 @@ fn ipv6(addresses: &[Ipv6Addr]) -> Vec<Instruction> {
         block.extend(pass_if_to(*address));
         block.extend(pass_if_to(solicited_node(*address)));
     }
+    for group in groups {
+        block.extend(pass_if_to(*group));
+    }
     block.push(step(RETURN, DROP));
     block
 }
+
+/// All IPv4 stations that listen to groups.
+pub(super) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// The link's all-nodes group.
 pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);

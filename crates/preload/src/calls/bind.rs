@@ -46,7 +46,7 @@ pub unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) 
             Some(socket) => answer(|| {
                 // SAFETY: the caller's promise.
                 match unsafe { address::read(addr, len) } {
-                    Given::Inet(local) => socket.bind(local).map(|_| 0),
+                    Given::Inet(local) => bind_again(fd, &socket, local).map(|_| 0),
                     _ => Err(crate::calls::refused(libc::EINVAL)),
                 }
             }),
@@ -66,7 +66,7 @@ pub(crate) fn bind_on_engine(
     let socket = decide::to_engine(fd, undecided)?;
     match socket.bind(local) {
         Ok(bound) => {
-            if local.ip().to_canonical().is_unspecified() {
+            if is_for_all(&socket, local) {
                 bind_on_kernel(fd, &socket, SocketAddr::new(local.ip(), bound.port()));
             }
             decide::settled(fd, &socket);
@@ -77,6 +77,22 @@ pub(crate) fn bind_on_engine(
             Err(e)
         }
     }
+}
+
+/// Binds a socket that is the engine's already: one that has joined a group, or has a
+/// peer. Unless it is bound, that is as with any other.
+fn bind_again(fd: c_int, socket: &Socket, local: SocketAddr) -> Result<(), SocketError> {
+    let bound = socket.bind(local)?;
+    if socket.is_datagram() && is_for_all(socket, local) {
+        bind_on_kernel(fd, socket, SocketAddr::new(local.ip(), bound.port()));
+    }
+    Ok(())
+}
+
+/// Whether what is bound to `local` hears the kernel's interfaces, too.
+fn is_for_all(socket: &Socket, local: SocketAddr) -> bool {
+    let ip = local.ip().to_canonical();
+    ip.is_unspecified() || ip.is_multicast() || socket.host().routes().is_broadcast(ip)
 }
 
 /// Binds the kernel socket beside a socket of the engine.

@@ -1,13 +1,18 @@
 //! `connect`.
 
 use crate::address::{self, Given};
-use crate::calls::{Way, answer, guard, must_not_wait, patience, refused};
+use crate::calls::{Way, answer, groups, guard, must_not_wait, patience, refused};
 use crate::fds::{self, Entry, Undecided};
+use crate::log::once;
 use crate::{decide, real, state};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::{Owner, SocketState};
 use longshore_sockets::{Socket, SocketError};
 use std::net::SocketAddr;
+
+/// How often the port of a connection that is taken apart is asked for: once it is there
+/// in the next turn, unless another process holds it.
+const BIND_TRIES: u32 = 8;
 
 /// `connect(2)`: on the engine if it has a route there, else on the kernel.
 ///
@@ -68,7 +73,7 @@ pub(crate) unsafe fn connect_as(
                         }
                         result
                     }
-                    Given::Unspecified => answer(|| disconnect(fd, &socket)),
+                    Given::Unspecified => answer(|| disconnect(fd, socket)),
                     Given::Other => plain(),
                 }
             }
@@ -102,6 +107,9 @@ fn connect_on(
     flags: c_int,
 ) -> Result<c_int, SocketError> {
     let peer = decide::effective(peer);
+    if socket.is_datagram() {
+        groups::check_broadcast(fd, socket.host(), peer)?;
+    }
     if socket.is_datagram() || must_not_wait(fd, flags) {
         socket.start_connect(peer)?;
     } else {
@@ -111,12 +119,37 @@ fn connect_on(
 }
 
 /// `connect` to AF_UNSPEC. A TCP connection is reset, and the descriptor stands
-/// for a new socket with the same options.
-fn disconnect(fd: c_int, socket: &Socket) -> Result<c_int, SocketError> {
+/// for a new socket with the same options, on the same port if the program has bound it
+/// by number, as Linux has it.
+fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
     if socket.is_datagram() {
         socket.disconnect_datagram()?;
     } else if socket.state() != SocketState::Open {
-        decide::renew(fd, socket)?;
+        let bound = socket.bound_port();
+        decide::renew(fd, &socket)?;
+        // The port is free when the last use of the old one has gone.
+        drop(socket);
+        if let Some(local) = bound {
+            bind_again(fd, local);
+        }
     }
     Ok(0)
+}
+
+/// Binds the new socket to the port of the old one, which the engine gives up at the end
+/// of the turn in which it hears of that.
+fn bind_again(fd: c_int, local: SocketAddr) {
+    let in_use = SocketError::Refused(rustix::io::Errno::ADDRINUSE);
+    for _ in 0..BIND_TRIES {
+        let bound = fds::engine(fd).map(|new| new.bind(local));
+        if bound != Some(Err(in_use)) {
+            return;
+        }
+    }
+    once!(
+        Warn,
+        Resource,
+        "another process has the connection: it keeps port {}",
+        local.port()
+    );
 }

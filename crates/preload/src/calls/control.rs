@@ -162,15 +162,21 @@ pub(crate) unsafe fn tell(message: &mut msghdr, socket: &Socket, got: &Received)
                 let addr = libc::in_addr {
                     s_addr: u32::from(ip).to_be(),
                 };
+                let to = match got.to {
+                    Some(IpAddr::V4(to)) => libc::in_addr {
+                        s_addr: u32::from(to).to_be(),
+                    },
+                    _ => addr,
+                };
                 let info = in_pktinfo {
                     ipi_ifindex: link as c_int,
                     ipi_spec_dst: addr,
-                    ipi_addr: addr,
+                    ipi_addr: to,
                 };
                 filling.add(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
             }
             Some((ip, link)) if wanted & host_bits::PACKET_INFO6 != 0 => {
-                let ip = match ip {
+                let ip = match got.to.unwrap_or(ip) {
                     IpAddr::V4(ip) => ip.to_ipv6_mapped(),
                     IpAddr::V6(ip) => ip,
                 };

@@ -1,10 +1,11 @@
 //! `fcntl`.
 //!
-//! Flags live in the kernel socket behind the descriptor, so only duplicating
-//! concerns us; O_NONBLOCK is noted for the time when the kernel cannot be asked. The argument is a number or a pointer, passed in a register in
-//! either case.
+//! Flags live in the kernel socket behind the descriptor, so only duplicating and owning
+//! concern us; O_NONBLOCK is noted for the time when the kernel cannot be asked. The
+//! argument is a number or a pointer, passed in a register in either case.
 
 use crate::calls::{guard, note_nonblocking};
+use crate::owner::{self, F_SETOWN_EX};
 use crate::{fds, real};
 use libc::c_int;
 
@@ -20,6 +21,12 @@ pub unsafe extern "C" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
     if duplicated && !fds::is_kernels(fd) {
         return guard(|| {
             fds::duplicate(fd, result);
+            result
+        });
+    }
+    if matches!(cmd, libc::F_SETOWN | F_SETOWN_EX) && result == 0 {
+        return guard(|| {
+            owner::changed(fd);
             result
         });
     }

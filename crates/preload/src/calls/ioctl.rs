@@ -1,7 +1,7 @@
 //! `ioctl`.
 
 use crate::calls::{answer, note_nonblocking, refused};
-use crate::{fds, real};
+use crate::{fds, owner, real};
 use libc::{c_int, c_ulong};
 use longshore_sockets::{Socket, SocketError};
 
@@ -9,6 +9,10 @@ use longshore_sockets::{Socket, SocketError};
 const SIOCATMARK: c_ulong = 0x8905;
 /// Bytes that wait to be sent (as TIOCOUTQ).
 const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
+
+/// Who owns the socket, as F_SETOWN.
+const FIOSETOWN: c_ulong = 0x8901;
+const SIOCSPGRP: c_ulong = 0x8902;
 
 /// `ioctl(2)`. What concerns the streams is answered for the engine; flags,
 /// interfaces and all else are the kernel's.
@@ -32,6 +36,9 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
         None => {
             // SAFETY: the caller's promise.
             let result = unsafe { real::ioctl(fd, request, arg) };
+            if matches!(request, FIOSETOWN | SIOCSPGRP) && result == 0 {
+                owner::changed(fd);
+            }
             if request == libc::FIONBIO && result == 0 {
                 // SAFETY: the kernel has read a number there.
                 let on = unsafe { (arg as *const c_int).read_unaligned() };
@@ -42,6 +49,20 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
     }
 }
 
+/// `sockatmark(3)`, whose own call of `ioctl` is inside libc.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sockatmark(fd: c_int) -> c_int {
+    let mut is: c_int = 0;
+    // SAFETY: this request takes a pointer to a number.
+    match unsafe { ioctl(fd, SIOCATMARK, (&raw mut is).addr()) } {
+        -1 => -1,
+        _ => is,
+    }
+}
+
 fn number(socket: &Socket, request: c_ulong) -> Option<c_int> {
     let number = match request {
         libc::FIONREAD if socket.is_datagram() => socket.next_datagram(),
@@ -49,7 +70,12 @@ fn number(socket: &Socket, request: c_ulong) -> Option<c_int> {
         libc::FIONREAD if socket.is_listening() => return None,
         libc::FIONREAD => arrived(socket),
         SIOCOUTQ => socket.unacked_bytes(),
-        SIOCATMARK => 0,
+        // Datagrams have no mark, and the kernel says so.
+        SIOCATMARK if socket.is_datagram() => return None,
+        SIOCATMARK => {
+            socket.host().drain_if_free();
+            usize::from(socket.at_mark())
+        }
         _ => return None,
     };
     Some(c_int::try_from(number).unwrap_or(c_int::MAX))

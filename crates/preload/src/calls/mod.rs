@@ -16,6 +16,7 @@ pub mod exec;
 pub mod fast_open;
 pub mod fcntl;
 pub mod fork;
+mod groups;
 pub mod ioctl;
 pub mod listen;
 pub mod memory;

@@ -4,7 +4,7 @@
 //! and keeps it, so that reading it back gives what Linux gives. What the
 //! engine has to know is then sent on, at once or when the socket becomes its.
 
-use crate::calls::{answer, last_error};
+use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::real;
@@ -48,6 +48,8 @@ enum What {
     },
     /// IP_PKTINFO and IPV6_RECVPKTINFO: the host bit that says so.
     PacketInfo(u32),
+    /// SO_OOBINLINE.
+    UrgentInline,
     /// Only asked for.
     Asked,
 }
@@ -102,7 +104,7 @@ const COMMON: [Known; 15] = [
 ];
 
 /// Options of TCP.
-const STREAM: [Known; 16] = [
+const STREAM: [Known; 17] = [
     number(TCP, libc::TCP_NODELAY, 11, O::NoDelay, true),
     number(TCP, libc::TCP_CORK, 12, O::Cork, true),
     number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
@@ -131,6 +133,7 @@ const STREAM: [Known; 16] = [
         what: What::Rate(O::MaxPacingRate),
         inherited: true,
     },
+    other(libc::SO_OOBINLINE, 3, What::UrgentInline),
     number(TCP, libc::TCP_FASTOPEN, 17, O::FastOpen, false),
     number(
         TCP,
@@ -141,8 +144,36 @@ const STREAM: [Known; 16] = [
     ),
 ];
 
+/// `IPV6_MULTICAST_ALL` of linux/in6.h.
+const IPV6_MULTICAST_ALL: c_int = 29;
+/// What is set here names an interface of the kernel's.
+const GROUP_INTERFACE: Known = Known {
+    level: IP,
+    name: libc::IP_MULTICAST_IF,
+    bit: 20,
+    what: What::Asked,
+    inherited: false,
+};
+const GROUP_INTERFACE6: Known = Known {
+    level: IP6,
+    name: libc::IPV6_MULTICAST_IF,
+    ..GROUP_INTERFACE
+};
+
+/// Whether a socket with these options set has chosen an interface of the kernel's for
+/// what goes to groups.
+pub(crate) fn groups_by_kernel(fd: c_int, set: u32, v6: bool) -> bool {
+    let known = if v6 {
+        GROUP_INTERFACE6
+    } else {
+        GROUP_INTERFACE
+    };
+    let mut bytes = [0; 16];
+    set & 1 << known.bit != 0 && read_back(fd, &known, &mut bytes).is_some_and(|_| int(&bytes) != 0)
+}
+
 /// Options of UDP.
-const DATAGRAM: [Known; 5] = [
+const DATAGRAM: [Known; 13] = [
     Known {
         level: IP,
         name: libc::IP_PKTINFO,
@@ -158,6 +189,14 @@ const DATAGRAM: [Known; 5] = [
         inherited: false,
     },
     number(SOL_SOCKET, libc::SO_BROADCAST, 11, O::Broadcast, false),
+    number(IP, libc::IP_MULTICAST_TTL, 18, O::GroupHops, false),
+    number(IP6, libc::IPV6_MULTICAST_HOPS, 18, O::GroupHops, false),
+    number(IP, libc::IP_MULTICAST_LOOP, 19, O::GroupLoop, false),
+    number(IP6, libc::IPV6_MULTICAST_LOOP, 19, O::GroupLoop, false),
+    GROUP_INTERFACE,
+    GROUP_INTERFACE6,
+    number(IP, libc::IP_MULTICAST_ALL, 21, O::GroupAll, false),
+    number(IP6, IPV6_MULTICAST_ALL, 21, O::GroupAll, false),
     number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
     Known {
         level: SOL_UDP,
@@ -218,7 +257,11 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
     let value = int(&bytes);
     match known.what {
         What::Number(O::TypeOfService) if (known.level == IP6) != socket.is_v6() => None,
-        What::Number(O::TimeToLive) if (known.level == IP6) != socket.is_v6() => None,
+        What::Number(O::TimeToLive | O::GroupHops | O::GroupLoop | O::GroupAll)
+            if (known.level == IP6) != socket.is_v6() =>
+        {
+            None
+        }
         What::Number(name) => Some((name, u64::try_from(value).ok()?)),
         What::Name(name) => {
             let text = congestion_name(&bytes, len)?;
@@ -251,6 +294,10 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             } else {
                 socket.set_host_bits(bit);
             }
+            None
+        }
+        What::UrgentInline => {
+            socket.set_urgent_inline(value != 0);
             None
         }
         What::Asked => None,
@@ -342,6 +389,9 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
         let value = bytes.as_ptr().cast();
         // SAFETY: the buffer and the length that was read into it.
         unsafe { real::setsockopt(fd, known.level, known.name, value, len as socklen_t) };
+        if matches!(known.what, What::UrgentInline) {
+            carry(fd, known, socket);
+        }
         have |= 1 << known.bit;
     }
     if have != 0 {
@@ -372,6 +422,10 @@ pub unsafe extern "C" fn setsockopt(
         // SAFETY: the caller's promise.
         _ => return unsafe { real::setsockopt(fd, level, name, value, len) },
     };
+    // SAFETY: the caller's promise.
+    if !stream && let Some(done) = unsafe { groups::set(fd, entry, level, name, value, len) } {
+        return answer(|| done.map(|()| 0));
+    }
     answer(|| {
         if (level, name) == (SOL_SOCKET, libc::SO_ZEROCOPY) && stream {
             // The notices that would follow cannot be had from the engine.
@@ -441,7 +495,6 @@ fn note_unknown(level: c_int, name: c_int) {
             libc::SO_PRIORITY
                 | libc::SO_MARK
                 | libc::SO_DONTROUTE
-                | libc::SO_OOBINLINE
                 | libc::SO_INCOMING_CPU
                 | libc::SO_BUSY_POLL
                 | libc::SO_PREFER_BUSY_POLL
@@ -450,6 +503,9 @@ fn note_unknown(level: c_int, name: c_int) {
         ) | (IP6, libc::IPV6_V6ONLY)
             | (IP | IP6, libc::IP_MTU_DISCOVER | libc::IPV6_MTU_DISCOVER)
             | (IP, libc::IP_BIND_ADDRESS_NO_PORT)
+            // On an interface of the kernel's.
+            | (IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP)
+            | (IP6, libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP)
             | (TCP, libc::TCP_NOTSENT_LOWAT)
     );
     if !harmless {

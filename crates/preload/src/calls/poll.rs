@@ -7,6 +7,7 @@
 use crate::calls::epoll;
 use crate::calls::{answer, last_error};
 use crate::fds::{self, Entry};
+use crate::owner::Interruption;
 use crate::{real, state};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_sockets::{
@@ -153,6 +154,14 @@ impl<'a> Lists<'a> {
         found
     }
 
+    /// The engine's sockets among ours.
+    fn sockets(&self) -> impl Iterator<Item = &Socket> {
+        self.ours.iter().filter_map(|(_, one)| match one {
+            Ours::Socket(socket) => Some(socket),
+            Ours::Set(..) => None,
+        })
+    }
+
     /// Whether the kernel has anything to look at.
     fn has_kernels(&self) -> bool {
         self.kernel[..self.list.len()].iter().any(|p| p.fd >= 0)
@@ -246,6 +255,8 @@ fn sleep(
     };
     heard &= asked.contains(&count);
     let longest = longest_sleep(host, heard);
+    let mut interruption = Interruption::default();
+    interruption.has_come(lists.sockets(), false);
     loop {
         for (_, one) in &lists.ours {
             if let Ours::Set(_, set) = one {
@@ -276,6 +287,9 @@ fn sleep(
         let found = lists.merge();
         if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
             return Ok(found);
+        }
+        if interruption.has_come(lists.sockets(), false) {
+            return Err(SocketError::Interrupted);
         }
     }
 }

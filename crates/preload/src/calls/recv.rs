@@ -2,8 +2,8 @@
 
 use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
-use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
-use crate::log::once;
+use crate::calls::{Way, answer, last_error, must_not_wait, patience, wait_unless_told};
+use crate::owner::Interruption;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_sockets::{Received, Socket, SocketError};
@@ -103,7 +103,7 @@ unsafe fn recv_buffer(
             }
             return Ok(length_to_say(&got, flags) as ssize_t);
         }
-        let got = if discards(flags) {
+        let got = if discards(flags) && flags & libc::MSG_OOB == 0 {
             // The buffer is not looked at.
             discard_stream(fd, socket, len, flags)?
         } else {
@@ -138,26 +138,12 @@ pub(crate) fn length_to_say(got: &Received, flags: c_int) -> usize {
     }
 }
 
-/// Refuses what the engine cannot do.
-fn check_flags(flags: c_int) -> Result<(), SocketError> {
-    if flags & libc::MSG_OOB != 0 {
-        once!(
-            Warn,
-            OutOfBand,
-            "urgent data (MSG_OOB) is not supported: EINVAL"
-        );
-        return Err(refused(libc::EINVAL));
-    }
-    Ok(())
-}
-
 /// Receives a datagram of the engine, without waiting.
 pub(crate) fn recv_datagram(
     socket: &Socket,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<Received, SocketError> {
-    check_flags(flags)?;
     socket.recv_datagram(parts, flags & libc::MSG_PEEK != 0)
 }
 
@@ -173,7 +159,9 @@ pub(crate) fn recv_stream(
     mut parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    check_flags(flags)?;
+    if flags & libc::MSG_OOB != 0 {
+        return recv_urgent(socket, parts, flags);
+    }
     let keep = flags & libc::MSG_PEEK != 0;
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if total == 0 {
@@ -183,18 +171,62 @@ pub(crate) fn recv_stream(
         return discard_stream(fd, socket, total, flags);
     }
     if flags & libc::MSG_WAITALL == 0 {
-        return wait_unless_told(fd, socket, flags, Way::In, || socket.recv(parts, keep));
+        return wait_to_read(fd, socket, flags, || socket.recv(parts, keep));
     }
     if keep {
         return peek_all(fd, socket, parts, flags, total);
     }
-    all_of(total, |got| {
-        let n = wait_unless_told(fd, socket, flags, Way::In, || socket.recv(parts, false))?;
+    all_of(socket, total, |got| {
+        let n = wait_to_read(fd, socket, flags, || socket.recv(parts, false))?;
         if got + n < total {
             IoSliceMut::advance_slices(&mut parts, n);
         }
         Ok(n)
     })
+}
+
+/// Tries to read from a stream, and waits and tries again if the descriptor blocks.
+fn wait_to_read<T>(
+    fd: c_int,
+    socket: &Socket,
+    flags: c_int,
+    mut attempt: impl FnMut() -> Result<T, SocketError>,
+) -> Result<T, SocketError> {
+    let mut interruption = Interruption::default();
+    wait_unless_told(fd, socket, flags, Way::In, || match attempt() {
+        Err(SocketError::WouldBlock) if interruption.has_come(std::iter::once(socket), true) => {
+            Err(SocketError::Interrupted)
+        }
+        other => other,
+    })
+}
+
+/// Receives the urgent byte (MSG_OOB), without waiting. It counts as read, too, if there
+/// is no room for it.
+fn recv_urgent(
+    socket: &Socket,
+    parts: &mut [IoSliceMut<'_>],
+    flags: c_int,
+) -> Result<usize, SocketError> {
+    let Some(byte) = socket.recv_urgent(flags & libc::MSG_PEEK != 0)? else {
+        return Ok(0);
+    };
+    let room = parts.iter_mut().find_map(|part| part.first_mut());
+    let has_room = room.is_some();
+    if let Some(to) = room.filter(|_| flags & libc::MSG_TRUNC == 0) {
+        *to = byte;
+    }
+    Ok(usize::from(has_room))
+}
+
+/// What `recvmsg` says of a stream's bytes, of which `got` came: that they are urgent,
+/// and whether there was room.
+pub(crate) fn stream_flags(got: usize, flags: c_int) -> c_int {
+    match got {
+        _ if flags & libc::MSG_OOB == 0 => 0,
+        0 => libc::MSG_OOB | libc::MSG_TRUNC,
+        _ => libc::MSG_OOB,
+    }
 }
 
 /// Takes up to `total` bytes off a stream without looking at them.
@@ -204,11 +236,10 @@ fn discard_stream(
     total: usize,
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    check_flags(flags)?;
     let piece =
         |got: usize| wait_unless_told(fd, socket, flags, Way::In, || socket.discard(total - got));
     if flags & libc::MSG_WAITALL != 0 {
-        all_of(total, piece)
+        all_of(socket, total, piece)
     } else if total == 0 {
         Ok(0)
     } else {
@@ -216,9 +247,10 @@ fn discard_stream(
     }
 }
 
-/// Goes on receiving until `total` bytes are there, or there is no more: an
-/// error counts only if it is the first thing that happens.
+/// Goes on receiving until `total` bytes are there, or there is no more, or urgent
+/// data: an error counts only if it is the first thing that happens.
 fn all_of(
+    socket: &Socket,
     total: usize,
     mut piece: impl FnMut(usize) -> Result<usize, SocketError>,
 ) -> Result<usize, SocketError> {
@@ -226,7 +258,12 @@ fn all_of(
     while got < total {
         match piece(got) {
             Ok(0) => break,
-            Ok(n) => got += n,
+            Ok(n) => {
+                got += n;
+                if socket.at_mark() {
+                    break;
+                }
+            }
             Err(_) if got != 0 => break,
             Err(e) => return Err(e),
         }
@@ -247,7 +284,8 @@ fn peek_all(
         let waited = socket.wait(None, patience, || {
             let peeked = socket.peek()?;
             let over = socket.readiness().contains(longshore_sockets::Ready::RDHUP);
-            if peeked.len() < total && !peeked.is_empty() && !over {
+            let is_all = peeked.len() >= total || peeked.stops_at_mark();
+            if !is_all && !peeked.is_empty() && !over {
                 return Err(SocketError::WouldBlock);
             }
             Ok(())

@@ -3,7 +3,7 @@
 use crate::address::Native;
 use crate::calls::control::{passed, tell};
 use crate::calls::error_queue;
-use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream};
+use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream, stream_flags};
 use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
 use crate::{decide, fds, real, state, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
@@ -121,7 +121,7 @@ unsafe fn recv_message(
     let got = recv_stream(fd, socket, &mut parts?, flags)?;
     m.msg_namelen = 0;
     m.msg_controllen = 0;
-    m.msg_flags = 0;
+    m.msg_flags = stream_flags(got, flags);
     Ok(got as ssize_t)
 }
 

@@ -3,9 +3,10 @@
 use crate::address::{self, Given};
 use crate::calls::control::Asked;
 use crate::calls::fast_open::{self, First};
-use crate::calls::{Way, answer, guard, must_not_wait, patience, refused, wait_unless_told};
+use crate::calls::{
+    Way, answer, groups, guard, must_not_wait, options, patience, refused, wait_unless_told,
+};
 use crate::fds::{self, Entry, Undecided};
-use crate::log::once;
 use crate::{decide, real, signals, state, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
@@ -110,8 +111,14 @@ pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, Socket
             let Some(socket) = fds::engine(fd) else {
                 return Ok(Sender::Kernel);
             };
-            let by_kernel = socket.is_datagram()
-                && to.is_some_and(|to| decide::owner_of(host, to) == Owner::Kernel);
+            let to = to.filter(|_| socket.is_datagram());
+            let by_kernel = to.is_some_and(|to| {
+                let set = options::set_by_program(&socket);
+                groups::owner_of(fd, host, set, socket.is_v6(), to) == Owner::Kernel
+            });
+            if !by_kernel && let Some(to) = to {
+                groups::check_broadcast(fd, host, to)?;
+            }
             if by_kernel {
                 // What comes back comes to the kernel socket.
                 socket.set_host_bits(host_bits::KERNEL_TOO);
@@ -120,7 +127,11 @@ pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, Socket
             Ok(Sender::Engine(socket))
         }
         Entry::Undecided(undecided) if !undecided.stream => match to {
-            Some(to) if decide::owner_of(host, to) == Owner::Engine => {
+            Some(to)
+                if groups::owner_of(fd, host, undecided.options, undecided.v6, to)
+                    == Owner::Engine =>
+            {
+                groups::check_broadcast(fd, host, to)?;
                 first_datagram(fd, undecided, to).map(Sender::Engine)
             }
             // It may still go elsewhere later.
@@ -165,11 +176,10 @@ pub(crate) fn send_parts(
     asked: Asked,
 ) -> ssize_t {
     let sent = guard_result(|| {
-        if flags & libc::MSG_OOB != 0 {
-            once!(Warn, OutOfBand, "MSG_OOB is not supported: EOPNOTSUPP");
-            return Err(refused(libc::EOPNOTSUPP));
-        }
         if socket.is_datagram() {
+            if flags & libc::MSG_OOB != 0 {
+                return Err(refused(libc::EOPNOTSUPP));
+            }
             let to = to.map(decide::effective);
             let segment = match asked.segment {
                 0 => socket.segment(),
@@ -199,18 +209,22 @@ fn send_stream(
     mut parts: &mut [IoSlice<'_>],
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    let more = flags & libc::MSG_MORE != 0;
+    let send = |parts: &[IoSlice<'_>]| match flags & (libc::MSG_OOB | libc::MSG_MORE) {
+        0 => socket.send(parts, false),
+        libc::MSG_MORE => socket.send(parts, true),
+        _ => socket.send_urgent(parts),
+    };
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if socket.is_early() && !must_not_wait(fd, flags) {
         socket.write_past_syn();
     }
-    let mut sent = match socket.send(parts, more) {
+    let mut sent = match send(parts) {
         Ok(sent) => sent,
         // Whoever writes before the connection is made expects it to be made by now, or
         // refused.
-        Err(SocketError::WouldBlock) if socket.is_connecting() => socket
-            .look_awhile(|| socket.send(parts, more))?
-            .unwrap_or_default(),
+        Err(SocketError::WouldBlock) if socket.is_connecting() => {
+            socket.look_awhile(|| send(parts))?.unwrap_or_default()
+        }
         Err(SocketError::WouldBlock) => 0,
         Err(SocketError::InProgress) if !must_not_wait(fd, flags) => {
             return socket
@@ -235,12 +249,12 @@ fn send_stream(
         }
         // What has come meanwhile may be room, or the end.
         socket.host().drain_if_free();
-        return socket.send(parts, more);
+        return send(parts);
     }
     IoSlice::advance_slices(&mut parts, sent);
     let patience = patience(socket, Way::Out);
     while sent < total {
-        match socket.wait(None, patience, || socket.send(parts, more)) {
+        match socket.wait(None, patience, || send(parts)) {
             Ok(n) => {
                 sent += n;
                 IoSlice::advance_slices(&mut parts, n);

@@ -42,6 +42,7 @@ fn edges(rcv_edge: u64, flags: EdgeFlags) -> Edges {
         snd_acked: 0,
         flags,
         errno: 0,
+        rcv_urgent: 0,
     }
 }
 

@@ -3,9 +3,11 @@
 
 mod recv;
 mod send;
+mod urgent;
 
 pub use recv::Peeked;
 pub use send::Reserved;
+pub(crate) use urgent::{is_urgent, move_mark, stands_at_mark};
 
 use longshore_hostif::{
     CHUNK, DIRECTORY, EdgeFlags, RECEIVE_BUFFER, Request, SEND_BUFFER, STREAM_MAX, SocketBlock,

@@ -65,37 +65,49 @@ impl Socket {
     /// [`SocketError::WouldBlock`] if there are none yet; the socket's pending
     /// error; ENOTCONN on a listener, whose stream is of connections.
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
+        self.look(true)
+    }
+
+    /// The same; `keep` says that nothing is to be consumed, and no urgent byte thrown
+    /// away either.
+    fn look(&self, keep: bool) -> Result<Peeked<'_>, SocketError> {
         let block = self.block();
         if block.state() == SocketState::Listening {
             return Err(SocketError::Refused(rustix::io::Errno::NOTCONN));
         }
         let lock = block.rcv.lock.lock()?;
-        let mut len = self.held_bytes(block)?;
+        let (mut from, mut len) = self.front(block, keep)?;
         if len == 0 {
             self.host.drain_if_free();
-            len = self.held_bytes(block)?;
+            (from, len) = self.front(block, keep)?;
         }
         if len == 0 {
             self.end_of_stream()?;
             // The end may have come after the last bytes did, and after we
             // looked for those.
-            len = self.held_bytes(block)?;
+            (from, len) = self.front(block, keep)?;
         }
         Ok(Peeked {
             socket: self,
             block,
-            from: block.rcv.done.load(Ordering::Relaxed),
+            from,
             lock,
             len,
         })
     }
 
-    fn held_bytes(&self, block: &SocketBlock) -> Result<usize, SocketError> {
-        let held = block.rcv.held();
+    /// Where reading in order goes on, and how many bytes are there.
+    fn front(&self, block: &SocketBlock, keep: bool) -> Result<(u64, usize), SocketError> {
+        let from = block.rcv.done.load(Ordering::Acquire);
+        // The mark is looked for after the edge, as it was moved before it.
+        let held = block.rcv.edge.load(Ordering::Acquire).saturating_sub(from);
         if held > STREAM_MAX {
             return Err(SocketError::Broken);
         }
-        Ok(held as usize)
+        if block.rcv.urgent.load(Ordering::Relaxed) > from {
+            return self.front_at_urgent(from, held as usize, keep);
+        }
+        Ok((from, held as usize))
     }
 
     /// Copies the bytes at offset `at` of the receive stream, which must hold
@@ -114,9 +126,16 @@ impl Socket {
         Ok(())
     }
 
-    /// Bytes that can be read now (FIONREAD).
+    /// Bytes that can be read now (FIONREAD): up to the urgent byte, if there is one.
     pub fn readable_bytes(&self) -> usize {
-        self.block().rcv.held().min(STREAM_MAX) as usize
+        let held = self.block().rcv.held().min(STREAM_MAX) as usize;
+        self.readable_in_order(held)
+    }
+
+    /// How far the receive stream reaches, in bytes since it began.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn received_end(&self) -> u64 {
+        self.block().rcv.edge.load(Ordering::Acquire)
     }
 
     /// Bytes that were written and are not acknowledged yet (SIOCOUTQ).
@@ -130,7 +149,7 @@ impl Socket {
     /// # Errors
     /// As [`Socket::peek`].
     pub fn recv(&self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<usize, SocketError> {
-        let peeked = self.peek()?;
+        let peeked = self.look(keep)?;
         let mut read = 0;
         for part in parts {
             let fits = part.len().min(peeked.len() - read);
@@ -152,7 +171,7 @@ impl Socket {
     /// # Errors
     /// As [`Socket::peek`].
     pub fn discard(&self, max: usize) -> Result<usize, SocketError> {
-        let peeked = self.peek()?;
+        let peeked = self.look(false)?;
         let len = peeked.len().min(max);
         peeked.consume(len)?;
         Ok(len)
@@ -168,6 +187,12 @@ impl Peeked<'_> {
     /// Whether the stream has ended.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether an urgent byte follows them, at which reading stops.
+    pub fn stops_at_mark(&self) -> bool {
+        let end = self.from + self.len as u64;
+        self.block.rcv.urgent.load(Ordering::Relaxed) == end + 1
     }
 
     /// Copies the bytes at offset `at` out; they must be inside.

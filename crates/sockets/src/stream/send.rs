@@ -5,10 +5,22 @@ use super::{edges, entry, snd_limit, spans, split};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
-use longshore_hostif::{BlockFlags, CHUNK, EdgeFlags, STREAM_MAX, SocketBlock, SocketState};
+use longshore_hostif::{
+    BlockFlags, CHUNK, EdgeFlags, Request, STREAM_MAX, SocketBlock, SocketState,
+};
 use longshore_ring::Locked;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
+
+/// What comes after bytes that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Nothing,
+    /// More, at once: they wait for it.
+    More,
+    /// The last of them is urgent.
+    Urgent,
+}
 
 /// Room at the end of a send stream, to be filled in place and then committed.
 /// Nobody else writes to the stream meanwhile.
@@ -213,6 +225,18 @@ impl Socket {
     /// # Errors
     /// As [`Socket::reserve`].
     pub fn send(&self, parts: &[IoSlice<'_>], more: bool) -> Result<usize, SocketError> {
+        self.write(parts, if more { After::More } else { After::Nothing })
+    }
+
+    /// The same; the last byte of what fits is urgent (MSG_OOB).
+    ///
+    /// # Errors
+    /// As [`Socket::reserve`].
+    pub fn send_urgent(&self, parts: &[IoSlice<'_>]) -> Result<usize, SocketError> {
+        self.write(parts, After::Urgent)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>], after: After) -> Result<usize, SocketError> {
         let total: usize = parts.iter().map(|p| p.len()).sum();
         if total == 0 {
             return self.send_nothing();
@@ -227,7 +251,7 @@ impl Socket {
                 break;
             }
         }
-        reserved.commit(written, more)?;
+        reserved.finish(written, after)?;
         Ok(written)
     }
 }
@@ -295,24 +319,35 @@ impl Reserved<'_> {
     ///
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Broken`].
-    pub fn commit(mut self, len: usize, more: bool) -> Result<(), SocketError> {
+    pub fn commit(self, len: usize, more: bool) -> Result<(), SocketError> {
+        self.finish(len, if more { After::More } else { After::Nothing })
+    }
+
+    fn finish(mut self, len: usize, after: After) -> Result<(), SocketError> {
         self.len = len.min(self.len);
         if self.len == 0 {
             return Ok(());
         }
         let edge = self.edge + self.len as u64;
         self.block.snd.edge.store(edge, Ordering::Release);
-        let flags = if more {
+        let flags = if after == After::More {
             EdgeFlags::MORE
         } else {
             EdgeFlags::PUSH
         };
-        let request = edges(self.block, self.socket.id, flags);
-        if let longshore_hostif::Request::Edges { rcv_consumed, .. } = request {
+        let mut request = edges(self.block, self.socket.id, flags);
+        if let Request::Edges { rcv_consumed, .. } = request {
             self.block
                 .rcv
                 .told
                 .fetch_max(rcv_consumed, Ordering::AcqRel);
+            if after == After::Urgent {
+                request = Request::Urgent {
+                    socket: self.socket.id,
+                    snd_edge: edge,
+                    rcv_consumed,
+                };
+            }
         }
         let socket = self.socket;
         // The lock goes, and with it the chunks that were not needed.

@@ -35,6 +35,7 @@ pub(super) struct Peer {
     moved: u64,
     rcv_edge: u64,
     rcv_consumed: u64,
+    rcv_urgent: u64,
     chunks: BTreeMap<u64, u32>,
     /// A listener's connections that nobody has accepted, oldest first.
     waiting: VecDeque<u32>,
@@ -61,6 +62,7 @@ impl Peer {
             moved: 0,
             rcv_edge: 0,
             rcv_consumed: 0,
+            rcv_urgent: 0,
             chunks: BTreeMap::new(),
             waiting: VecDeque::new(),
             flags: EdgeFlags::empty(),
@@ -80,6 +82,7 @@ impl Peer {
             snd_acked: if self.holds_back { 0 } else { self.moved },
             flags: self.flags,
             errno: self.errno,
+            rcv_urgent: self.rcv_urgent,
         }
     }
 
@@ -120,6 +123,15 @@ impl Session {
             .collect();
         let free: Vec<u32> = free.iter().filter_map(|n| peer.chunks.remove(n)).collect();
         self.rcv_free.extend(free);
+    }
+
+    /// What the host has written ends with an urgent byte: the other end knows at once.
+    pub(super) fn urgent(&mut self, index: u32, snd_edge: u64) {
+        if let Kind::Stream { other: Some(other) } = self.peer(index).kind {
+            let other = self.peer(other);
+            other.rcv_urgent = other.rcv_urgent.max(snd_edge);
+            other.untold = true;
+        }
     }
 
     /// Puts bytes at the end of a socket's receive stream.

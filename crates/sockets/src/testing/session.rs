@@ -245,6 +245,14 @@ impl Session {
                 flags,
                 ..
             } => self.edges(socket.index, snd_edge, rcv_consumed, flags),
+            Request::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                self.edges(socket.index, snd_edge, rcv_consumed, EdgeFlags::PUSH);
+                self.urgent(socket.index, snd_edge);
+            }
             Request::Close {
                 snd_edge,
                 rcv_consumed,
@@ -266,6 +274,10 @@ impl Session {
                 let control = self.arena.control(u32::from(channel));
                 let len = control.write_mailbox(&info) as u64;
                 self.done(channel, socket, tag, waiter, Ok((len, Address::NONE)));
+            }
+            // Its wire has no groups.
+            Request::Group { tag, waiter, .. } | Request::Owner { tag, waiter, .. } => {
+                self.done(channel, socket, tag, waiter, Ok((0, Address::NONE)));
             }
             Request::Subscribe { .. } => {
                 let peer = self.peer(socket.index);

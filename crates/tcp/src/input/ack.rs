@@ -285,7 +285,7 @@ impl Tcb {
             self.state,
             State::Closed | State::SynSent | State::SynReceived | State::TimeWait
         ) && self.assembler.is_empty()
-            && self.scoreboard.is_plain()
+            && self.scoreboard.is_in_order(self.snd_una)
             && self.recovery.is_quiet()
             && !self.recovery.probe.is_outstanding()
             && !self.mtu.is_probing()

@@ -8,7 +8,7 @@ use super::{Arrival, Step};
 use crate::drop::DropReason;
 use crate::segment::Disposition;
 use crate::state::State;
-use crate::tcb::{Flags, SYN_POS, Tcb};
+use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS, SECOND};
 use longshore_wire::tcp::TcpFlags;
 
@@ -18,6 +18,43 @@ const CHALLENGE_INTERVAL_US: u64 = 500 * MS;
 
 /// RFC 7323 section 5.5: TS.Recent is void after 24 days without a segment.
 const PAWS_IDLE_US: u64 = 24 * 24 * 3600 * SECOND;
+
+/// What timestamps of segments are held against while something is missing (`docs/rfc.md`,
+/// D49). A repetition that fills the first hole takes TS.Recent past the timestamps of
+/// what was sent before it and comes late, to a hole further up: that would be dropped as
+/// an old duplicate, repeated, and its repetition would do the same to others.
+///
+/// It follows TS.Recent at a distance of one to two windows. A duplicate from a turn of
+/// the sequence numbers ago is older than that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Floor {
+    /// What is missing was sent with this timestamp or a later one.
+    floor: u32,
+    /// The next floor, once all is there up to `until`.
+    next: u32,
+    until: Pos,
+}
+
+impl Floor {
+    pub(crate) const fn new(ts_recent: u32, rcv_nxt: Pos) -> Floor {
+        Floor {
+            floor: ts_recent,
+            next: ts_recent,
+            until: rcv_nxt,
+        }
+    }
+
+    const fn admits(&self, timestamp: u32) -> bool {
+        timestamp.wrapping_sub(self.floor) as i32 >= 0
+    }
+
+    /// All is there that had come, with holes, when this was last called.
+    fn move_on(&mut self, ts_recent: u32, until: Pos) {
+        self.floor = self.next;
+        self.next = ts_recent;
+        self.until = until;
+    }
+}
 
 impl Tcb {
     /// RFC 7323 section 5.3, R1: a segment whose timestamp is older than TS.Recent is
@@ -35,6 +72,10 @@ impl Tcb {
         if !older || a.now.since(self.ts_recent_at) > PAWS_IDLE_US {
             return Ok(());
         }
+        let missing = a.end > self.rcv_nxt && !self.assembler.is_empty();
+        if missing && self.paws.admits(ts.val) {
+            return Ok(());
+        }
         self.note_duplicate(a);
         self.acknowledge_unacceptable(a);
         Err(Disposition::dropped(DropReason::Paws))
@@ -43,15 +84,34 @@ impl Tcb {
     /// RFC 7323 section 4.3: TS.Recent is taken from a segment that spans
     /// Last.ACK.sent.
     pub(super) fn note_timestamp(&mut self, a: &Arrival<'_>) {
-        if !self.flags.contains(Flags::TIMESTAMPS) || a.start > self.last_ack_sent {
+        if !self.flags.contains(Flags::TIMESTAMPS) {
             return;
         }
-        if let Some(ts) = &a.segment.header.options.timestamps
+        if a.start <= self.last_ack_sent
+            && let Some(ts) = &a.segment.header.options.timestamps
             && (ts.val.wrapping_sub(self.ts_recent) as i32 >= 0
                 || a.now.since(self.ts_recent_at) > PAWS_IDLE_US)
         {
             self.ts_recent = ts.val;
             self.ts_recent_at = a.now;
+        }
+        self.note_missing();
+    }
+
+    /// A first hole is about to appear: TS.Recent may move on with the next segment that
+    /// fills one, and what is missing was sent before.
+    pub(super) fn note_first_hole(&mut self) {
+        if self.assembler.is_empty() {
+            self.paws = Floor::new(self.ts_recent, self.rcv_nxt);
+        }
+    }
+
+    /// The holes that there were are filled, though there are others.
+    fn note_missing(&mut self) {
+        if !self.assembler.is_empty() && self.rcv_nxt >= self.paws.until {
+            let highest = self.assembler.iter(self.rcv_nxt).next_back();
+            let until = highest.map_or(self.rcv_nxt, |(_, end)| end);
+            self.paws.move_on(self.ts_recent, until);
         }
     }
 

@@ -174,6 +174,7 @@ impl Tcb {
         if self.assembler.covered(self.rcv_nxt, start, end) > 0 {
             self.note_first_overlap(start, end);
         }
+        self.note_first_hole();
         let kept = self.assembler.add(self.rcv_nxt, start, end).is_ok();
         if kept {
             self.note_recent(start);
@@ -186,15 +187,16 @@ impl Tcb {
         let Some((start, end)) = self.assembler.find(self.rcv_nxt, pos) else {
             return;
         };
-        let r = &mut self.recent_ooo;
-        let inside = |p: Pos| start <= p && p < end;
+        let mut r = self.recent_ooo;
+        let inside = |seq| (start..end).contains(&self.rcv_pos(seq));
         if !inside(r[0]) {
             if !inside(r[1]) {
                 r[2] = r[1];
             }
             r[1] = r[0];
         }
-        r[0] = pos;
+        r[0] = self.rcv_seq(pos);
+        self.recent_ooo = r;
     }
 
     /// RFC 2883 section 4: part of `start..end` is in the assembler already; reports
@@ -227,7 +229,7 @@ impl Tcb {
     pub(super) fn note_dsack(&mut self, start: Pos, end: Pos) {
         if self.flags.contains(Flags::SACK) {
             self.flags |= Flags::DSACK;
-            self.dsack = (start, end);
+            self.dsack = (self.rcv_seq(start), self.rcv_seq(end));
         }
     }
 

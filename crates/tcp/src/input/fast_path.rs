@@ -203,8 +203,15 @@ impl Predicted<'_, '_> {
             tcb.snd_wnd = window;
             tcb.max_snd_wnd = tcb.max_snd_wnd.max(window);
         }
+        if !DATA {
+            tcb.counters.fast_acks_in = tcb.counters.fast_acks_in.wrapping_add(1);
+        }
         if ACKS {
-            tcb.fast_ack(ack, stamps, now);
+            if ack == tcb.snd_nxt {
+                tcb.fast_ack::<true>(ack, stamps, now);
+            } else {
+                tcb.fast_ack::<false>(ack, stamps, now);
+            }
         } else if tcb.has_retried() && (tcb.in_flight() == 0 || tcb.snd_wnd == 0) {
             // Progress has done the same.
             tcb.note_answered();
@@ -216,8 +223,6 @@ impl Predicted<'_, '_> {
                 tcb.sample_receiver_rtt_by_window(now);
             }
             tcb.after_in_order(false, now);
-        } else {
-            tcb.counters.fast_acks_in = tcb.counters.fast_acks_in.wrapping_add(1);
         }
     }
 }
@@ -243,44 +248,43 @@ fn take_apart(
 }
 
 impl Tcb {
-    /// New data is acknowledged, in order and with nothing lost.
+    /// New data is acknowledged, in order and with nothing lost: `ALL` that was sent, or
+    /// a part of it.
     #[inline(always)]
-    fn fast_ack(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
+    fn fast_ack<const ALL: bool>(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
         let (acked, window_used) = (ack - self.snd_una, self.window_was_used());
         let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
-        let all = ack == self.snd_nxt;
-        let times = if all {
-            self.scoreboard.finish_in_order(self.snd_una)
+        let times = if ALL {
+            self.scoreboard.finish_in_order()
         } else {
-            self.scoreboard.advance_in_order(self.snd_una, ack)
+            self.scoreboard.advance_in_order(ack)
         };
-        match times {
-            Some(times) => self.recovery.rack.on_delivered_in_order(ack, times, now),
-            None => self.take_delivered_apart(ack, echo(), now),
-        }
+        self.recovery.rack.on_delivered_in_order(ack, times, now);
         self.snd_una = ack;
         self.events |= Events::SND_ACKED;
         self.take_round_trip(ack, echo, now);
-        if all {
+        if ALL {
             self.disarm_xmit();
             self.busy.end(now);
         } else {
             self.rearm_loss_timer(now);
             self.arm_user_timeout(now);
         }
-        if window_used {
-            self.grow_window(acked as u64, now);
-        }
-        if self.flags.contains(Flags::CAREFUL) {
-            self.note_predicted_delivery(acked as u64, now);
+        if window_used || self.flags.contains(Flags::CAREFUL) {
+            self.control_congestion(acked as u64, window_used, now);
         }
     }
 
-    /// Some of what is in flight was repeated.
-    #[cold]
-    fn take_delivered_apart(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
-        let mut delivery = self.start_delivery(echo, now);
-        self.take_delivered(self.snd_una, ack, &mut delivery);
+    /// What congestion control makes of new data that was acknowledged; the window was in
+    /// use or not.
+    #[inline(never)]
+    fn control_congestion(&mut self, acked: u64, window_used: bool, now: Instant) {
+        if window_used {
+            self.grow_window(acked, now);
+        }
+        if self.flags.contains(Flags::CAREFUL) {
+            self.note_predicted_delivery(acked, now);
+        }
     }
 
     /// The same for a header that is parsed.

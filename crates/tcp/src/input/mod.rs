@@ -13,6 +13,7 @@ mod fin;
 mod rst;
 mod syn_sent;
 
+pub(crate) use checks::Floor;
 pub use fast_path::Predicted;
 pub(crate) use fast_path::UNPREDICTABLE;
 

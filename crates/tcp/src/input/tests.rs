@@ -218,6 +218,51 @@ fn bulk_both_ways_is_predicted() {
     assert_eq!(s.tcb.info(s.now).fast_path_hits, 200);
 }
 
+/// A repetition fills the first of two holes, and then what belongs in the second comes:
+/// it was sent before, and was only overtaken. It may not be older than what came before
+/// the holes, and without a hole nothing may be older than TS.Recent.
+#[test]
+fn what_is_missing_may_be_older_than_the_repetition_of_another() {
+    let mut s = full();
+    let mut comes = |val: u32, seq: i64| {
+        s.timestamps = Some(Timestamps { val, echo: 0 });
+        let d = s.arrives(ACK, seq, 0, 100);
+        s.sent();
+        (d.place.is_some(), d.drop)
+    };
+    const TAKEN: (bool, Option<DropReason>) = (true, None);
+    const OLD: (bool, Option<DropReason>) = (false, Some(DropReason::Paws));
+    assert_eq!(comes(2_000, 0), TAKEN);
+    assert_eq!(comes(2_001, 200), TAKEN);
+    assert_eq!(comes(2_001, 400), TAKEN);
+    assert_eq!(comes(2_050, 100), TAKEN);
+    assert_eq!(comes(1_999, 300), OLD);
+    assert_eq!(comes(2_001, 300), TAKEN);
+    assert_eq!(comes(2_049, 500), OLD);
+    assert_eq!(comes(2_050, 500), TAKEN);
+}
+
+/// The timestamps that are still taken follow TS.Recent, although there always is a hole.
+#[test]
+fn a_hole_that_never_ends_does_not_end_paws() {
+    let mut s = full();
+    let mut comes = |val: u32, seq: i64| {
+        s.timestamps = Some(Timestamps { val, echo: 0 });
+        let d = s.arrives(ACK, seq, 0, 100);
+        s.sent();
+        d.drop
+    };
+    // Each pair comes in the wrong order, the next one before the last is whole.
+    assert_eq!(comes(2_000, 100), None);
+    for i in 0..10 {
+        let val = 2_001 + i as u32;
+        assert_eq!(comes(val, 200 * i + 300), None);
+        assert_eq!(comes(val, 200 * i), None);
+    }
+    assert_eq!(comes(2_005, 2_000), Some(DropReason::Paws));
+    assert_eq!(comes(2_009, 2_000), None);
+}
+
 #[test]
 fn an_old_timestamp_is_acknowledged_and_dropped() {
     let mut s = full();

@@ -109,12 +109,12 @@ impl Tcb {
         let room = self.sack_room();
         if self.flags.contains(Flags::DSACK) {
             let (start, end) = self.dsack;
-            blocks.push(self.rcv_seq(start), self.rcv_seq(end));
+            blocks.push(start, end);
         }
         let recent = self
             .recent_ooo
             .iter()
-            .filter_map(|&pos| self.assembler.find(self.rcv_nxt, pos));
+            .filter_map(|&seq| self.assembler.find(self.rcv_nxt, self.rcv_pos(seq)));
         let mut seen = [0; 4];
         let mut count = 0;
         for (start, end) in recent.chain(self.assembler.iter(self.rcv_nxt)) {

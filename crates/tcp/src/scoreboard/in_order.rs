@@ -27,7 +27,7 @@ pub(super) const CLOSED: Open = Open {
 
 impl Scoreboard {
     /// What ends at `end` and follows everything sent so far goes out for the first
-    /// time; `grain` is that of [`grain`], for a stretch that begins here.
+    /// time; `grain` is that of [`grain`](super::grain), for a stretch that begins here.
     pub(crate) fn send(&mut self, end: Pos, now: Instant, grain: u8) {
         if !self.send_with_last(end, now) {
             self.send_apart(end, now, grain);
@@ -99,29 +99,28 @@ impl Scoreboard {
         true
     }
 
-    /// SND.UNA goes from `old_una` to SND.NXT, with something in flight and nothing reported or lost.
-    /// Says when the first and the last part of the last stretch were sent, which is all
-    /// that counts then; `None`, and nothing has changed, if something was repeated or
-    /// there are many.
+    /// Nothing is reported or lost, and nothing from SND.UNA on was repeated: what comes
+    /// back next is for the two below.
+    pub(crate) fn is_in_order(&self, una: Pos) -> bool {
+        self.is_plain() && una >= self.plain_from
+    }
+
+    /// SND.UNA goes to SND.NXT, with something in flight and all of it [in
+    /// order](Scoreboard::is_in_order). Says when the first and the last part of the last
+    /// stretch were sent, which is all that counts then.
     #[inline(always)]
-    pub(crate) fn finish_in_order(&mut self, old_una: Pos) -> Option<Times> {
-        if old_una < self.plain_from {
-            return None;
-        }
+    pub(crate) fn finish_in_order(&mut self) -> Times {
         let last = self.index(self.len()).wrapping_sub(1);
         self.len = 0;
         self.first = 0;
         self.open.until = CLOSED.until;
-        Some(self.few_times(last))
+        self.few_times(last)
     }
 
     /// The same if SND.UNA goes to `una`, and something is left: of the stretch in which
     /// `una` lies, or which ends there.
     #[inline(always)]
-    pub(crate) fn advance_in_order(&mut self, old_una: Pos, una: Pos) -> Option<Times> {
-        if old_una < self.plain_from {
-            return None;
-        }
+    pub(crate) fn advance_in_order(&mut self, una: Pos) -> Times {
         let mut at = self.index(0);
         while let beyond = (una as u32).wrapping_sub(self.few.stored[at % FEW_STRETCHES].end) as i32
             && beyond >= 0
@@ -134,7 +133,7 @@ impl Scoreboard {
             }
             at += 1;
         }
-        Some(self.few_times(at))
+        self.few_times(at)
     }
 
     /// When the first and the last part of the stretch at `i` in place were sent.

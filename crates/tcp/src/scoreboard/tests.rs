@@ -334,24 +334,40 @@ proptest! {
     }
 }
 
-/// The stretch where it ends says when it was sent; what was repeated is left to those
-/// who look at each.
+/// The stretch where it ends says when it was sent; what was repeated is out of order
+/// until it is acknowledged.
 #[test]
-fn an_advance_in_order_takes_nothing_that_was_repeated() {
-    let times = |us| Some((Stamp::new(at(us)), Stamp::new(at(us))));
-    let mut b = flight(5);
-    assert_eq!(b.advance_in_order(0, 500), times(0));
+fn an_advance_in_order_tells_the_times_of_its_end() {
+    let times = |us| (Stamp::new(at(us)), Stamp::new(at(us)));
+    let mut b = flight(6);
+    assert_eq!(b.advance_in_order(500), times(0));
+    assert_eq!(b.len(), 6);
+    assert_eq!(b.advance_in_order(1_000), times(0));
     assert_eq!(b.len(), 5);
-    assert_eq!(b.advance_in_order(500, 1_000), times(0));
+    assert_eq!(b.advance_in_order(2_500), times(2_000));
     assert_eq!(b.len(), 4);
-    b.repeat(1_000, 1_000, 2_000, at(9_000));
-    assert_eq!(b.advance_in_order(1_000, 2_500), None);
-    assert_eq!(b.finish_in_order(1_000), None);
-    assert_eq!(b.len(), 4);
-    b.advance(1_000, 2_500, |_| {});
-    assert_eq!(b.advance_in_order(2_500, 3_500), times(3_000));
-    assert_eq!(b.finish_in_order(3_500), times(4_000));
+    assert!(b.is_in_order(2_500));
+    b.repeat(2_500, 2_500, 3_000, at(9_000));
+    assert!(!b.is_in_order(2_500));
+    b.advance(2_500, 3_000, |_| {});
+    assert!(b.is_in_order(3_000));
+    assert_eq!(b.finish_in_order(), times(5_000));
     assert!(b.is_plain() && b.len() == 0 && b.first == 0);
+}
+
+/// What is remembered in the larger table is out of order until that is given back.
+#[test]
+fn a_larger_table_is_out_of_order() {
+    let mut b = flight(FEW_STRETCHES as i64);
+    let end = FEW_STRETCHES as Pos * 1000;
+    for start in [1_500, 3_500, 5_500] {
+        b.sack(0, start, start + 100, |_| {});
+    }
+    assert!(b.many.is_some());
+    b.forget_sacked(0);
+    assert!(b.is_plain() && !b.is_in_order(0));
+    b.shrink(end);
+    assert!(!b.is_in_order(0) && b.is_in_order(end));
 }
 
 /// A stretch that others join is closed by whatever happens to it.
@@ -372,7 +388,7 @@ fn nothing_joins_a_stretch_that_is_reported_or_delivered() {
     sent(&mut b, 40);
     sent(&mut b, 50);
     assert_eq!(shape(&b, 30), [(30, 50, Fate::empty())]);
-    assert!(b.finish_in_order(30).is_some());
+    b.finish_in_order();
     sent(&mut b, 60);
     assert_eq!(shape(&b, 50), [(50, 60, Fate::empty())]);
     b.repeat(50, 50, 60, at(70));

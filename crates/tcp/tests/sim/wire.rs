@@ -21,6 +21,9 @@ pub(crate) struct Faults {
     pub(crate) loss: u32,
     pub(crate) duplicate: u32,
     pub(crate) reorder: u32,
+    /// How much later what is reordered comes, microseconds; 0 for any time up to four
+    /// delays.
+    pub(crate) late_us: u64,
     pub(crate) delay_us: u64,
     pub(crate) jitter_us: u64,
     /// Bytes per millisecond, 0 for no limit.
@@ -48,6 +51,7 @@ impl Faults {
         loss: 0,
         duplicate: 0,
         reorder: 0,
+        late_us: 0,
         delay_us: 1000,
         jitter_us: 0,
         rate: 0,
@@ -144,7 +148,10 @@ impl Wire {
                 at += self.rng.range(0, f.jitter_us);
             }
             if self.rng.permille(f.reorder) {
-                at += self.rng.range(1, 4 * f.delay_us.max(100));
+                at += match f.late_us {
+                    0 => self.rng.range(1, 4 * f.delay_us.max(100)),
+                    late => late,
+                };
             }
             if (f.stall.0..f.stall.1).contains(&at) {
                 at = f.stall.1 + (at - f.stall.0) / 8;

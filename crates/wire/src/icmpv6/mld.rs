@@ -29,8 +29,21 @@ const RECORD: usize = 20;
 pub enum Record {
     /// We listen to it, whoever sends; the answer to a query.
     Listening = 2,
+    /// We do not any more.
+    Left = 3,
     /// We have begun to.
     Joined = 4,
+}
+
+/// The time that a query leaves for answers, in milliseconds, from its code (RFC 3810
+/// section 5.1.3).
+#[must_use]
+pub const fn response_ms(code: u16) -> u32 {
+    let code = code as u32;
+    if code < 0x8000 {
+        return code;
+    }
+    (code & 0xfff | 0x1000) << ((code >> 12 & 7) + 3)
 }
 
 /// Bytes of a report on `groups` groups, the header before it included.

@@ -107,6 +107,7 @@ fn ours() -> Vec<Instruction> {
             ("fd00::12:3456".parse().unwrap(), 64),
             ("fe80::1".parse().unwrap(), 64),
         ],
+        &[],
         false,
     )
 }
@@ -149,7 +150,7 @@ fn only_our_own_ipv6_and_its_groups_pass() {
     ] {
         assert!(!passes(&p, &ip6(to)), "{to}");
     }
-    let without = program(&[("10.1.0.5".parse().unwrap(), 16)], false);
+    let without = program(&[("10.1.0.5".parse().unwrap(), 16)], &[], false);
     assert!(!passes(&without, &ip6("ff02::1")));
 }
 
@@ -174,9 +175,9 @@ fn what_is_for_dhcp_clients_passes_where_it_is_wanted() {
         packet.bytes[change.0] = change.1;
         packet
     };
-    let wanted = program(&[], true);
+    let wanted = program(&[], &[], true);
     assert!(passes(&wanted, &to_client((23, 68))));
-    assert!(!passes(&program(&[], false), &to_client((23, 68))));
+    assert!(!passes(&program(&[], &[], false), &to_client((23, 68))));
     // Another port, another protocol, a fragment, options.
     for change in [(23, 69), (9, 6), (7, 1), (6, 0x20), (0, 0x46)] {
         assert!(!passes(&wanted, &to_client(change)), "{change:?}");
@@ -208,6 +209,19 @@ fn other_stations_outgoing_and_tagged_frames_do_not_pass() {
 }
 
 #[test]
+fn groups_pass_while_they_are_wanted() {
+    let groups = ["239.1.2.3", "ff15::7"].map(|g| g.parse().unwrap());
+    let addresses = ["10.1.0.5", "fd00::5"].map(|a| (a.parse().unwrap(), 16));
+    let p = program(&addresses, &groups, false);
+    for to in ["239.1.2.3", "224.0.0.1"] {
+        assert!(passes(&p, &ip4(to)), "{to}");
+    }
+    assert!(passes(&p, &ip6("ff15::7")) && passes(&p, &ip6("ff02::1")));
+    assert!(!passes(&p, &ip4("239.1.2.4")) && !passes(&p, &ip6("ff15::8")));
+    assert!(!passes(&ours(), &ip4("224.0.0.1")), "nobody to be asked");
+}
+
+#[test]
 fn short_packets_are_dropped() {
     let p = ours();
     for packet in [
@@ -227,7 +241,13 @@ fn short_packets_are_dropped() {
 fn the_longest_program_fits_the_kernels_limit() {
     let v6 = |i: u16| (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, i).into(), 64);
     let addresses: Vec<_> = (0..MAX_ADDRESSES as u16).map(v6).collect();
+    let group = |i: u16| Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, i).into();
+    let group4 = |i: u16| Ipv4Addr::new(239, 0, (i >> 8) as u8, i as u8).into();
+    let groups: Vec<_> = (0..256).map(group).chain((0..256).map(group4)).collect();
     // BPF_MAXINSNS
-    assert!(program(&addresses, true).len() <= 4096);
-    assert!(passes(&program(&addresses, true), &ip6("fd00::1:f")));
+    assert!(program(&addresses, &groups, true).len() <= 4096);
+    assert!(passes(
+        &program(&addresses, &groups, true),
+        &ip6("fd00::1:f")
+    ));
 }

@@ -1,0 +1,170 @@
+//! Which groups programs listen to, and when that is told to routers (the host's part of
+//! RFC 3376 and RFC 3810, where every source is listened to).
+//!
+//! Owns [`Groups`], one for each version of IP. The engine joins and leaves for its
+//! sockets, hands queries in, and sends what [`Groups::poll`] says.
+
+use crate::Instant;
+
+/// Groups kept at most; one that does not fit cannot be joined.
+pub const MOST: usize = 256;
+/// How often a change is told (the robustness variable of RFC 3376 section 8.1).
+const TELLINGS: u8 = 2;
+/// Within this time a change is told again, in milliseconds (RFC 3376 section 8.11).
+const AGAIN_WITHIN_MS: u32 = 1_000;
+
+/// What is to be told of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Telling {
+    /// We listen to it; the answer to a query.
+    Listening,
+    /// We have begun to.
+    Joined,
+    /// We do not any more.
+    Left,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry<A> {
+    group: A,
+    /// How many have joined; with none, its end is still to be told.
+    users: u32,
+    /// How often the last change is still to be told, and when next.
+    tellings: u8,
+    due: Instant,
+    /// When a query for it alone is to be answered.
+    answer: Option<Instant>,
+}
+
+/// The groups of one version of IP.
+#[derive(Debug)]
+pub struct Groups<A> {
+    entries: Vec<Entry<A>>,
+    /// When a query for all groups is to be answered.
+    answer: Option<Instant>,
+    /// Of times that are to be random.
+    random: u64,
+}
+
+impl<A: Copy + Eq> Groups<A> {
+    /// None yet. `seed` is random.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            entries: Vec::new(),
+            answer: None,
+            random: seed | 1,
+        }
+    }
+
+    /// A time between `now` and `within_ms` later (Marsaglia's xorshift).
+    fn soon(&mut self, now: Instant, within_ms: u32) -> Instant {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let within_us = u64::from(within_ms) * 1_000;
+        Instant(now.0.saturating_add(self.random % (within_us + 1)))
+    }
+
+    /// One more listens to `group`. Says `false` if there is no room for it.
+    pub fn join(&mut self, group: A, now: Instant) -> bool {
+        let known = self.entries.iter().position(|e| e.group == group);
+        let at = match known {
+            Some(at) => at,
+            None if self.entries.len() == MOST => return false,
+            None => {
+                self.entries.push(Entry {
+                    group,
+                    users: 0,
+                    tellings: 0,
+                    due: now,
+                    answer: None,
+                });
+                self.entries.len() - 1
+            }
+        };
+        let entry = &mut self.entries[at];
+        entry.users += 1;
+        if entry.users == 1 {
+            (entry.tellings, entry.due) = (TELLINGS, now);
+        }
+        true
+    }
+
+    /// One less listens to `group`.
+    pub fn leave(&mut self, group: A, now: Instant) {
+        let Some(entry) = self.entries.iter_mut().find(|e| e.group == group) else {
+            return;
+        };
+        if entry.users == 1 {
+            (entry.tellings, entry.due) = (TELLINGS, now);
+            entry.answer = None;
+        }
+        entry.users = entry.users.saturating_sub(1);
+    }
+
+    /// Whether anybody listens to `group`.
+    #[must_use]
+    pub fn contains(&self, group: A) -> bool {
+        self.entries.iter().any(|e| e.group == group && e.users > 0)
+    }
+
+    /// Those that somebody listens to.
+    pub fn iter(&self) -> impl Iterator<Item = A> + '_ {
+        self.entries.iter().filter(|e| e.users > 0).map(|e| e.group)
+    }
+
+    /// A router asks who listens to `group`, or to any, and waits `within_ms` for the
+    /// answer (RFC 3376 section 5.2). Answers that are due sooner stay so.
+    pub fn asked(&mut self, group: Option<A>, within_ms: u32, now: Instant) {
+        let at = self.soon(now, within_ms);
+        let sooner = |due: Option<Instant>| Some(due.map_or(at, |due| due.min(at)));
+        match group {
+            None => self.answer = sooner(self.answer),
+            Some(group) => {
+                let asked = self.entries.iter_mut();
+                if let Some(entry) = asked.filter(|e| e.users > 0).find(|e| e.group == group) {
+                    entry.answer = sooner(entry.answer);
+                }
+            }
+        }
+    }
+
+    /// Says what is to be told now.
+    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(A, Telling)) {
+        let all = self.answer.take_if(|at| *at <= now).is_some();
+        for at in 0..self.entries.len() {
+            let again = self.soon(now, AGAIN_WITHIN_MS);
+            let Some(entry) = self.entries.get_mut(at) else {
+                break;
+            };
+            if entry.tellings > 0 && entry.due <= now {
+                entry.tellings -= 1;
+                entry.due = again;
+                let change = if entry.users > 0 {
+                    Telling::Joined
+                } else {
+                    Telling::Left
+                };
+                tell(entry.group, change);
+            }
+            let alone = entry.answer.take_if(|at| *at <= now).is_some();
+            if entry.users > 0 && (all || alone) {
+                tell(entry.group, Telling::Listening);
+            }
+        }
+        self.entries.retain(|e| e.users > 0 || e.tellings > 0);
+    }
+
+    /// When [`Groups::poll`] has something to say.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let changes = self.entries.iter().filter(|e| e.tellings > 0);
+        let answers = self.entries.iter().filter_map(|e| e.answer);
+        let due = changes.map(|e| e.due).chain(answers).chain(self.answer);
+        due.min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

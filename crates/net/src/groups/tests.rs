@@ -1,0 +1,93 @@
+//! What is told of groups, and when.
+
+use super::*;
+
+fn at(ms: u64) -> Instant {
+    Instant(ms * 1_000)
+}
+
+fn told(groups: &mut Groups<u8>, ms: u64) -> Vec<(u8, Telling)> {
+    let mut all = Vec::new();
+    groups.poll(at(ms), |group, telling| all.push((group, telling)));
+    all
+}
+
+#[test]
+fn a_change_is_told_at_once_and_again_within_a_second() {
+    let mut groups = Groups::new(7);
+    assert!(groups.join(1, at(0)));
+    assert_eq!(told(&mut groups, 0), [(1, Telling::Joined)]);
+    assert!(groups.deadline().is_some_and(|due| due <= at(1_000)));
+    assert_eq!(told(&mut groups, 1_000), [(1, Telling::Joined)]);
+    assert_eq!(groups.deadline(), None);
+    groups.leave(1, at(5_000));
+    assert!(!groups.contains(1));
+    assert_eq!(told(&mut groups, 5_000), [(1, Telling::Left)]);
+    assert_eq!(told(&mut groups, 6_000), [(1, Telling::Left)]);
+    assert_eq!(
+        (told(&mut groups, 9_000), groups.deadline()),
+        (vec![], None)
+    );
+}
+
+#[test]
+fn the_last_one_to_leave_is_told_of() {
+    let mut groups = Groups::new(7);
+    assert!(groups.join(1, at(0)) && groups.join(1, at(0)));
+    told(&mut groups, 0);
+    told(&mut groups, 1_000);
+    groups.leave(1, at(2_000));
+    assert!(groups.contains(1));
+    assert_eq!(told(&mut groups, 2_000), []);
+    groups.leave(1, at(3_000));
+    assert_eq!(told(&mut groups, 3_000), [(1, Telling::Left)]);
+    // Who comes back before that was told twice has joined.
+    assert!(groups.join(1, at(3_001)));
+    assert_eq!(told(&mut groups, 3_001), [(1, Telling::Joined)]);
+    groups.leave(9, at(4_000));
+}
+
+#[test]
+fn queries_are_answered_in_time_for_what_is_listened_to() {
+    let mut groups = Groups::new(7);
+    for group in [1, 2] {
+        assert!(groups.join(group, at(0)));
+    }
+    told(&mut groups, 0);
+    told(&mut groups, 1_000);
+    groups.asked(None, 100, at(2_000));
+    // A second one does not put the first one's answer off.
+    groups.asked(None, 100_000, at(2_000));
+    assert!(groups.deadline().is_some_and(|due| due <= at(2_100)));
+    let both = [(1, Telling::Listening), (2, Telling::Listening)];
+    assert_eq!(told(&mut groups, 2_100), both);
+    groups.asked(Some(2), 100, at(3_000));
+    groups.asked(Some(3), 100, at(3_000));
+    assert_eq!(told(&mut groups, 3_100), [(2, Telling::Listening)]);
+    assert_eq!(groups.deadline(), None);
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let mut groups = Groups::new(7);
+    assert!((0..MOST as u32).all(|group| groups.join(group, at(0))));
+    assert!(!groups.join(MOST as u32, at(0)));
+    assert!(groups.join(3, at(0)), "it is there already");
+    assert_eq!(groups.iter().count(), MOST);
+}
+
+#[test]
+fn answers_are_spread() {
+    let mut groups = Groups::new(7);
+    assert!(groups.join(1, at(0)));
+    told(&mut groups, 0);
+    told(&mut groups, 1_000);
+    let mut due = Vec::new();
+    for round in 0..20 {
+        let now = 2_000 + round * 20_000;
+        groups.asked(None, 10_000, at(now));
+        due.extend(groups.deadline().map(|due| due.0 - at(now).0));
+        told(&mut groups, now + 10_000);
+    }
+    assert!(due.iter().any(|d| *d < 5_000_000) && due.iter().any(|d| *d > 5_000_000));
+}

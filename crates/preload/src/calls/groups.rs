@@ -1,0 +1,263 @@
+//! Options that join and leave groups or choose an interface for them, and who may send
+//! to everybody. `options`, `send` and `connect` come here.
+//!
+//! A group is joined, and sent to, on the engine's link, unless the program names an
+//! interface of the kernel's.
+
+use crate::calls::{borrow, options, refused};
+use crate::fds::{self, Entry};
+use crate::{decide, real, state};
+use libc::{c_int, c_void, socklen_t};
+use longshore_hostif::Owner;
+use longshore_sockets::{Host, Socket, SocketError};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// MCAST_JOIN_GROUP and MCAST_LEAVE_GROUP of linux/in.h.
+const MCAST_JOIN_GROUP: c_int = 42;
+const MCAST_LEAVE_GROUP: c_int = 45;
+/// Where the group stands in a `group_req`.
+const GROUP_AT: usize = 8;
+
+/// Which interface the program names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interface {
+    Any,
+    Address(Ipv4Addr),
+    Index(u32),
+}
+
+/// What an option says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Join(IpAddr, Interface),
+    Leave(IpAddr, Interface),
+    /// What is sent to groups goes there.
+    Send(Interface),
+}
+
+/// A number in the machine's order at `at`.
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_ne_bytes(*bytes))
+}
+
+fn ipv4(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
+    let bytes = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(Ipv4Addr::from(*bytes))
+}
+
+fn ipv6(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+    let bytes = bytes.get(at..)?.first_chunk::<16>()?;
+    Some(Ipv6Addr::from(*bytes))
+}
+
+fn index(number: u32) -> Interface {
+    match number {
+        0 => Interface::Any,
+        number => Interface::Index(number),
+    }
+}
+
+/// The interface of an `ip_mreqn`, or of an `ip_mreq`, which ends before the index.
+fn interface_at(bytes: &[u8], at: usize) -> Option<Interface> {
+    match number(bytes, at + 4).map_or(Interface::Any, index) {
+        Interface::Any => {}
+        chosen => return Some(chosen),
+    }
+    let address = ipv4(bytes, at)?;
+    Some(if address.is_unspecified() {
+        Interface::Any
+    } else {
+        Interface::Address(address)
+    })
+}
+
+impl Wish {
+    /// Reads an option; `None` if it is about something else, or too short.
+    fn read(level: c_int, name: c_int, bytes: &[u8]) -> Option<Self> {
+        let change = |join: bool, group: IpAddr, interface| match join {
+            true => Self::Join(group, interface),
+            false => Self::Leave(group, interface),
+        };
+        match (level, name) {
+            (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP) => {
+                let group = ipv4(bytes, 0)?.into();
+                let join = name == libc::IP_ADD_MEMBERSHIP;
+                Some(change(join, group, interface_at(bytes, 4)?))
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP) => {
+                let group = ipv6(bytes, 0)?.into();
+                let join = name == libc::IPV6_ADD_MEMBERSHIP;
+                Some(change(join, group, index(number(bytes, 16)?)))
+            }
+            (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP) => {
+                let family = bytes.get(GROUP_AT..)?.first_chunk::<2>()?;
+                let group = match c_int::from(u16::from_ne_bytes(*family)) {
+                    libc::AF_INET => ipv4(bytes, GROUP_AT + 4)?.into(),
+                    libc::AF_INET6 => ipv6(bytes, GROUP_AT + 8)?.into(),
+                    _ => return None,
+                };
+                let join = name == MCAST_JOIN_GROUP;
+                Some(change(join, group, index(number(bytes, 0)?)))
+            }
+            (libc::IPPROTO_IP, libc::IP_MULTICAST_IF) => Some(Self::Send(match bytes.len() {
+                4..8 => interface_at(bytes, 0)?,
+                _ => interface_at(bytes, 4)?,
+            })),
+            (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF) => {
+                Some(Self::Send(index(number(bytes, 0)?)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Interface {
+    /// Whether it is the engine's link, which it is if none is named.
+    fn is_engines(self, host: &Host) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Address(ip) => {
+                host.routes().owner_of_local(SocketAddr::new(ip.into(), 0)) == Owner::Engine
+            }
+            Self::Index(index) => index == host.routes().link_scope(),
+        }
+    }
+}
+
+/// Does what an option of a datagram socket says that is about groups on the engine.
+/// `None` if the kernel is to be told, and it alone.
+///
+/// # Safety
+/// As `setsockopt`'s.
+pub(crate) unsafe fn set(
+    fd: c_int,
+    entry: Entry,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> Option<Result<(), SocketError>> {
+    const LONGEST: usize = 256;
+    if !matches!(level, libc::IPPROTO_IP | libc::IPPROTO_IPV6) || value.is_null() {
+        return None;
+    }
+    let len = len as usize;
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len.min(LONGEST)) };
+    let wish = Wish::read(level, name, bytes)?;
+    let host = state::attached()?;
+    let (group, interface, join) = match wish {
+        Wish::Join(group, interface) => (group, interface, true),
+        Wish::Leave(group, interface) => (group, interface, false),
+        Wish::Send(interface) => {
+            return interface.is_engines(host).then(|| {
+                // The kernel has no such interface, so it keeps none.
+                let none = [0u8; 4];
+                let len = none.len() as socklen_t;
+                // SAFETY: a value and its length.
+                unsafe { real::setsockopt(fd, level, name, none.as_ptr().cast(), len) };
+                Ok(())
+            });
+        }
+    };
+    let reaches = host.routes().owner_of(SocketAddr::new(group, 0)) == Owner::Engine;
+    if !group.is_multicast() || !reaches || !interface.is_engines(host) {
+        return None;
+    }
+    let socket = engines(fd, entry);
+    Some(socket.and_then(|socket| socket.change_group(group, join)))
+}
+
+/// The engine's socket behind `fd`, which becomes the engine's if nothing has been said
+/// of it yet.
+fn engines(fd: c_int, entry: Entry) -> Result<Socket, SocketError> {
+    match entry {
+        Entry::Undecided(undecided) => {
+            let socket = decide::to_engine(fd, undecided)?;
+            decide::settled(fd, &socket);
+            Ok(socket)
+        }
+        _ => fds::engine(fd).ok_or(refused(libc::EBADF)),
+    }
+}
+
+/// Who carries what a datagram socket with these options set sends to `to`.
+pub(crate) fn owner_of(fd: c_int, host: &Host, set: u32, v6: bool, to: SocketAddr) -> Owner {
+    let by_kernel = to.ip().to_canonical().is_multicast() && options::groups_by_kernel(fd, set, v6);
+    if by_kernel {
+        Owner::Kernel
+    } else {
+        decide::owner_of(host, to)
+    }
+}
+
+/// Only who has said so (SO_BROADCAST) may send to everybody.
+pub(crate) fn check_broadcast(fd: c_int, host: &Host, to: SocketAddr) -> Result<(), SocketError> {
+    let allowed = !host.routes().is_broadcast(to.ip())
+        || rustix::net::sockopt::socket_broadcast(borrow(fd)).unwrap_or(false);
+    if allowed {
+        Ok(())
+    } else {
+        Err(refused(libc::EACCES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 1, 2, 3));
+
+    #[test]
+    fn requests_are_read_in_all_their_shapes() {
+        use Interface::{Address, Any, Index};
+        let ip = libc::IPPROTO_IP;
+        let add = |bytes: &[u8]| Wish::read(ip, libc::IP_ADD_MEMBERSHIP, bytes);
+        let mut mreqn = vec![239, 1, 2, 3, 0, 0, 0, 0];
+        assert_eq!(add(&mreqn), Some(Wish::Join(GROUP, Any)));
+        mreqn[4..].copy_from_slice(&[10, 0, 0, 1]);
+        let address = Address(Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(add(&mreqn), Some(Wish::Join(GROUP, address)));
+        mreqn.extend(7u32.to_ne_bytes());
+        assert_eq!(add(&mreqn), Some(Wish::Join(GROUP, Index(7))));
+        assert_eq!(add(&mreqn[..7]), None);
+        let drop = Wish::read(ip, libc::IP_DROP_MEMBERSHIP, &mreqn[..8]);
+        assert_eq!(drop, Some(Wish::Leave(GROUP, address)));
+
+        let mut general = vec![0; 136];
+        general[..4].copy_from_slice(&3u32.to_ne_bytes());
+        general[8..10].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        general[12..16].copy_from_slice(&[239, 1, 2, 3]);
+        let join = Wish::read(ip, MCAST_JOIN_GROUP, &general);
+        assert_eq!(join, Some(Wish::Join(GROUP, Index(3))));
+        general[8..10].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        let group: Ipv6Addr = "ff02::fb".parse().unwrap();
+        general[16..32].copy_from_slice(&group.octets());
+        let leave = Wish::read(libc::IPPROTO_IPV6, MCAST_LEAVE_GROUP, &general);
+        assert_eq!(leave, Some(Wish::Leave(group.into(), Index(3))));
+        let mut mreq6 = group.octets().to_vec();
+        mreq6.extend([0; 4]);
+        let join = Wish::read(libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &mreq6);
+        assert_eq!(join, Some(Wish::Join(group.into(), Any)));
+    }
+
+    #[test]
+    fn interfaces_for_sending_are_read() {
+        use Interface::{Address, Any, Index};
+        let (ip, name) = (libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
+        let address = Address(Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(
+            Wish::read(ip, name, &[10, 0, 0, 1]),
+            Some(Wish::Send(address))
+        );
+        assert_eq!(Wish::read(ip, name, &[0; 4]), Some(Wish::Send(Any)));
+        let mreq = [0, 0, 0, 0, 10, 0, 0, 1];
+        assert_eq!(Wish::read(ip, name, &mreq), Some(Wish::Send(address)));
+        let (ip6, name6) = (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF);
+        let five = 5u32.to_ne_bytes();
+        assert_eq!(Wish::read(ip6, name6, &five), Some(Wish::Send(Index(5))));
+        assert_eq!(Wish::read(ip6, name6, &five[..3]), None);
+        assert_eq!(Wish::read(libc::IPPROTO_TCP, name, &[0; 4]), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! Urgent data (MSG_OOB) as Linux gives it: one byte of a stream stands apart from the
+//! rest. Reading stops before it (the *mark*), and passes over it unless the program
+//! wants it in its place (SO_OOBINLINE).
+//!
+//! All of it follows from three positions in the block: where the mark is (`rcv.urgent`,
+//! which the engine tells and which only moves forward), how far the program has read
+//! (`rcv.done`), and whether it has read the byte apart (`rcv.urgent_read`).
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use longshore_hostif::{BlockFlags, SocketBlock, SocketState};
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+
+/// The position of the urgent byte, if the program has not read past it.
+fn mark(block: &SocketBlock) -> Option<u64> {
+    ahead(block).map(|(mark, _)| mark)
+}
+
+/// The same, and how many bytes of the stream come before it.
+fn ahead(block: &SocketBlock) -> Option<(u64, u64)> {
+    let mark = block.rcv.urgent.load(Ordering::Acquire).checked_sub(1)?;
+    let before = mark.checked_sub(block.rcv.done.load(Ordering::Acquire))?;
+    Some((mark, before))
+}
+
+fn is_at_mark(block: &SocketBlock) -> bool {
+    ahead(block).is_some_and(|(_, before)| before == 0)
+}
+
+fn is_inline(block: &SocketBlock) -> bool {
+    block.flags().contains(BlockFlags::URGENT_INLINE)
+}
+
+/// Whether the program stands before an urgent byte that is not for those who read in
+/// order.
+pub(crate) fn stands_at_mark(block: &SocketBlock) -> bool {
+    is_at_mark(block) && !is_inline(block)
+}
+
+/// Whether there is an urgent byte to be read (POLLPRI).
+pub(crate) fn is_urgent(block: &SocketBlock) -> bool {
+    let read = block.rcv.urgent_read.load(Ordering::Acquire);
+    mark(block).is_some_and(|mark| block.rcv.edge.load(Ordering::Acquire) > mark && read <= mark)
+}
+
+/// The engine has told of an urgent byte before `urgent`.
+#[cold]
+pub(crate) fn move_mark(block: &SocketBlock, urgent: u64) {
+    let before = block.rcv.urgent.fetch_max(urgent, Ordering::AcqRel);
+    if before >= urgent || before == 0 || is_inline(block) {
+        return;
+    }
+    // Who stood at the last mark does not come upon its byte now that it is an ordinary
+    // one.
+    let old = before - 1;
+    if block.rcv.edge.load(Ordering::Acquire) > old {
+        let done = &block.rcv.done;
+        let _ = done.compare_exchange(old, before, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+impl Socket {
+    /// Where reading in order goes on, and how many bytes there are, for who has read up
+    /// to `from`, not past the mark, of a stream that holds `held` bytes more. If there
+    /// is nothing but the urgent byte, it is thrown away, unless the call is to `keep`
+    /// what it finds.
+    #[cold]
+    pub(super) fn front_at_urgent(
+        &self,
+        from: u64,
+        held: usize,
+        keep: bool,
+    ) -> Result<(u64, usize), SocketError> {
+        let block = self.block();
+        let before = self.before_mark(held);
+        if before != 0 || held == 0 || !stands_at_mark(block) {
+            return Ok((from, before));
+        }
+        if held == 1 && !keep {
+            block.rcv.done.store(from + 1, Ordering::Release);
+            self.host.list_untold(self.id)?;
+        }
+        Ok((from + 1, held - 1))
+    }
+
+    /// What FIONREAD says of `held` bytes, as Linux has it: not even at the mark is what
+    /// comes after it counted, if it is not read in its place.
+    pub(super) fn readable_in_order(&self, held: usize) -> usize {
+        let block = self.block();
+        match ahead(block) {
+            Some((_, before)) if !is_inline(block) => {
+                held.min(usize::try_from(before).unwrap_or(usize::MAX))
+            }
+            _ => held,
+        }
+    }
+
+    /// How many of the `held` bytes come before the mark.
+    pub(super) fn before_mark(&self, held: usize) -> usize {
+        let block = self.block();
+        match ahead(block) {
+            Some((_, 0)) if is_inline(block) => held,
+            Some((_, before)) => held.min(usize::try_from(before).unwrap_or(usize::MAX)),
+            None => held,
+        }
+    }
+
+    /// Whether the program has read up to an urgent byte and not past it (SIOCATMARK).
+    pub fn at_mark(&self) -> bool {
+        is_at_mark(self.block())
+    }
+
+    /// The urgent byte that the peer told of last is the one before this; 0 if there was
+    /// none.
+    pub fn urgent_end(&self) -> u64 {
+        self.block().rcv.urgent.load(Ordering::Acquire)
+    }
+
+    /// Sets whether the urgent byte is read in its place (SO_OOBINLINE).
+    pub fn set_urgent_inline(&self, on: bool) {
+        if on {
+            self.block().set_flags(BlockFlags::URGENT_INLINE);
+        } else {
+            self.block().clear_flags(BlockFlags::URGENT_INLINE);
+        }
+        self.wake_local();
+    }
+
+    /// Reads the urgent byte (MSG_OOB), and leaves it to be read again if `keep`. Never
+    /// waits. `None` if it will never come.
+    ///
+    /// # Errors
+    /// EINVAL if there is no urgent data, if the byte was read, or is to be read in its
+    /// place; [`SocketError::WouldBlock`] if it is still on its way; ENOTCONN.
+    pub fn recv_urgent(&self, keep: bool) -> Result<Option<u8>, SocketError> {
+        let block = self.block();
+        self.host.drain_if_free();
+        let _lock = block.rcv.lock.lock()?;
+        let none = SocketError::Refused(Errno::INVAL);
+        let mark = match block.state() {
+            SocketState::Listening => return Err(SocketError::Refused(Errno::NOTCONN)),
+            _ => mark(block).filter(|_| !is_inline(block)).ok_or(none)?,
+        };
+        if block.rcv.urgent_read.load(Ordering::Acquire) > mark {
+            return Err(none);
+        }
+        let ended = block
+            .flags()
+            .intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD);
+        if block.state() == SocketState::Dead && !ended {
+            return Err(SocketError::Refused(Errno::NOTCONN));
+        }
+        if block.rcv.edge.load(Ordering::Acquire) > mark {
+            let mut byte = [0];
+            self.copy_from(mark, &mut byte)?;
+            if !keep {
+                block.rcv.urgent_read.store(mark + 1, Ordering::Release);
+            }
+            return Ok(Some(byte[0]));
+        }
+        if ended {
+            return Ok(None);
+        }
+        Err(SocketError::WouldBlock)
+    }
+}

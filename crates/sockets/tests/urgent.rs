@@ -1,0 +1,154 @@
+//! Urgent data: where it stands apart from the rest of a stream, both ends on one engine.
+
+use longshore_sockets::testing::Engine;
+use longshore_sockets::{Host, Listener, Patience, Ready, Socket, SocketError, Stream};
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+
+const NONE: Result<Option<u8>, SocketError> = Err(SocketError::Refused(Errno::INVAL));
+
+fn pair(host: &'static Host) -> (Stream, Stream) {
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let to = listener.local().unwrap();
+    let client = std::thread::spawn(move || Stream::connect(host, to).unwrap());
+    let (server, _) = listener.accept().unwrap();
+    (client.join().unwrap(), server)
+}
+
+fn urgent(to: &Stream, bytes: &[u8]) {
+    let sent = to.socket().send_urgent(&[IoSlice::new(bytes)]);
+    assert_eq!(sent, Ok(bytes.len()));
+}
+
+/// Waits until so many bytes are there, in order or not.
+fn arrived(engine: &Engine, socket: &Socket, end: u64) {
+    engine.wait_until("the bytes have come", |_| {
+        socket.host().drain_if_free();
+        socket.received_end() >= end
+    });
+}
+
+fn read(from: &Stream) -> Result<Vec<u8>, SocketError> {
+    let mut buf = [0; 64];
+    let n = from
+        .socket()
+        .recv(&mut [IoSliceMut::new(&mut buf)], false)?;
+    Ok(buf[..n].to_vec())
+}
+
+#[test]
+fn reading_stops_before_it_and_passes_over_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let (a, b) = pair(engine.join());
+    let s = b.socket();
+    assert_eq!(s.recv_urgent(false), NONE);
+    a.write_all(b"ab").unwrap();
+    urgent(&a, b"cd");
+    a.write_all(b"ef").unwrap();
+    arrived(&engine, s, 6);
+    assert!(s.readiness().contains(Ready::PRI | Ready::IN));
+    assert_eq!(s.readable_bytes(), 3);
+    assert!(!s.at_mark());
+    let peeked = s.peek().unwrap();
+    assert!(peeked.stops_at_mark() && peeked.len() == 3);
+    drop(peeked);
+    assert_eq!(read(&b).unwrap(), b"abc");
+    assert!(s.at_mark());
+    assert_eq!(s.recv_urgent(true), Ok(Some(b'd')));
+    assert_eq!(s.recv_urgent(false), Ok(Some(b'd')));
+    assert_eq!(s.recv_urgent(false), NONE);
+    assert!(!s.readiness().contains(Ready::PRI));
+    assert_eq!(read(&b).unwrap(), b"ef");
+    assert!(!s.at_mark());
+}
+
+#[test]
+fn alone_it_is_nothing_for_who_reads_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let (a, b) = pair(engine.join());
+    let s = b.socket();
+    urgent(&a, b"x");
+    arrived(&engine, s, 1);
+    assert_eq!(s.readiness() & (Ready::IN | Ready::PRI), Ready::PRI);
+    let keep = s.recv(&mut [IoSliceMut::new(&mut [0; 4])], true);
+    assert_eq!(keep, Err(SocketError::WouldBlock));
+    assert!(s.at_mark());
+    // Who does not only look throws it away, and the engine is told of that, too.
+    assert_eq!(read(&b), Err(SocketError::WouldBlock));
+    assert!(!s.at_mark());
+    assert_eq!(s.recv_urgent(false), NONE);
+    drop((a, b));
+    engine.wait_until("all memory is back", |seen| {
+        assert_eq!(seen.bad, 0);
+        seen.open == 0 && seen.rcv_chunks == 0
+    });
+}
+
+#[test]
+fn in_its_place_it_is_read_like_any_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let (a, b) = pair(engine.join());
+    let s = b.socket();
+    s.set_urgent_inline(true);
+    urgent(&a, b"ab");
+    a.write_all(b"c").unwrap();
+    arrived(&engine, s, 3);
+    assert_eq!(s.readable_bytes(), 3);
+    assert_eq!(s.recv_urgent(false), NONE);
+    assert_eq!(read(&b).unwrap(), b"a");
+    assert!(s.at_mark());
+    assert!(s.readiness().contains(Ready::IN | Ready::PRI));
+    assert_eq!(read(&b).unwrap(), b"bc");
+    assert!(!s.readiness().intersects(Ready::IN | Ready::PRI));
+}
+
+#[test]
+fn the_next_makes_an_ordinary_byte_of_the_last_but_for_who_stands_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let (a, b) = pair(engine.join());
+    urgent(&a, b"ab");
+    arrived(&engine, b.socket(), 2);
+    urgent(&a, b"cd");
+    arrived(&engine, b.socket(), 4);
+    assert_eq!(read(&b).unwrap(), b"abc");
+    urgent(&a, b"ef");
+    arrived(&engine, b.socket(), 6);
+    assert_eq!(read(&b).unwrap(), b"e");
+    assert_eq!(b.socket().recv_urgent(false), Ok(Some(b'f')));
+}
+
+#[test]
+fn its_place_is_known_before_it_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let (a, b) = pair(engine.join());
+    let much = vec![7; 200_000];
+    assert_eq!(
+        a.socket().send(&[IoSlice::new(&much)], false),
+        Ok(much.len())
+    );
+    urgent(&a, b"x");
+    engine.wait_until("the place is known", |_| {
+        b.socket().host().drain_if_free();
+        b.socket().urgent_end() != 0
+    });
+    let early = b.socket().recv_urgent(false);
+    assert_eq!(early, Err(SocketError::WouldBlock));
+    assert!(!b.socket().readiness().contains(Ready::PRI));
+    let mut buf = vec![0; 1 << 20];
+    let mut got = 0;
+    while got < much.len() {
+        let mut read = || b.socket().recv(&mut [IoSliceMut::new(&mut buf)], false);
+        got += b.socket().wait(None, Patience::ENDLESS, &mut read).unwrap();
+    }
+    assert_eq!(got, much.len());
+    let late = || b.socket().recv_urgent(false);
+    assert_eq!(
+        b.socket().wait(None, Patience::ENDLESS, late),
+        Ok(Some(b'x'))
+    );
+}

@@ -1,0 +1,239 @@
+//! IGMP, by which hosts tell routers and switches which IPv4 groups they listen to:
+//! version 3 (RFC 3376), and what of versions 1 and 2 (RFC 1112, RFC 2236) a host says
+//! to an older router.
+//!
+//! Only listening to every source is told.
+
+use crate::checksum::Partial;
+use crate::ipv4::{HEADER_LEN, Ipv4Header, protocol};
+use crate::{WireError, get16, put16};
+use core::net::Ipv4Addr;
+
+/// All stations: in this group everybody is, and nobody says so.
+pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+/// Where it is said that a group is left, in version 2.
+pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
+/// Who listens to the reports of version 3.
+pub const REPORTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
+/// The hops that a message takes: none (RFC 3376 section 4).
+pub const TTL: u8 = 1;
+
+/// The option that routers look at (RFC 2113), with which each message goes.
+const ROUTER_ALERT: [u8; 4] = [148, 4, 0, 0];
+/// Internetwork control (RFC 3376 section 4).
+const SERVICE: u8 = 0xc0;
+const MESSAGE: usize = 8;
+const RECORD: usize = 8;
+/// Bytes of a packet with one message.
+pub const PACKET_LEN: usize = HEADER_LEN + ROUTER_ALERT.len() + MESSAGE + RECORD;
+
+/// What a router speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// RFC 1112.
+    V1,
+    /// RFC 2236.
+    V2,
+    /// RFC 3376.
+    V3,
+}
+
+/// Who listens to what?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Query {
+    /// What the router speaks that asks.
+    pub version: Version,
+    /// The group that it asks for; unspecified for all.
+    pub group: Ipv4Addr,
+    /// For how long answers may be put off, in milliseconds.
+    pub within_ms: u32,
+}
+
+impl Query {
+    /// Reads a message. `None` if it is right, but no query.
+    ///
+    /// # Errors
+    /// [`WireError`] if it is too short or its checksum is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, WireError> {
+        const QUERY: u8 = 0x11;
+        const V3_LEN: usize = 12;
+        let b: &[u8; MESSAGE] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        if Partial::of(bytes).finish() != 0 {
+            return Err(WireError::BadChecksum);
+        }
+        if b[0] != QUERY {
+            return Ok(None);
+        }
+        // RFC 3376 section 7.1; tenths of a second.
+        let (version, tenths) = match (bytes.len(), b[1]) {
+            (MESSAGE, 0) => (Version::V1, 100),
+            (MESSAGE, code) => (Version::V2, u32::from(code)),
+            (V3_LEN.., code) => (Version::V3, tenths_of(code)),
+            _ => return Err(WireError::BadLength),
+        };
+        Ok(Some(Self {
+            version,
+            group: Ipv4Addr::new(b[4], b[5], b[6], b[7]),
+            within_ms: tenths * 100,
+        }))
+    }
+}
+
+/// A time in version 3 is a small floating-point number (RFC 3376 section 4.1.1).
+fn tenths_of(code: u8) -> u32 {
+    if code < 128 {
+        return u32::from(code);
+    }
+    let (mantissa, exponent) = (u32::from(code & 15), u32::from(code >> 4 & 7));
+    (mantissa | 0x10) << (exponent + 3)
+}
+
+/// What is said of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    /// We listen to it, whoever sends; the answer to a query.
+    Listening,
+    /// We have begun to.
+    Joined,
+    /// We do not any more.
+    Left,
+}
+
+/// A packet from `source` that says this of `group` to routers of `version`. `None` if
+/// that has no word for it: version 1 does not know of leaving.
+#[must_use]
+pub fn report(
+    source: Ipv4Addr,
+    version: Version,
+    record: Record,
+    group: Ipv4Addr,
+) -> Option<([u8; PACKET_LEN], usize)> {
+    let (kind, destination) = match (version, record) {
+        (Version::V3, _) => (0x22, REPORTS),
+        (Version::V2, Record::Left) => (0x17, ALL_ROUTERS),
+        (Version::V1, Record::Left) => return None,
+        (Version::V2, _) => (0x16, group),
+        (Version::V1, _) => (0x12, group),
+    };
+    let mut packet = [0; PACKET_LEN];
+    let begins = HEADER_LEN + ROUTER_ALERT.len();
+    let message = &mut packet[begins..];
+    message[0] = kind;
+    let len = if version == Version::V3 {
+        put16(message, 6, 1);
+        message[MESSAGE] = match record {
+            Record::Listening => 2,
+            Record::Left => 3,
+            Record::Joined => 4,
+        };
+        message[MESSAGE + 4..].copy_from_slice(&group.octets());
+        MESSAGE + RECORD
+    } else {
+        message[4..MESSAGE].copy_from_slice(&group.octets());
+        MESSAGE
+    };
+    let sum = Partial::of(&message[..len]).finish();
+    put16(message, 2, sum);
+    let header = Ipv4Header {
+        tos: SERVICE,
+        payload_len: (ROUTER_ALERT.len() + len) as u16,
+        identification: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: TTL,
+        protocol: protocol::IGMP,
+        source,
+        destination,
+    };
+    header.emit(&mut packet);
+    // The option makes the header longer than `emit` knows.
+    packet[0] = 0x40 | (begins / 4) as u8;
+    packet[HEADER_LEN..begins].copy_from_slice(&ROUTER_ALERT);
+    put16(&mut packet, 10, 0);
+    let sum = Partial::of(&packet[..begins]).finish();
+    put16(&mut packet, 10, sum);
+    Some((packet, begins + len))
+}
+
+/// Where a packet goes that [`report`] has made.
+#[must_use]
+pub fn destination(packet: &[u8; PACKET_LEN]) -> Ipv4Addr {
+    let at = get16(packet, 16);
+    let [a, b] = at.to_be_bytes();
+    let [c, d] = get16(packet, 18).to_be_bytes();
+    Ipv4Addr::new(a, b, c, d)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+
+    fn query(code: u8, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        bytes[0] = 0x11;
+        bytes[1] = code;
+        bytes[4..8].copy_from_slice(&GROUP.octets());
+        let sum = Partial::of(&bytes).finish();
+        put16(&mut bytes, 2, sum);
+        bytes
+    }
+
+    #[test]
+    fn versions_are_told_by_length_and_code() {
+        for (code, len, version, within_ms) in [
+            (0, 8, Version::V1, 10_000),
+            (100, 8, Version::V2, 10_000),
+            (10, 12, Version::V3, 1_000),
+            (10, 16, Version::V3, 1_000),
+            (0x80, 12, Version::V3, 12_800),
+            (0xff, 12, Version::V3, 3_174_400),
+        ] {
+            let expected = Query {
+                version,
+                group: GROUP,
+                within_ms,
+            };
+            assert_eq!(Query::parse(&query(code, len)), Ok(Some(expected)));
+        }
+        assert_eq!(Query::parse(&query(0, 10)), Err(WireError::BadLength));
+        let mut bad = query(0, 8);
+        bad[7] ^= 1;
+        assert_eq!(Query::parse(&bad), Err(WireError::BadChecksum));
+    }
+
+    #[test]
+    fn reports_are_whole_packets() {
+        for (version, record, kind, to) in [
+            (Version::V3, Record::Joined, 0x22, REPORTS),
+            (Version::V3, Record::Left, 0x22, REPORTS),
+            (Version::V2, Record::Listening, 0x16, GROUP),
+            (Version::V2, Record::Left, 0x17, ALL_ROUTERS),
+            (Version::V1, Record::Joined, 0x12, GROUP),
+        ] {
+            let (packet, len) = report(US, version, record, GROUP).unwrap();
+            let (ip, payload) = Ipv4Header::parse(&packet[..len]).unwrap();
+            assert_eq!((ip.source, ip.destination, ip.ttl), (US, to, 1));
+            assert_eq!(destination(&packet), to);
+            assert_eq!(payload.start, 24, "with the option");
+            let message = &packet[payload];
+            assert_eq!(message[0], kind);
+            assert!(message.ends_with(&GROUP.octets()));
+            assert_eq!(Query::parse(message), Ok(None), "its checksum is right");
+        }
+        assert_eq!(report(US, Version::V1, Record::Left, GROUP), None);
+        let (packet, _) = report(US, Version::V3, Record::Left, GROUP).unwrap();
+        assert_eq!(packet[32..36], [3, 0, 0, 0], "to listen to no source");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = Query::parse(&bytes);
+        }
+    }
+}

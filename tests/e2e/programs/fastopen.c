@@ -1,0 +1,181 @@
+/* Fast Open (RFC 7413): data on the SYN, by those who open and those who listen. */
+#include "check.h"
+
+/* Whether data went with this connection's SYN and were taken. */
+static int with_the_syn(int fd, int raw) {
+  struct tcp_info info;
+  socklen_t n = sizeof info;
+  memset(&info, 0, sizeof info);
+  SYS(raw ? syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &n)
+          : getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n));
+  return (info.tcpi_options & TCPI_OPT_SYN_DATA) != 0;
+}
+
+/* Only between two stacks are there SYNs for sure. */
+static void went_with_the_syn(int fd, int raw, int expected) {
+  if (far_in_kernel())
+    IS(with_the_syn(fd, raw), expected);
+}
+
+static int far_fast_listener(struct sockaddr_in *at) {
+  int fd = far_listener(8);
+  SYS(far_option(fd, IPPROTO_TCP, TCP_FASTOPEN, 8));
+  *at = far_name(fd);
+  return fd;
+}
+
+static int stream(void) { return SYS(socket(AF_INET, SOCK_STREAM, 0)); }
+
+/* One exchange over a connection that is opened by `text`. */
+static void talk(int fd, int far, const char *text) {
+  char buf[64];
+  receive_all(far, buf, strlen(text));
+  OK(memcmp(buf, text, strlen(text)) == 0);
+  send_all(far, "answer", 6);
+  receive_all(fd, buf, 6);
+  OK(memcmp(buf, "answer", 6) == 0);
+}
+
+static void a_cookie_is_asked_for_and_used_by_sendto(void) {
+  struct sockaddr_in there;
+  int listener = far_fast_listener(&there);
+  for (int round = 0; round < 3; round++) {
+    int fd = stream();
+    IS(sendto(fd, "request", 7, MSG_FASTOPEN, A(there)), 7);
+    int far = far_accept(listener);
+    talk(fd, far, "request");
+    /* The first one may have to ask for the cookie. */
+    if (round)
+      went_with_the_syn(fd, 0, 1);
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+static void connect_waits_for_the_first_write(void) {
+  struct sockaddr_in there;
+  int listener = far_fast_listener(&there);
+  for (int round = 0; round < 3; round++) {
+    int fd = stream();
+    set(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
+    SYS(connect(fd, A(there)));
+    /* With a cookie there is no connection yet. */
+    struct sockaddr_in peer;
+    socklen_t n = sizeof peer;
+    if (round && far_in_kernel())
+      FAILS(getpeername(fd, (struct sockaddr *)&peer, &n), ENOTCONN);
+    IS(write(fd, "request", 7), 7);
+    int far = far_accept(listener);
+    talk(fd, far, "request");
+    if (round)
+      went_with_the_syn(fd, 0, 1);
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+static void more_than_a_syn_takes(void) {
+  struct sockaddr_in there;
+  int listener = far_fast_listener(&there);
+  static unsigned char out[100000], in[100000];
+  pattern(out, sizeof out, 0);
+  for (int round = 0; round < 2; round++) {
+    int fd = stream();
+    size_t sent = SYS(sendto(fd, out, sizeof out, MSG_FASTOPEN, A(there)));
+    int far = far_accept(listener);
+    if (sent < sizeof out)
+      send_all(fd, out + sent, sizeof out - sent);
+    receive_all(far, in, sizeof in);
+    check_pattern(in, sizeof in, 0);
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+static void nobody_listens(void) {
+  int fd = far_listener(1);
+  struct sockaddr_in gone = far_name(fd);
+  SYS(close(fd));
+  fd = stream();
+  FAILS(sendto(fd, "request", 7, MSG_FASTOPEN, A(gone)), ECONNREFUSED);
+}
+
+static void a_listener_that_does_not_know_of_it(void) {
+  int listener = far_listener(8);
+  struct sockaddr_in there = far_name(listener);
+  for (int round = 0; round < 2; round++) {
+    int fd = stream();
+    IS(sendto(fd, "request", 7, MSG_FASTOPEN, A(there)), 7);
+    int far = far_accept(listener);
+    talk(fd, far, "request");
+    went_with_the_syn(fd, 0, 0);
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+/* The far end opens. */
+static int far_opens(struct sockaddr_in to, const char *text) {
+  int fd = far_socket(SOCK_STREAM);
+  ssize_t n = strlen(text);
+  IS(far_in_kernel() ? syscall(SYS_sendto, fd, text, n, MSG_FASTOPEN, &to, sizeof to)
+                     : sendto(fd, text, n, MSG_FASTOPEN, A(to)),
+     n);
+  return fd;
+}
+
+static void a_listener_gives_cookies_and_takes_them(void) {
+  int listener = my_listener(8);
+  set(listener, IPPROTO_TCP, TCP_FASTOPEN, 8);
+  IS(option(listener, IPPROTO_TCP, TCP_FASTOPEN), 8);
+  for (int round = 0; round < 3; round++) {
+    int far = far_opens(name_of(listener), "request");
+    int fd = SYS(accept(listener, 0, 0));
+    talk(far, fd, "request");
+    if (round) {
+      went_with_the_syn(fd, 0, 1);
+      went_with_the_syn(far, 1, 1);
+    }
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+static void readable_as_soon_as_it_is_accepted(void) {
+  int listener = my_listener(8);
+  set(listener, IPPROTO_TCP, TCP_FASTOPEN, 8);
+  for (int round = 0; round < 2; round++) {
+    int far = far_opens(name_of(listener), "request");
+    IS(ready(listener, POLLIN, 2000), POLLIN);
+    int fd = SYS(accept4(listener, 0, 0, SOCK_NONBLOCK));
+    char buf[16];
+    if (round && far_in_kernel())
+      IS(read(fd, buf, sizeof buf), 7);
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+static void a_listener_without_it_takes_the_connection(void) {
+  int listener = my_listener(8);
+  for (int round = 0; round < 2; round++) {
+    int far = far_opens(name_of(listener), "request");
+    int fd = SYS(accept(listener, 0, 0));
+    talk(far, fd, "request");
+    went_with_the_syn(fd, 0, 0);
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+const struct check CHECKS[] = {
+    {"a_cookie_is_asked_for_and_used_by_sendto", a_cookie_is_asked_for_and_used_by_sendto},
+    {"connect_waits_for_the_first_write", connect_waits_for_the_first_write},
+    {"more_than_a_syn_takes", more_than_a_syn_takes},
+    {"nobody_listens", nobody_listens},
+    {"a_listener_that_does_not_know_of_it", a_listener_that_does_not_know_of_it},
+    {"a_listener_gives_cookies_and_takes_them", a_listener_gives_cookies_and_takes_them},
+    {"readable_as_soon_as_it_is_accepted", readable_as_soon_as_it_is_accepted},
+    {"a_listener_without_it_takes_the_connection", a_listener_without_it_takes_the_connection},
+    {0, 0},
+};

@@ -1,0 +1,359 @@
+/* What goes to more than one station: IPv4 broadcasts, and groups of both versions. */
+#include "check.h"
+#include <net/if.h>
+
+#define GROUP "239.77.1.2"
+
+static int udp(void) { return SYS(socket(AF_INET, SOCK_DGRAM, 0)); }
+
+/* One of mine on a port of all addresses. */
+static int on_all(struct sockaddr_in *at) {
+  int fd = udp();
+  struct sockaddr_in a = address("0.0.0.0", 0);
+  SYS(bind(fd, A(a)));
+  *at = name_of(fd);
+  return fd;
+}
+
+static struct ip_mreqn membership(const char *group, const char *ip) {
+  struct ip_mreqn m = {0};
+  m.imr_multiaddr = address(group, 0).sin_addr;
+  m.imr_address = address(ip, 0).sin_addr;
+  return m;
+}
+
+static int join(int fd, const char *group) {
+  struct ip_mreqn m = membership(group, my_ip());
+  return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m);
+}
+
+static int leave(int fd, const char *group) {
+  struct ip_mreqn m = membership(group, my_ip());
+  return setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &m, sizeof m);
+}
+
+/* One of the far end that sends to groups by its interface. */
+static int far_sender(void) {
+  int fd = far_socket(SOCK_DGRAM);
+  SYS(far_bind(fd, address(far_ip(), 0)));
+  struct in_addr by = address(far_ip(), 0).sin_addr;
+  SYS(far_in_kernel() ? syscall(SYS_setsockopt, fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by)
+                      : setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by));
+  return fd;
+}
+
+static void far_says(int fd, const char *text, struct sockaddr_in to) {
+  ssize_t n = strlen(text);
+  IS(far_in_kernel() ? syscall(SYS_sendto, fd, text, n, 0, &to, sizeof to)
+                     : sendto(fd, text, n, 0, A(to)),
+     n);
+}
+
+static void hears(int fd, const char *text) {
+  char buf[64];
+  IS(ready(fd, POLLIN, 2000), POLLIN);
+  IS(recv(fd, buf, sizeof buf, 0), strlen(text));
+  OK(memcmp(buf, text, strlen(text)) == 0);
+}
+
+static void hears_nothing(int fd) {
+  char c;
+  sleep_ms(100);
+  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+}
+
+static struct sockaddr_in in_group(struct sockaddr_in at) {
+  return address(GROUP, ntohs(at.sin_port));
+}
+
+static void a_group_is_heard_while_it_is_joined(void) {
+  struct sockaddr_in at;
+  int fd = on_all(&at), far = far_sender();
+  SYS(join(fd, GROUP));
+  far_says(far, "to all", in_group(at));
+  hears(fd, "to all");
+  SYS(leave(fd, GROUP));
+  far_says(far, "gone", in_group(at));
+  hears_nothing(fd);
+}
+
+static void joined_before_it_is_bound(void) {
+  int fd = udp(), far = far_sender();
+  SYS(join(fd, GROUP));
+  struct sockaddr_in at = address("0.0.0.0", 0);
+  SYS(bind(fd, A(at)));
+  at = name_of(fd);
+  far_says(far, "late", in_group(at));
+  hears(fd, "late");
+}
+
+static void refusals(void) {
+  struct sockaddr_in at;
+  int fd = on_all(&at);
+  FAILS(leave(fd, GROUP), EADDRNOTAVAIL);
+  SYS(join(fd, GROUP));
+  FAILS(join(fd, GROUP), EADDRINUSE);
+  FAILS(join(fd, my_ip()), EINVAL);
+  char name[32];
+  for (int i = 0; i < 19; i++) {
+    snprintf(name, sizeof name, "239.77.2.%d", i);
+    SYS(join(fd, name));
+  }
+  FAILS(join(fd, "239.77.3.1"), ENOBUFS);
+  SYS(leave(fd, GROUP));
+  SYS(join(fd, "239.77.3.1"));
+}
+
+static void all_who_share_a_port_hear(void) {
+  int fds[3], far = far_sender();
+  struct sockaddr_in at = address("0.0.0.0", 0);
+  for (int i = 0; i < 3; i++) {
+    fds[i] = udp();
+    set(fds[i], SOL_SOCKET, SO_REUSEADDR, 1);
+    SYS(bind(fds[i], A(at)));
+    at = name_of(fds[i]);
+  }
+  SYS(join(fds[0], GROUP));
+  SYS(join(fds[1], GROUP));
+  /* The third has not joined, and by IP_MULTICAST_ALL hears what the others do. */
+  far_says(far, "every", in_group(at));
+  for (int i = 0; i < 3; i++)
+    hears(fds[i], "every");
+  set(fds[2], IPPROTO_IP, IP_MULTICAST_ALL, 0);
+  far_says(far, "member", in_group(at));
+  hears(fds[0], "member");
+  hears(fds[1], "member");
+  hears_nothing(fds[2]);
+  /* With the first one gone, the second is still in. */
+  SYS(close(fds[0]));
+  far_says(far, "still", in_group(at));
+  hears(fds[1], "still");
+}
+
+static void bound_to_the_group(void) {
+  int fd = udp(), far = far_sender();
+  struct sockaddr_in at = address(GROUP, 0);
+  SYS(bind(fd, A(at)));
+  at = name_of(fd);
+  OK(at.sin_addr.s_addr == address(GROUP, 0).sin_addr.s_addr);
+  SYS(join(fd, GROUP));
+  far_says(far, "group", in_group(at));
+  hears(fd, "group");
+  /* What is for this station alone is another's. */
+  far_says(far, "alone", address(my_ip(), ntohs(at.sin_port)));
+  hears_nothing(fd);
+}
+
+/* A far member of the group. */
+static int far_member(struct sockaddr_in *at) {
+  int fd = far_socket(SOCK_DGRAM);
+  SYS(far_bind(fd, address("0.0.0.0", 0)));
+  *at = far_name(fd);
+  struct ip_mreqn m = membership(GROUP, far_ip());
+  SYS(far_in_kernel() ? syscall(SYS_setsockopt, fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m)
+                      : setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m));
+  return fd;
+}
+
+static void my_interface(int fd) {
+  struct in_addr by = address(my_ip(), 0).sin_addr;
+  SYS(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by));
+}
+
+static void sent_to_a_group(void) {
+  struct sockaddr_in at, from;
+  int fd = udp(), far = far_member(&at);
+  struct sockaddr_in mine = address(my_ip(), 0);
+  SYS(bind(fd, A(mine)));
+  my_interface(fd);
+  struct sockaddr_in to = in_group(at);
+  IS(sendto(fd, "hello", 5, 0, A(to)), 5);
+  char buf[8];
+  socklen_t n = sizeof from;
+  IS(ready(far, POLLIN, 2000), POLLIN);
+  IS(recvfrom(far, buf, 8, 0, (struct sockaddr *)&from, &n), 5);
+  OK(from.sin_addr.s_addr == mine.sin_addr.s_addr);
+  /* Connected, too. */
+  SYS(connect(fd, A(to)));
+  IS(send(fd, "again", 5, 0), 5);
+  hears(far, "again");
+}
+
+static void hops(void) {
+  struct sockaddr_in at;
+  int fd = udp(), far = far_member(&at);
+  my_interface(fd);
+  IS(option(fd, IPPROTO_IP, IP_MULTICAST_TTL), 1);
+  IS(option(fd, IPPROTO_IP, IP_MULTICAST_LOOP), 1);
+  int on = 1;
+  SYS(far_in_kernel() ? syscall(SYS_setsockopt, far, IPPROTO_IP, IP_RECVTTL, &on, sizeof on)
+                      : setsockopt(far, IPPROTO_IP, IP_RECVTTL, &on, sizeof on));
+  struct sockaddr_in to = in_group(at);
+  for (int want = 1; want < 200; want += 60) {
+    set(fd, IPPROTO_IP, IP_MULTICAST_TTL, want);
+    IS(option(fd, IPPROTO_IP, IP_MULTICAST_TTL), want);
+    IS(sendto(fd, "x", 1, 0, A(to)), 1);
+    char c, control[64];
+    struct iovec v = {&c, 1};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    IS(ready(far, POLLIN, 2000), POLLIN);
+    IS(recvmsg(far, &m, 0), 1);
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    if (!h && !far_in_kernel())
+      continue; /* who is on the engine is not told of hops */
+    OK(h && h->cmsg_type == IP_TTL);
+    int ttl;
+    memcpy(&ttl, CMSG_DATA(h), sizeof ttl);
+    IS(ttl, want);
+  }
+}
+
+static void what_is_sent_comes_back(void) {
+  struct sockaddr_in at;
+  int fd = on_all(&at);
+  SYS(join(fd, GROUP));
+  my_interface(fd);
+  struct sockaddr_in to = in_group(at);
+  IS(sendto(fd, "echo", 4, 0, A(to)), 4);
+  hears(fd, "echo");
+  set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+  IS(sendto(fd, "quiet", 5, 0, A(to)), 5);
+  hears_nothing(fd);
+}
+
+static void the_group_is_told_beside_the_datagram(void) {
+  struct sockaddr_in at;
+  int fd = on_all(&at), far = far_sender();
+  SYS(join(fd, GROUP));
+  set(fd, IPPROTO_IP, IP_PKTINFO, 1);
+  far_says(far, "x", in_group(at));
+  char c, control[64];
+  struct iovec v = {&c, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(fd, &m, 0), 1);
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  OK(h && h->cmsg_level == IPPROTO_IP && h->cmsg_type == IP_PKTINFO);
+  struct in_pktinfo info;
+  memcpy(&info, CMSG_DATA(h), sizeof info);
+  OK(info.ipi_addr.s_addr == address(GROUP, 0).sin_addr.s_addr);
+  OK(info.ipi_spec_dst.s_addr == address(my_ip(), 0).sin_addr.s_addr);
+}
+
+/* The last address of my network. */
+static struct sockaddr_in everybody_near(int port) {
+  struct sockaddr_in a = address(my_ip(), port);
+  a.sin_addr.s_addr |= htonl(0xff);
+  return a;
+}
+
+static void broadcasts_need_permission(void) {
+  int fd = udp(), connected = udp();
+  struct sockaddr_in mine = address(my_ip(), 0);
+  SYS(bind(fd, A(mine)));
+  struct sockaddr_in near = everybody_near(9), all = address("255.255.255.255", 9);
+  FAILS(sendto(fd, "x", 1, 0, A(near)), EACCES);
+  FAILS(sendto(fd, "x", 1, 0, A(all)), EACCES);
+  FAILS(connect(connected, A(near)), EACCES);
+  set(fd, SOL_SOCKET, SO_BROADCAST, 1);
+  IS(sendto(fd, "x", 1, 0, A(near)), 1);
+  IS(sendto(fd, "x", 1, 0, A(all)), 1);
+  set(fd, SOL_SOCKET, SO_BROADCAST, 0);
+  FAILS(sendto(fd, "x", 1, 0, A(near)), EACCES);
+  set(connected, SOL_SOCKET, SO_BROADCAST, 1);
+  SYS(connect(connected, A(near)));
+  IS(send(connected, "x", 1, 0), 1);
+}
+
+static void broadcasts_are_heard(void) {
+  struct sockaddr_in at;
+  int fd = on_all(&at), far = far_sender(), on = 1;
+  SYS(far_in_kernel() ? syscall(SYS_setsockopt, far, SOL_SOCKET, SO_BROADCAST, &on, sizeof on)
+                      : setsockopt(far, SOL_SOCKET, SO_BROADCAST, &on, sizeof on));
+  far_says(far, "near", everybody_near(ntohs(at.sin_port)));
+  hears(fd, "near");
+  /* Who is bound to one address does not hear what is for all. */
+  int one = udp();
+  struct sockaddr_in mine = address(my_ip(), 0);
+  SYS(bind(one, A(mine)));
+  far_says(far, "near", everybody_near(ntohs(name_of(one).sin_port)));
+  hears_nothing(one);
+}
+
+static void broadcasts_are_sent(void) {
+  int fd = udp(), far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address("0.0.0.0", 0)));
+  struct sockaddr_in at = far_name(far), near = everybody_near(ntohs(at.sin_port));
+  struct sockaddr_in mine = address(my_ip(), 0), from;
+  SYS(bind(fd, A(mine)));
+  set(fd, SOL_SOCKET, SO_BROADCAST, 1);
+  IS(sendto(fd, "hello", 5, 0, A(near)), 5);
+  char buf[8];
+  socklen_t n = sizeof from;
+  IS(ready(far, POLLIN, 2000), POLLIN);
+  IS(recvfrom(far, buf, 8, 0, (struct sockaddr *)&from, &n), 5);
+  OK(from.sin_addr.s_addr == mine.sin_addr.s_addr);
+}
+
+static void a_connection_is_between_two(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  nonblocking(fd);
+  struct sockaddr_in near = everybody_near(9), group = address(GROUP, 9);
+  OK(connect(fd, A(near)) == -1 && (errno == EACCES || errno == ENETUNREACH));
+  FAILS(connect(fd, A(group)), ENETUNREACH);
+}
+
+static void kernels_interfaces_stay(void) {
+  struct sockaddr_in at;
+  int fd = on_all(&at), other = SYS(syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0));
+  struct ip_mreqn m = membership(GROUP, "127.0.0.1");
+  m.imr_ifindex = if_nametoindex("lo");
+  SYS(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m));
+  struct in_addr by = address("127.0.0.1", 0).sin_addr;
+  SYS(syscall(SYS_setsockopt, other, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by));
+  struct sockaddr_in to = in_group(at);
+  IS(syscall(SYS_sendto, other, "loop", 4, 0, &to, sizeof to), 4);
+  hears(fd, "loop");
+}
+
+static void ipv6_groups(void) {
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  struct sockaddr_in6 at = {.sin6_family = AF_INET6};
+  SYS(bind(fd, A(at)));
+  socklen_t n = sizeof at;
+  SYS(getsockname(fd, (struct sockaddr *)&at, &n));
+  struct ipv6_mreq m = {0};
+  OK(inet_pton(AF_INET6, "ff15::7701", &m.ipv6mr_multiaddr) == 1);
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &m, sizeof m), EADDRNOTAVAIL);
+  SYS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &m, sizeof m));
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &m, sizeof m), EADDRINUSE);
+  IS(option(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS), 1);
+  at.sin6_addr = m.ipv6mr_multiaddr;
+  IS(sendto(fd, "six", 3, 0, A(at)), 3);
+  hears(fd, "six");
+  set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
+  IS(sendto(fd, "six", 3, 0, A(at)), 3);
+  hears_nothing(fd);
+  set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
+  SYS(setsockopt(fd, IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &m, sizeof m));
+  IS(sendto(fd, "six", 3, 0, A(at)), 3);
+  hears_nothing(fd);
+}
+
+const struct check CHECKS[] = {
+    {"a_group_is_heard_while_it_is_joined", a_group_is_heard_while_it_is_joined},
+    {"joined_before_it_is_bound", joined_before_it_is_bound},
+    {"refusals", refusals},
+    {"all_who_share_a_port_hear", all_who_share_a_port_hear},
+    {"bound_to_the_group", bound_to_the_group},
+    {"sent_to_a_group", sent_to_a_group},
+    {"hops", hops},
+    {"what_is_sent_comes_back", what_is_sent_comes_back},
+    {"the_group_is_told_beside_the_datagram", the_group_is_told_beside_the_datagram},
+    {"broadcasts_need_permission", broadcasts_need_permission},
+    {"broadcasts_are_heard", broadcasts_are_heard},
+    {"broadcasts_are_sent", broadcasts_are_sent},
+    {"a_connection_is_between_two", a_connection_is_between_two},
+    {"kernels_interfaces_stay", kernels_interfaces_stay},
+    {"ipv6_groups", ipv6_groups},
+    {0, 0},
+};
