@@ -21,6 +21,21 @@ const BIND_TRIES: u32 = 8;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's promise.
+    unsafe { connect_as(fd, addr, len, 0) }
+}
+
+/// The same as part of a send with `flags` (MSG_FASTOPEN): it does not wait if one of them
+/// is MSG_DONTWAIT.
+///
+/// # Safety
+/// As [`connect`]'s.
+pub(crate) unsafe fn connect_as(
+    fd: c_int,
+    addr: *const sockaddr,
+    len: socklen_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
     let plain = || unsafe { real::connect(fd, addr, len) };
     let entry = fds::get(fd);
     if !matches!(entry, Entry::Undecided(_) | Entry::Engine(_)) {
@@ -39,7 +54,7 @@ pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_
                         decide::leave(fd, peer);
                         plain()
                     }
-                    Owner::Engine => answer(|| connect_new(fd, undecided, peer)),
+                    Owner::Engine => answer(|| connect_new(fd, undecided, peer, flags)),
                 }
             }
             (Entry::Engine(id), given) => {
@@ -48,7 +63,7 @@ pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_
                 };
                 match given {
                     Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
-                        answer(|| connect_on(fd, &socket, peer))
+                        answer(|| connect_on(fd, &socket, peer, flags))
                     }
                     Given::Inet(_) => {
                         // Bound on both sides, it goes on with the kernel alone.
@@ -67,7 +82,12 @@ pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_
     })
 }
 
-fn connect_new(fd: c_int, undecided: Undecided, peer: SocketAddr) -> Result<c_int, SocketError> {
+fn connect_new(
+    fd: c_int,
+    undecided: Undecided,
+    peer: SocketAddr,
+    flags: c_int,
+) -> Result<c_int, SocketError> {
     if peer.is_ipv6() != undecided.v6 {
         return Err(refused(if undecided.v6 {
             libc::EINVAL
@@ -77,15 +97,20 @@ fn connect_new(fd: c_int, undecided: Undecided, peer: SocketAddr) -> Result<c_in
     }
     let socket = decide::to_engine(fd, undecided)?;
     decide::settled(fd, &socket);
-    connect_on(fd, &socket, peer)
+    connect_on(fd, &socket, peer, flags)
 }
 
-fn connect_on(fd: c_int, socket: &Socket, peer: SocketAddr) -> Result<c_int, SocketError> {
+fn connect_on(
+    fd: c_int,
+    socket: &Socket,
+    peer: SocketAddr,
+    flags: c_int,
+) -> Result<c_int, SocketError> {
     let peer = decide::effective(peer);
     if socket.is_datagram() {
         groups::check_broadcast(fd, socket.host(), peer)?;
     }
-    if socket.is_datagram() || must_not_wait(fd, 0) {
+    if socket.is_datagram() || must_not_wait(fd, flags) {
         socket.start_connect(peer)?;
     } else {
         socket.connect(peer, patience(socket, Way::Out))?;

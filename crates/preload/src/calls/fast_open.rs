@@ -5,7 +5,7 @@
 //! `connect` in one call, and so it is made of them; what follows is a plain send.
 
 use crate::address::{self, Given};
-use crate::calls::connect::connect;
+use crate::calls::connect::connect_as;
 use crate::calls::options::setsockopt;
 use crate::calls::{answer, refused};
 use crate::fds::{self, Entry};
@@ -66,7 +66,7 @@ pub(crate) unsafe fn begin(
         )
     };
     // SAFETY: the caller's promise.
-    if set != 0 || unsafe { connect(fd, addr, len) } != 0 {
+    if set != 0 || unsafe { connect_as(fd, addr, len, flags) } != 0 {
         return First::Failed;
     }
     First::Send

@@ -160,6 +160,13 @@ fn data_that_are_not_taken_are_pushed_when_they_go_again() {
     assert_eq!(sent[0].payload, syn.payload);
     assert_eq!(sent[0].flags, PSH | ACK);
     assert_eq!(sent[1].flags, ACK);
+    // A FIN behind them has nothing to push.
+    let (mut s, _) = client(300);
+    answer(&mut s, 300, None);
+    s.tcb.shutdown_send();
+    s.sent();
+    s.until_timer();
+    assert_eq!(s.sent_one().flags, FIN | ACK);
 }
 
 #[test]

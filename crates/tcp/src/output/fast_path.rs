@@ -119,7 +119,7 @@ impl Tcb {
             && let Some((start, end)) = self.select_new(now, max_payload)
         {
             self.note_new(start, end, now);
-            let (flags, data_end) = self.flags_of(start, end, false);
+            let (flags, data_end) = self.flags_of(start, end);
             return Some(self.plain(start, data_end, flags, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {

@@ -244,8 +244,8 @@ impl Tcb {
 
     /// A segment with payload or FIN, `again` or for the first time.
     fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
-        let (mut flags, data_end) = self.flags_of(start, end, again);
-        if again && self.ends_syn_data(data_end) {
+        let (mut flags, data_end) = self.flags_of(start, end);
+        if again && data_end > start && self.ends_syn_data(data_end) {
             flags |= TcpFlags::PSH;
         }
         self.pace((data_end - start) as u64, now);
@@ -257,18 +257,17 @@ impl Tcb {
         transmit
     }
 
-    /// The flags of a segment with payload or FIN, `again` or for the first time, and
-    /// where its payload ends. Counts its packets.
+    /// The flags of a segment with payload or FIN, and where its payload ends. Counts
+    /// its packets.
     #[inline(always)]
-    fn flags_of(&mut self, start: Pos, end: Pos, again: bool) -> (TcpFlags, Pos) {
+    fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
         let data_end = end.min(self.snd_edge);
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written, unless
         // more is announced (MSG_MORE); and, as Linux does, on the last of every batch,
-        // which ends a receiver's wait for more to merge (GRO). What is repeated has
-        // more behind it that is there already.
+        // which ends a receiver's wait for more to merge (GRO).
         let written = data_end == self.snd_push;
-        let batch = !again && data_end - start > i64::from(self.snd_mss);
+        let batch = data_end - start > i64::from(self.snd_mss);
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
         }

@@ -154,32 +154,3 @@ fn every_batch_ends_with_a_push() {
     let one = s.tcb.poll_transmit(s.now, 1_000).unwrap();
     assert_eq!((one.payload_len(), one.flags), (1_000, ACK));
 }
-
-#[test]
-fn what_is_repeated_is_pushed_only_at_its_end() {
-    let mut s = with_sack(false);
-    s.max_payload = 5_000;
-    s.writes(6_000);
-    let sent = s.sent();
-    assert_eq!(sent[0].flags, PSH | ACK);
-    s.now = s.now.after_ms(20);
-    let mut options = TcpOptions::default();
-    options
-        .sack
-        .push(s.tcb.snd_seq(4_000), s.tcb.snd_seq(5_000));
-    let _ = s.arrives_with(ACK, 0, 0, 0, options);
-    s.now = s.now.after_ms(300);
-    s.tcb.on_timer(s.now);
-    let mut again = Vec::new();
-    for _ in 0..8 {
-        again.extend(s.sent());
-        let Some(last) = again.last() else { break };
-        let ack = last.payload.end.min(4_000) as i64;
-        let _ = s.arrives_with(ACK, 0, ack, 0, options);
-    }
-    assert!(again.iter().all(|t| t.retransmission), "{again:?}");
-    assert!(again.iter().any(|t| t.payload_len() > 1_000), "{again:?}");
-    for t in &again {
-        assert_eq!(t.flags.contains(PSH), t.payload.end == 6_000, "{t:?}");
-    }
-}
