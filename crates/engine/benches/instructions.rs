@@ -4,6 +4,10 @@
 //! `make bench-instructions` runs it and prints the table beside the paper's.
 
 #![allow(missing_docs, reason = "the benchmarks' macro makes modules")]
+#![allow(
+    clippy::boxed_local,
+    reason = "what a benchmark gives back is taken as it is"
+)]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
