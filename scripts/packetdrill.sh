@@ -72,7 +72,7 @@ run_one() {
     printf '%s\t%s\t%s\tPASS\t\n' "$stack" "$variant" "$name"
   else
     local why
-    why=$(grep -v 'there is no interface tun0 yet' <<<"$said" | head -1 | tr '\t' ' ')
+    why=$(grep -v 'there is no interface tun0 yet' <<<"$said" | head -1 | tr '\t' ' ') || true
     printf '%s\t%s\t%s\tFAIL\t%s\n' "$stack" "$variant" "$name" "${why:-status $status}"
   fi
 }

@@ -92,16 +92,17 @@ struct Entry {
     meta: AtomicU64,
 }
 
-/// The table, in shared memory. It is written anew when addresses come or go, so readers
-/// look whether it has changed under them.
+/// The table, in shared memory, written anew when addresses come or go: twice, so that
+/// readers have the last one while the next is written, however long its writer is held
+/// up.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Routes {
-    /// How many entries, and above that a number that changes with each writing, odd
-    /// while one goes on.
+    /// How many entries the last one has, and above that how many were written: if that
+    /// is odd, it is the second of `written`.
     count: AtomicU32,
     loopback: AtomicU32,
-    entries: [Entry; MAX_ROUTES],
+    written: [[Entry; MAX_ROUTES]; 2],
 }
 
 // SAFETY: atomics alone.
@@ -112,10 +113,10 @@ impl Routes {
     /// left out; the return value says how many fitted.
     pub fn publish(&self, routes: &[Route], loopback: Loopback) -> usize {
         let count = routes.len().min(MAX_ROUTES);
-        let number = self.count.load(Ordering::Relaxed) >> COUNT_BITS | 1;
-        self.count.store(number << COUNT_BITS, Ordering::Relaxed);
+        let number = (self.count.load(Ordering::Relaxed) >> COUNT_BITS).wrapping_add(1);
+        // Who reads something of what follows sees that this one was not the last.
         fence(Ordering::Release);
-        for (entry, route) in self.entries.iter().zip(routes) {
+        for (entry, route) in self.entries(number).iter().zip(routes) {
             let mut address = SocketAddr::new(route.address, 0);
             if let SocketAddr::V6(address) = &mut address {
                 address.set_scope_id(route.scope);
@@ -129,26 +130,31 @@ impl Routes {
         }
         self.loopback
             .store(u32::from(loopback == Loopback::Engine), Ordering::Relaxed);
-        let done = number.wrapping_add(1) << COUNT_BITS | count as u32;
+        let done = number << COUNT_BITS | count as u32;
         self.count.store(done, Ordering::Release);
         count
+    }
+
+    /// Where the writing of this number is.
+    fn entries(&self, number: u32) -> &[Entry; MAX_ROUTES] {
+        &self.written[(number & 1) as usize]
     }
 
     /// The entries' words, all of one writing.
     fn snapshot(&self) -> ([[u64; 4]; MAX_ROUTES], usize) {
         let mut words = [[0; 4]; MAX_ROUTES];
         let mut count = 0;
-        // A writing is over in no time, or else its writer is dead and nothing matters.
+        // It is over at the first time unless two were written meanwhile.
         for _ in 0..READS {
             let before = self.count.load(Ordering::Acquire);
             count = ((before & COUNT) as usize).min(MAX_ROUTES);
-            for (to, entry) in words.iter_mut().zip(&self.entries).take(count) {
+            let entries = self.entries(before >> COUNT_BITS);
+            for (to, entry) in words.iter_mut().zip(entries).take(count) {
                 let [a, b, c] = &entry.address;
                 *to = [a, b, c, &entry.meta].map(|word| word.load(Ordering::Relaxed));
             }
             fence(Ordering::Acquire);
-            let is_written = before >> COUNT_BITS & 1 != 0;
-            if !is_written && self.count.load(Ordering::Relaxed) == before {
+            if self.count.load(Ordering::Relaxed) == before {
                 break;
             }
             std::hint::spin_loop();
@@ -279,9 +285,11 @@ mod tests {
         let routes = Box::new(Routes {
             count: AtomicU32::new(0),
             loopback: AtomicU32::new(0),
-            entries: std::array::from_fn(|_| Entry {
-                address: std::array::from_fn(|_| AtomicU64::new(0)),
-                meta: AtomicU64::new(0),
+            written: std::array::from_fn(|_| {
+                std::array::from_fn(|_| Entry {
+                    address: std::array::from_fn(|_| AtomicU64::new(0)),
+                    meta: AtomicU64::new(0),
+                })
             }),
         });
         let route = |address: &str, prefix_len, local| Route {
@@ -349,6 +357,17 @@ mod tests {
             assert_eq!(t.owner_of(at(to)), Owner::Kernel, "{to}");
         }
         assert_eq!(t.link_scope(), 0);
+    }
+
+    #[test]
+    fn a_writer_that_is_held_up_keeps_no_reader_waiting() {
+        let t = table(Loopback::Kernel);
+        let before: Vec<Route> = t.iter().collect();
+        let number = t.count.load(Ordering::Relaxed) >> COUNT_BITS;
+        for entry in t.entries(number + 1).iter().take(2) {
+            entry.address[0].store(u64::MAX, Ordering::Relaxed);
+        }
+        assert!(t.iter().eq(before));
     }
 
     #[test]

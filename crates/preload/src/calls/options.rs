@@ -4,221 +4,31 @@
 //! and keeps it, so that reading it back gives what Linux gives. What the
 //! engine has to know is then sent on, at once or when the socket becomes its.
 
+mod known;
+
 use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::real;
-use libc::{c_int, c_void, socklen_t};
+pub(crate) use known::{Known, RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
+use known::{What, find};
+use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
+use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
+use longshore_hostif::OptionName as O;
 use longshore_hostif::{CONGESTION_NAMES, OptionName};
 use longshore_sockets::{Socket, SocketError, host_bits};
 use std::time::Duration;
-
-/// An option that concerns the engine, or an accepted connection's kernel
-/// socket.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
-    level: c_int,
-    name: c_int,
-    /// Its place in the set of those that the program has set. Options of
-    /// different kinds of socket may share one.
-    pub(crate) bit: u32,
-    what: What,
-    /// Whether an accepted connection has it from its listener.
-    inherited: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum What {
-    /// A number, sent to the engine.
-    Number(OptionName),
-    /// TCP_CONGESTION: a name.
-    Name(OptionName),
-    /// SO_MAX_PACING_RATE: a number of 32 or 64 bits, all ones for none.
-    Rate(OptionName),
-    /// SO_LINGER.
-    Linger,
-    /// SO_RCVLOWAT.
-    LowWater,
-    /// UDP_SEGMENT.
-    Segment,
-    /// SO_RCVTIMEO and SO_SNDTIMEO.
-    TimeLimit {
-        /// Of which half.
-        sending: bool,
-    },
-    /// IP_PKTINFO and IPV6_RECVPKTINFO: the host bit that says so.
-    PacketInfo(u32),
-    /// SO_OOBINLINE.
-    UrgentInline,
-    /// Only asked for.
-    Asked,
-}
-
-const fn number(level: c_int, name: c_int, bit: u32, to: OptionName, inherited: bool) -> Known {
-    Known {
-        level,
-        name,
-        bit,
-        what: What::Number(to),
-        inherited,
-    }
-}
-
-const fn other(name: c_int, bit: u32, what: What) -> Known {
-    Known {
-        level: libc::SOL_SOCKET,
-        name,
-        bit,
-        what,
-        inherited: true,
-    }
-}
-
-use OptionName as O;
-use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP, SOL_SOCKET, SOL_UDP};
-
-pub(crate) const REUSE_ADDRESS: Known =
-    number(SOL_SOCKET, libc::SO_REUSEADDR, 7, O::ReuseAddress, false);
-pub(crate) const REUSE_PORT: Known = number(SOL_SOCKET, libc::SO_REUSEPORT, 8, O::ReusePort, false);
-pub(crate) const RECEIVE_TIMEOUT: Known =
-    other(libc::SO_RCVTIMEO, 5, What::TimeLimit { sending: false });
-const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });
-
-/// Options of all sockets.
-const COMMON: [Known; 15] = [
-    number(SOL_SOCKET, libc::SO_KEEPALIVE, 0, O::KeepAlive, true),
-    number(SOL_SOCKET, libc::SO_RCVBUF, 1, O::ReceiveBuffer, true),
-    number(SOL_SOCKET, libc::SO_SNDBUF, 2, O::SendBuffer, true),
-    other(libc::SO_LINGER, 3, What::Linger),
-    other(libc::SO_RCVLOWAT, 4, What::LowWater),
-    RECEIVE_TIMEOUT,
-    SEND_TIMEOUT,
-    REUSE_ADDRESS,
-    REUSE_PORT,
-    number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
-    number(IP6, libc::IPV6_TCLASS, 9, O::TypeOfService, true),
-    number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
-    number(IP6, libc::IPV6_UNICAST_HOPS, 10, O::TimeToLive, true),
-    number(IP, libc::IP_RECVERR, 16, O::ReceiveErrors, true),
-    number(IP6, libc::IPV6_RECVERR, 17, O::ReceiveErrors6, true),
-];
-
-/// Options of TCP.
-const STREAM: [Known; 17] = [
-    number(TCP, libc::TCP_NODELAY, 11, O::NoDelay, true),
-    number(TCP, libc::TCP_CORK, 12, O::Cork, true),
-    number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
-    number(TCP, libc::TCP_KEEPINTVL, 14, O::KeepInterval, true),
-    number(TCP, libc::TCP_KEEPCNT, 15, O::KeepCount, true),
-    number(TCP, libc::TCP_USER_TIMEOUT, 16, O::UserTimeout, true),
-    number(TCP, libc::TCP_DEFER_ACCEPT, 17, O::DeferAccept, false),
-    number(TCP, libc::TCP_QUICKACK, 18, O::QuickAck, false),
-    number(TCP, libc::TCP_MAXSEG, 19, O::MaxSegment, true),
-    Known {
-        level: TCP,
-        name: libc::TCP_CONGESTION,
-        bit: 20,
-        what: What::Name(O::Congestion),
-        inherited: true,
-    },
-    number(TCP, libc::TCP_LINGER2, 21, O::Linger2, true),
-    number(TCP, libc::TCP_SYNCNT, 22, O::SynCount, false),
-    number(TCP, libc::TCP_WINDOW_CLAMP, 23, O::WindowClamp, true),
-    // All bits are taken; with another's (as those that ask for errors have it, too), a
-    // value may be told that was not set: the default.
-    Known {
-        level: SOL_SOCKET,
-        name: libc::SO_MAX_PACING_RATE,
-        bit: 20,
-        what: What::Rate(O::MaxPacingRate),
-        inherited: true,
-    },
-    other(libc::SO_OOBINLINE, 3, What::UrgentInline),
-    number(TCP, libc::TCP_FASTOPEN, 17, O::FastOpen, false),
-    number(
-        TCP,
-        libc::TCP_FASTOPEN_CONNECT,
-        22,
-        O::FastOpenConnect,
-        false,
-    ),
-];
-
-/// `IPV6_MULTICAST_ALL` of linux/in6.h.
-const IPV6_MULTICAST_ALL: c_int = 29;
-/// What is set here names an interface of the kernel's.
-const GROUP_INTERFACE: Known = Known {
-    level: IP,
-    name: libc::IP_MULTICAST_IF,
-    bit: 20,
-    what: What::Asked,
-    inherited: false,
-};
-const GROUP_INTERFACE6: Known = Known {
-    level: IP6,
-    name: libc::IPV6_MULTICAST_IF,
-    ..GROUP_INTERFACE
-};
 
 /// Whether a socket with these options set has chosen an interface of the kernel's for
 /// what goes to groups.
 pub(crate) fn groups_by_kernel(fd: c_int, set: u32, v6: bool) -> bool {
     let known = if v6 {
-        GROUP_INTERFACE6
+        known::GROUP_INTERFACE6
     } else {
-        GROUP_INTERFACE
+        known::GROUP_INTERFACE
     };
     let mut bytes = [0; 16];
     set & 1 << known.bit != 0 && read_back(fd, &known, &mut bytes).is_some_and(|_| int(&bytes) != 0)
-}
-
-/// Options of UDP.
-const DATAGRAM: [Known; 13] = [
-    Known {
-        level: IP,
-        name: libc::IP_PKTINFO,
-        bit: 14,
-        what: What::PacketInfo(host_bits::PACKET_INFO),
-        inherited: false,
-    },
-    Known {
-        level: IP6,
-        name: libc::IPV6_RECVPKTINFO,
-        bit: 15,
-        what: What::PacketInfo(host_bits::PACKET_INFO6),
-        inherited: false,
-    },
-    number(SOL_SOCKET, libc::SO_BROADCAST, 11, O::Broadcast, false),
-    number(IP, libc::IP_MULTICAST_TTL, 18, O::GroupHops, false),
-    number(IP6, libc::IPV6_MULTICAST_HOPS, 18, O::GroupHops, false),
-    number(IP, libc::IP_MULTICAST_LOOP, 19, O::GroupLoop, false),
-    number(IP6, libc::IPV6_MULTICAST_LOOP, 19, O::GroupLoop, false),
-    GROUP_INTERFACE,
-    GROUP_INTERFACE6,
-    number(IP, libc::IP_MULTICAST_ALL, 21, O::GroupAll, false),
-    number(IP6, IPV6_MULTICAST_ALL, 21, O::GroupAll, false),
-    number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
-    Known {
-        level: SOL_UDP,
-        name: libc::UDP_SEGMENT,
-        bit: 13,
-        what: What::Segment,
-        inherited: false,
-    },
-];
-
-fn known(stream: bool) -> impl Iterator<Item = &'static Known> {
-    let special: &[Known] = if stream { &STREAM } else { &DATAGRAM };
-    COMMON.iter().chain(special)
-}
-
-fn find(stream: bool, level: c_int, name: c_int) -> Option<&'static Known> {
-    let name = match (level, name) {
-        (SOL_SOCKET, libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,
-        (SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
-        _ => name,
-    };
-    known(stream).find(|k| (k.level, k.name) == (level, name))
 }
 
 /// The options that the program has set on a socket of the engine.
@@ -362,7 +172,7 @@ pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketE
         return Ok(());
     }
     let stream = !socket.is_datagram();
-    let options = known(stream)
+    let options = known::all(stream)
         .filter(|k| set & 1 << k.bit != 0)
         .filter_map(|k| carry(fd, k, socket));
     socket.set_options(options)
@@ -376,7 +186,7 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
         return;
     }
     let mut have = 0;
-    for known in known(true).filter(|k| k.inherited && set & 1 << k.bit != 0) {
+    for known in known::all(true).filter(|k| k.inherited && set & 1 << k.bit != 0) {
         let mut bytes = [0; 16];
         let Some(len) = read_back(listener_fd, known, &mut bytes) else {
             continue;
@@ -553,7 +363,7 @@ pub unsafe extern "C" fn getsockopt(
             let mut errno = socket.take_error() as i32;
             if errno == 0 && socket.has_kernel_side() {
                 let mut bytes = [0; 16];
-                let known = other(libc::SO_ERROR, 0, What::Asked);
+                let known = known::other(libc::SO_ERROR, 0, What::Asked);
                 if read_back(fd, &known, &mut bytes).is_some() {
                     errno = int(&bytes);
                 }
