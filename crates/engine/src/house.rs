@@ -88,7 +88,7 @@ impl Engine {
                 if let (Some(key), Some(fd)) = (session, fds.into_iter().next())
                     && let Some(s) = self.sessions.get_mut(key)
                 {
-                    s.add_bell(waiter, Doorbell::from_fd(fd));
+                    s.add_bell(waiter, Doorbell::from_stranger(fd));
                 }
             }
             Message::Owner(socket) => {

@@ -4,6 +4,7 @@
 use super::{Session, Subscribers};
 use longshore_hostif::{BlockFlags, Completion, EdgeFlags, Edges, PutError, SocketId};
 use longshore_ring::{Doorbell, Sleep, Waiter};
+use std::io;
 use std::sync::atomic::Ordering;
 
 impl Session {
@@ -110,12 +111,13 @@ impl Session {
         }
     }
 
-    /// Takes the eventfd of a waiter, and rings it once, for what is overdue.
-    pub(crate) fn add_bell(&mut self, waiter: u32, bell: Doorbell) {
-        if waiter >= self.arena.geometry().waiters {
+    /// Takes the eventfd of a waiter, if it is one, and rings it once, for what is overdue.
+    pub(crate) fn add_bell(&mut self, waiter: u32, bell: io::Result<Doorbell>) {
+        let exists = waiter < self.arena.geometry().waiters;
+        let Some(bell) = bell.ok().filter(|_| exists) else {
             self.bad_descriptors += 1;
             return;
-        }
+        };
         // Whoever was to be woken before its eventfd came, or by the eventfd of
         // the waiter's last owner, looks now.
         bell.ring();
