@@ -24,6 +24,7 @@ NEEDED=(
   "dig                         bind9-dnsutils"
   "dnsmasq                     dnsmasq-base"
   "setpriv                     util-linux"
+  "/usr/sbin/apache2           apache2-bin"
   "socat                       socat"
   "mosquitto                   mosquitto"
   "mosquitto_pub               mosquitto-clients"

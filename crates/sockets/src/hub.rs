@@ -133,9 +133,9 @@ impl Hub {
                 ..*before
             };
             self.remove(arena, key);
-            let (set, fd) = (interest.set, interest.fd);
+            let (number, fd) = (interest.set, interest.fd);
             let key = self.insert(interest);
-            let Some(Some(set)) = self.sets.get_mut(set as usize) else {
+            let Some(Some(set)) = self.sets.get_mut(number as usize) else {
                 continue;
             };
             set.by_key.insert((fd, new.index), key);
@@ -143,6 +143,7 @@ impl Hub {
                 arena.block(new.index).add_waiter(waiter);
             }
             self.queue(key);
+            self.ring(arena, number);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::hub::{Interest, Set};
 use crate::readiness::{Ready, readiness};
 use longshore_hostif::SocketId;
-use longshore_ring::{NONE, Sleep, is_confined};
+use longshore_ring::{NONE, Sleep, Waiter, is_confined};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
@@ -197,13 +197,13 @@ impl ReadySet {
         data: u64,
     ) -> Result<(), SocketError> {
         let index = socket.id.index;
-        {
+        let sleeps = {
             let mut hub = self.host.hub.enter()?;
             let set = hub.set(self.index)?;
             if set.by_key.contains_key(&(fd, index)) {
                 return Err(SocketError::Refused(Errno::EXIST));
             }
-            let waiter = set.waiter;
+            let (waiter, sleeps) = (set.waiter, set.sleepers != 0);
             let key = hub.insert(Interest {
                 id: socket.id,
                 fd,
@@ -219,6 +219,13 @@ impl ReadySet {
             if let Some(waiter) = waiter {
                 socket.block().add_waiter(waiter);
             }
+            sleeps
+        };
+        if sleeps {
+            // What the engine said before it could know whom to wake for it may lie in
+            // the channel still, and who sleeps already does not look there again.
+            Waiter::fence();
+            self.host.drain()?;
         }
         self.look(socket, fd)
     }

@@ -190,6 +190,25 @@ fn every_thread_that_sleeps_for_a_set_is_woken() {
 }
 
 #[test]
+fn a_sleeper_is_told_of_what_was_there_when_a_socket_is_added() {
+    let (_engine, host, _directory) = engine();
+    let set = ReadySet::new(host).unwrap();
+    let (a, b) = pair(host);
+    let sleeper = std::thread::spawn(move || {
+        let began = Instant::now();
+        (wait(host, &set, SOON), began.elapsed())
+    });
+    std::thread::sleep(Duration::from_millis(30));
+    // Nobody is woken for it, and nobody looks at what the engine says.
+    a.write_all(b"x").unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    set.add(b.socket(), 5, IN, 1).unwrap();
+    let (found, took) = sleeper.join().unwrap();
+    assert_eq!(found, [(1, IN)]);
+    assert!(took < SOON / 2, "{took:?}");
+}
+
+#[test]
 fn the_engines_end_makes_everything_ready() {
     let (mut engine, host, _directory) = engine();
     let (_a, b) = pair(host);

@@ -412,6 +412,98 @@ static void added_while_another_thread_waits(void) {
   }
 }
 
+/* A thread waits; then `prepare` makes something happen that nobody waits for, and
+ * `mine` is added: the thread is told at once of what is there. */
+static void told_of_what_is_there(int ep, int mine, int far, uint32_t events,
+                                  void (*prepare)(int, int)) {
+  pthread_t thread;
+  OK(pthread_create(&thread, 0, wait_in_thread, &ep) == 0);
+  sleep_ms(50);
+  prepare(mine, far);
+  sleep_ms(50);
+  double began = now();
+  struct epoll_event e = {.events = events};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+  void *n;
+  OK(pthread_join(thread, &n) == 0);
+  IS((intptr_t)n, 1);
+  OK(now() - began < 2.5);
+  SYS(epoll_ctl(ep, EPOLL_CTL_DEL, mine, 0));
+}
+
+static void bytes_come(int mine, int far) {
+  (void)mine;
+  send_all(far, "x", 1);
+}
+
+/* All room is taken, and then there is some again. */
+static void room_comes(int mine, int far) {
+  static char big[1 << 16];
+  size_t written = 0;
+  ssize_t n;
+  nonblocking(mine);
+  while ((n = write(mine, big, sizeof big)) > 0)
+    written += n;
+  FAILS(write(mine, big, 1), EAGAIN);
+  while (written != 0) {
+    n = SYS(read(far, big, sizeof big));
+    written -= n;
+  }
+}
+
+static void added_with_what_is_there_while_another_thread_waits(void) {
+  EACH_PAIR(mine, far) {
+    /* Another socket in it, so that the thread waits for both kinds. */
+    int listener = my_listener(1);
+    int ep = epoll_with(listener, EPOLLIN);
+    told_of_what_is_there(ep, mine, far, EPOLLIN, bytes_come);
+    told_of_what_is_there(ep, mine, far, EPOLLOUT | EPOLLONESHOT, room_comes);
+    close(ep);
+    close(listener);
+  }
+}
+
+/* A thread waits for a socket of which it is not known yet whose it will be. */
+static void bound_while_another_thread_waits(void) {
+  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  int ep = epoll_with(mine, EPOLLIN);
+  pthread_t thread;
+  OK(pthread_create(&thread, 0, wait_in_thread, &ep) == 0);
+  sleep_ms(50);
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(mine, A(a)));
+  a = name_of(mine);
+  sleep_ms(50);
+  int far = far_socket(SOCK_DGRAM);
+  SYS(far_connect(far, a));
+  double began = now();
+  IS(far_in_kernel() ? syscall(SYS_write, far, "x", 1) : write(far, "x", 1), 1);
+  void *n;
+  OK(pthread_join(thread, &n) == 0);
+  IS((intptr_t)n, 1);
+  OK(now() - began < 2.5);
+  close(far);
+  close(ep);
+  close(mine);
+}
+
+static void disconnected_while_another_thread_waits(void) {
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    pthread_t thread;
+    OK(pthread_create(&thread, 0, wait_in_thread, &ep) == 0);
+    sleep_ms(50);
+    double began = now();
+    struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    SYS(connect(mine, &nobody, sizeof nobody));
+    void *n;
+    OK(pthread_join(thread, &n) == 0);
+    IS((intptr_t)n, 1);
+    OK(now() - began < 2.5);
+    close(ep);
+  }
+}
+
 static volatile sig_atomic_t alarms;
 static void on_signal(int signal) {
   (void)signal;
@@ -595,6 +687,11 @@ const struct check CHECKS[] = {
     {"waits_for_what_comes_later", waits_for_what_comes_later},
     {"timeouts_take_their_time", timeouts_take_their_time},
     {"added_while_another_thread_waits", added_while_another_thread_waits},
+    {"added_with_what_is_there_while_another_thread_waits",
+     added_with_what_is_there_while_another_thread_waits},
+    {"bound_while_another_thread_waits", bound_while_another_thread_waits},
+    {"disconnected_while_another_thread_waits",
+     disconnected_while_another_thread_waits},
     {"interrupted", interrupted},
     {"signal_mask_while_waiting", signal_mask_while_waiting},
     {"poll_odds_and_ends", poll_odds_and_ends},

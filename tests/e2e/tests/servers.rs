@@ -264,6 +264,41 @@ scenarios! {
         server.assert_running();
     }
 
+    /// Apache with its event MPM: listeners that children share, threads, sendfile, load.
+    fn apache(lab) within 60 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (_, small) = lab.payload("www/1k", KB);
+        let (_, large) = lab.payload("www/8m", 8 * MB);
+        let state = lab.directory("apache");
+        let config = format!(
+            "ServerRoot {state}\nServerName test\nPidFile {state}/pid\nListen {at}\n\
+             LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so\n\
+             LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so\n\
+             DefaultRuntimeDir {state}\nMutex file:{state}\nErrorLog {state}/error.log\n\
+             DocumentRoot {www}\nEnableSendfile On\nStartServers 2\nThreadsPerChild 25\n\
+             MaxRequestWorkers 100\nServerLimit 4\nMinSpareThreads 1\nMaxSpareThreads 100\n\
+             MaxKeepAliveRequests 0\n",
+            state = state.display(),
+            at = host.at(80),
+            www = lab.directory("www").display(),
+        );
+        let config = lab.file("apache.conf", &config);
+        let mut server = host
+            .cmd("/usr/sbin/apache2")
+            .args(["-D", "FOREGROUND", "-f"])
+            .arg(config)
+            .spawn();
+        peer.wait_for(host.at(80));
+        for _ in 0..6 {
+            assert_eq!(fetch(lab, &peer, &format!("http://{}/1k", host.at(80))), small);
+            assert_eq!(fetch(lab, &peer, &format!("http://{}/8m", host.at(80))), large);
+        }
+        let url = format!("http://{}/1k", host.at(80));
+        let report = peer.cmd("wrk").args(["-t2", "-c16", "-d1s", &url]).check();
+        assert!(!report.contains("Socket errors") && !report.contains("Non-2xx"), "{report}");
+        server.assert_running();
+    }
+
     /// socat: a process for each connection, joined to another program by a socket pair.
     fn socat(lab) within 60 {
         let (host, peer) = (lab.host(0), lab.peer());

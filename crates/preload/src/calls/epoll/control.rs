@@ -118,13 +118,7 @@ fn control_socket(
     socket: &Socket,
     r: Registered,
 ) -> Result<(), SocketError> {
-    let first = instance.set().is_none();
     let set = instance.make_set(socket.host())?;
-    if first {
-        // Who sleeps in the kernel already does so without a bell of ours.
-        instance.prepare_bell(socket.host(), &set)?;
-        set.ring()?;
-    }
     match op {
         libc::EPOLL_CTL_ADD => set.add(socket, r.fd, r.events, r.data)?,
         libc::EPOLL_CTL_MOD => set.modify(socket, r.fd, r.events, r.data)?,

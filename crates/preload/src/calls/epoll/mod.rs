@@ -80,12 +80,18 @@ impl Instance {
 
     /// The ready set, made if there is none.
     fn make_set(&self, host: &'static Host) -> Result<ReadySet, SocketError> {
-        let _lists = self.lists.enter()?;
-        if let Some(set) = self.set() {
-            return Ok(set);
-        }
-        let set = ReadySet::new(host)?;
-        self.set.store(set.number() + 1, Ordering::Release);
+        let set = {
+            let _lists = self.lists.enter()?;
+            if let Some(set) = self.set() {
+                return Ok(set);
+            }
+            let set = ReadySet::new(host)?;
+            self.set.store(set.number() + 1, Ordering::Release);
+            set
+        };
+        // Who sleeps in the kernel already does so without a bell of ours.
+        self.prepare_bell(host, &set)?;
+        set.ring()?;
         Ok(set)
     }
 
