@@ -264,7 +264,9 @@ static void ipv6(void) {
   SYS(bind(fd, A(mine)));
   set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  /* The address may be new: it asks for neighbours in earnest only when it is known to be
+   * nobody else's (RFC 4862, RFC 4429), and then once a second. */
+  OK(ready(fd, POLLIN, 5000) & POLLERR);
   char data[8], control[256];
   struct sockaddr_in6 to;
   struct iovec v = {data, 8};
