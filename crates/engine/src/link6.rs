@@ -339,6 +339,9 @@ impl Link {
         let mut gone = Vec::new();
         let mut failed = false;
         v6.addresses.poll(net_time(now), |e| events.push(e));
+        if events.iter().any(|e| matches!(e, Event::Ours(_))) {
+            v6.neighbors.ask_again(net_time(now));
+        }
         v6.neighbors.poll(net_time(now), |event| match event {
             NeighborEvent::Ask(ip) => ask.push((ip, None)),
             NeighborEvent::Probe(ip, mac) => ask.push((ip, Some(mac))),

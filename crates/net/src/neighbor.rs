@@ -338,6 +338,18 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
+    /// Who is waited for is due to be asked now, as if for the first time: what was asked
+    /// before could not be answered, since our address was not known to be ours yet (RFC
+    /// 4429 section 3.3).
+    pub fn ask_again(&mut self, now: Instant) {
+        for e in &mut self.entries {
+            if e.state == State::Incomplete {
+                (e.tries, e.until) = (0, now);
+                self.next = Some(now);
+            }
+        }
+    }
+
     /// Tells what is due.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(NeighborEvent<A>)) {
         if self.next.is_none_or(|next| now < next) {

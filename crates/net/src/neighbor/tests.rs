@@ -45,6 +45,22 @@ fn asked_once_found_when_answered() {
 }
 
 #[test]
+fn asked_again_as_if_for_the_first_time() {
+    let mut n = knowing();
+    let b = Ipv4Addr::new(10, 0, 0, 3);
+    assert_eq!(n.lookup(b, at(0)), Lookup::Ask);
+    assert_eq!(events(&mut n, at(1_000)), [NeighborEvent::Ask(b)]);
+    n.ask_again(at(1_900));
+    assert_eq!(n.deadline(), Some(at(1_900)));
+    for ask in [1_900, 2_900, 3_900] {
+        assert_eq!(events(&mut n, at(ask)), [NeighborEvent::Ask(b)]);
+    }
+    assert_eq!(events(&mut n, at(4_900)), [NeighborEvent::Failed(b)]);
+    n.ask_again(at(5_000));
+    assert_eq!(events(&mut n, at(5_000)), [], "nobody is waited for");
+}
+
+#[test]
 fn three_requests_a_second_apart_then_failure() {
     let mut n = Neighbors::new(4);
     assert_eq!(n.lookup(A, at(0)), Lookup::Ask);
