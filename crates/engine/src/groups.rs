@@ -12,15 +12,15 @@ use crate::engine::Engine;
 use crate::link::{Link, net_time};
 use crate::socket::{Datagram, Kind, Options, Socket};
 use longshore_hostif::{Address, SocketKind};
-use longshore_net::groups::{Groups, Telling};
+use longshore_net::groups::Groups;
 use longshore_ports::{LinkKind, TxFrame};
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
-use longshore_wire::icmpv6::mld;
-use longshore_wire::igmp::{self, Query, Record, Version};
+use longshore_wire::igmp::{self, Query, Version};
 use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
 use longshore_wire::ipv6::ALL_NODES;
+use longshore_wire::membership::Record;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -150,27 +150,17 @@ impl Link {
         let at = net_time(now);
         self.groups
             .v4
-            .poll(at, |group, what| v4.push((group, what)));
+            .poll(at, |group, record| v4.push((group, record)));
         self.groups
             .v6
-            .poll(at, |group, what| v6.push((group, what)));
-        for (group, what) in v4 {
-            let record = match what {
-                Telling::Listening => Record::Listening,
-                Telling::Joined => Record::Joined,
-                Telling::Left => Record::Left,
-            };
+            .poll(at, |group, record| v6.push((group, record)));
+        for (group, record) in v4 {
             // In the group of all stations everybody is (RFC 3376 section 6).
             if group != igmp::ALL_SYSTEMS {
                 self.report_group4(group, record, now, counters);
             }
         }
-        for (group, what) in v6 {
-            let record = match what {
-                Telling::Listening => mld::Record::Listening,
-                Telling::Joined => mld::Record::Joined,
-                Telling::Left => mld::Record::Left,
-            };
+        for (group, record) in v6 {
             // Nor are groups that do not leave the link's stations (RFC 3810 section 6).
             if group != ALL_NODES && group.octets()[1] & 15 > 1 {
                 self.report_group6(group, record, counters);

@@ -18,6 +18,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType};
 use longshore_wire::icmpv6::{Icmpv6, NdpOptions, mld};
 use longshore_wire::ipv6::{self, Ipv6Header, link_local, next_header};
+use longshore_wire::membership::Record;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv6Addr};
@@ -372,7 +373,7 @@ impl Link {
             Event::Claim(ip) => {
                 // First of all, switches must let the answers through.
                 if !std::mem::replace(&mut v6.reported, true) {
-                    self.report_own_groups(Ipv6Addr::UNSPECIFIED, mld::Record::Joined, counters);
+                    self.report_own_groups(Ipv6Addr::UNSPECIFIED, Record::Joined, counters);
                 }
                 let message = ndp::claim(ip);
                 let to = MacAddr::of_group(message.destination);
@@ -381,7 +382,7 @@ impl Link {
             // The first report may be lost (RFC 3810 section 9.14.1), and its source
             // was nobody.
             Event::Ours(ip) if v6.link_local == Some(ip) => {
-                self.report_own_groups(ip, mld::Record::Joined, counters);
+                self.report_own_groups(ip, Record::Joined, counters);
             }
             Event::Ours(_) => {}
             Event::Expired(_) => self.reconfigured(),
@@ -403,11 +404,11 @@ impl Link {
             let group = (!group.is_unspecified()).then_some(group);
             let within_ms = mld::response_ms(max_response);
             self.groups.v6.asked(group, within_ms, net_time(now));
-            self.report_own_groups(ours, mld::Record::Listening, counters);
+            self.report_own_groups(ours, Record::Listening, counters);
         }
     }
 
-    fn report_own_groups(&mut self, from: Ipv6Addr, record: mld::Record, counters: &mut Counters) {
+    fn report_own_groups(&mut self, from: Ipv6Addr, record: Record, counters: &mut Counters) {
         const ROOM: usize = mld::report_len(longshore_net::address6::MOST);
         let Some(v6) = &self.v6 else { return };
         let mut message = [0; ROOM];
@@ -419,7 +420,7 @@ impl Link {
     pub(crate) fn report_group6(
         &mut self,
         group: Ipv6Addr,
-        record: mld::Record,
+        record: Record,
         counters: &mut Counters,
     ) {
         // Before there is an address on the link, it is from nobody (RFC 3590 section 4).

@@ -5,6 +5,7 @@ mod common;
 
 use common::Host;
 use common::engines::{Running, start};
+use common::packets::ipv4;
 use longshore_hostif::{
     Address, DatagramRecord, EdgeFlags, ErrorReport, Loopback, OptionName, Query, SocketId,
     SocketKind, datagram_span,
@@ -13,7 +14,7 @@ use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
 use longshore_wire::checksum::Partial;
 use longshore_wire::icmpv4::{self, Icmpv4};
-use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header, protocol};
+use longshore_wire::ipv4::{HEADER_LEN, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpFlags, TcpHeader, TcpOptions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -56,21 +57,7 @@ impl Wire {
     }
 
     fn send(&mut self, source: Ipv4Addr, protocol: u8, payload: &[u8]) {
-        let header = Ipv4Header {
-            tos: 0,
-            payload_len: payload.len() as u16,
-            identification: 1,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 64,
-            protocol,
-            source,
-            destination: US,
-        };
-        let mut packet = vec![0; HEADER_LEN];
-        header.emit(&mut packet);
-        packet.extend_from_slice(payload);
+        let packet = ipv4((source, US), protocol, 64, payload);
         self.0.send(&TxFrame::whole(&packet)).unwrap();
         self.0.flush().unwrap();
     }

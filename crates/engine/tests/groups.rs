@@ -5,6 +5,7 @@ mod common;
 
 use common::Host;
 use common::engines::{Running, start};
+use common::packets::ipv4;
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Loopback, Request, SocketId, SocketKind,
 };
@@ -92,21 +93,7 @@ impl Wire {
     }
 
     fn send4(&mut self, to: Ipv4Addr, protocol: u8, ttl: u8, payload: &[u8]) {
-        let header = Ipv4Header {
-            tos: 0,
-            payload_len: payload.len() as u16,
-            identification: 1,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl,
-            protocol,
-            source: FAR,
-            destination: to,
-        };
-        let mut packet = vec![0; HEADER_LEN];
-        header.emit(&mut packet);
-        packet.extend_from_slice(payload);
+        let packet = ipv4((FAR, to), protocol, ttl, payload);
         let station = match to.is_broadcast() {
             true => MacAddr::BROADCAST,
             false => MacAddr::of_group_v4(to),

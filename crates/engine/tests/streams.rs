@@ -7,7 +7,7 @@ use common::Host;
 use common::engines::{Running, bytes, joined, sleepy, start};
 use common::far::Far;
 use longshore_hostif::{
-    BlockFlags, EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind,
+    AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::Path;
@@ -27,15 +27,20 @@ fn listening(server: &mut Host) -> SocketId {
     listener
 }
 
+/// A connection of the client to a new listener: the client's socket, and what is accepted.
+fn connection(client: &mut Host, server: &mut Host) -> (SocketId, AcceptRecord) {
+    let listener = listening(server);
+    let socket = client.open(SocketKind::Stream);
+    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+    (socket, server.accept(listener))
+}
+
 #[test]
 fn bytes_go_both_ways_and_the_ends_are_seen() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
-    let listener = listening(&mut server);
-    let socket = client.open(SocketKind::Stream);
-    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
-    let accepted = server.accept(listener);
+    let (socket, accepted) = connection(&mut client, &mut server);
     assert_eq!(accepted.local.get(), Some("10.0.0.1:80".parse().unwrap()));
     let request = bytes(300_000, 1);
     client.send(socket, &request, EdgeFlags::SHUT_WR);
@@ -61,10 +66,7 @@ fn a_reset_is_marked_in_the_block() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
     let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
-    let listener = listening(&mut server);
-    let socket = client.open(SocketKind::Stream);
-    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
-    let accepted = server.accept(listener);
+    let (socket, accepted) = connection(&mut client, &mut server);
     let failed = |h: &Host| {
         let block = h.arena.block(accepted.socket.index);
         block.flags().contains(BlockFlags::FAILED)

@@ -14,6 +14,7 @@
 //! ```
 
 use crate::Instant;
+use crate::random::Random;
 use core::net::Ipv4Addr;
 use longshore_wire::MacAddr;
 use longshore_wire::arp::ArpPacket;
@@ -132,7 +133,7 @@ pub struct Client {
     defended: Option<Instant>,
     /// What came of what was taken, to be told next.
     next: [Option<Action>; 2],
-    random: u64,
+    random: Random,
 }
 
 impl Client {
@@ -157,7 +158,7 @@ impl Client {
             asking: now,
             defended: None,
             next: [None; 2],
-            random: seed | 1,
+            random: Random::new(seed),
         };
         client.begin(now, 0);
         client
@@ -302,7 +303,7 @@ impl Client {
 
     /// Begins to look for a server, `wait` milliseconds and a bit from now.
     fn begin(&mut self, now: Instant, wait: u64) {
-        self.xid = self.draw() as u32;
+        self.xid = self.random.draw() as u32;
         self.lease = None;
         self.configured = false;
         self.state = State::Init { tries: 0 };
@@ -338,7 +339,7 @@ impl Client {
             return self.poll(now);
         }
         if let State::Bound { .. } = self.state {
-            self.xid = self.draw() as u32;
+            self.xid = self.random.draw() as u32;
             self.began = now;
         }
         let (state, until) = if now < rebind {
@@ -433,15 +434,7 @@ impl Client {
     /// When a question that was asked `tries` times before is asked again.
     fn after_backoff(&mut self, now: Instant, tries: u8) -> Instant {
         let wait = (FIRST_WAIT_MS << tries.min(8)).min(LONGEST_WAIT_MS);
-        now.after_ms(wait - SPREAD_MS + self.draw() % (2 * SPREAD_MS))
-    }
-
-    /// The next of a row of numbers that look random (xorshift).
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
+        now.after_ms(wait - SPREAD_MS + self.random.draw() % (2 * SPREAD_MS))
     }
 }
 

@@ -5,6 +5,8 @@
 //! sockets, hands queries in, and sends what [`Groups::poll`] says.
 
 use crate::Instant;
+use crate::random::Random;
+use longshore_wire::membership::Record;
 
 /// Groups kept at most; one that does not fit cannot be joined.
 pub const MOST: usize = 256;
@@ -12,17 +14,6 @@ pub const MOST: usize = 256;
 const TELLINGS: u8 = 2;
 /// Within this time a change is told again, in milliseconds (RFC 3376 section 8.11).
 const AGAIN_WITHIN_MS: u32 = 1_000;
-
-/// What is to be told of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
-    /// We listen to it; the answer to a query.
-    Listening,
-    /// We have begun to.
-    Joined,
-    /// We do not any more.
-    Left,
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Entry<A> {
@@ -42,8 +33,7 @@ pub struct Groups<A> {
     entries: Vec<Entry<A>>,
     /// When a query for all groups is to be answered.
     answer: Option<Instant>,
-    /// Of times that are to be random.
-    random: u64,
+    random: Random,
 }
 
 impl<A: Copy + Eq> Groups<A> {
@@ -53,17 +43,14 @@ impl<A: Copy + Eq> Groups<A> {
         Self {
             entries: Vec::new(),
             answer: None,
-            random: seed | 1,
+            random: Random::new(seed),
         }
     }
 
-    /// A time between `now` and `within_ms` later (Marsaglia's xorshift).
+    /// A time between `now` and `within_ms` later.
     fn soon(&mut self, now: Instant, within_ms: u32) -> Instant {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
         let within_us = u64::from(within_ms) * 1_000;
-        Instant(now.0.saturating_add(self.random % (within_us + 1)))
+        Instant(now.0.saturating_add(self.random.draw() % (within_us + 1)))
     }
 
     /// One more listens to `group`. Says `false` if there is no room for it.
@@ -131,7 +118,7 @@ impl<A: Copy + Eq> Groups<A> {
     }
 
     /// Says what is to be told now.
-    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(A, Telling)) {
+    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(A, Record)) {
         let all = self.answer.take_if(|at| *at <= now).is_some();
         for at in 0..self.entries.len() {
             let again = self.soon(now, AGAIN_WITHIN_MS);
@@ -142,15 +129,15 @@ impl<A: Copy + Eq> Groups<A> {
                 entry.tellings -= 1;
                 entry.due = again;
                 let change = if entry.users > 0 {
-                    Telling::Joined
+                    Record::Joined
                 } else {
-                    Telling::Left
+                    Record::Left
                 };
                 tell(entry.group, change);
             }
             let alone = entry.answer.take_if(|at| *at <= now).is_some();
             if entry.users > 0 && (all || alone) {
-                tell(entry.group, Telling::Listening);
+                tell(entry.group, Record::Listening);
             }
         }
         self.entries.retain(|e| e.users > 0 || e.tellings > 0);

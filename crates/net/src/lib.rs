@@ -26,6 +26,7 @@ pub mod input6;
 pub mod ndp;
 pub mod neighbor;
 pub mod pmtu;
+mod random;
 pub mod route;
 pub mod router;
 pub mod source;

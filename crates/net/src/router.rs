@@ -7,6 +7,7 @@
 //! The engine hands advertisements in and does what [`Routers::poll`] says.
 
 use crate::address6::{Addresses, Lifetimes, Made};
+use crate::random::Random;
 use crate::stable::Identifiers;
 use crate::{Cidr, Instant};
 use core::net::Ipv6Addr;
@@ -74,7 +75,7 @@ pub struct Routers {
     solicitation: Option<Solicitation>,
     /// The largest packet that the link itself takes.
     link_mtu: usize,
-    random: u64,
+    random: Random,
 }
 
 impl Routers {
@@ -94,7 +95,7 @@ impl Routers {
             },
             solicitation: Some(Solicitation { at: now, waited: 0 }),
             link_mtu,
-            random: seed | 1,
+            random: Random::new(seed),
         }
     }
 
@@ -211,7 +212,7 @@ impl Routers {
                 0 => FIRST_WAIT_MS,
                 waited => (2 * waited).min(LONGEST_WAIT_MS),
             };
-            let waited = base - base / 10 + self.draw() % (base / 5);
+            let waited = base - base / 10 + self.random.draw() % (base / 5);
             self.solicitation = Some(Solicitation {
                 at: now.after_ms(waited),
                 waited,
@@ -334,14 +335,6 @@ impl Routers {
         };
         let address = self.identifiers.address(prefix.prefix, 0);
         addresses.add_made(address, &made, now)
-    }
-
-    /// The next of a row of numbers that look random (xorshift).
-    const fn draw(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 }
 

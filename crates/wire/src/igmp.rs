@@ -6,6 +6,7 @@
 
 use crate::checksum::Partial;
 use crate::ipv4::{HEADER_LEN, Ipv4Header, protocol};
+use crate::membership::Record;
 use crate::{WireError, get16, put16};
 use core::net::Ipv4Addr;
 
@@ -88,17 +89,6 @@ fn tenths_of(code: u8) -> u32 {
     (mantissa | 0x10) << (exponent + 3)
 }
 
-/// What is said of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record {
-    /// We listen to it, whoever sends; the answer to a query.
-    Listening,
-    /// We have begun to.
-    Joined,
-    /// We do not any more.
-    Left,
-}
-
 /// A packet from `source` that says this of `group` to routers of `version`. `None` if
 /// that has no word for it: version 1 does not know of leaving.
 #[must_use]
@@ -121,11 +111,7 @@ pub fn report(
     message[0] = kind;
     let len = if version == Version::V3 {
         put16(message, 6, 1);
-        message[MESSAGE] = match record {
-            Record::Listening => 2,
-            Record::Left => 3,
-            Record::Joined => 4,
-        };
+        message[MESSAGE] = record as u8;
         message[MESSAGE + 4..].copy_from_slice(&group.octets());
         MESSAGE + RECORD
     } else {

@@ -19,6 +19,7 @@ pub mod icmpv6;
 pub mod igmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod membership;
 mod seq;
 pub mod tcp;
 pub mod tcp4;

@@ -4,7 +4,7 @@
 //! takes from its port: those of the connection, and in the flood SYNs in all other
 //! places, between them.
 
-use super::{ACK, Client, SYN, config, nobody, packet, syn};
+use super::{ACK, Client, SYN, ack_of, config, nobody, packet, syn};
 use crate::common::Host;
 use longshore_engine::Engine;
 use longshore_hostif::{EdgeFlags, SocketId, SocketKind};
@@ -12,7 +12,7 @@ use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
 use longshore_wire::SeqNumber;
 use longshore_wire::ipv4::Ipv4Header;
-use longshore_wire::tcp::{TcpHeader, TcpOptions, Timestamps};
+use longshore_wire::tcp::TcpHeader;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -142,18 +142,8 @@ impl Bench {
         let answer = self.frames().pop().expect("a SYN-ACK").0;
         self.irs = answer.seq.add(1);
         self.last = TcpHeader {
-            seq: self.iss,
-            ack: self.irs,
-            flags: ACK,
             window: WINDOW,
-            options: TcpOptions {
-                timestamps: answer.options.timestamps.map(|t| Timestamps {
-                    val: 10,
-                    echo: t.val,
-                }),
-                ..TcpOptions::default()
-            },
-            ..self.last.clone()
+            ..ack_of(&self.last, &answer)
         };
         self.bring(self.client, &self.last.clone(), &[]);
         self.engine.turn().unwrap();

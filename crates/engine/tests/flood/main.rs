@@ -7,6 +7,7 @@ mod common;
 mod goodput;
 
 use common::Host;
+use common::packets::ipv4;
 use longshore_engine::control::{ControlReply, StatReply};
 use longshore_engine::{Config, Engine, Stopper};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketKind};
@@ -106,19 +107,7 @@ impl World {
         let syn = syn(from);
         self.send(from, &syn, &[]);
         let answer = self.receive(from, |h, _| h.flags.contains(SYN | ACK));
-        let ack = TcpHeader {
-            seq: syn.seq.add(1),
-            ack: answer.seq.add(1),
-            flags: ACK,
-            options: TcpOptions {
-                timestamps: answer.options.timestamps.map(|t| Timestamps {
-                    val: 10,
-                    echo: t.val,
-                }),
-                ..TcpOptions::default()
-            },
-            ..syn
-        };
+        let ack = ack_of(&syn, &answer);
         self.send(from, &ack, &[]);
         ack
     }
@@ -176,27 +165,30 @@ fn config(port: MemoryPort, path: PathBuf, control: Option<PathBuf>) -> Config {
 
 /// A packet to the server, as it is on the wire.
 fn packet(from: Client, header: &TcpHeader, payload: &[u8]) -> Vec<u8> {
-    let tcp_len = header.header_len() + payload.len();
-    let ip = Ipv4Header {
-        tos: 0,
-        payload_len: tcp_len as u16,
-        identification: 1,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        protocol: protocol::TCP,
-        source: from.0,
-        destination: SERVER,
-    };
-    let mut packet = vec![0; 20 + tcp_len];
-    let at = ip.emit(&mut packet);
-    let data = at + header.emit(&mut packet[at..]);
-    packet[data..].copy_from_slice(payload);
-    let pseudo = Partial::of_pseudo_v4(from.0, SERVER, protocol::TCP, tcp_len as u32);
-    let sum = pseudo.plus(Partial::of(&packet[at..])).finish();
-    packet[at + CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());
-    packet
+    let mut segment = vec![0; header.header_len() + payload.len()];
+    let data = header.emit(&mut segment);
+    segment[data..].copy_from_slice(payload);
+    let pseudo = Partial::of_pseudo_v4(from.0, SERVER, protocol::TCP, segment.len() as u32);
+    let sum = pseudo.plus(Partial::of(&segment)).finish();
+    segment[CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());
+    ipv4((from.0, SERVER), protocol::TCP, 64, &segment)
+}
+
+/// The acknowledgment that ends the handshake which this SYN has begun.
+fn ack_of(syn: &TcpHeader, answer: &TcpHeader) -> TcpHeader {
+    TcpHeader {
+        seq: syn.seq.add(1),
+        ack: answer.seq.add(1),
+        flags: ACK,
+        options: TcpOptions {
+            timestamps: answer.options.timestamps.map(|t| Timestamps {
+                val: 10,
+                echo: t.val,
+            }),
+            ..TcpOptions::default()
+        },
+        ..syn.clone()
+    }
 }
 
 fn syn((ip, port): Client) -> TcpHeader {

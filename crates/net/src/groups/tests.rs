@@ -6,7 +6,7 @@ fn at(ms: u64) -> Instant {
     Instant(ms * 1_000)
 }
 
-fn told(groups: &mut Groups<u8>, ms: u64) -> Vec<(u8, Telling)> {
+fn told(groups: &mut Groups<u8>, ms: u64) -> Vec<(u8, Record)> {
     let mut all = Vec::new();
     groups.poll(at(ms), |group, telling| all.push((group, telling)));
     all
@@ -16,14 +16,14 @@ fn told(groups: &mut Groups<u8>, ms: u64) -> Vec<(u8, Telling)> {
 fn a_change_is_told_at_once_and_again_within_a_second() {
     let mut groups = Groups::new(7);
     assert!(groups.join(1, at(0)));
-    assert_eq!(told(&mut groups, 0), [(1, Telling::Joined)]);
+    assert_eq!(told(&mut groups, 0), [(1, Record::Joined)]);
     assert!(groups.deadline().is_some_and(|due| due <= at(1_000)));
-    assert_eq!(told(&mut groups, 1_000), [(1, Telling::Joined)]);
+    assert_eq!(told(&mut groups, 1_000), [(1, Record::Joined)]);
     assert_eq!(groups.deadline(), None);
     groups.leave(1, at(5_000));
     assert!(!groups.contains(1));
-    assert_eq!(told(&mut groups, 5_000), [(1, Telling::Left)]);
-    assert_eq!(told(&mut groups, 6_000), [(1, Telling::Left)]);
+    assert_eq!(told(&mut groups, 5_000), [(1, Record::Left)]);
+    assert_eq!(told(&mut groups, 6_000), [(1, Record::Left)]);
     assert_eq!(
         (told(&mut groups, 9_000), groups.deadline()),
         (vec![], None)
@@ -40,10 +40,10 @@ fn the_last_one_to_leave_is_told_of() {
     assert!(groups.contains(1));
     assert_eq!(told(&mut groups, 2_000), []);
     groups.leave(1, at(3_000));
-    assert_eq!(told(&mut groups, 3_000), [(1, Telling::Left)]);
+    assert_eq!(told(&mut groups, 3_000), [(1, Record::Left)]);
     // Who comes back before that was told twice has joined.
     assert!(groups.join(1, at(3_001)));
-    assert_eq!(told(&mut groups, 3_001), [(1, Telling::Joined)]);
+    assert_eq!(told(&mut groups, 3_001), [(1, Record::Joined)]);
     groups.leave(9, at(4_000));
 }
 
@@ -59,11 +59,11 @@ fn queries_are_answered_in_time_for_what_is_listened_to() {
     // A second one does not put the first one's answer off.
     groups.asked(None, 100_000, at(2_000));
     assert!(groups.deadline().is_some_and(|due| due <= at(2_100)));
-    let both = [(1, Telling::Listening), (2, Telling::Listening)];
+    let both = [(1, Record::Listening), (2, Record::Listening)];
     assert_eq!(told(&mut groups, 2_100), both);
     groups.asked(Some(2), 100, at(3_000));
     groups.asked(Some(3), 100, at(3_000));
-    assert_eq!(told(&mut groups, 3_100), [(2, Telling::Listening)]);
+    assert_eq!(told(&mut groups, 3_100), [(2, Record::Listening)]);
     assert_eq!(groups.deadline(), None);
 }
 

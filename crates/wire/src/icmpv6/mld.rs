@@ -6,6 +6,7 @@
 
 use super::{Icmpv6, sum};
 use crate::ipv6::next_header;
+use crate::membership::Record;
 use crate::{get16, put16};
 use core::net::Ipv6Addr;
 
@@ -22,18 +23,6 @@ pub(super) const REPORT: u8 = 143;
 const ROUTER_ALERT: [u8; 8] = [next_header::ICMPV6, 0, 5, 2, 0, 0, 1, 0];
 /// Bytes of a group's record without sources.
 const RECORD: usize = 20;
-
-/// What a report says of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Record {
-    /// We listen to it, whoever sends; the answer to a query.
-    Listening = 2,
-    /// We do not any more.
-    Left = 3,
-    /// We have begun to.
-    Joined = 4,
-}
 
 /// The time that a query leaves for answers, in milliseconds, from its code (RFC 3810
 /// section 5.1.3).

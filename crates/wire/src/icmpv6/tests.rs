@@ -210,7 +210,12 @@ fn a_report_says_which_groups_we_listen_to() {
     use crate::ipv6::{Upper, walk};
     let groups = [solicited_node(TARGET), crate::ipv6::ALL_NODES];
     let mut bytes = [0xee; 200];
-    let len = mld::emit_report(HOST, mld::Record::Joined, groups.into_iter(), &mut bytes);
+    let len = mld::emit_report(
+        HOST,
+        crate::membership::Record::Joined,
+        groups.into_iter(),
+        &mut bytes,
+    );
     assert_eq!(len, mld::report_len(2));
     let upper = Upper {
         next_header: next_header::ICMPV6,
