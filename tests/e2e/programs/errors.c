@@ -258,15 +258,8 @@ static struct sockaddr_in6 address6(const char *name, int port) {
   return a;
 }
 
-static void ipv6(void) {
-  struct sockaddr_in6 gone = address6("FAR_ADDR6", 9), mine = address6("ADDR6", 0);
-  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
-  SYS(bind(fd, A(mine)));
-  set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  /* The address may be new: it asks for neighbours in earnest only when it is known to be
-   * nobody else's (RFC 4862, RFC 4429), and then once a second. */
-  OK(ready(fd, POLLIN, 5000) & POLLERR);
+/* The next report of a socket of IPv6: `gone` itself has refused. */
+static struct sock_extended_err refusal6(int fd, struct sockaddr_in6 gone) {
   char data[8], control[256];
   struct sockaddr_in6 to;
   struct iovec v = {data, 8};
@@ -282,11 +275,24 @@ static void ipv6(void) {
   memcpy(&e, CMSG_DATA(h), sizeof e);
   memcpy(&offender, CMSG_DATA(h) + sizeof e, sizeof offender);
   IS(e.ee_errno, ECONNREFUSED);
+  IS(offender.sin6_family, AF_INET6);
+  OK(memcmp(&offender.sin6_addr, &gone.sin6_addr, 16) == 0);
+  return e;
+}
+
+static void ipv6(void) {
+  struct sockaddr_in6 gone = address6("FAR_ADDR6", 9), mine = address6("ADDR6", 0);
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  SYS(bind(fd, A(mine)));
+  set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
+  /* The address may be new: it asks for neighbours in earnest only when it is known to be
+   * nobody else's (RFC 4862, RFC 4429), and then once a second. */
+  OK(ready(fd, POLLIN, 5000) & POLLERR);
+  struct sock_extended_err e = refusal6(fd, gone);
   IS(e.ee_origin, SO_EE_ORIGIN_ICMP6);
   IS(e.ee_type, 1);
   IS(e.ee_code, 4);
-  IS(offender.sin6_family, AF_INET6);
-  OK(memcmp(&offender.sin6_addr, &gone.sin6_addr, 16) == 0);
 }
 
 static void ipv4_on_a_socket_of_ipv6(void) {
@@ -299,21 +305,7 @@ static void ipv4_on_a_socket_of_ipv6(void) {
   set(fd, IPPROTO_IP, IP_RECVERR, 1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
   OK(ready(fd, POLLIN, 2000) & POLLERR);
-  char data[8], control[256];
-  struct sockaddr_in6 to;
-  struct iovec v = {data, 8};
-  struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-  IS(recvmsg(fd, &m, MSG_ERRQUEUE), 6);
-  OK(memcmp(&to.sin6_addr, &gone.sin6_addr, 16) == 0 && to.sin6_port == gone.sin6_port);
-  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-  OK(h && h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_RECVERR);
-  struct sock_extended_err e;
-  struct sockaddr_in6 offender;
-  memcpy(&e, CMSG_DATA(h), sizeof e);
-  memcpy(&offender, CMSG_DATA(h) + sizeof e, sizeof offender);
-  IS(e.ee_errno, ECONNREFUSED);
-  IS(e.ee_origin, SO_EE_ORIGIN_ICMP);
-  OK(memcmp(&offender.sin6_addr, &gone.sin6_addr, 16) == 0);
+  IS(refusal6(fd, gone).ee_origin, SO_EE_ORIGIN_ICMP);
 }
 
 static void tcp_has_a_queue_too(void) {

@@ -130,7 +130,7 @@ fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
         // The port is free when the last use of the old one has gone.
         drop(socket);
         if let Some(local) = bound {
-            bind_again(fd, local);
+            bind_to_port_of_old(fd, local);
         }
     }
     Ok(0)
@@ -138,7 +138,7 @@ fn disconnect(fd: c_int, socket: Socket) -> Result<c_int, SocketError> {
 
 /// Binds the new socket to the port of the old one, which the engine gives up at the end
 /// of the turn in which it hears of that.
-fn bind_again(fd: c_int, local: SocketAddr) {
+fn bind_to_port_of_old(fd: c_int, local: SocketAddr) {
     let in_use = SocketError::Refused(rustix::io::Errno::ADDRINUSE);
     for _ in 0..BIND_TRIES {
         let bound = fds::engine(fd).map(|new| new.bind(local));
