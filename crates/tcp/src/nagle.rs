@@ -2,7 +2,8 @@
 //!
 //! Owns [`Tcb::may_send_small`], which `output/select.rs` asks. RFC 9293 section
 //! 3.7.4 (Nagle) and 3.8.6.2.1 (silly window avoidance of the sender), TCP_NODELAY,
-//! TCP_CORK and MSG_MORE, which holds until the next acknowledgment. Urgent data wait for nothing, as in Linux.
+//! TCP_CORK and MSG_MORE, which holds until the next acknowledgment. Urgent data wait for
+//! nothing, as in Linux.
 
 use crate::events::Events;
 use crate::tcb::{Flags, Pos, Tcb};
