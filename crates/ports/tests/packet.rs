@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PATIENCE, expect_frame, in_own_namespace, ip};
+use common::{PATIENCE, ask, expect_frame, in_own_namespace, ip};
 use longshore_ports::packet::{PacketConfig, PacketError, PacketPort};
 use longshore_ports::{
     GsoKind, InterfaceName, LinkKind, Port, RECV_ROOM, RxChecksum, TxChecksum, TxFrame, TxGso,
@@ -59,9 +59,10 @@ fn meet(port: &mut PacketPort) -> [u8; 6] {
     request.extend(OURS.octets());
     request.extend([0; 6]);
     request.extend(KERNEL.octets());
-    port.send(&TxFrame::whole(&request)).unwrap();
     let mut buf = vec![0; RECV_ROOM];
-    expect_frame(port, &mut buf, |f| f[12..14] == [8, 6] && f[21] == 2);
+    ask(port, &mut buf, &request, |f| {
+        f[12..14] == [8, 6] && f[21] == 2
+    });
     buf[6..12].try_into().unwrap()
 }
 
