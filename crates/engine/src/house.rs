@@ -8,7 +8,7 @@ use crate::sleep::Source;
 use crate::socket::Kind;
 use longshore_hostif::Arena;
 use longshore_hostif::attach::{Message, Refusal, Token};
-use longshore_ring::Doorbell;
+use longshore_ring::{Doorbell, StrangersBell};
 use longshore_tcp::{Instant, Linger, State};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Engine {
                 if let (Some(key), Some(fd)) = (session, fds.into_iter().next())
                     && let Some(s) = self.sessions.get_mut(key)
                 {
-                    s.add_bell(waiter, Doorbell::from_stranger(fd));
+                    s.add_bell(waiter, StrangersBell::new(fd));
                 }
             }
             Message::Owner(socket) => {
@@ -126,7 +126,8 @@ impl Engine {
             .header()
             .routes
             .publish(&self.routes_for_programs(), self.loopback);
-        let mut session = Session::new(Token(token), Arc::new(arena), doorbell);
+        let mut session =
+            Session::new(Token(token), Arc::new(arena), doorbell, self.ringer.clone());
         session.launcher = Some(visitor);
         session.uid = self.door.credentials(visitor).map_or(0, |(_, uid)| uid);
         let key = self.sessions.insert(session);
