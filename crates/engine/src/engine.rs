@@ -136,6 +136,8 @@ pub struct Engine {
     pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What the operator says of ECN, whatever the host's settings are.
     pub(crate) ecn: Option<EcnMode>,
+    /// Connections and their peers tell each other of user timeouts.
+    pub(crate) user_timeout_option: bool,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
@@ -204,6 +206,7 @@ impl Engine {
             port_name: config.port_name,
             host_settings: None,
             ecn: None,
+            user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             inlet: Inlet::default(),
@@ -227,6 +230,13 @@ impl Engine {
         let mode = EcnMode::from_number(number).ok_or(EngineError::Ecn(number))?;
         self.ecn = Some(mode);
         Ok(())
+    }
+
+    /// From now on, connections of new sockets tell their peers of the time that
+    /// TCP_USER_TIMEOUT sets, and go by what those tell of theirs where it is not set (RFC
+    /// 5482). Off at first, as Linux does neither.
+    pub fn set_user_timeout_option(&mut self, on: bool) {
+        self.user_timeout_option = on;
     }
 
     /// Serves until it is told to stop, or, for a private engine, until its

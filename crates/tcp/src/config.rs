@@ -152,6 +152,9 @@ pub struct Config {
     /// How long data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 9293 section
     /// 3.8.3), milliseconds; 0 for `retries` alone.
     pub user_timeout_ms: u32,
+    /// Tell the peer of it, and go by what the peer tells where it is 0 (RFC 5482; Linux
+    /// does neither).
+    pub user_timeout_option: bool,
     /// What closing does.
     pub linger: Linger,
     /// How long a closed connection waits in FIN-WAIT-2 (TCP_LINGER2),
@@ -208,6 +211,7 @@ impl Default for Config {
             quickack: false,
             keepalive: Keepalive::default(),
             user_timeout_ms: 0,
+            user_timeout_option: false,
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),

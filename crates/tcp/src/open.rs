@@ -179,6 +179,7 @@ impl Tcb {
         if cfg.sack && options.sack_permitted {
             self.flags |= Flags::SACK;
         }
+        self.take_user_timeout_advice(options.user_timeout);
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         self.snd_wnd = u32::from(syn.window);
         self.max_snd_wnd = self.snd_wnd;
@@ -199,6 +200,7 @@ impl Tcb {
             self.congestion.set_cwnd(u32::from(self.snd_mss));
         }
         self.flags.remove(Flags::SYN_DUE);
+        self.announce_user_timeout();
         if !self.is_fast_opened() {
             self.events |= Events::CONNECTED;
         }

@@ -199,7 +199,7 @@ impl Tcb {
             self.mtu.settle(low, self.search_again_at());
             return ProbeChoice::None;
         }
-        let len = i64::from(size - (low - self.snd_mss) - self.sack_len_due());
+        let len = i64::from(size - (low - self.snd_mss) - self.extra_len_due());
         let follow = FOLLOWERS * i64::from(self.snd_mss);
         let start = self.snd_nxt;
         let fits = start + len + follow <= self.snd_edge.min(self.snd_wnd_edge())

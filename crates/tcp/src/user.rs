@@ -83,6 +83,7 @@ impl Tcb {
             return;
         }
         self.flags |= Flags::ORPHAN;
+        self.forget_advised_timeout();
         match self.state {
             State::Closed | State::TimeWait => {}
             State::SynSent if !self.has_early_data() => self.die(None, Events::empty()),
@@ -164,16 +165,6 @@ impl Tcb {
     pub fn set_keepalive(&mut self, keepalive: Keepalive, now: Instant) {
         self.cfg.keepalive = keepalive;
         self.arm_keepalive(now);
-    }
-
-    /// TCP_USER_TIMEOUT, milliseconds; 0 for none.
-    pub fn set_user_timeout(&mut self, ms: u32) {
-        self.cfg.user_timeout_ms = ms;
-        self.timers.user = if ms == 0 || self.timers.xmit.is_never() {
-            Instant::NEVER
-        } else {
-            self.stalled_since.after_ms(u64::from(ms))
-        };
     }
 
     /// SO_LINGER.

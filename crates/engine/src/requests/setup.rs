@@ -27,6 +27,7 @@ impl Engine {
             options.fast_open_use = settings.fast_open;
         }
         options.tcp.ecn = self.ecn.unwrap_or(options.tcp.ecn);
+        options.tcp.user_timeout_option = self.user_timeout_option;
         let s = self
             .sessions
             .get_mut(from.session)

@@ -322,7 +322,7 @@ impl Tcb {
             flags,
             window: h.window,
             urgent,
-            mss: self.snd_mss - options::sack_len(&options),
+            mss: self.snd_mss - options::extra_len(&options),
             options,
             payload,
             retransmission: false,
