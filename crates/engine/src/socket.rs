@@ -294,6 +294,14 @@ impl Options {
         }
     }
 
+    /// What a connection to `remote` begins with.
+    pub(crate) fn tcp_to(&self, remote: SocketAddr) -> Config {
+        Config {
+            ipv6: remote.is_ipv6(),
+            ..self.tcp
+        }
+    }
+
     /// What closing does, from SO_LINGER's seconds.
     pub(crate) fn linger(seconds: Option<u32>) -> Linger {
         if seconds == Some(0) {

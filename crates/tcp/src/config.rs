@@ -127,6 +127,8 @@ pub struct Config {
     /// Upper bound for both the advertised and the used MSS (TCP_MAXSEG), bytes; 0
     /// leaves it to the path.
     pub mss: u16,
+    /// The addresses are those of IPv6: what that says of the path counts.
+    pub ipv6: bool,
     /// Offer and accept window scaling (RFC 7323 section 2).
     pub window_scaling: bool,
     /// Offer and accept timestamps (RFC 7323 section 3).
@@ -200,6 +202,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             mss: 0,
+            ipv6: false,
             window_scaling: true,
             timestamps: true,
             sack: true,

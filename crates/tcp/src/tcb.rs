@@ -429,6 +429,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn stop_timing(&mut self) {
         self.rtt_pos = NO_POS;
+        self.rate.spoil_round();
     }
 
     /// The right edge of the peer's window.

@@ -20,7 +20,14 @@ impl Tcb {
         if !self.state.may_write() || self.flags.contains(Flags::FIN_QUEUED) {
             return;
         }
-        self.snd_edge = self.snd_edge.max(edge.min(Pos::MAX as u64 / 2) as Pos);
+        let edge = edge.min(Pos::MAX as u64 / 2) as Pos;
+        // Draft of the rate of delivery, section 3.4, as Linux has it: asked when there is
+        // more, for until then nobody knows that there would have been room for it.
+        let room = self.in_flight() + u64::from(self.snd_mss) < u64::from(self.congestion.cwnd());
+        if edge > self.snd_edge && self.snd_nxt >= self.snd_edge && room {
+            self.rate.note_limit(self.snd_nxt);
+        }
+        self.snd_edge = self.snd_edge.max(edge);
         if push {
             self.snd_push = self.snd_edge;
         }
