@@ -254,9 +254,7 @@ impl Engine {
             self.rest(worked)?;
         }
         self.say_goodbye();
-        self.link.release(self.now, &mut self.counters);
-        // Whether that leaves is nobody's concern any more.
-        let _ = self.link.port.flush();
+        self.give_back();
         Ok(())
     }
 
