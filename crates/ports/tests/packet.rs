@@ -314,3 +314,59 @@ fn a_tunnel_is_waited_for_and_may_come_again() {
         assert!(!is_ready(&port), "the socket stays readable");
     }
 }
+
+/// Looks for news until the link has come back, or has not for `patience`.
+fn returns(port: &mut PacketPort, patience: Duration) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < patience {
+        port.take_news();
+        if port.link_has_returned() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// What the kernel says of an interface.
+fn shown(name: &str) -> String {
+    let mut ip = std::process::Command::new("ip");
+    let said = ip.args(["link", "show", name]).output().unwrap();
+    String::from_utf8(said.stdout).unwrap()
+}
+
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_link_that_returns_is_told_of_once() {
+    if !in_own_namespace() {
+        return;
+    }
+    veth();
+    let mut port = PacketPort::open(&config("near")).unwrap();
+    // What its beginning still brings, as the kernel notices links after a while.
+    while returns(&mut port, SHORT) {}
+    // The cable is pulled, and put back once the kernel has noticed.
+    ip("link set far down");
+    let begin = Instant::now();
+    while shown("near").contains("state UP") {
+        assert!(begin.elapsed() < LONG, "{}", shown("near"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!returns(&mut port, SHORT));
+    ip("link set far up");
+    assert!(returns(&mut port, LONG));
+    while returns(&mut port, SHORT) {}
+    // Down and up again before anybody has looked.
+    ip("link set near down");
+    ip("link set near up");
+    assert!(returns(&mut port, LONG));
+    while returns(&mut port, SHORT) {}
+    // Another interface in its place.
+    ip("link del near");
+    assert!(!returns(&mut port, SHORT));
+    veth();
+    assert!(returns(&mut port, LONG));
+    assert!(port.is_attached());
+}
