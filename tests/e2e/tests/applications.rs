@@ -68,7 +68,7 @@ fn use_postgres(client: &Host<'_>, server: IpAddr) {
 scenarios! {
     /// PostgreSQL, whose first process forks one for each connection; then psql and
     /// pgbench.
-    fn postgres(lab) within 180 {
+    fn postgres(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         make_database(lab);
         let mut server = start_postgres(lab, &host);
@@ -84,7 +84,7 @@ scenarios! {
 
     /// Node.js: an HTTP server with connections that are kept and one that becomes
     /// something else; then its client.
-    fn node(lab) within 120 {
+    fn node(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (serve, ask) = (lab.file("server.js", SERVER), lab.file("client.js", CLIENT));
         let other = lab.host(1);
