@@ -110,11 +110,19 @@ impl Engine {
         self.users.is_empty() || uid == 0 || self.users.contains(&uid)
     }
 
+    /// A private engine is its user's. Whom it has given the session's token may join as
+    /// whoever it is then.
+    fn may_open(&self, visitor: RawFd) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        let theirs = self.door.credentials(visitor);
+        !self.private || theirs.is_some_and(|(_, uid)| uid == own || uid == 0)
+    }
+
     fn open_session(&mut self, visitor: RawFd) -> Result<Token, Refusal> {
         if self.draining {
             return Err(Refusal::Draining);
         }
-        if !self.may_use(visitor) {
+        if !(self.may_use(visitor) && self.may_open(visitor)) {
             return Err(Refusal::NotAllowed);
         }
         let arena = Arena::create(self.geometry).map_err(|_| Refusal::NoResources)?;
