@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::Host;
 use common::engines::{Running, bytes, joined, sleepy, start};
 use common::far::Far;
+use common::{Host, PATIENCE};
 use longshore_hostif::{
     AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind,
 };
@@ -326,7 +326,7 @@ fn a_private_engine_ends_with_its_last_session_and_does_not_sleep_over_it() {
     drop(launcher);
     let start = std::time::Instant::now();
     while !engine.is_over() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it goes on");
+        assert!(start.elapsed() < PATIENCE, "it goes on");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use longshore_ports::{Port, RxMeta};
 
+/// How long the kernel may take to answer: machines are slow, and busy with other tests.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Moves this thread into a network namespace of its own. False, with a word
 /// on stderr, when the user may not; a failure if `LONGSHORE_REQUIRE_ROOT` is
 /// set.
@@ -28,7 +31,7 @@ pub(crate) fn expect_frame(
     buf: &mut [u8],
     wanted: impl Fn(&[u8]) -> bool,
 ) -> RxMeta {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         match port.recv(buf).unwrap() {
             Some(meta) if wanted(&buf[..meta.len]) => return meta,

@@ -26,12 +26,20 @@ impl Tcb {
         self.congestion.on_ack(&ack);
     }
 
+    /// RW of RFC 5681 section 4.1, bytes: what a sender may begin with after a silence.
+    pub(crate) fn restart_window(&self) -> u32 {
+        u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss)
+    }
+
     /// What a sign of congestion reduces (FlightSize in RFC 5681 equation 4), bytes: the
     /// window, if it was in use (RFC 9438 section 4.6 has both). In flight may be much
     /// less by now: an acknowledgment, or a burst of them, that moves SND.UNA up to the
     /// loss has emptied the path before anything could follow. And what limited transmit
     /// has sent does not count (RFC 5681 section 3.2). In fast recovery the window is an
     /// instrument of its pace and says nothing.
+    ///
+    /// Of a window that was not in use, what a silence would have left counts in any
+    /// case: who sends little and loses it would else go on slower than who sent nothing.
     pub(crate) fn window_in_use(&mut self) -> u32 {
         let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
         let cwnd = self.congestion.cwnd();
@@ -40,7 +48,7 @@ impl Tcb {
         } else if self.window_was_used() {
             cwnd
         } else {
-            flight.min(cwnd)
+            flight.max(self.restart_window()).min(cwnd)
         }
     }
 

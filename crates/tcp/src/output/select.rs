@@ -165,8 +165,7 @@ impl Tcb {
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
         if now.since(self.last_sent_data) > self.rtt.rto() && self.cfg.slow_start_after_idle {
-            let initial = u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss);
-            self.congestion.on_idle(initial);
+            self.congestion.on_idle(self.restart_window());
             self.last_sent_data = now;
         }
     }
