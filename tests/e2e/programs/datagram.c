@@ -121,7 +121,7 @@ static void refused(void) {
   int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
   SYS(connect(mine, A(gone)));
   IS(send(mine, "anyone?", 7, 0), 7);
-  OK(ready(mine, POLLIN, 2000) & POLLERR);
+  OK(ready(mine, POLLIN, 10000) & POLLERR);
   char c;
   FAILS(recv(mine, &c, 1, MSG_DONTWAIT), ECONNREFUSED);
   FAILS(recv(mine, &c, 1, MSG_DONTWAIT), EAGAIN);
@@ -134,11 +134,11 @@ static void sizes(void) {
   static const size_t all[] = {1, 1472, 1473, 2000, 9000, 30000, 65507};
   for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
     IS(sendto(mine, out, all[i], 0, A(there)), all[i]);
-    IS(ready(far, POLLIN, 2000), POLLIN);
+    IS(ready(far, POLLIN, 10000), POLLIN);
     IS(recv(far, in, sizeof in, 0), all[i]);
     check_pattern(in, all[i], 0);
     IS(far_send(far, out, all[i], here), all[i]);
-    IS(ready(mine, POLLIN, 2000), POLLIN);
+    IS(ready(mine, POLLIN, 10000), POLLIN);
     IS(recv(mine, in, sizeof in, 0), all[i]);
     check_pattern(in, all[i], 0);
   }
@@ -157,7 +157,7 @@ static void waiting_bytes(void) {
   IS(n, 0);
   far_send(far, "12345", 5, here);
   far_send(far, "678", 3, here);
-  OK(ready(mine, POLLIN, 2000));
+  OK(ready(mine, POLLIN, 10000));
   SYS(ioctl(mine, FIONREAD, &n));
   IS(n, 5); /* of the next datagram, not of all */
 }
@@ -197,10 +197,12 @@ static void many_messages_in_one_call(void) {
     IS(buf[1], '0' + i);
     far_send(far, buf, 2, here);
   }
-  sleep_ms(30);
   for (int i = 0; i < 8; i++)
     m[i].msg_hdr.msg_name = 0, m[i].msg_hdr.msg_namelen = 0;
-  IS(recvmmsg(mine, m, 8, MSG_DONTWAIT, 0), 8);
+  for (int got = 0; got < 8;) {
+    IS(ready(mine, POLLIN, 5000), POLLIN);
+    got += SYS(recvmmsg(mine, m + got, 8 - got, MSG_DONTWAIT, 0));
+  }
   for (int i = 0; i < 8; i++) {
     IS(m[i].msg_len, 2);
     IS(text[i][1], '0' + i);
@@ -215,10 +217,10 @@ static void readiness(void) {
   SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
   IS(epoll_wait(ep, &e, 1, 20), 0);
   far_send(far, "x", 1, here);
-  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  IS(epoll_wait(ep, &e, 1, 10000), 1);
   IS(epoll_wait(ep, &e, 1, 20), 0);
   far_send(far, "y", 1, here);
-  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  IS(epoll_wait(ep, &e, 1, 10000), 1);
   char c;
   IS(recv(mine, &c, 1, 0), 1);
   IS(recv(mine, &c, 1, 0), 1);
@@ -229,9 +231,7 @@ static void receive_timeout(void) {
   struct timeval t = {0, 100000};
   SYS(setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t));
   char c;
-  double start = now();
-  FAILS(recv(mine, &c, 1, 0), EAGAIN);
-  OK(now() - start > 0.09 && now() - start < 1);
+  TAKES(FAILS(recv(mine, &c, 1, 0), EAGAIN), 0.09, 0.5);
 }
 
 static void wildcard(void) {
@@ -330,12 +330,15 @@ static void flood_does_not_hang(void) {
   for (int i = 0; i < 20000; i++)
     far_send(far, some, sizeof some, here);
   got = 0;
-  while (ready(mine, POLLIN, 100) && recv(mine, some, sizeof some, MSG_DONTWAIT) > 0)
+  while (ready(mine, POLLIN, got ? 100 : 5000) && recv(mine, some, sizeof some, MSG_DONTWAIT) > 0)
     got++;
   OK(got > 0);
   char buf[8];
+  ssize_t n;
   far_send(far, "alive", 5, here);
-  IS(recv(mine, buf, 8, 0), 5);
+  while ((n = recv(mine, buf, 8, 0)) == 8)
+    ; /* a latecomer of the flood */
+  IS(n, 5);
 }
 
 const struct check CHECKS[] = {
