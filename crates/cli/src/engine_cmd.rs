@@ -125,6 +125,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
              a hostile program can hold up the engine"
         );
     }
+    engine.set_user_timeout_option(config.user_timeout_option);
     stop_on_signals(signals, engine.stopper())?;
     let networks = acquire(&mut engine, &port)?;
     // Whoever may use the engine is a matter of `users`, not of the file's mode.

@@ -134,6 +134,7 @@ fn start_private(
         loopback: arguments.loopback.unwrap_or_default(),
         sysctl: arguments.sysctl.unwrap_or_default(),
         ecn: arguments.ecn,
+        user_timeout_option: arguments.user_timeout_option,
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),

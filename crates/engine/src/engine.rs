@@ -140,6 +140,8 @@ pub struct Engine {
     pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What the operator says of ECN, whatever the host's settings are.
     pub(crate) ecn: Option<EcnMode>,
+    /// Connections and their peers tell each other of user timeouts.
+    pub(crate) user_timeout_option: bool,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
@@ -209,6 +211,7 @@ impl Engine {
             port_name: config.port_name,
             host_settings: None,
             ecn: None,
+            user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             inlet: Inlet::default(),
@@ -239,6 +242,13 @@ impl Engine {
         Ok(())
     }
 
+    /// From now on, connections of new sockets tell their peers of the time that
+    /// TCP_USER_TIMEOUT sets, and go by what those tell of theirs where it is not set (RFC
+    /// 5482). Off at first, as Linux does neither.
+    pub fn set_user_timeout_option(&mut self, on: bool) {
+        self.user_timeout_option = on;
+    }
+
     /// Serves until it is told to stop, or, for a private engine, until its
     /// programs are gone.
     ///
@@ -254,9 +264,7 @@ impl Engine {
             self.rest(worked)?;
         }
         self.say_goodbye();
-        self.link.release(self.now, &mut self.counters);
-        // Whether that leaves is nobody's concern any more.
-        let _ = self.link.port.flush();
+        self.give_back();
         Ok(())
     }
 
