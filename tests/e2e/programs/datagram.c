@@ -1,5 +1,6 @@
 /* UDP: one call, one datagram. */
 #include "check.h"
+#include <net/if.h>
 
 /* Two bound sockets, unconnected, and their addresses. */
 static void two(int *mine, struct sockaddr_in *here, int *far, struct sockaddr_in *there) {
@@ -291,6 +292,8 @@ static void packet_information(void) {
   struct in_pktinfo info;
   memcpy(&info, CMSG_DATA(h), sizeof info);
   OK(info.ipi_addr.s_addr == address(my_ip(), 0).sin_addr.s_addr);
+  char name[IF_NAMESIZE];
+  OK(if_indextoname(info.ipi_ifindex, name));
   /* It says when there is no room, and ends when it is told to. */
   struct sockaddr_in to = address(my_ip(), ntohs(name_of(any).sin_port));
   far_send(far, "y", 1, to);
@@ -315,6 +318,58 @@ static void packet_information(void) {
   from.ipi_spec_dst = address("198.51.100.1", 0).sin_addr;
   memcpy(CMSG_DATA(h), &from, sizeof from);
   FAILS(sendmsg(any, &m, 0), ENETUNREACH);
+}
+
+/* The control message of this type that came with the next datagram, which is one byte:
+ * its number, or -1. */
+static int told(int fd, int level, int type) {
+  char c, control[256];
+  struct iovec v = {&c, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(fd, &m, 0), 1);
+  for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+    if (h->cmsg_level != level || h->cmsg_type != type)
+      continue;
+    int number = 0;
+    memcpy(&number, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
+    return number;
+  }
+  return -1;
+}
+
+static void hops_and_service(void) {
+  TWO;
+  IS(option(mine, IPPROTO_IP, IP_RECVTTL), 0);
+  far_send(far, "0", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TTL), -1);
+  set(mine, IPPROTO_IP, IP_RECVTTL, 1);
+  set(mine, IPPROTO_IP, IP_RECVTOS, 1);
+  IS(option(mine, IPPROTO_IP, IP_RECVTTL), 1);
+  IS(option(mine, IPPROTO_IP, IP_RECVTOS), 1);
+  SYS(far_option(far, IPPROTO_IP, IP_TTL, 33));
+  SYS(far_option(far, IPPROTO_IP, IP_TOS, 0x2a));
+  far_send(far, "1", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TTL), 33);
+  far_send(far, "2", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TOS), 0x2a);
+  set(mine, IPPROTO_IP, IP_RECVTTL, 0);
+  far_send(far, "3", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TTL), -1);
+  far_send(far, "4", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TOS), 0x2a);
+  /* Set before the socket is anybody's, and asked of one for both versions. */
+  int any = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  set(any, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  set(any, IPPROTO_IP, IP_RECVTTL, 1);
+  struct sockaddr_in6 a = {.sin6_family = AF_INET6};
+  SYS(bind(any, A(a)));
+  socklen_t n = sizeof a;
+  SYS(getsockname(any, (struct sockaddr *)&a, &n));
+  struct sockaddr_in to = address(my_ip(), ntohs(a.sin6_port));
+  far_send(far, "5", 1, to);
+  IS(told(any, IPPROTO_IP, IP_TTL), 33);
+  far_send(far, "6", 1, to);
+  IS(told(any, IPPROTO_IPV6, IPV6_HOPLIMIT), -1);
 }
 
 static void flood_does_not_hang(void) {
@@ -361,6 +416,7 @@ const struct check CHECKS[] = {
     {"taken", taken},
     {"shared_by_a_child", shared_by_a_child},
     {"packet_information", packet_information},
+    {"hops_and_service", hops_and_service},
     {"flood_does_not_hang", flood_does_not_hang},
     {0, 0},
 };
