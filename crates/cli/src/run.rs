@@ -153,6 +153,7 @@ fn start_private(
         Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
         other => other,
     })?;
+    dir.let_programs_in()?;
     if std::io::stderr().is_terminal() {
         eprintln!(
             "longshore: engine at {} on {}",

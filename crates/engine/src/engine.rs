@@ -22,10 +22,12 @@ use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_net::fragment::{Limits, Reassembler};
 use longshore_ports::{Port, PortError, RECV_ROOM};
+use longshore_ring::Ringer;
 use longshore_tcp::{EcnMode, Instant};
 use longshore_wire::ipv6::Ipv6Header;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How an engine is set up.
@@ -117,6 +119,8 @@ pub struct Engine {
     pub(crate) counters: Counters,
     pub(crate) door: Door,
     pub(crate) sleeper: Sleeper,
+    /// What wakes programs that sleep in poll.
+    pub(crate) ringer: Arc<Ringer>,
     pub(crate) geometry: Geometry,
     pub(crate) loopback: Loopback,
     pub(crate) scope: u32,
@@ -191,6 +195,7 @@ impl Engine {
             counters: Counters::new(),
             door,
             sleeper,
+            ringer: Arc::new(Ringer::new()),
             geometry: config.geometry,
             loopback: config.loopback,
             scope: config.scope,
@@ -214,6 +219,11 @@ impl Engine {
             questions: Vec::new(),
             over: Vec::new(),
         })
+    }
+
+    /// Whether a hostile program can hold it up: the kernel has no AIO.
+    pub fn may_be_held_up(&self) -> bool {
+        self.ringer.may_block()
     }
 
     /// From now on, new sockets start from the host's settings.

@@ -77,6 +77,27 @@ static void small_buffers_still_work(void) {
   }
 }
 
+/* Who reads comes late each time, when nothing else happens any more. */
+static void small_buffers_and_a_slow_reader(void) {
+  EACH_PAIR(mine, far) {
+    enum { ALL = 30000 };
+    set(mine, SOL_SOCKET, SO_SNDBUF, 4096);
+    pid_t child = send_in_background(mine, ALL);
+    static unsigned char piece[65536];
+    size_t at = 0;
+    for (;;) {
+      sleep_ms(10);
+      ssize_t got = SYS(read(far, piece, sizeof piece));
+      if (got == 0)
+        break;
+      check_pattern(piece, got, at);
+      at += got;
+    }
+    IS(at, ALL);
+    joined(child);
+  }
+}
+
 static void send_buffer_limits(void) {
   EACH_PAIR(mine, far) {
     set(mine, SOL_SOCKET, SO_SNDBUF, 16384);
@@ -454,6 +475,7 @@ const struct check CHECKS[] = {
     {"keepalive_times", keepalive_times},
     {"buffers", buffers},
     {"small_buffers_still_work", small_buffers_still_work},
+    {"small_buffers_and_a_slow_reader", small_buffers_and_a_slow_reader},
     {"send_buffer_limits", send_buffer_limits},
     {"linger", linger},
     {"timeouts", timeouts},
