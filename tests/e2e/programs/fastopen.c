@@ -146,7 +146,7 @@ static void readable_as_soon_as_it_is_accepted(void) {
   set(listener, IPPROTO_TCP, TCP_FASTOPEN, 8);
   for (int round = 0; round < 2; round++) {
     int far = far_opens(name_of(listener), "request");
-    IS(ready(listener, POLLIN, 2000), POLLIN);
+    IS(ready(listener, POLLIN, 10000), POLLIN);
     int fd = SYS(accept4(listener, 0, 0, SOCK_NONBLOCK));
     char buf[16];
     if (round && far_in_kernel())

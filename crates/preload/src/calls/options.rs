@@ -10,7 +10,8 @@ use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::real;
-pub(crate) use known::{Known, RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
+pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
+pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use known::{What, find};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
@@ -98,11 +99,9 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             socket.set_time_limit(sending, time(&bytes));
             None
         }
-        What::PacketInfo(bit) => {
+        What::Told => {
             if value == 0 {
-                socket.clear_host_bits(bit);
-            } else {
-                socket.set_host_bits(bit);
+                socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
             }
             None
         }
