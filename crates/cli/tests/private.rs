@@ -11,7 +11,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::longshore;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long anything may take: machines are slow, and busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Moves this thread, and what it starts, into a network namespace of its own.
 /// False, with a word on stderr, when the user may not; a failure if
@@ -331,7 +332,13 @@ fn an_engine_for_many_serves_until_it_is_told_to_stop() {
         command.spawn().unwrap()
     };
     let mut engine = start();
-    eventually("it listens", || socket.exists());
+    // Its socket is there a little before it is ready for anybody.
+    let mut said = BufReader::new(engine.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(" serves ") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it has ended");
+    }
     let run = |script: &str| {
         let mut command = support::run_on(&socket, &["sh", "-c", script]);
         command.output().unwrap()

@@ -328,11 +328,12 @@ impl Engine {
             }
             _ => return,
         };
-        let now = self.now;
-        let reduced =
-            self.link
-                .pmtu
-                .reduce(error.destination, mtu, error.original_len, net_time(now));
+        let (now, to) = (self.now, error.destination);
+        let present = self.link.mtu_to(to, now);
+        let reduced = self
+            .link
+            .pmtu
+            .reduce(to, mtu, error.original_len, present, net_time(now));
         if let (Some(mtu), Some(key)) = (reduced, key)
             && let Some(c) = self.connection_mut(key)
         {

@@ -334,7 +334,7 @@ impl Engine {
         for source in ready {
             match source {
                 Source::PortNews => {
-                    self.link.take_port_news();
+                    self.link.take_port_news(self.now);
                     self.demux.forget_known();
                 }
                 // It counts on, and is not read: only that it rings is of interest.

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::Host;
 use common::engines::{Running, start};
 use common::packets::ipv4;
+use common::{Host, PATIENCE};
 use longshore_hostif::{
     Address, DatagramRecord, EdgeFlags, ErrorReport, Loopback, OptionName, Query, SocketId,
     SocketKind, datagram_span,
@@ -19,11 +19,10 @@ use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpFlags, TcpHeader, TcpOptions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Reports that a socket keeps.
 const MOST: usize = 16;
 

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::Host;
 use common::engines::{Running, start};
 use common::packets::ipv4;
+use common::{Host, PATIENCE};
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Loopback, Request, SocketId, SocketKind,
 };
@@ -27,7 +27,6 @@ const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 7);
 const OUR_MAC: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
-const PATIENCE: Duration = Duration::from_secs(20);
 const ROUTER_ALERT: [u8; 4] = [148, 4, 0, 0];
 
 struct Wire(MemoryPort);

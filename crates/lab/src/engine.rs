@@ -3,7 +3,6 @@
 use crate::{Cmd, Finished, Host, Lab, Proc};
 use rustix::process::Signal;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A running `longshore engine`.
 #[derive(Debug)]
@@ -34,8 +33,9 @@ impl<'l> Engine<'l> {
             .args(["engine", "--config"])
             .arg(config)
             .spawn();
-        crate::eventually("the engine listens", Duration::from_secs(10), || {
-            socket.exists().then_some(())
+        // Its socket is there a little before it is ready for anybody.
+        crate::eventually("the engine serves", || {
+            process.stderr().contains(" serves ").then_some(())
         });
         Engine {
             host,

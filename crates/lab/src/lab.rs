@@ -444,14 +444,12 @@ impl Host<'_> {
     /// namespace.
     ///
     /// # Panics
-    /// If it does not within a few seconds.
+    /// If it does not within [`PATIENCE`](crate::PATIENCE).
     pub fn wait_for(&self, at: SocketAddr) {
         self.namespace.enter(|| {
-            crate::eventually(
-                &format!("{at} takes connections"),
-                Duration::from_secs(10),
-                || TcpStream::connect_timeout(&at, Duration::from_millis(500)).ok(),
-            )
+            crate::eventually(&format!("{at} takes connections"), || {
+                TcpStream::connect_timeout(&at, Duration::from_secs(2)).ok()
+            })
         });
     }
 

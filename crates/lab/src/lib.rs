@@ -31,4 +31,4 @@ pub use lab::{Host, Lab};
 pub use netns::Namespace;
 pub use process::{Cmd, Finished, Proc, signal};
 pub use product::{Stack, longshore};
-pub use wait::eventually;
+pub use wait::{PATIENCE, eventually};

@@ -9,8 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a program that should end by itself may take, if not told otherwise.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a program that should end by itself may run, if not told otherwise.
+const LONGEST: Duration = Duration::from_secs(240);
 
 /// A command to be run in a namespace, on a stack.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Cmd {
             command: vec![program.to_owned()],
             environment: Vec::new(),
             directory: None,
-            patience: PATIENCE,
+            patience: LONGEST,
         }
     }
 
@@ -189,25 +189,14 @@ impl Proc {
     /// the first process there (by age) whose command is `name`.
     ///
     /// # Panics
-    /// If there is none within a few seconds.
+    /// If there is none within [`PATIENCE`](crate::PATIENCE).
     #[must_use]
     pub fn program_pid(&self, name: &str) -> i32 {
-        let deadline = Instant::now() + Duration::from_secs(5);
-        loop {
-            let family = self.family();
-            if let Some(pid) = family
-                .iter()
-                .find(|pid| comm(**pid).is_some_and(|c| c == name))
-            {
-                return *pid;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "no process {name} below `{}`",
-                self.line
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let what = format!("a process {name} below `{}`", self.line);
+        crate::eventually(&what, || {
+            let is_it = |pid: &i32| comm(*pid).is_some_and(|c| c == name);
+            self.family().into_iter().find(is_it)
+        })
     }
 
     /// It, its children, and theirs.

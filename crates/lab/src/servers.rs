@@ -98,12 +98,13 @@ impl Nginx<'_> {
 pub fn haproxy_config(lab: &Lab, port: u16, backends: &[String]) -> PathBuf {
     let mut text = format!(
         "global\n  maxconn 1000\n  stats socket {} level admin\ndefaults\n  mode http\n  \
-         timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
+         timeout connect 60s\n  timeout client 120s\n  timeout server 120s\n\
          frontend in\n  bind :{port}\n  default_backend out\nbackend out\n  balance roundrobin\n",
         lab.path("haproxy.sock").display()
     );
     for (i, backend) in backends.iter().enumerate() {
-        let _ = writeln!(text, "  server s{i} {backend} check inter 200ms");
+        // Checks come often, but one that takes longer on a busy machine means nothing.
+        let _ = writeln!(text, "  server s{i} {backend} check inter 200ms fall 1000");
     }
     lab.file("haproxy.cfg", text)
 }

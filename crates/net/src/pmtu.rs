@@ -57,23 +57,35 @@ impl PathMtu {
         (now < entry.expires).then_some(entry.mtu)
     }
 
-    /// A router says that a packet of `original_len` bytes to `to` was too long and
-    /// that `mtu` would have passed, or 0 if it does not say. Gives the new value if
-    /// that is less than what was known.
+    /// A router says that a packet to `to` was too long and that `mtu` would have
+    /// passed, or 0 if it does not say: then `original_len`, how long the packet is in the
+    /// error that quotes it, says where to look. Gives the new value if that is less than
+    /// what was known and than `link_mtu`, what the link takes.
     ///
-    /// A message that asks for no less than the packet had is not believed.
-    pub fn reduce(&mut self, to: IpAddr, mtu: u16, original_len: u16, now: Instant) -> Option<u16> {
+    /// Where the router does say, the quoted length is not asked: it is whatever the
+    /// router, or a translator on the way, has made of it (RFC 1191 section 5 knows some
+    /// that are wrong), and it costs a forger nothing.
+    pub fn reduce(
+        &mut self,
+        to: IpAddr,
+        mtu: u16,
+        original_len: u16,
+        link_mtu: usize,
+        now: Instant,
+    ) -> Option<u16> {
         if to.is_ipv6() && mtu < LEAST_V6 {
             return None;
         }
         let least = if to.is_ipv4() { LEAST_V4 } else { LEAST_V6 };
-        let mtu = if mtu == 0 {
-            plateau_below(original_len)
-        } else {
+        let says = mtu != 0;
+        let mtu = if says {
             mtu
+        } else {
+            plateau_below(original_len)
         };
         let mtu = mtu.max(least);
-        if mtu >= original_len || self.get(to, now).is_some_and(|known| known <= mtu) {
+        let known = self.get(to, now).map_or(link_mtu, usize::from);
+        if usize::from(mtu) >= known.min(link_mtu) || (!says && mtu >= original_len) {
             return None;
         }
         let entry = Entry {
@@ -134,6 +146,8 @@ mod tests {
     use proptest::prelude::*;
 
     const T: Instant = Instant(1_000);
+    /// What the link takes.
+    const LINK: usize = 1_500;
 
     fn ip(n: u32) -> IpAddr {
         Ipv4Addr::from_bits(n).into()
@@ -143,36 +157,61 @@ mod tests {
     fn it_goes_down_and_is_forgotten() {
         let mut p = PathMtu::new();
         assert_eq!(p.get(ip(1), T), None);
-        assert_eq!(p.reduce(ip(1), 1400, 1500, T), Some(1400));
-        assert_eq!(p.reduce(ip(1), 1400, 1500, T), None, "known");
-        assert_eq!(p.reduce(ip(1), 1450, 1500, T), None, "never up");
-        assert_eq!(p.reduce(ip(1), 1300, 1400, T.after_ms(1_000)), Some(1300));
+        assert_eq!(p.reduce(ip(1), 1400, 1500, LINK, T), Some(1400));
+        assert_eq!(p.reduce(ip(1), 1400, 1500, LINK, T), None, "known");
+        assert_eq!(p.reduce(ip(1), 1450, 1500, LINK, T), None, "never up");
+        assert_eq!(
+            p.reduce(ip(1), 1300, 1400, LINK, T.after_ms(1_000)),
+            Some(1300)
+        );
         assert_eq!(p.get(ip(1), T.after_ms(600_000)), Some(1300));
         assert_eq!(p.get(ip(2), T), None);
         let later = T.after_ms(601_000);
         assert_eq!(p.get(ip(1), later), None);
-        assert_eq!(p.reduce(ip(1), 1450, 1500, later), Some(1450));
+        assert_eq!(p.reduce(ip(1), 1450, 1500, LINK, later), Some(1450));
     }
 
     #[test]
     fn routers_that_do_not_say() {
         let mut p = PathMtu::new();
-        assert_eq!(p.reduce(ip(1), 0, 1500, T), Some(1492));
-        assert_eq!(p.reduce(ip(1), 0, 1492, T), Some(1006));
-        assert_eq!(p.reduce(ip(1), 0, 1006, T), Some(552));
-        assert_eq!(p.reduce(ip(1), 0, 552, T), None);
+        assert_eq!(p.reduce(ip(1), 0, 1500, LINK, T), Some(1492));
+        assert_eq!(p.reduce(ip(1), 0, 1492, LINK, T), Some(1006));
+        assert_eq!(p.reduce(ip(1), 0, 1006, LINK, T), Some(552));
+        assert_eq!(p.reduce(ip(1), 0, 552, LINK, T), None);
     }
 
     #[test]
     fn what_is_not_believed() {
         let mut p = PathMtu::new();
-        assert_eq!(p.reduce(ip(1), 1500, 1500, T), None, "it would have passed");
-        assert_eq!(p.reduce(ip(1), 68, 500, T), None, "less than the least");
-        assert_eq!(p.reduce(ip(1), 68, 1500, T), Some(552));
+        assert_eq!(
+            p.reduce(ip(1), 1500, 1500, LINK, T),
+            None,
+            "it would have passed"
+        );
+        let (link, no) = (500, "less than the least");
+        assert_eq!(p.reduce(ip(1), 68, 1500, link, T), None, "{no}");
+        assert_eq!(p.reduce(ip(1), 0, 500, LINK, T), None, "{no}");
+        assert_eq!(p.reduce(ip(1), 68, 1500, LINK, T), Some(552));
         let v6: IpAddr = "fd00::1".parse().unwrap();
-        assert_eq!(p.reduce(v6, 1279, 1500, T), None);
-        assert_eq!(p.reduce(v6, 0, 1500, T), None, "IPv6 routers have to say");
-        assert_eq!(p.reduce(v6, 1280, 1500, T), Some(1280));
+        assert_eq!(p.reduce(v6, 1279, 1500, LINK, T), None);
+        assert_eq!(
+            p.reduce(v6, 0, 1500, LINK, T),
+            None,
+            "IPv6 routers have to say"
+        );
+        assert_eq!(p.reduce(v6, 1280, 1500, LINK, T), Some(1280));
+    }
+
+    #[test]
+    fn a_router_that_says_is_believed_whatever_it_quotes() {
+        let mut p = PathMtu::new();
+        assert_eq!(p.reduce(ip(1), 800, 40, LINK, T), Some(800));
+        assert_eq!(p.reduce(ip(2), 1_400, 0, LINK, T), Some(1_400));
+        assert_eq!(
+            p.reduce(ip(3), 2_000, 4_000, LINK, T),
+            None,
+            "the link decides"
+        );
     }
 
     #[test]
@@ -180,7 +219,7 @@ mod tests {
         let mut p = PathMtu::new();
         for n in 0..3_000u32 {
             let now = T.after_ms(u64::from(n));
-            assert_eq!(p.reduce(ip(n), 1400, 1500, now), Some(1400));
+            assert_eq!(p.reduce(ip(n), 1400, 1500, LINK, now), Some(1400));
         }
         assert_eq!(p.len(), CAPACITY);
         assert_eq!(p.get(ip(2_999), T), Some(1400));
@@ -193,9 +232,9 @@ mod tests {
             let mut p = PathMtu::new();
             for (to, mtu, original) in reports {
                 let before = p.get(ip(to), T);
-                let after = p.reduce(ip(to), mtu, original, T);
+                let after = p.reduce(ip(to), mtu, original, LINK, T);
                 if let Some(value) = after {
-                    prop_assert!(value >= LEAST_V4 && value < original);
+                    prop_assert!(value >= LEAST_V4 && usize::from(value) < LINK);
                     prop_assert!(before.is_none_or(|b| value < b));
                 }
                 prop_assert_eq!(p.get(ip(to), T), after.or(before));

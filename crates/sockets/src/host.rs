@@ -247,6 +247,13 @@ impl Host {
         Ok(())
     }
 
+    /// Wakes the engine, if it sleeps, for what was published without that.
+    pub(crate) fn wake_engine(&self) -> Result<(), SocketError> {
+        let mut post = self.post.enter()?;
+        self.publish(&mut post, Wake::Now);
+        Ok(())
+    }
+
     /// Sends several requests at once.
     pub(crate) fn tell_all(
         &self,
@@ -387,7 +394,9 @@ impl Host {
 
     // ---- before sleeping ----
 
-    /// Says all that was put off, before this process sleeps.
+    /// Says all that was put off, before this process sleeps. An engine that sleeps is
+    /// not woken for little that was read, which then does not count as told: it adds up
+    /// until it is much.
     ///
     /// # Errors
     /// [`SocketError::Broken`] or [`SocketError::Reentered`].
@@ -402,9 +411,15 @@ impl Host {
                 continue;
             }
             let done = block.rcv.done.load(Ordering::Acquire);
-            if block.rcv.told.fetch_max(done, Ordering::AcqRel) < done {
+            let unheard = done.saturating_sub(block.rcv.told.load(Ordering::Relaxed));
+            if unheard != 0 {
                 let request = crate::stream::edges(block, id, EdgeFlags::empty());
                 self.put(&mut post, &request)?;
+            }
+            // The engine may have come to want it sooner since it was read.
+            if unheard >= crate::stream::telling_threshold(block) {
+                block.rcv.told.fetch_max(done, Ordering::AcqRel);
+                post.owes_wake = true;
             }
         }
         if any {

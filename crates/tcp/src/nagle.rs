@@ -2,8 +2,10 @@
 //!
 //! Owns [`Tcb::may_send_small`], which `output/select.rs` asks. RFC 9293 section
 //! 3.7.4 (Nagle) and 3.8.6.2.1 (silly window avoidance of the sender), TCP_NODELAY,
-//! TCP_CORK and MSG_MORE. Urgent data wait for nothing, as in Linux.
+//! TCP_CORK and MSG_MORE, which holds until the next acknowledgment. Urgent data wait for
+//! nothing, as in Linux.
 
+use crate::events::Events;
 use crate::tcb::{Flags, Pos, Tcb};
 
 impl Tcb {
@@ -27,8 +29,11 @@ impl Tcb {
         if self.flags.contains(Flags::FIN_QUEUED) && end == self.snd_edge {
             return true;
         }
-        // TCP_CORK, and MSG_MORE for what was written last.
-        if self.cfg.cork || end > self.snd_push {
+        // TCP_CORK, and MSG_MORE for what was written last. As in Linux, an
+        // acknowledgment ends the patience of the latter: the path has room, and what
+        // was announced may be long in coming.
+        let more = end > self.snd_push && !self.events.contains(Events::SND_ACKED);
+        if self.cfg.cork || more {
             return false;
         }
         // RFC 9293 section 3.7.4: with unacknowledged data, wait for more or for the

@@ -3,10 +3,11 @@
 //! [`longshore_lab`]'s.
 
 pub mod conformance;
+pub mod iperf3;
 mod scenario;
 
 pub use longshore_lab::{
-    Cmd, Engine, Finished, Host, Lab, Namespace, Proc, Stack, eventually, longshore, payload,
-    servers, signal,
+    Cmd, Engine, Finished, Host, Lab, Namespace, PATIENCE, Proc, Stack, eventually, longshore,
+    payload, servers, signal,
 };
 pub use scenario::{run, soak};

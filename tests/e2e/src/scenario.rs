@@ -1,7 +1,7 @@
 //! How a scenario runs: with a time limit, a laboratory of its own, and its
 //! programs' last words if it fails.
 
-use crate::{Lab, Stack};
+use crate::{Lab, PATIENCE, Stack};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub fn run(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) + Send + '
         // Without its programs the scenario cannot go on.
         lab.kill_all();
         assert!(
-            is_done.recv_timeout(Duration::from_secs(10)).is_ok(),
+            is_done.recv_timeout(PATIENCE).is_ok(),
             "the scenario hangs, even with all its programs killed"
         );
     }
@@ -57,7 +57,7 @@ pub fn soak<T>(short: T, long: T) -> T {
 /// ```ignore
 /// scenarios! {
 ///     /// What it shows.
-///     fn name(lab) within 30 { ... }
+///     fn name(lab) within 300 { ... }
 /// }
 /// ```
 ///

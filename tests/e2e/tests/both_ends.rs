@@ -1,15 +1,14 @@
 //! Both ends on the stack under test: on two hosts, and on one.
 
 use longshore_e2e::servers::{Nginx, haproxy_config};
-use longshore_e2e::{payload, scenarios};
-use std::time::Duration;
+use longshore_e2e::{iperf3, payload, scenarios};
 
 const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
 
 scenarios! {
     /// Two hosts, the kernel only forwarding between them.
-    fn nginx_and_curl_on_two_hosts(lab) within 60 {
+    fn nginx_and_curl_on_two_hosts(lab) within 300 {
         let (server, client) = (lab.host(0), lab.host(1));
         let (_, small) = lab.payload("www/small", KB);
         let (_, large) = lab.payload("www/large", 64 * MB);
@@ -18,7 +17,7 @@ scenarios! {
         for (name, hash) in [("small", small), ("large", large)] {
             client
                 .cmd("curl")
-                .args(["-sSf", "--max-time", "30", "-o"])
+                .args(["-sSf", "--max-time", "200", "-o"])
                 .arg(lab.path(name))
                 .arg(format!("http://{}/{name}", server.ip()))
                 .check();
@@ -27,16 +26,16 @@ scenarios! {
     }
 
     /// Server and client under one launcher: to the host's own address.
-    fn nginx_and_curl_on_one_host(lab) within 60 {
+    fn nginx_and_curl_on_one_host(lab) within 300 {
         let host = lab.host(0);
         let (_, small) = lab.payload("www/small", KB);
         let (_, large) = lab.payload("www/large", 64 * MB);
         let nginx = Nginx::default();
         let script = format!(
             "nginx -c {config} & \
-             for i in $(seq 50); do curl -s -o /dev/null http://{ip}/small && break; sleep 0.1; done; \
-             curl -sSf --max-time 30 -o {small} http://{ip}/small; \
-             curl -sSf --max-time 30 -o {large} http://{ip}/large; \
+             for i in $(seq 600); do curl -s -o /dev/null http://{ip}/small && break; sleep 0.1; done; \
+             curl -sSf --max-time 200 -o {small} http://{ip}/small; \
+             curl -sSf --max-time 200 -o {large} http://{ip}/large; \
              kill -QUIT $(cat {pid}); wait",
             config = nginx.config(lab).display(),
             ip = host.ip(),
@@ -50,16 +49,20 @@ scenarios! {
     }
 
     /// HAProxy before two nginx, all three and the client on one host.
-    fn haproxy_before_nginx_on_one_host(lab) within 60 {
+    fn haproxy_before_nginx_on_one_host(lab) within 300 {
         let host = lab.host(0);
         let (_, hash) = lab.payload("www/file", 3 * MB);
         let first = Nginx { name: "first", listen: "8001", ..Nginx::default() };
         let second = Nginx { name: "second", listen: "8002", ..Nginx::default() };
         let proxy = haproxy_config(lab, 80, &[host.at(8001).to_string(), host.at(8002).to_string()]);
         let script = format!(
-            "nginx -c {first} & nginx -c {second} & sleep 0.5; haproxy -db -f {proxy} & proxy=$!; \
-             for i in $(seq 50); do curl -sf -o /dev/null http://{ip}/file && break; sleep 0.1; done; \
-             for i in 1 2 3 4 5 6; do curl -sSf --max-time 30 http://{ip}/file | sha256sum; done; \
+            "nginx -c {first} & nginx -c {second} & \
+             for port in 8001 8002; do \
+                for i in $(seq 600); do curl -sf -o /dev/null http://{ip}:$port/file && break; sleep 0.1; done; \
+             done; \
+             haproxy -db -f {proxy} & proxy=$!; \
+             for i in $(seq 600); do curl -sf -o /dev/null http://{ip}/file && break; sleep 0.1; done; \
+             for i in 1 2 3 4 5 6; do curl -sSf --max-time 200 http://{ip}/file | sha256sum; done; \
              kill $proxy; kill -QUIT $(cat {first_pid}) $(cat {second_pid}); wait || true",
             first = first.config(lab).display(),
             second = second.config(lab).display(),
@@ -73,7 +76,7 @@ scenarios! {
     }
 
     /// redis with its benchmark, on two hosts.
-    fn redis_on_two_hosts(lab) within 60 {
+    fn redis_on_two_hosts(lab) within 300 {
         let (server, client) = (lab.host(0), lab.host(1));
         let _redis = server
             .cmd("redis-server")
@@ -89,20 +92,12 @@ scenarios! {
     }
 
     /// iperf3 on two hosts, both ways.
-    fn iperf3_on_two_hosts(lab) within 60 {
+    fn iperf3_on_two_hosts(lab) within 300 {
         let (server, client) = (lab.host(0), lab.host(1));
         let _iperf = server.cmd("iperf3").arg("-s").spawn();
-        lab.peer().wait_for(server.at(5201));
-        std::thread::sleep(Duration::from_millis(200));
         for extra in [&[][..], &["-R"], &["-P", "4"]] {
-            let report = client
-                .cmd("iperf3")
-                .args(["-c", &server.ip().to_string(), "-t", "1", "--json"])
-                .args(extra)
-                .check();
-            let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
-            let bytes = report["end"]["sum_received"]["bytes"].as_u64().expect("a count");
-            assert!(bytes > MB, "{extra:?}: {report}");
+            let report = iperf3::run(&client, server.ip(), extra);
+            assert!(iperf3::bytes(&report) > MB, "{extra:?}: {report}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Unmodified clients on the stack under test, servers on the kernel.
 
 use longshore_e2e::servers::{Nginx, PYTHON, sshd_config};
-use longshore_e2e::{payload, scenarios};
-use std::net::UdpSocket;
+use longshore_e2e::{PATIENCE, iperf3 as perf, payload, scenarios};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 const KB: u64 = 1024;
@@ -10,7 +10,7 @@ const MB: u64 = 1024 * KB;
 
 scenarios! {
     /// curl, one file and many at once over HTTP/1.1.
-    fn curl(lab) within 60 {
+    fn curl(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let files: Vec<_> = [0, 1, KB, 64 * KB, 512 * KB, 64 * MB]
             .into_iter()
@@ -20,11 +20,11 @@ scenarios! {
         let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
         // On Longshore the peer's address is there only once an engine runs.
         let script = format!(
-            "for i in $(seq 50); do curl -s -o /dev/null http://{0}/1 && break; sleep 0.1; done; \
+            "for i in $(seq 600); do curl -s -o /dev/null http://{0}/1 && break; sleep 0.1; done; \
              for size in 0 1 1024 65536 524288 67108864; do \
-                curl -sSf --max-time 30 -o {1}/got-$size http://{0}/$size; \
+                curl -sSf --max-time 200 -o {1}/got-$size http://{0}/$size; \
              done; \
-             curl -sSf --max-time 30 --parallel -o {1}/a http://{0}/524288 -o {1}/b http://{0}/67108864 \
+             curl -sSf --max-time 200 --parallel -o {1}/a http://{0}/524288 -o {1}/b http://{0}/67108864 \
                 -o {1}/c http://{0}/65536",
             peer.at(8080),
             lab.path("").display(),
@@ -42,11 +42,12 @@ scenarios! {
     }
 
     /// wget, which uses select and blocking calls.
-    fn wget(lab) within 60 {
+    fn wget(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (_, hash) = lab.payload("www/file", 16 * MB);
         let nginx = Nginx { listen: "8080", ..Nginx::default() };
         let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8080)));
         host.cmd("wget")
             .args(["-q", "--tries=5", "--retry-connrefused", "-O"])
             .arg(lab.path("got"))
@@ -56,33 +57,29 @@ scenarios! {
     }
 
     /// A refused connection and a name that leads nowhere fail as they should.
-    fn curl_fails_properly(lab) within 60 {
+    fn curl_fails_properly(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let refused = host
             .cmd("curl")
-            .args(["-sS", "--max-time", "10"])
+            .args(["-sS", "--max-time", "60"])
             .arg(format!("http://{}/", peer.at(9)))
             .run();
         assert_eq!(refused.status.code(), Some(7), "{refused:?}");
-        assert!(refused.took < Duration::from_secs(5), "{refused:?}");
+        assert!(refused.took < PATIENCE / 2, "{refused:?}");
     }
 
     /// iperf3 as the client: to the server, from it, in eight streams.
-    fn iperf3(lab) within 90 {
+    fn iperf3(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let _server = peer.cmd("iperf3").arg("-s").spawn();
-        let ip = peer.ip().to_string();
-        std::thread::sleep(Duration::from_millis(300));
         for extra in [&[][..], &["-R"], &["-P", "8"], &["-P", "8", "-R"], &["-u", "-b", "50M"], &["-u", "-b", "50M", "-R"]] {
-            let report = host.cmd("iperf3").args(["-c", &ip, "-t", "1", "--json"]).args(extra).check();
-            let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
-            let sum = if extra.contains(&"-u") { &report["end"]["sum"] } else { &report["end"]["sum_received"] };
-            assert!(sum["bytes"].as_u64().expect("a count") > MB, "{extra:?}: {report}");
+            let report = perf::run(&host, peer.ip(), extra);
+            assert!(perf::bytes(&report) > MB, "{extra:?}: {report}");
         }
     }
 
     /// redis-benchmark and redis-cli against a kernel redis-server.
-    fn redis(lab) within 60 {
+    fn redis(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let _server = peer
             .cmd("redis-server")
@@ -91,7 +88,7 @@ scenarios! {
             .spawn();
         let ip = peer.ip().to_string();
         let script = format!(
-            "for i in $(seq 50); do redis-cli -h {ip} ping && break; sleep 0.1; done; \
+            "for i in $(seq 600); do redis-cli -h {ip} ping && break; sleep 0.1; done; \
              redis-cli -h {ip} set k v; redis-cli -h {ip} get k; \
              redis-benchmark -h {ip} -n 20000 -c 20 -q -t set,get --csv; \
              redis-benchmark -h {ip} -n 20000 -c 20 -P 16 -q -t set,get --csv"
@@ -102,11 +99,11 @@ scenarios! {
     }
 
     /// ssh and scp as clients of a kernel sshd.
-    fn ssh_and_scp(lab) within 60 {
+    fn ssh_and_scp(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (config, key) = sshd_config(lab, 2222);
         let _server = peer.cmd("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(config).spawn();
-        std::thread::sleep(Duration::from_millis(300));
+        peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 2222)));
         let options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -o LogLevel=ERROR";
         let (file, hash) = lab.payload("file", 16 * MB);
         let script = format!(
@@ -126,7 +123,7 @@ scenarios! {
     }
 
     /// dig asks a name server by UDP.
-    fn dig(lab) within 60 {
+    fn dig(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         peer.namespace().enter(|| {
             let socket = UdpSocket::bind("0.0.0.0:53").expect("bind");
@@ -140,7 +137,7 @@ scenarios! {
                 });
                 let said = host
                     .cmd("dig")
-                    .args(["+short", "+tries=3", &format!("@{}", peer.ip()), "www.example.com"])
+                        .args(["+short", "+tries=12", &format!("@{}", peer.ip()), "www.example.com"])
                     .run();
                 done.store(true, std::sync::atomic::Ordering::Relaxed);
                 assert_eq!(said.check().trim(), "192.0.2.77");
@@ -149,12 +146,12 @@ scenarios! {
     }
 
     /// Python: many connections at once from threads, blocking with timeouts.
-    fn python_threads(lab) within 60 {
+    fn python_threads(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (_, hash) = lab.payload("www/file", 300 * KB);
         let nginx = Nginx { listen: "8080", ..Nginx::default() };
         let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
-        std::thread::sleep(Duration::from_millis(300));
+        peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8080)));
         let script = lab.file("fetch.py", FETCH);
         let said = host
             .cmd(PYTHON)
@@ -177,7 +174,8 @@ fn answer_one(socket: &UdpSocket) {
     let mut answer = question[..end].to_vec();
     answer[2..12].copy_from_slice(&[0x84, 0, 0, 1, 0, 1, 0, 0, 0, 0]);
     answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 77]);
-    socket.send_to(&answer, from).expect("answer");
+    // Who asked twice may be gone.
+    let _ = socket.send_to(&answer, from);
 }
 
 const FETCH: &str = r#"
@@ -186,7 +184,7 @@ url, expected = sys.argv[1:]
 right = []
 def fetch():
     for _ in range(8):
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             if hashlib.sha256(answer.read()).hexdigest() == expected:
                 right.append(1)
 threads = [threading.Thread(target=fetch) for _ in range(8)]

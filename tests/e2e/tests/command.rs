@@ -5,7 +5,7 @@ use longshore_e2e::{Cmd, Finished, Lab, Stack, payload, run};
 use std::time::Duration;
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
-    run(Stack::Longshore, Duration::from_secs(60), body);
+    run(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// Longshore itself failed, with one message that has all these words.
@@ -55,7 +55,7 @@ fn signals_are_passed_on() {
             .host(0)
             .sh("trap 'echo got it; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
             .spawn();
-        longshore_e2e::eventually("it is ready", Duration::from_secs(10), || {
+        longshore_e2e::eventually("it is ready", || {
             program.stdout().contains("ready").then_some(())
         });
         program.signal(rustix::process::Signal::HUP);
@@ -123,8 +123,8 @@ fn errors_say_what_to_do() {
 fn address_is_taken() {
     scenario(|lab| {
         let host = lab.host(0);
-        let first = host.sh("echo up; exec sleep 30").spawn();
-        longshore_e2e::eventually("the first is up", Duration::from_secs(10), || {
+        let first = host.sh("echo up; exec sleep 600").spawn();
+        longshore_e2e::eventually("the first is up", || {
             first.stdout().contains("up").then_some(())
         });
         let second = host.cmd("/bin/true").run();
@@ -187,7 +187,7 @@ fn ordinary_user_with_exposed_port() {
             lab.path("www").display()
         );
         let mut server = as_ordinary_user(lab, "666", &arguments).spawn();
-        longshore_e2e::eventually("the program is reached", Duration::from_secs(10), || {
+        longshore_e2e::eventually("the program is reached", || {
             let end = peer
                 .cmd("curl")
                 .args(["-sf", "http://127.0.0.1:8080/"])
@@ -200,7 +200,7 @@ fn ordinary_user_with_exposed_port() {
                 .args([
                     "-sSf",
                     "--max-time",
-                    "20",
+                    "200",
                     "http://127.0.0.1:8080/file",
                     "-o",
                 ])

@@ -2,22 +2,20 @@
 //! see. Longshore only; the kernel does not die alone.
 
 use longshore_e2e::servers::{Nginx, PYTHON};
-use longshore_e2e::{Engine, Host, Lab, Stack, eventually, payload, run, signal, soak};
+use longshore_e2e::{Engine, Host, Lab, PATIENCE, Stack, eventually, payload, run, signal, soak};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-fn scenario(limit: u64, body: impl FnOnce(&Lab) + Send + 'static) {
-    run(Stack::Longshore, Duration::from_secs(limit), body);
+fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+    run(Stack::Longshore, Duration::from_secs(soak(300, 1800)), body);
 }
 
 fn connect(host: &Host<'_>, at: SocketAddr) -> TcpStream {
     host.namespace().enter(|| {
-        let stream = TcpStream::connect_timeout(&at, Duration::from_secs(5)).expect("connect");
-        stream
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .expect("timeout");
+        let stream = TcpStream::connect_timeout(&at, PATIENCE).expect("connect");
+        stream.set_read_timeout(Some(PATIENCE)).expect("timeout");
         stream
     })
 }
@@ -33,7 +31,7 @@ fn ends(mut stream: TcpStream) {
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => return,
             Err(e) => panic!("the connection neither ends nor goes on: {e}"),
         }
-        assert!(start.elapsed() < Duration::from_secs(10), "it does not end");
+        assert!(start.elapsed() < PATIENCE, "it does not end");
     }
 }
 
@@ -45,20 +43,25 @@ fn echoes(stream: &mut TcpStream) {
     assert_eq!(&answer, b"still there?");
 }
 
-/// What the engine holds for its programs, from `longshore stat --json`.
+/// What the engine holds for its programs: sessions, from `longshore stat --json`, and
+/// descriptors.
 fn held(engine: &Engine<'_>) -> (u64, u64) {
     let sessions = engine.stat_u64("sessions");
-    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", engine.pid()))
-        .expect("the engine runs")
-        .count() as u64;
-    (sessions, descriptors)
+    let descriptors = || {
+        std::thread::sleep(Duration::from_millis(20));
+        let list = std::fs::read_dir(format!("/proc/{}/fd", engine.pid()));
+        list.expect("the engine runs").count() as u64
+    };
+    // Whoever asked the engine just now may hang on a moment.
+    let least = (0..10).map(|_| descriptors()).min().unwrap_or(0);
+    (sessions, least)
 }
 
 /// A program is killed at any moment under load, again and again: its peers are
 /// told, its memory comes back, and its neighbour on the engine does not notice.
 #[test]
 fn killed_program() {
-    scenario(soak(120, 1800), |lab| {
+    scenario(|lab| {
         let (host, peer) = (lab.host(0), lab.peer());
         let engine = host.engine("");
         let echo = lab.file("echo.py", ECHO);
@@ -86,12 +89,14 @@ fn killed_program() {
                 before = Some(settled(&engine));
             }
         }
-        let after = settled(&engine);
-        assert_eq!(
-            Some(after),
-            before,
-            "sessions and descriptors of the engine, after and before"
-        );
+        let start = Instant::now();
+        while Some(settled(&engine)) != before {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "sessions and descriptors of the engine: {before:?} and then {:?}",
+                settled(&engine)
+            );
+        }
         neighbour.assert_running();
         // The port is free again.
         let _again = engine.cmd(PYTHON).arg(&echo).arg("8").spawn();
@@ -101,39 +106,59 @@ fn killed_program() {
 
 /// The engine forgets a dead program within a moment: what it holds then.
 fn settled(engine: &Engine<'_>) -> (u64, u64) {
-    eventually(
-        "only the neighbour's session is left",
-        Duration::from_secs(5),
-        || {
-            // Whoever asked the engine last may still hang on a moment.
-            let now = held(engine);
-            let still = |_| {
-                std::thread::sleep(Duration::from_millis(100));
-                held(engine) == now
-            };
-            (now.0 == 1 && (0..3).all(still)).then_some(now)
-        },
-    )
+    eventually("only the neighbour's session is left", || {
+        let now = held(engine);
+        (now.0 == 1 && held(engine) == now).then_some(now)
+    })
+}
+
+/// A program that makes the descriptors by which the engine wakes it blocking, and fills
+/// them, holds up nobody: not the engine, and not its neighbour.
+#[test]
+fn hostile_program() {
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("");
+        let echo = lab.file("echo.py", ECHO);
+        let hostile = lab.file("hostile.py", HOSTILE);
+        let mut neighbour = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
+        peer.wait_for(host.at(7));
+        let mut watched = connect(&peer, host.at(7));
+        let mut hostile = engine.cmd(PYTHON).arg(&hostile).spawn();
+        eventually("its bells are full", || {
+            hostile.stdout().contains("2 are full").then_some(())
+        });
+        // Both are woken for who connects.
+        for port in [8, 9] {
+            let mut stream = connect(&peer, host.at(port));
+            let mut greeting = [0; 5];
+            stream.read_exact(&mut greeting).expect("it wakes up");
+            echoes(&mut watched);
+        }
+        assert_eq!(held(&engine).0, 2);
+        hostile.assert_running();
+        neighbour.assert_running();
+    });
 }
 
 /// The engine is killed: every call that waits for it returns an error at once,
 /// and so does every call after.
 #[test]
 fn killed_engine() {
-    scenario(60, |lab| {
+    scenario(|lab| {
         let (host, peer) = (lab.host(0), lab.peer());
         let engine = host.engine("");
         let script = lab.file("orphan.py", ORPHAN);
         let program = engine.cmd(PYTHON).arg(script).arg("7").spawn();
         peer.wait_for(host.at(7));
         let _waiting: Vec<TcpStream> = (0..4).map(|_| connect(&peer, host.at(7))).collect();
-        eventually("all calls wait", Duration::from_secs(10), || {
+        eventually("all calls wait", || {
             program.stdout().contains("waiting").then_some(())
         });
         std::thread::sleep(Duration::from_millis(300));
         engine.kill();
         let end = program.wait();
-        assert!(end.took < Duration::from_secs(5), "{end:?}");
+        assert!(end.took < PATIENCE / 2, "{end:?}");
         let said = end.check();
         for call in ["recv", "accept", "epoll", "send", "after"] {
             assert!(said.contains(&format!("{call}: ended")), "{call}: {said}");
@@ -143,24 +168,20 @@ fn killed_engine() {
 
 /// No process and no interface of a private engine is left.
 fn nothing_is_left(peer: &Host<'_>) {
-    eventually(
-        "no process and no interface is left",
-        Duration::from_secs(10),
-        || {
-            let links = std::process::Command::new("ip")
-                .args(["-n", peer.namespace().name(), "-o", "link"])
-                .output()
-                .expect("ip is installed");
-            let only_loopback = String::from_utf8_lossy(&links.stdout).lines().count() == 1;
-            (only_loopback && peer.namespace().pids().is_empty()).then_some(())
-        },
-    );
+    eventually("no process and no interface is left", || {
+        let links = std::process::Command::new("ip")
+            .args(["-n", peer.namespace().name(), "-o", "link"])
+            .output()
+            .expect("ip is installed");
+        let only_loopback = String::from_utf8_lossy(&links.stdout).lines().count() == 1;
+        (only_loopback && peer.namespace().pids().is_empty()).then_some(())
+    });
 }
 
 /// A private engine is gone with its program, and the program with its engine.
 #[test]
 fn nothing_is_left_behind() {
-    scenario(60, |lab| {
+    scenario(|lab| {
         let (host, peer) = (lab.host(0), lab.peer());
         let (_, hash) = lab.payload("www/file", 100_000);
         for _ in 0..2 {
@@ -194,7 +215,7 @@ fn nothing_is_left_behind() {
 fn killed_launcher() {
     const IN_FRONT: &str = "exec python3 -m http.server 80";
     const IN_BACKGROUND: &str = "python3 -m http.server 80 >&2 & echo $!; wait";
-    scenario(60, |lab| {
+    scenario(|lab| {
         let (host, peer) = (lab.host(0), lab.peer());
         let launcher = host.sh(IN_FRONT).spawn();
         peer.wait_for(host.at(80));
@@ -206,7 +227,11 @@ fn killed_launcher() {
 
         let launcher = host.sh(IN_BACKGROUND).spawn();
         peer.wait_for(host.at(80));
-        let server = launcher.stdout().trim().parse().expect("a pid");
+        let server = eventually("the shell says a pid", || {
+            let said = launcher.stdout();
+            said.strip_suffix('\n')
+                .map(|pid| pid.parse().expect("a pid"))
+        });
         launcher.signal(Signal::KILL);
         std::thread::sleep(Duration::from_millis(200));
         let open = connect(&peer, host.at(80));
@@ -220,19 +245,20 @@ fn killed_launcher() {
 /// SIGTERM drains a shared engine: programs on it finish, new ones are refused.
 #[test]
 fn engine_drains() {
-    scenario(60, |lab| {
+    scenario(|lab| {
         let (host, peer) = (lab.host(0), lab.peer());
-        let engine = host.engine("");
+        let engine = host.engine("drain_seconds = 300");
         let echo = lab.file("echo.py", ECHO);
         let program = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
         peer.wait_for(host.at(7));
         let mut stream = connect(&peer, host.at(7));
         echoes(&mut stream);
         engine.signal(Signal::TERM);
-        std::thread::sleep(Duration::from_millis(300));
+        eventually("a new program is refused", || {
+            let end = engine.cmd("/bin/true").run();
+            (end.status.code() == Some(125)).then_some(())
+        });
         echoes(&mut stream);
-        let refused = engine.cmd("/bin/true").run();
-        assert_eq!(refused.status.code(), Some(125), "{refused:?}");
         let _ = program.terminate();
         let end = engine.wait();
         assert!(end.status.success(), "{end:?}");
@@ -242,7 +268,7 @@ fn engine_drains() {
 /// Garbage from the wire is counted, dropped, survived.
 #[test]
 fn garbage_on_the_wire() {
-    scenario(60, |lab| {
+    scenario(|lab| {
         let (host, peer) = (lab.host(0), lab.peer());
         let echo = lab.file("echo.py", ECHO);
         let mut program = host.cmd(PYTHON).arg(&echo).arg("7").spawn();
@@ -269,6 +295,41 @@ def serve(s):
 listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
 while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"#;
+
+/// Waits in epoll and in poll, each in a thread, behind eventfds that it has filled. The
+/// shim keeps its descriptors from the program, but not from libc's own symbols.
+const HOSTILE: &str = r#"
+import ctypes, fcntl, os, select, socket, threading, time
+libc = ctypes.CDLL("libc.so.6")
+def bells():
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[eventfd]":
+                found.add(int(fd))
+        except OSError:
+            pass
+    return found
+listeners = [socket.create_server(("0.0.0.0", port)) for port in (8, 9)]
+before = bells()
+def serve(listener, ready):
+    while True:
+        if ready():
+            listener.accept()[0].send(b"hello")
+for listener, waits in zip(listeners, (select.epoll(), select.poll())):
+    waits.register(listener, select.EPOLLIN)
+    threading.Thread(target=serve, args=(listener, waits.poll), daemon=True).start()
+most = ctypes.c_uint64(2**64 - 2)
+while len(mine := bells() - before) < 2:
+    time.sleep(0.01)
+for fd in mine:
+    libc.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
+    while libc.write(fd, ctypes.byref(most), 8) != 8:
+        libc.read(fd, ctypes.byref(ctypes.c_uint64()), 8)
+    libc.fcntl(fd, fcntl.F_SETFL, 0)
+print(len(mine), "are full", flush=True)
+time.sleep(60)
 "#;
 
 /// Sends without end to whoever connects, and reads half of what comes.
@@ -306,7 +367,7 @@ epoll = select.epoll()
 epoll.register(conns[1], select.EPOLLIN)
 threads = [threading.Thread(target=tell, args=a) for a in [
     ("recv", lambda: conns[0].recv(10)),
-    ("epoll", lambda: epoll.poll(30)),
+    ("epoll", lambda: epoll.poll(600)),
     ("send", send),
     ("accept", listener.accept),
 ]]

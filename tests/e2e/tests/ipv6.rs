@@ -1,9 +1,8 @@
 //! Unmodified programs over IPv6, and over both versions at once.
 
 use longshore_e2e::servers::{Nginx, PYTHON};
-use longshore_e2e::{Host, Lab, Stack, payload, scenarios};
+use longshore_e2e::{Host, Lab, Stack, iperf3, payload, scenarios};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
@@ -15,19 +14,11 @@ const BOTH: &str = "80; listen [::]:80 ipv6only=on";
 fn fetch(lab: &Lab, from: &Host<'_>, version: &str, at: SocketAddr, file: &str) -> String {
     let output = lab.path(&format!("got{version}-{}", at.port()));
     from.cmd("curl")
-        .args([version, "-sSf", "--max-time", "30", "-o"])
+        .args([version, "-sSf", "--max-time", "200", "-o"])
         .arg(&output)
         .arg(format!("http://{at}/{file}"))
         .check();
     payload::sha256_of_file(&output).expect("curl wrote a file")
-}
-
-/// Bytes received, in an iperf3 report.
-fn iperf_bytes(report: &str) -> u64 {
-    let report: serde_json::Value = serde_json::from_str(report).expect("JSON");
-    let end = &report["end"];
-    let of = |sum: &str| end[sum]["bytes"].as_u64();
-    of("sum_received").or(of("sum")).unwrap_or(0)
 }
 
 /// To it, from it, several at once, datagrams.
@@ -41,7 +32,7 @@ const IPERF: [&[&str]; 5] = [
 
 scenarios! {
     /// nginx serves both versions, on two sockets and on one.
-    fn nginx(lab) within 90 {
+    fn nginx(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (_, small) = lab.payload("www/small", KB);
         let (_, large) = lab.payload("www/large", 64 * MB);
@@ -59,7 +50,7 @@ scenarios! {
     }
 
     /// Python's HTTP server on the wildcard of IPv6, which is IPv4's too.
-    fn python_http_server(lab) within 60 {
+    fn python_http_server(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (_, hash) = lab.payload("www/8m", 8 * MB);
         let _server = host
@@ -73,45 +64,39 @@ scenarios! {
     }
 
     /// iperf3 -6 as the server.
-    fn iperf3_server(lab) within 90 {
+    fn iperf3_server(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let _server = host.cmd("iperf3").args(["-6", "-s"]).spawn();
-        let ip = host.ip6().to_string();
-        peer.wait_for(host.at6(5201));
         for extra in IPERF {
-            // iperf3 closes its listener after each connection, and opens it again.
-            std::thread::sleep(Duration::from_millis(300));
-            let report = peer.cmd("iperf3").args(["-6", "-c", &ip, "-t", "1", "--json"]).args(extra).check();
-            assert!(iperf_bytes(&report) > MB, "{extra:?}: {report}");
+            let report = iperf3::run(&peer, host.ip6(), extra);
+            assert!(iperf3::bytes(&report) > MB, "{extra:?}: {report}");
         }
     }
 
     /// curl -6 and iperf3 -6 as clients of kernel servers.
-    fn clients(lab) within 90 {
+    fn clients(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let (_, hash) = lab.payload("www/large", 64 * MB);
         let nginx = Nginx { listen: "[::]:8080", ..Nginx::default() };
         let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
         // On Longshore the peer's address is there only once an engine runs.
         let script = format!(
-            "for i in $(seq 50); do curl -6 -s -o /dev/null http://{0}/ && break; sleep 0.1; done; \
-             curl -6 -sSf --max-time 30 -o {1} http://{0}/large",
+            "for i in $(seq 600); do curl -6 -s -o /dev/null http://{0}/ && break; sleep 0.1; done; \
+             curl -6 -sSf --max-time 200 -o {1} http://{0}/large",
             peer.at6(8080),
             lab.path("got").display(),
         );
         host.sh(&script).check();
         assert_eq!(payload::sha256_of_file(&lab.path("got")).expect("a file"), hash);
         let _server = peer.cmd("iperf3").args(["-6", "-s"]).spawn();
-        let ip = peer.ip6().to_string();
         for extra in IPERF {
-            std::thread::sleep(Duration::from_millis(300));
-            let report = host.cmd("iperf3").args(["-6", "-c", &ip, "-t", "1", "--json"]).args(extra).check();
-            assert!(iperf_bytes(&report) > MB, "{extra:?}: {report}");
+            let report = iperf3::run(&host, peer.ip6(), extra);
+            assert!(iperf3::bytes(&report) > MB, "{extra:?}: {report}");
         }
     }
 
     /// Two hosts, the kernel only forwarding between them.
-    fn nginx_and_curl_on_two_hosts(lab) within 60 {
+    fn nginx_and_curl_on_two_hosts(lab) within 300 {
         let (server, client) = (lab.host(0), lab.host(1));
         let (_, hash) = lab.payload("www/large", 64 * MB);
         let nginx = Nginx { listen: BOTH, ..Nginx::default() };
@@ -121,16 +106,16 @@ scenarios! {
     }
 
     /// One host, its own addresses and ::1, which is Longshore's where it is told so.
-    fn nginx_and_curl_on_one_host(lab) within 60 {
+    fn nginx_and_curl_on_one_host(lab) within 300 {
         let host = lab.host(0).option("--loopback").option("engine");
         let (_, hash) = lab.payload("www/large", 64 * MB);
         let nginx = Nginx { listen: "[::]:80 ipv6only=off", ..Nginx::default() };
         let script = format!(
             "nginx -c {config} & \
-             for i in $(seq 50); do curl -s -o /dev/null http://{own}/ && break; sleep 0.1; done; \
-             curl -sSf --max-time 30 -o {to}/own http://{own}/large; \
-             curl -sSf --max-time 30 -o {to}/loopback 'http://[::1]/large'; \
-             curl -sSf --max-time 30 -o {to}/mapped 'http://127.0.0.1/large'; \
+             for i in $(seq 600); do curl -s -o /dev/null http://{own}/ && break; sleep 0.1; done; \
+             curl -sSf --max-time 200 -o {to}/own http://{own}/large; \
+             curl -sSf --max-time 200 -o {to}/loopback 'http://[::1]/large'; \
+             curl -sSf --max-time 200 -o {to}/mapped 'http://127.0.0.1/large'; \
              kill -QUIT $(cat {pid}); wait",
             config = nginx.config(lab).display(),
             own = host.at6(80),
@@ -145,7 +130,7 @@ scenarios! {
     }
 
     /// The address that a host has on its link alone, by the link's number.
-    fn link_local(lab) within 60 {
+    fn link_local(lab) within 300 {
         let (host, peer) = (lab.host(0), lab.peer());
         let server = host
             .cmd(PYTHON)
@@ -160,7 +145,7 @@ scenarios! {
         };
         let got = lab.path("got");
         peer.cmd("curl")
-            .args(["-g", "-sSf", "--max-time", "30", "-o"])
+            .args(["-g", "-sSf", "--max-time", "200", "-o"])
             .arg(&got)
             .arg(format!("http://[{address}%25{device}]:8000/file"))
             .check();

@@ -1,18 +1,17 @@
 //! The engine on interfaces that it did not make.
 
 use longshore_e2e::servers::Nginx;
-use longshore_e2e::{Stack, conformance, payload, scenarios};
+use longshore_e2e::{PATIENCE, Stack, conformance, payload, scenarios};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::time::Duration;
 
 const MB: u64 = 1024 * 1024;
 
 scenarios! {
     /// nginx for a kernel curl, and curl for a kernel nginx, over a veth pair
     /// that the kernel goes on using.
-    fn beside_the_kernel_on_a_veth(lab) within 60 {
+    fn beside_the_kernel_on_a_veth(lab) within 300 {
         let (host, peer) = (lab.host_beside_the_kernel(0), lab.peer());
         let (_, hash) = lab.payload("www/file", 64 * MB);
         let ours = Nginx { name: "ours", listen: "80; listen [::]:80", ..Nginx::default() };
@@ -20,8 +19,8 @@ scenarios! {
         let fetch = |from: SocketAddr, to: &Path| {
             let to = to.display();
             format!(
-                "for i in $(seq 50); do \
-                    curl -sf --max-time 30 -o {to} http://{from}/file && exit; sleep 0.1; \
+                "for i in $(seq 600); do \
+                    curl -sf --max-time 200 -o {to} http://{from}/file && exit; sleep 0.1; \
                  done; exit 1"
             )
         };
@@ -48,7 +47,7 @@ scenarios! {
 
     /// A program that makes a tunnel, waits for the peer's connection on it, and
     /// is that peer itself: it writes and reads the tunnel's packets.
-    fn on_a_tunnel_that_the_program_makes(lab) within 30 {
+    fn on_a_tunnel_that_the_program_makes(lab) within 300 {
         let program = conformance::compile("tunnel");
         let host = lab.host_beside_the_kernel(0);
         match lab.stack() {
@@ -77,7 +76,7 @@ fn the_kernel_is_still_there(host: &longshore_e2e::Host<'_>, peer: &longshore_e2
         .enter(|| TcpListener::bind("10.77.0.3:8081"))
         .expect("a port of the kernel");
     let said = peer.namespace().enter(move || {
-        let limit = Duration::from_secs(5);
+        let limit = PATIENCE;
         let at = "10.77.0.3:8081".parse().expect("an address");
         let mut near = TcpStream::connect_timeout(&at, limit).expect("connect to the kernel");
         let (mut far, _) = listener.accept().expect("accept in the kernel");

@@ -34,7 +34,7 @@ fn pattern(len: usize) -> Vec<u8> {
 fn connect(to: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(to).unwrap();
     stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     stream
 }

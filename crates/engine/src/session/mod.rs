@@ -13,7 +13,7 @@ mod processes;
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{AdapterChannel, Arena, ChannelState, Meter, SocketId};
-use longshore_ring::Doorbell;
+use longshore_ring::{Doorbell, Ringer, StrangersBell};
 use longshore_tcp::Instant;
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
@@ -100,7 +100,8 @@ pub(crate) struct Session {
     /// Wakes the engine.
     pub(crate) doorbell: Doorbell,
     /// Eventfds of waiters, by waiter.
-    bells: HashMap<u32, Doorbell>,
+    bells: HashMap<u32, StrangersBell>,
+    ringer: Arc<Ringer>,
     /// Channels with staged completions.
     staged: Vec<u16>,
     /// Waiters to wake after the next publication.
@@ -130,7 +131,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(token: Token, arena: Arc<Arena>, doorbell: Doorbell) -> Self {
+    pub(crate) fn new(
+        token: Token,
+        arena: Arc<Arena>,
+        doorbell: Doorbell,
+        ringer: Arc<Ringer>,
+    ) -> Self {
         let g = *arena.geometry();
         Self {
             token,
@@ -140,6 +146,7 @@ impl Session {
             arena,
             doorbell,
             bells: HashMap::new(),
+            ringer,
             staged: Vec::new(),
             to_wake: Vec::new(),
             touched: Vec::new(),

@@ -6,8 +6,8 @@
 mod common;
 mod goodput;
 
-use common::Host;
 use common::packets::ipv4;
+use common::{Host, PATIENCE};
 use longshore_engine::control::{ControlReply, StatReply};
 use longshore_engine::{Config, Engine, Stopper};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketKind};
@@ -27,7 +27,6 @@ use std::time::{Duration, Instant};
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SYN: TcpFlags = TcpFlags::SYN;
 const ACK: TcpFlags = TcpFlags::ACK;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The engine with its program's door, and the other end of its wire.
 struct World {

@@ -76,7 +76,7 @@ impl Scenario for Idle {
                 .arg(host.at(80).to_string())
                 .arg(self.connections.to_string())
                 .spawn();
-            eventually("all connections are open", Duration::from_secs(60), || {
+            eventually("all connections are open", || {
                 far.stdout().contains("full").then_some(())
             });
             far

@@ -130,9 +130,9 @@ impl Engine {
     /// Waits until `right` holds of what the engine has seen.
     ///
     /// # Panics
-    /// If that takes more than ten seconds.
+    /// If that takes more than a minute.
     pub fn wait_until(&self, what: &str, right: impl Fn(&Seen) -> bool) {
-        for _ in 0..2000 {
+        for _ in 0..12_000 {
             if right(&self.seen.lock().expect("no panic while it is held")) {
                 return;
             }

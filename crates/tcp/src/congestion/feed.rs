@@ -5,7 +5,7 @@
 //! each acknowledgment, `output/` for each send of new data.
 
 use super::Ack;
-use crate::rate::Delivered;
+use crate::rate::{Delivered, Rate};
 use crate::recovery::Phase;
 use crate::tcb::{Pos, Tcb};
 use crate::time::Instant;
@@ -26,12 +26,20 @@ impl Tcb {
         self.congestion.on_ack(&ack);
     }
 
+    /// RW of RFC 5681 section 4.1, bytes: what a sender may begin with after a silence.
+    pub(crate) fn restart_window(&self) -> u32 {
+        u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss)
+    }
+
     /// What a sign of congestion reduces (FlightSize in RFC 5681 equation 4), bytes: the
     /// window, if it was in use (RFC 9438 section 4.6 has both). In flight may be much
     /// less by now: an acknowledgment, or a burst of them, that moves SND.UNA up to the
     /// loss has emptied the path before anything could follow. And what limited transmit
     /// has sent does not count (RFC 5681 section 3.2). In fast recovery the window is an
     /// instrument of its pace and says nothing.
+    ///
+    /// Of a window that was not in use, what a silence would have left counts in any
+    /// case: who sends little and loses it would else go on slower than who sent nothing.
     pub(crate) fn window_in_use(&mut self) -> u32 {
         let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
         let cwnd = self.congestion.cwnd();
@@ -40,7 +48,7 @@ impl Tcb {
         } else if self.window_was_used() {
             cwnd
         } else {
-            flight.min(cwnd)
+            flight.max(self.restart_window()).min(cwnd)
         }
     }
 
@@ -66,6 +74,36 @@ impl Tcb {
             self.congestion.on_marks(acked, 0, una, nxt);
         }
         self.note_delivery(delivered, now);
+    }
+
+    /// Without a sampler, the rate of delivery is that of the last round trip that was
+    /// timed: it is kept, and the next one begins.
+    #[inline(never)]
+    pub(crate) fn turn_round(&mut self) {
+        if let Some(rate) = self.last_round() {
+            self.rate.keep(rate);
+        }
+        self.rate.begin_round(self.snd_una);
+    }
+
+    /// What that one measured, if it is over. It ended with the last acknowledgment: none
+    /// is sent, and so none comes, between its end and the next one's beginning, but of
+    /// what was in flight beside it.
+    fn last_round(&self) -> Option<Rate> {
+        if self.is_timing() {
+            return None;
+        }
+        let elapsed = self.last_rcv_ack.since(self.rtt_at);
+        self.rate.round(self.snd_una, elapsed)
+    }
+
+    /// The rate of delivery, as tcpi_delivery_rate has it.
+    pub(crate) fn delivery_rate(&self) -> Rate {
+        let mut rate = self.rate;
+        if let Some(round) = self.last_round() {
+            rate.keep(round);
+        }
+        rate.latest()
     }
 
     fn sample_rate(&mut self, delivered: u64, now: Instant) {

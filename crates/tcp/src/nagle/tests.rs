@@ -75,11 +75,46 @@ fn more_to_come_holds_what_is_not_pushed() {
     assert_eq!(s.sent_one().payload, 0..1_000);
     s.tcb.set_snd_edge(1_100, true);
     assert_eq!(s.sent_one().payload, 1_000..1_100);
+}
+
+#[test]
+fn an_acknowledgment_lets_go_of_what_more_was_to_follow() {
+    let mut s = Script::established();
     s.tcb.set_snd_edge(1_150, false);
+    assert_eq!(s.sent_one().payload, 0..1_000);
+    s.silent();
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    let rest = s.sent_one();
+    // Without a push: the user has not said that this is all.
+    assert_eq!((rest.payload, rest.flags), (1_000..1_150, ACK));
+    s.events();
+    // Once. What is written later waits for the next one, as does a cork.
+    s.tcb.set_snd_edge(1_160, false);
+    s.silent();
+    s.tcb.set_cork(true);
+    let _ = s.arrives(ACK, 0, 1_150, 0);
+    s.silent();
+}
+
+#[test]
+fn an_acknowledgment_does_not_override_nagle() {
+    let mut s = Script::established();
+    s.writes(1_100);
+    assert_eq!(s.sent().len(), 2);
+    s.tcb.set_snd_edge(1_200, false);
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    s.silent();
     let _ = s.arrives(ACK, 0, 1_100, 0);
+    assert_eq!(s.sent_one().payload, 1_100..1_200);
+}
+
+#[test]
+fn more_to_come_holds_for_200_ms_where_nothing_is_acknowledged() {
+    let mut s = Script::established();
+    s.tcb.set_snd_edge(50, false);
     s.silent();
     assert_eq!(s.until_timer(), 200_000);
-    assert_eq!(s.sent_one().payload, 1_100..1_150);
+    assert_eq!(s.sent_one().payload, 0..50);
 }
 
 #[test]

@@ -198,6 +198,9 @@ impl Tcb {
     /// The acknowledgment of `end` will tell the round trip from now.
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
+        if !self.rate.is_on() {
+            self.turn_round();
+        }
         self.rtt_pos = end;
         self.rtt_at = now;
     }
@@ -245,8 +248,13 @@ impl Tcb {
     /// A segment with payload or FIN, `again` or for the first time.
     fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
         let (mut flags, data_end) = self.flags_of(start, end);
-        if again && data_end > start && self.ends_syn_data(data_end) {
-            flags |= TcpFlags::PSH;
+        if again && data_end > start {
+            if self.ends_syn_data(data_end) {
+                flags |= TcpFlags::PSH;
+            } else if data_end != self.snd_push && self.is_lost_from(end) {
+                // Nothing within a hole is worth a push: the receiver waits for the rest.
+                flags = flags & !TcpFlags::PSH;
+            }
         }
         self.pace((data_end - start) as u64, now);
         let mut transmit = self.emit_with(start, data_end, flags, !again, now);
@@ -255,6 +263,12 @@ impl Tcb {
             transmit.ecn = self.ecn_field(again);
         }
         transmit
+    }
+
+    /// Whether what begins at `pos` is the next to be repeated.
+    fn is_lost_from(&self, pos: Pos) -> bool {
+        let lost = self.scoreboard.first_lost(self.snd_una);
+        lost.is_some_and(|l| l.start == pos)
     }
 
     /// The flags of a segment with payload or FIN, and where its payload ends. Counts
@@ -322,7 +336,7 @@ impl Tcb {
             flags,
             window: h.window,
             urgent,
-            mss: self.snd_mss - options::sack_len(&options),
+            mss: self.snd_mss - options::extra_len(&options),
             options,
             payload,
             retransmission: false,

@@ -13,7 +13,7 @@ impl Tcb {
     /// Payload bytes of one packet of the next segment.
     #[inline]
     pub(super) fn packet_payload(&self) -> i64 {
-        i64::from(self.snd_mss - self.sack_len_due())
+        i64::from(self.snd_mss - self.extra_len_due())
     }
 
     /// Bytes that the congestion window has room for.
@@ -165,8 +165,7 @@ impl Tcb {
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
         if now.since(self.last_sent_data) > self.rtt.rto() && self.cfg.slow_start_after_idle {
-            let initial = u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss);
-            self.congestion.on_idle(initial);
+            self.congestion.on_idle(self.restart_window());
             self.last_sent_data = now;
         }
     }

@@ -1,7 +1,7 @@
 //! Loss found and repaired, segment by segment.
 
 use super::*;
-use crate::script::{ACK, MSS, SYN, Script};
+use crate::script::{ACK, MSS, PSH, SYN, Script};
 use crate::{Config, Congestion};
 use longshore_wire::tcp::TcpOptions;
 
@@ -324,4 +324,40 @@ fn the_window_grows_once_for_what_duplicates_have_told_of() {
         sacks(&mut s, 3_000, &[]);
         assert_eq!(s.tcb.cwnd(), cwnd + 1_000, "{sack}");
     }
+}
+
+#[test]
+fn only_what_ends_a_hole_is_pushed_when_it_is_repeated() {
+    let mut s = flight(true);
+    s.max_payload = 64_000;
+    // 0 to 5 are lost, and 8 and 9. The window lets the first hole go in parts.
+    sacks(&mut s, 0, &[(6_000, 8_000), (10_000, 20_000)]);
+    let mut all = s.sent();
+    for ack in [1_000, 3_000, 5_000] {
+        s.now = s.now.after_ms(RTT);
+        sacks(&mut s, ack, &[(6_000, 8_000), (10_000, 20_000)]);
+        all.extend(s.sent());
+    }
+    let again: Vec<_> = all.iter().filter(|t| t.retransmission).collect();
+    let batches = again.iter().filter(|t| t.payload_len() > 1_000);
+    assert!(batches.clone().any(|t| t.payload.end < 6_000), "{again:?}");
+    for t in batches {
+        let ends = [6_000, 10_000].contains(&t.payload.end);
+        assert_eq!(t.flags.contains(PSH), ends, "{t:?}");
+    }
+}
+
+#[test]
+fn who_sends_little_and_loses_it_keeps_what_a_silence_would_have_left() {
+    // One segment in flight of a window of 20, the initial one.
+    let mut s = flight_of(true, 20_000);
+    let _ = s.arrives(ACK, 0, 20_000, 0);
+    s.now = s.now.after_ms(RTT);
+    s.writes(21_000);
+    assert_eq!(s.sent().len(), 1);
+    let cwnd = s.tcb.cwnd();
+    timeout(&mut s);
+    assert_eq!(s.tcb.cwnd(), 1_000);
+    assert_eq!(s.tcb.congestion.ssthresh(), 10_000, "half of 20 segments");
+    assert!(cwnd >= 20_000, "{cwnd}");
 }
