@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PATIENCE, expect_frame, in_own_namespace, ip};
+use common::{PATIENCE, ask, expect_frame, in_own_namespace, ip};
 use longshore_ports::tap::{Tap, TapConfig, TapError};
 use longshore_ports::{Capabilities, LinkKind, Port, PortError, RECV_ROOM, TxFrame};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -67,9 +67,9 @@ fn large_datagrams_come_scattered_and_unsegmented() {
     let mac = our_mac(tap.capabilities());
     let mut buf = vec![0; RECV_ROOM];
     // Ask for the kernel's address first, so that it learns ours.
-    tap.send(&TxFrame::whole(&arp(mac, [0xff; 6], 1, [0; 6])))
-        .unwrap();
-    expect_frame(&mut tap, &mut buf, |f| f[12..14] == [8, 6] && f[21] == 2);
+    ask(&mut tap, &mut buf, &arp(mac, [0xff; 6], 1, [0; 6]), |f| {
+        f[12..14] == [8, 6] && f[21] == 2
+    });
 
     let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
     let data: Vec<u8> = (0..1400u32).map(|i| (i * 7) as u8).collect();
@@ -223,13 +223,42 @@ fn an_interface_that_is_down_loses_frames_and_comes_back() {
     let name = tap.name().to_string();
     let set = |state| ip(&format!("link set {name} {state}"));
     let mac = our_mac(tap.capabilities());
-    let ask = arp(mac, [0xff; 6], 1, [0; 6]);
+    let question = arp(mac, [0xff; 6], 1, [0; 6]);
     let mut buf = vec![0; RECV_ROOM];
     set("down");
-    tap.send(&TxFrame::whole(&ask)).unwrap();
+    tap.send(&TxFrame::whole(&question)).unwrap();
     assert_eq!(tap.counters().drops.link_down, 1);
     while tap.recv(&mut buf).unwrap().is_some() {}
     set("up");
-    tap.send(&TxFrame::whole(&ask)).unwrap();
-    expect_frame(&mut tap, &mut buf, |f| f[12..14] == [8, 6] && f[21] == 2);
+    ask(&mut tap, &mut buf, &question, |f| {
+        f[12..14] == [8, 6] && f[21] == 2
+    });
+}
+
+#[test]
+fn the_kernels_end_that_is_up_again_is_told_of() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let returned = |tap: &mut Tap| {
+        tap.take_news();
+        tap.link_has_returned()
+    };
+    assert!(!returned(&mut tap), "its making is no return");
+    let name = tap.name();
+    ip(&format!("link set {name} down"));
+    assert!(!returned(&mut tap));
+    ip(&format!("link set {name} up"));
+    assert!(returned(&mut tap));
+    assert!(!returned(&mut tap));
+    // Both before anybody has looked.
+    ip(&format!("link set {name} down"));
+    ip(&format!("link set {name} up"));
+    assert!(returned(&mut tap));
+    // Whatever else happens is none.
+    ip(&format!("address add 10.99.0.9/24 dev {name}"));
+    ip("link add other type veth peer name another");
+    ip("link set other up");
+    assert!(!returned(&mut tap));
 }
