@@ -9,7 +9,7 @@ mod known;
 use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
-use crate::real;
+use crate::{real, vectors};
 pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
 pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use known::{What, find};
@@ -348,7 +348,12 @@ pub unsafe extern "C" fn getsockopt(
     let Some(socket) = fds::engine(fd) else {
         return plain();
     };
-    if value.is_null() || len.is_null() {
+    // The kernel knows what to say to pointers that lead nowhere.
+    if vectors::check(len, size_of::<socklen_t>()).is_err() {
+        return plain();
+    }
+    // SAFETY: the caller's promise.
+    if vectors::check(value, unsafe { *len } as usize).is_err() {
         return plain();
     }
     // SAFETY: `value` has room for `len` bytes, by the caller's promise.
