@@ -261,7 +261,7 @@ impl Host {
             (self.hooks.log)("the engine is gone; its sockets fail from now on");
         }
         if let Ok(mut hub) = self.hub.enter() {
-            hub.all_moved();
+            hub.all_moved(&self.arena);
         }
     }
 

@@ -93,10 +93,14 @@ impl Hub {
         }
     }
 
-    /// Everything happened: the engine is gone.
-    pub(crate) fn all_moved(&mut self) {
+    /// Everything happened: the engine is gone, and we wake who sleeps. Whom it woke when
+    /// it ended may sleep again, as nothing was on the lists yet.
+    pub(crate) fn all_moved(&mut self, arena: &Arena) {
         for key in 0..self.interests.len() as u32 {
             self.queue(key);
+        }
+        for set in 0..self.sets.len() as u32 {
+            self.ring(arena, set);
         }
     }
 
