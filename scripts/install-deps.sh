@@ -28,6 +28,8 @@ NEEDED=(
   "socat                       socat"
   "mosquitto                   mosquitto"
   "mosquitto_pub               mosquitto-clients"
+  "/usr/lib/postgresql/15/bin/postgres postgresql-15"
+  "node                        nodejs"
 )
 # Only the instruction counts need these.
 NEEDED_BY_BENCHMARKS=(

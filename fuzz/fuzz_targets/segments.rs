@@ -89,6 +89,7 @@ struct Options {
     sack_permitted: bool,
     timestamps: Option<(i16, i16)>,
     sack: [Option<(i16, i16)>; 3],
+    user_timeout: Option<u16>,
 }
 
 /// A connection, and what was true of it before.
@@ -127,6 +128,7 @@ impl Run {
             rcvbuf,
             rcvbuf_max: if bit(6) { rcvbuf } else { 4 << 20 },
             user_timeout_ms: if bit(7) { 3_000 } else { 0 },
+            user_timeout_option: bit(10),
             congestion: Congestion::ALL[usize::from(input.congestion) % Congestion::ALL.len()],
             ecn: match input.configuration >> 8 & 3 {
                 0 => EcnMode::Accept,
@@ -177,6 +179,7 @@ impl Run {
                     sack_permitted: false,
                     timestamps: Some((1, 0)),
                     sack: [None; 3],
+                    user_timeout: None,
                 };
                 let mut header = self.header(flags, 0, 0, &none);
                 header.window = window;
@@ -266,6 +269,7 @@ impl Run {
                     echo: ours.wrapping_add(echo as u32),
                 }),
                 sack,
+                user_timeout: options.user_timeout,
                 ..TcpOptions::default()
             },
         }

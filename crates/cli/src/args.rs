@@ -109,6 +109,10 @@ pub(crate) struct RunArguments {
     /// 3 to 5, which many kernels do not have
     #[arg(long, value_name = "0..5", value_parser = clap::value_parser!(u8).range(0..=5), conflicts_with = "engine")]
     pub(crate) ecn: Option<u8>,
+    /// Tell peers of TCP_USER_TIMEOUT by the option of RFC 5482, and go by what they tell of theirs
+    /// (100 s to an hour) where it is not set; Linux does neither
+    #[arg(long, conflicts_with = "engine")]
+    pub(crate) user_timeout_option: bool,
     /// Relay this port of the kernel to this port of the program; repeatable
     #[arg(long, value_name = "[ADDR:]HOSTPORT:PORT", conflicts_with = "engine")]
     pub(crate) expose: Vec<Expose>,

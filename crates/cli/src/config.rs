@@ -101,6 +101,8 @@ struct File {
     sysctl: Sysctl,
     ecn: Option<u8>,
     #[serde(default)]
+    user_timeout_option: bool,
+    #[serde(default)]
     users: Vec<User>,
     #[serde(default = "default_drain")]
     drain_seconds: u64,
@@ -153,6 +155,7 @@ pub(crate) struct Config {
     pub(crate) loopback: LoopbackOwner,
     pub(crate) sysctl: Sysctl,
     pub(crate) ecn: Option<u8>,
+    pub(crate) user_timeout_option: bool,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
@@ -205,6 +208,7 @@ impl Config {
             loopback: file.loopback,
             sysctl: file.sysctl,
             ecn: file.ecn,
+            user_timeout_option: file.user_timeout_option,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,
@@ -318,6 +322,7 @@ mod tests {
             .collect();
         let c = parse(&all).unwrap();
         assert!(c.mtu.is_some() && c.capture.is_some());
+        assert!(c.user_timeout_option && !parse(LEAST).unwrap().user_timeout_option);
         assert_eq!(c.gateways.len(), 1);
         assert_eq!(c.users, [0, 1000]);
     }

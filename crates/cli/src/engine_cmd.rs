@@ -119,6 +119,13 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     if let Some(ecn) = config.ecn {
         engine.set_ecn(ecn)?;
     }
+    if engine.may_be_held_up() {
+        eprintln!(
+            "longshore: warning: this kernel has no AIO, or fs.aio-max-nr is used up: \
+             a hostile program can hold up the engine"
+        );
+    }
+    engine.set_user_timeout_option(config.user_timeout_option);
     stop_on_signals(signals, engine.stopper())?;
     let networks = acquire(&mut engine, &port)?;
     // Whoever may use the engine is a matter of `users`, not of the file's mode.

@@ -41,6 +41,7 @@ pub(crate) struct Order {
     pub(crate) loopback: LoopbackOwner,
     pub(crate) sysctl: Sysctl,
     pub(crate) ecn: Option<u8>,
+    pub(crate) user_timeout_option: bool,
     /// In a user and network namespace of its own.
     pub(crate) own_namespace: bool,
     pub(crate) socket: PathBuf,
@@ -214,6 +215,7 @@ fn prepare(
     if let Some(ecn) = order.ecn {
         engine.set_ecn(ecn)?;
     }
+    engine.set_user_timeout_option(order.user_timeout_option);
     // An address may be long in coming, and the launcher gone before.
     let launcher = channel
         .try_clone()

@@ -134,6 +134,7 @@ fn start_private(
         loopback: arguments.loopback.unwrap_or_default(),
         sysctl: arguments.sysctl.unwrap_or_default(),
         ecn: arguments.ecn,
+        user_timeout_option: arguments.user_timeout_option,
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),
@@ -152,6 +153,7 @@ fn start_private(
         Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
         other => other,
     })?;
+    dir.let_programs_in()?;
     if std::io::stderr().is_terminal() {
         eprintln!(
             "longshore: engine at {} on {}",

@@ -53,6 +53,22 @@ impl RuntimeDir {
         Ok(RuntimeDir(path))
     }
 
+    /// Lets programs of all users in who have the token of a session there: a program
+    /// that is started as root may be another user's when it makes its first socket.
+    /// The control socket stays its owner's.
+    pub(crate) fn let_programs_in(&self) -> Result<(), Error> {
+        let modes = [
+            (self.control(), 0o600),
+            (self.engine(), 0o666),
+            (self.0.clone(), 0o711),
+        ];
+        for (path, mode) in modes {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, mode).map_err(|error| unusable(&path, error))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn engine(&self) -> PathBuf {
         self.0.join(ENGINE)
     }
@@ -163,6 +179,12 @@ mod tests {
         std::fs::write(dir.control(), "").unwrap();
         assert_eq!(control_socket_of(&dir.0).unwrap(), dir.control());
         assert_eq!(control_socket_of(&dir.engine()).unwrap(), dir.control());
+        std::fs::write(dir.engine(), "").unwrap();
+        dir.let_programs_in().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&dir.0), 0o711);
+        assert_eq!(mode(&dir.engine()), 0o666);
+        assert_eq!(mode(&dir.control()), 0o600);
         let path = dir.0.clone();
         drop(dir);
         assert!(!path.exists());

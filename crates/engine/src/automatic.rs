@@ -423,6 +423,8 @@ impl Engine {
                 return Ok(());
             }
             if waited >= patience {
+                // The one that is missing need not be that of IPv4.
+                self.give_back();
                 return Err(EngineError::NoAddress(missing));
             }
             if waited >= notice
@@ -436,6 +438,13 @@ impl Engine {
             self.turn_and_rest(rest)?;
         }
         Ok(())
+    }
+
+    /// Addresses that a server has given are ours no longer, and it is told.
+    pub(crate) fn give_back(&mut self) {
+        self.link.release(self.now, &mut self.counters);
+        // Whether that leaves is nobody's concern any more.
+        let _ = self.link.port.flush();
     }
 
     /// Its addresses, with their prefixes, that are in use and reach beyond the link.

@@ -3,11 +3,11 @@
 //! The receive buffer is tuned by `tcp` (dynamic right-sizing); here it is told how much
 //! memory there is for it. The send buffer follows the congestion window, as Linux has
 //! it, unless the program has set it: the host may write twice what may be in flight
-//! ([`longshore_tcp::Tcb::snd_buffer_wanted`]).
+//! ([`longshore_tcp::Tcb::snd_buffer_wanted`]), within what net.ipv4.tcp_wmem allows.
 
 use crate::engine::Engine;
 use crate::streams::RcvSlab;
-use longshore_hostif::{CHUNK, STREAM_MAX};
+use longshore_hostif::CHUNK;
 use std::sync::atomic::Ordering;
 
 impl RcvSlab {
@@ -26,9 +26,10 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return false;
         };
-        let (wanted, size) = (wanted.min(STREAM_MAX) as u32, socket.options.send_buffer);
+        let (most, size) = (socket.options.send_most, socket.options.send_buffer);
+        let wanted = wanted.min(u64::from(most)) as u32;
         // In steps, so that hardly an acknowledgment is news for that alone.
-        let worth = wanted > size.saturating_add(size / 4) || wanted == STREAM_MAX as u32;
+        let worth = wanted > size.saturating_add(size / 4) || wanted == most;
         if socket.options.send_fixed || wanted <= size || !worth || !socket.has_block() {
             return false;
         }

@@ -181,7 +181,7 @@ impl Engine {
         }
         let (mss, iss) = (self.mss_to(remote), self.initial_sequence(local, remote));
         let offset = self.timestamp_offset(local, remote);
-        let mut tcb = Tcb::connect(&options.tcp, mss, iss, offset, self.now);
+        let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
         if options.fast_open_connect {
             self.begin_fast_open(remote.ip(), options.fast_open_use, &mut tcb);
         }

@@ -25,7 +25,7 @@ impl Engine {
         let (now, mss) = (self.now, self.mss_to(remote));
         let offset = self.timestamp_offset(local, remote);
         let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));
-        let answer = SynCookie::answer(&options.tcp, segment, mss, offset, &hash, now);
+        let answer = SynCookie::answer(&options.tcp_to(remote), segment, mss, offset, &hash, now);
         if let Some(syn_ack) = answer {
             self.counters.cookies_sent += 1;
             let header = syn_ack.header(local.port(), remote.port());
@@ -66,7 +66,7 @@ impl Engine {
         self.counters.cookies_taken += 1;
         let mss = self.mss_to(remote);
         let offset = self.timestamp_offset(local, remote);
-        let tcb = cookie.open(&options.tcp, mss, offset, now);
+        let tcb = cookie.open(&options.tcp_to(remote), mss, offset, now);
         Some(self.enter_half_open(listener, session, options, (local, remote), tcb))
     }
 }

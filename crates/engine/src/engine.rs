@@ -22,10 +22,12 @@ use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_net::fragment::{Limits, Reassembler};
 use longshore_ports::{Port, PortError, RECV_ROOM};
+use longshore_ring::Ringer;
 use longshore_tcp::{EcnMode, Instant};
 use longshore_wire::ipv6::Ipv6Header;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How an engine is set up.
@@ -117,6 +119,8 @@ pub struct Engine {
     pub(crate) counters: Counters,
     pub(crate) door: Door,
     pub(crate) sleeper: Sleeper,
+    /// What wakes programs that sleep in poll.
+    pub(crate) ringer: Arc<Ringer>,
     pub(crate) geometry: Geometry,
     pub(crate) loopback: Loopback,
     pub(crate) scope: u32,
@@ -136,6 +140,8 @@ pub struct Engine {
     pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What the operator says of ECN, whatever the host's settings are.
     pub(crate) ecn: Option<EcnMode>,
+    /// Connections and their peers tell each other of user timeouts.
+    pub(crate) user_timeout_option: bool,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
     rx: Vec<u8>,
@@ -189,6 +195,7 @@ impl Engine {
             counters: Counters::new(),
             door,
             sleeper,
+            ringer: Arc::new(Ringer::new()),
             geometry: config.geometry,
             loopback: config.loopback,
             scope: config.scope,
@@ -204,6 +211,7 @@ impl Engine {
             port_name: config.port_name,
             host_settings: None,
             ecn: None,
+            user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
             rx: vec![0; RECV_ROOM],
             inlet: Inlet::default(),
@@ -211,6 +219,11 @@ impl Engine {
             questions: Vec::new(),
             over: Vec::new(),
         })
+    }
+
+    /// Whether a hostile program can hold it up: the kernel has no AIO.
+    pub fn may_be_held_up(&self) -> bool {
+        self.ringer.may_block()
     }
 
     /// From now on, new sockets start from the host's settings.
@@ -229,6 +242,13 @@ impl Engine {
         Ok(())
     }
 
+    /// From now on, connections of new sockets tell their peers of the time that
+    /// TCP_USER_TIMEOUT sets, and go by what those tell of theirs where it is not set (RFC
+    /// 5482). Off at first, as Linux does neither.
+    pub fn set_user_timeout_option(&mut self, on: bool) {
+        self.user_timeout_option = on;
+    }
+
     /// Serves until it is told to stop, or, for a private engine, until its
     /// programs are gone.
     ///
@@ -244,9 +264,7 @@ impl Engine {
             self.rest(worked)?;
         }
         self.say_goodbye();
-        self.link.release(self.now, &mut self.counters);
-        // Whether that leaves is nobody's concern any more.
-        let _ = self.link.port.flush();
+        self.give_back();
         Ok(())
     }
 

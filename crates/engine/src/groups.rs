@@ -143,9 +143,6 @@ impl Link {
 
     /// Tells routers what is due.
     pub(crate) fn poll_groups(&mut self, now: Instant, counters: &mut Counters) {
-        if self.groups.deadline().is_none_or(|due| due > now) {
-            return;
-        }
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         let at = net_time(now);
         self.groups

@@ -8,7 +8,7 @@ use crate::sleep::Source;
 use crate::socket::Kind;
 use longshore_hostif::Arena;
 use longshore_hostif::attach::{Message, Refusal, Token};
-use longshore_ring::Doorbell;
+use longshore_ring::{Doorbell, StrangersBell};
 use longshore_tcp::{Instant, Linger, State};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Engine {
                 if let (Some(key), Some(fd)) = (session, fds.into_iter().next())
                     && let Some(s) = self.sessions.get_mut(key)
                 {
-                    s.add_bell(waiter, Doorbell::from_stranger(fd));
+                    s.add_bell(waiter, StrangersBell::new(fd));
                 }
             }
             Message::Owner(socket) => {
@@ -110,11 +110,19 @@ impl Engine {
         self.users.is_empty() || uid == 0 || self.users.contains(&uid)
     }
 
+    /// A private engine is its user's. Whom it has given the session's token may join as
+    /// whoever it is then.
+    fn may_open(&self, visitor: RawFd) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        let theirs = self.door.credentials(visitor);
+        !self.private || theirs.is_some_and(|(_, uid)| uid == own || uid == 0)
+    }
+
     fn open_session(&mut self, visitor: RawFd) -> Result<Token, Refusal> {
         if self.draining {
             return Err(Refusal::Draining);
         }
-        if !self.may_use(visitor) {
+        if !(self.may_use(visitor) && self.may_open(visitor)) {
             return Err(Refusal::NotAllowed);
         }
         let arena = Arena::create(self.geometry).map_err(|_| Refusal::NoResources)?;
@@ -126,7 +134,8 @@ impl Engine {
             .header()
             .routes
             .publish(&self.routes_for_programs(), self.loopback);
-        let mut session = Session::new(Token(token), Arc::new(arena), doorbell);
+        let mut session =
+            Session::new(Token(token), Arc::new(arena), doorbell, self.ringer.clone());
         session.launcher = Some(visitor);
         session.uid = self.door.credentials(visitor).map_or(0, |(_, uid)| uid);
         let key = self.sessions.insert(session);
@@ -173,7 +182,17 @@ impl Engine {
         if known.is_none() {
             self.watch_process(key, channel);
         }
+        self.expect_requests();
         Ok(())
+    }
+
+    /// A process has just joined, and takes a while to begin: what its first socket needs
+    /// is got ready meanwhile, and the engine stays awake for it.
+    fn expect_requests(&mut self) {
+        if let Some(settings) = &mut self.host_settings {
+            settings.get(self.now);
+        }
+        self.sleeper.expect_requests();
     }
 
     /// Sees to it that the death of a process is noticed.

@@ -17,6 +17,7 @@
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbours |
 //! | `automatic` | addresses from DHCP servers and routers |
+//! | `carrier` | a link that has come back |
 //! | `errors` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
 //! | `buffers` | how much a connection may hold |
@@ -31,6 +32,7 @@ mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod buffers;
+mod carrier;
 mod connection;
 pub mod control;
 mod cookies;

@@ -4,6 +4,7 @@
 //! what IPv4 has no like of. `output` builds the packets.
 
 use crate::automatic::{Auto, Automatic};
+use crate::carrier::Announcing;
 use crate::counters::{Counters, EngineDrop};
 use crate::groups::Memberships;
 use crate::link6::Link6;
@@ -79,12 +80,14 @@ pub(crate) struct Link {
     /// Its IPv6 addresses, if it has any.
     pub(crate) v6: Option<Link6>,
     pub(crate) routes: Routes,
-    neighbors: Neighbors,
+    pub(crate) neighbors: Neighbors,
     pub(crate) pmtu: PathMtu,
     identification: u16,
     pub(crate) gateways: Vec<IpAddr>,
     /// Of whom it was said last that what we send arrives, and when.
-    confirmed: Option<(IpAddr, Instant)>,
+    pub(crate) confirmed: Option<(IpAddr, Instant)>,
+    /// Stations are still to be told that we are here.
+    pub(crate) announcing: Announcing,
     /// Packets to ourselves, on their way in again.
     pub(crate) own: VecDeque<Vec<u8>>,
     /// Whether 127.0.0.0/8 and ::1 are ours.
@@ -157,6 +160,7 @@ impl Link {
             identification: 1,
             gateways: gateways.to_vec(),
             confirmed: None,
+            announcing: Announcing::OFF,
             own: VecDeque::new(),
             loopback,
             auto,
@@ -173,13 +177,17 @@ impl Link {
     }
 
     /// The port's interface has come, changed or gone.
-    pub(crate) fn take_port_news(&mut self) {
+    pub(crate) fn take_port_news(&mut self, now: Instant) {
+        let mac = self.mac;
         if self.port.take_news() {
             self.capabilities = *self.port.capabilities();
             self.mac = mac_of(&self.capabilities);
             self.wanted = Wanted::new(self.mac, EtherType::Ipv4);
         }
         self.show_addresses();
+        if self.port.link_has_returned() || self.mac != mac {
+            self.link_returned(now);
+        }
     }
 
     /// Whether `ip` is one of our addresses, of either version.
@@ -330,6 +338,7 @@ impl Link {
             self.ask(ip, to, counters);
         }
         failed |= self.poll6(now, counters);
+        self.poll_announcements(now, counters);
         self.poll_groups(now, counters);
         self.poll_automatic(now, counters);
         failed
@@ -341,7 +350,9 @@ impl Link {
         let v6 = self.v6.as_ref().and_then(Link6::deadline);
         let auto = self.auto.as_ref().and_then(|auto| auto.deadline());
         let groups = self.groups.deadline();
-        v4.into_iter().chain(v6).chain(auto).chain(groups).min()
+        let announcing = self.announcing.deadline();
+        let due = v4.into_iter().chain(v6).chain(auto).chain(groups);
+        due.chain(announcing).min()
     }
 
     #[inline]

@@ -408,7 +408,12 @@ impl Link {
         }
     }
 
-    fn report_own_groups(&mut self, from: Ipv6Addr, record: Record, counters: &mut Counters) {
+    pub(crate) fn report_own_groups(
+        &mut self,
+        from: Ipv6Addr,
+        record: Record,
+        counters: &mut Counters,
+    ) {
         const ROOM: usize = mld::report_len(longshore_net::address6::MOST);
         let Some(v6) = &self.v6 else { return };
         let mut message = [0; ROOM];

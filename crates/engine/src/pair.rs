@@ -6,13 +6,14 @@
 //! that tests can send the same bytes through TCP.
 
 mod deferral;
+mod room;
 mod urgent;
 
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::demux::Flow;
 use crate::engine::Engine;
-use crate::socket::{Kind, Options, Socket, Told};
+use crate::socket::{Kind, Socket, Told};
 use crate::streams::{MAX_PIECES, RcvStream, snd_pieces};
 use longshore_hostif::{EdgeFlags, SocketId};
 use longshore_ring::NONE;
@@ -23,14 +24,6 @@ use std::net::SocketAddr;
 /// Bytes moved in one piece, and pieces moved in one turn for one end.
 const PIECE: u64 = 64 * 1024;
 pub(crate) const PIECES_A_TURN: usize = 16;
-/// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there
-/// is no window to be kept small on this path.
-const LEAST_ROOM: u64 = 512 * 1024;
-/// But no more than this part of the sender's buffer, in sixteenths: less than
-/// the third of it that makes a sender writable. So a sender that found its
-/// buffer full is writable again when the other end's host has read, and not
-/// because bytes have moved behind its back.
-const MOST_SIXTEENTHS: u64 = 5;
 
 /// How long a corked end holds back less than a full piece, in microseconds, as
 /// Linux does.
@@ -126,14 +119,6 @@ impl Pair {
         now < *self.hold_until.get_or_insert(now.after_us(HOLD_US))
     }
 
-    /// Room for what the other end sends.
-    pub(crate) fn room(&self, options: &Options, sender: &Options) -> u64 {
-        let most = u64::from(options.receive_buffer).max(LEAST_ROOM);
-        let senders = u64::from(sender.send_buffer) * MOST_SIXTEENTHS / 16;
-        most.min(senders)
-            .saturating_sub(self.rcv_edge - self.rcv_consumed)
-    }
-
     /// When it is to be looked at even if nothing happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.hold_until.or(self.deferred_until)
@@ -189,6 +174,9 @@ impl Engine {
             self.counters.active_opens += 1;
             self.enter_listener(key);
         }
+        if to_itself {
+            self.heed_reading(key);
+        }
         self.touch(key);
         Ok(())
     }
@@ -221,7 +209,7 @@ impl Engine {
         };
         if !listening.listener.may_establish() {
             listening.line.push(key);
-            return;
+            return self.mark_line(listener);
         }
         let mut pair = Pair::new(key, server, client);
         pair.listener = Some(listener);
@@ -245,6 +233,7 @@ impl Engine {
             p.connecting = false;
             p.listener = None;
         }
+        self.heed_reading(key);
         self.touch(other);
         self.touch(key);
     }
@@ -430,12 +419,16 @@ impl Engine {
         if !news && edges.snd_acked - p.told.snd_acked < quarter && !drained {
             return;
         }
-        p.urgent_untold = false;
+        let is_urgent = std::mem::take(&mut p.urgent_untold);
         let (id, to, session) = (socket.id, socket.subscribers, socket.session);
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(session) {
             s.post(id, &to, edges);
+            if is_urgent {
+                // With what tells of it, so that a handler of SIGURG finds it.
+                s.urge(id);
+            }
         }
     }
 

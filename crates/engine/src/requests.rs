@@ -308,6 +308,7 @@ impl Engine {
                 l.fast_open.set_limit(options.fast_open);
             }
             Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
+            Kind::Pair(_) if name == OptionName::SendBuffer => return self.heed_reading(key),
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
         }
         self.touch(key);

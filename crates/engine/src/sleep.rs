@@ -3,7 +3,8 @@
 //! After the last piece of work it looks for more for a while, then declares
 //! itself asleep in every session, looks once more, and blocks in `epoll`. A
 //! program that publishes requests rings the session's doorbell only if the
-//! engine has declared itself.
+//! engine has declared itself. How long that while is, its last sleeps say: whoever
+//! is woken at once had better not have slept.
 
 use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
@@ -107,11 +108,52 @@ impl Crowd {
     }
 }
 
+/// How long to look for more work before sleeping, by what came of it before: a sleep
+/// that was shorter than the longest look cost a wake-up that looking on would have
+/// saved; a longer one shows that looking was in vain.
+#[derive(Debug)]
+struct Spin {
+    /// Microseconds at the least; 0 if there is to be none at all.
+    least: u64,
+    /// Microseconds now.
+    length: u64,
+}
+
+/// The longest that the engine looks for more work, in microseconds: about as long as a
+/// processor that has gone to sleep in a virtual machine takes to be woken and to wake
+/// another in turn.
+const LONGEST_SPIN: u64 = 100;
+
+impl Spin {
+    fn new(least: u64) -> Self {
+        Self {
+            least,
+            length: least,
+        }
+    }
+
+    /// More work will come soon.
+    fn lengthen(&mut self) {
+        if self.least != 0 {
+            self.length = self.least.max(LONGEST_SPIN);
+        }
+    }
+
+    /// The engine has slept for so many microseconds.
+    fn slept(&mut self, length: u64) {
+        if length < LONGEST_SPIN {
+            self.lengthen();
+        } else {
+            self.length = (self.length / 2).max(self.least);
+        }
+    }
+}
+
 /// The event loop's descriptors and habits.
 pub(crate) struct Sleeper {
     epoll: OwnedFd,
     stop: Arc<OwnedFd>,
-    spin_us: u64,
+    spin: Spin,
     /// Since when there has been nothing to do.
     idle_since: Option<Instant>,
     /// When descriptors other than the port's were last looked at.
@@ -135,7 +177,7 @@ impl Sleeper {
         let sleeper = Self {
             epoll,
             stop,
-            spin_us: spin.as_micros() as u64,
+            spin: Spin::new(spin.as_micros() as u64),
             idle_since: None,
             looked_at: Instant(0),
             crowd: Crowd::default(),
@@ -160,6 +202,11 @@ impl Sleeper {
         let mut events = epoll::EventFlags::IN;
         events.set(epoll::EventFlags::ET, matches!(source, Source::Doorbell(_)));
         epoll::add(&self.epoll, fd, data, events)
+    }
+
+    /// Requests will come soon.
+    pub(crate) fn expect_requests(&mut self) {
+        self.spin.lengthen();
     }
 
     /// No longer.
@@ -219,7 +266,7 @@ impl Engine {
         }
         self.inlet.rests();
         let since = *self.sleeper.idle_since.get_or_insert(self.now);
-        let spins = self.now.since(since) < self.sleeper.spin_us;
+        let spins = self.now.since(since) < self.sleeper.spin.length;
         // A port without a descriptor wakes nobody.
         let wakes = self.link.port.fd().is_some();
         if spins && !(wakes && self.sleeper.crowd.is_dense(self.now)) {
@@ -252,7 +299,9 @@ impl Engine {
             self.next_deadline()
         };
         self.counters.sleeps += 1;
+        let began = self.now;
         let result = self.look(timeout);
+        self.sleeper.spin.slept(self.now.since(began));
         for (_, session) in self.sessions.iter() {
             session.arena.header().engine.cancel();
         }
@@ -287,7 +336,7 @@ impl Engine {
         for source in ready {
             match source {
                 Source::PortNews => {
-                    self.link.take_port_news();
+                    self.link.take_port_news(self.now);
                     self.demux.forget_known();
                 }
                 // It counts on, and is not read: only that it rings is of interest.
@@ -324,6 +373,24 @@ mod tests {
         // A long turn without giving way says nothing.
         crowd.leave(Instant(90_000));
         assert!(!crowd.is_dense(Instant(8_000 + CROWDED_FOR)));
+    }
+
+    #[test]
+    fn who_is_woken_at_once_looks_longer_the_next_time() {
+        let mut spin = Spin::new(20);
+        spin.slept(LONGEST_SPIN - 1);
+        assert_eq!(spin.length, LONGEST_SPIN);
+        for expected in [50, 25, 20, 20] {
+            spin.slept(LONGEST_SPIN);
+            assert_eq!(spin.length, expected);
+        }
+        spin.lengthen();
+        assert_eq!(spin.length, LONGEST_SPIN);
+        // None at all stays none; more than the longest stays as it is.
+        let (mut none, mut more) = (Spin::new(0), Spin::new(500));
+        none.slept(1);
+        more.slept(1);
+        assert_eq!((none.length, more.length), (0, 500));
     }
 
     #[test]

@@ -164,6 +164,8 @@ pub(crate) struct Options {
     /// Who uses Fast Open here.
     pub(crate) fast_open_use: FastOpenUse,
     pub(crate) send_buffer: u32,
+    /// What it may be tuned to.
+    pub(crate) send_most: u32,
     /// The program has set it, so it is not tuned.
     pub(crate) send_fixed: bool,
     pub(crate) receive_buffer: u32,
@@ -198,6 +200,7 @@ impl Options {
             fast_open_connect: false,
             fast_open_use: FastOpenUse::default(),
             send_buffer: longshore_hostif::SEND_BUFFER,
+            send_most: longshore_hostif::STREAM_MAX as u32,
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
@@ -291,6 +294,14 @@ impl Options {
             O::WindowClamp => tcb.set_window_clamp(self.tcp.window_clamp),
             O::MaxSegment => tcb.set_max_segment(self.tcp.mss),
             _ => {}
+        }
+    }
+
+    /// What a connection to `remote` begins with.
+    pub(crate) fn tcp_to(&self, remote: SocketAddr) -> Config {
+        Config {
+            ipv6: remote.is_ipv6(),
+            ..self.tcp
         }
     }
 

@@ -17,23 +17,38 @@ const GOOD_FOR: u64 = 2_000;
 const LONGEST: usize = 80;
 
 /// What new sockets start from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) tcp: Config,
     pub(crate) fast_open: FastOpenUse,
+    /// Bytes that the send buffer holds at first, and that it may be tuned to.
+    pub(crate) send_buffer: u32,
+    pub(crate) send_most: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            tcp: Config::default(),
+            fast_open: FastOpenUse::default(),
+            send_buffer: longshore_hostif::SEND_BUFFER,
+            send_most: longshore_hostif::STREAM_MAX as u32,
+        }
+    }
 }
 
 /// Sets what a file's numbers say; there is at least one.
 type Setter = fn(&mut Settings, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 19] = [
+const NUMBERS: [(&str, Setter); 20] = [
     ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
     ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
     ("tcp_window_scaling", |s, v| {
         s.tcp.window_scaling = v[0] != 0
     }),
     ("tcp_rmem", receive_memory),
+    ("tcp_wmem", send_memory),
     ("tcp_ecn", |s, v| {
         if let Some(mode) = EcnMode::from_number(small(v[0])) {
             s.tcp.ecn = mode;
@@ -93,6 +108,12 @@ const FAST_OPEN_KEY: &str = "tcp_fastopen_key";
 /// 1 Gb/s and 100 ms holds.
 const KERNEL_DEFAULT: u64 = 6 << 20;
 
+/// The same of tcp_wmem, where it is a size at the start and a most. Linux counts memory
+/// with its overhead, and has made more of the former by the time that a connection is
+/// made; here bytes are counted, and the buffer begins with more.
+const KERNEL_SEND_START: u64 = 16 << 10;
+const KERNEL_SEND_MOST: u64 = 4 << 20;
+
 fn small(value: u64) -> u8 {
     value.min(127) as u8
 }
@@ -112,6 +133,22 @@ fn receive_memory(settings: &mut Settings, values: &[u64]) {
     let bytes = |v: u64| v.clamp(2304, longshore_hostif::STREAM_MAX) as u32;
     settings.tcp.rcvbuf = bytes(start);
     settings.tcp.rcvbuf_max = bytes(most.max(start));
+}
+
+/// The same for sending. The least is of no use here: it is what Linux lets a socket have
+/// when memory is short, and here a session's is its own.
+fn send_memory(settings: &mut Settings, values: &[u64]) {
+    let &[_, start, most] = values else {
+        return;
+    };
+    let bytes = |v: u64| v.clamp(4608, longshore_hostif::STREAM_MAX) as u32;
+    if start != KERNEL_SEND_START {
+        settings.send_buffer = bytes(start);
+    }
+    if most != KERNEL_SEND_MOST {
+        settings.send_most = bytes(most);
+        settings.send_buffer = settings.send_buffer.min(settings.send_most);
+    }
 }
 
 /// The host's settings, read when they are needed.
@@ -220,6 +257,7 @@ mod tests {
             ("tcp_sack", "0\n"),
             ("tcp_window_scaling", "1\n"),
             ("tcp_rmem", "4096\t540000\t15728640\n"),
+            ("tcp_wmem", "4096\t70000\t8000000\n"),
             ("tcp_ecn", "1\n"),
             ("tcp_syncookies", "2\n"),
             ("tcp_abort_on_overflow", "1\n"),
@@ -232,7 +270,9 @@ mod tests {
             ("tcp_stdurg", "1\n"),
             ("tcp_congestion_control", "reno\n"),
         ]);
-        let config = settings.get(Instant(1)).tcp;
+        let got = settings.get(Instant(1));
+        assert_eq!((got.send_buffer, got.send_most), (70_000, 8_000_000));
+        let config = got.tcp;
         let expected = Config {
             timestamps: false,
             sack: false,
@@ -260,6 +300,7 @@ mod tests {
     fn nonsense_and_what_is_missing_leave_the_defaults() {
         let (_dir, mut settings) = settings(&[
             ("tcp_rmem", "lots\n"),
+            ("tcp_wmem", "4096 5\n"),
             ("tcp_retries2", "\n"),
             ("tcp_ecn", "6\n"),
             ("tcp_congestion_control", "westwood\n"),
@@ -269,8 +310,30 @@ mod tests {
 
     #[test]
     fn the_kernels_own_limit_of_memory_is_nobodys_choice() {
-        let (_dir, mut settings) = settings(&[("tcp_rmem", "4096\t131072\t6291456\n")]);
+        let (_dir, mut settings) = settings(&[
+            ("tcp_rmem", "4096\t131072\t6291456\n"),
+            ("tcp_wmem", "4096\t16384\t4194304\n"),
+        ]);
         assert_eq!(settings.get(Instant(1)), Settings::default());
+    }
+
+    #[test]
+    fn each_size_of_the_send_buffer_counts_if_somebody_has_set_it() {
+        let most = longshore_hostif::STREAM_MAX as u32;
+        let usual = longshore_hostif::SEND_BUFFER;
+        let table = [
+            ("4096 16384 33554432", (usual, most)),
+            ("4096 65536 4194304", (65_536, most)),
+            ("4096 16384 200000", (200_000, 200_000)),
+            ("4096 300000 200000", (200_000, 200_000)),
+            ("1 1 1", (4_608, 4_608)),
+            ("0 18446744073709551615 99999999999", (most, most)),
+        ];
+        for (text, expected) in table {
+            let (_dir, mut settings) = settings(&[("tcp_wmem", text)]);
+            let got = settings.get(Instant(1));
+            assert_eq!((got.send_buffer, got.send_most), expected, "{text}");
+        }
     }
 
     #[test]

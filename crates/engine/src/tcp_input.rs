@@ -413,7 +413,7 @@ impl Engine {
             None => self.initial_sequence(local, remote),
         };
         let tcb = Tcb::accept(
-            &options.tcp,
+            &options.tcp_to(remote),
             segment,
             mss,
             iss,

@@ -3,14 +3,17 @@
 
 mod common;
 
-use common::engines::{Running, bytes, joined, sleepy, start};
-use common::far::Far;
+use common::engines::{Running, bytes, config, joined, run_with, sleepy, start};
+use common::far::{Far, Watched};
 use common::{Host, PATIENCE};
+use longshore_engine::Engine;
 use longshore_hostif::{
     AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
+use longshore_wire::tcp::TcpHeader;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn two(dir: &Path) -> (Running, Running) {
@@ -243,6 +246,45 @@ fn fast_open_carries_data_on_the_syn_from_the_second_connection_on() {
         assert_eq!(client.receive(socket, 4), b"done");
         client.close(socket);
         server.close(accepted.socket);
+    }
+}
+
+/// What the frames tell of user timeouts (RFC 5482), one value for each that does.
+fn told_timeouts(frames: &[Vec<u8>]) -> Vec<u16> {
+    let segments = frames.iter().filter_map(|frame| frame.get(34..));
+    let headers = segments.filter_map(|segment| TcpHeader::parse(segment).ok());
+    headers
+        .filter_map(|(header, _)| header.options.user_timeout)
+        .collect()
+}
+
+#[test]
+fn the_user_timeout_is_told_where_the_engine_is_set_to() {
+    for wanted in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (near, far) = pair(&MemoryConfig::default());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let watched = Watched {
+            port: far,
+            seen: seen.clone(),
+        };
+        let config = |address, port| config(dir.path(), address, port, Loopback::Kernel, true);
+        let set = |engine: &mut Engine| engine.set_user_timeout_option(wanted);
+        let a = run_with(config("10.0.0.1/24", Box::new(near)), set);
+        let b = run_with(config("10.0.0.2/24", Box::new(watched)), set);
+        let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+        let listener = listening(&mut server);
+        let socket = client.open(SocketKind::Stream);
+        client.set(socket, OptionName::UserTimeout, 300_000);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener);
+        client.set(socket, OptionName::UserTimeout, 400_000);
+        client.send(socket, b"after that", EdgeFlags::empty());
+        assert_eq!(server.receive(accepted.socket, 10), b"after that");
+        let mut told = told_timeouts(&seen.lock().unwrap());
+        told.dedup();
+        let expected: &[u16] = if wanted { &[300, 400] } else { &[] };
+        assert_eq!(told, expected);
     }
 }
 

@@ -55,11 +55,34 @@ impl Arena {
             at,
         };
         let header = arena.header();
-        header.free_sockets.fill(arena.socket_links());
-        header.free_snd_chunks.fill(arena.snd_links());
+        header.free_sockets.fill(geometry.sockets);
+        header.free_snd_chunks.fill(geometry.snd_chunks);
         header.version.store(ABI_VERSION, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
+        arena.get_ready();
         Ok(arena)
+    }
+
+    /// Takes memory for what the first socket of the first process needs, so that neither
+    /// side has to while it is waited for.
+    fn get_ready(&self) {
+        let at = &self.at;
+        for part in [
+            at.controls,
+            at.waiters,
+            at.socket_links,
+            at.snd_links,
+            at.held,
+            at.request_slots,
+            at.completion_slots,
+            at.blocks,
+            at.snd_directories,
+            at.rcv_directories,
+            at.snd_slab,
+            at.rcv_slab,
+        ] {
+            self.memory.populate(part);
+        }
     }
 
     /// Maps the arena that the engine gave. The program does this.

@@ -9,6 +9,7 @@
 
 use crate::layout::ABI_VERSION;
 use crate::{Geometry, SocketId, layout::MAGIC};
+use longshore_ring::is_confined;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -19,6 +20,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Bytes of a session's token.
 pub const TOKEN_BYTES: usize = 16;
@@ -28,6 +30,10 @@ pub const MESSAGE_BYTES: usize = 64;
 pub const ENGINE_VARIABLE: &str = "LONGSHORE_ENGINE";
 /// The environment variable with the session's token, in hexadecimal.
 pub const SESSION_VARIABLE: &str = "LONGSHORE_SESSION";
+
+/// How long a process that joins stays awake for the answer: as long as an engine that
+/// was asleep takes.
+const AWAKE_FOR: Duration = Duration::from_micros(200);
 
 /// A session's secret name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -265,6 +271,26 @@ pub fn send(
 /// non-blocking connection without a message, `CONNRESET` at its end), or what
 /// [`Message::decode`] says.
 pub fn receive(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    receive_with(connection, RecvFlags::empty())
+}
+
+/// The same for what is sent at once: to be woken takes longer than the answer, so this
+/// gives way to whoever prepares it for a while before it sleeps.
+fn receive_soon(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let began = Instant::now();
+    while !is_confined() && began.elapsed() < AWAKE_FOR {
+        match receive_with(connection, RecvFlags::DONTWAIT) {
+            Err(AttachError::Broken(Errno::AGAIN)) => rustix::thread::sched_yield(),
+            other => return other,
+        }
+    }
+    receive(connection)
+}
+
+fn receive_with(
+    connection: BorrowedFd<'_>,
+    flags: RecvFlags,
+) -> Result<(Message, Vec<OwnedFd>), AttachError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; MESSAGE_BYTES];
@@ -274,7 +300,7 @@ pub fn receive(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), At
             connection,
             &mut parts,
             &mut control,
-            RecvFlags::CMSG_CLOEXEC,
+            flags | RecvFlags::CMSG_CLOEXEC,
         )
     })
     .map_err(AttachError::Broken)?;
@@ -347,7 +373,7 @@ pub struct Joined {
 pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
     let connection = dial(path)?;
     send(connection.as_fd(), &Message::Join(token), &[]).map_err(AttachError::Broken)?;
-    let (message, fds) = receive(connection.as_fd())?;
+    let (message, fds) = receive_soon(connection.as_fd())?;
     match message {
         Message::Welcome(channel, geometry) => {
             let [arena, doorbell]: [OwnedFd; 2] =

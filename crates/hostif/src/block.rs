@@ -1,7 +1,7 @@
 //! The socket block: the host's side of one socket, shared by all processes of
 //! the session. The engine initialises it for an accepted connection, marks it when the
-//! connection has failed, writes the pending error of one that lives on, and reads
-//! nothing of it but the waiters.
+//! connection has failed, writes the pending error of one that lives on, says when it is
+//! to hear what was read, and reads nothing of it but the waiters.
 
 use crate::{Address, SocketId};
 use longshore_ring::{Shared, SharedLock};
@@ -75,6 +75,9 @@ bitflags::bitflags! {
         const PORT_GIVEN = 512;
         /// Its address was bound, and not the wildcard.
         const ADDRESS_GIVEN = 1024;
+        /// Connections stand in line before a listener's full queue: the engine wants to
+        /// hear at once of those that are accepted.
+        const HAS_LINE = 2048;
     }
 }
 
@@ -91,7 +94,7 @@ pub struct StreamHalf {
     /// How far it is done with: acknowledged, or consumed.
     pub done: AtomicU64,
     /// Send: how far chunks were given back. Receive: the last `done` that the
-    /// engine was told.
+    /// engine was told and, if it slept, woken for.
     pub told: AtomicU64,
     /// Send: the low-water mark; receive: SO_RCVLOWAT.
     pub low_water: AtomicU32,
@@ -158,7 +161,9 @@ pub struct SocketBlock {
     pub dropped: AtomicU32,
     /// Error reports that the engine keeps for the program ([`crate::ErrorReport`]).
     pub errors: AtomicU32,
-    _reserved2: AtomicU32,
+    /// Bytes that may be consumed before the engine has to hear of it at once, as the
+    /// engine says; 0 leaves it to the size of the receive buffer.
+    pub heed: AtomicU32,
 }
 
 // SAFETY: atomics and `Shared` types alone.
@@ -193,6 +198,7 @@ impl SocketBlock {
         self.linger.store(0, Ordering::Relaxed);
         self.dropped.store(0, Ordering::Relaxed);
         self.errors.store(0, Ordering::Relaxed);
+        self.heed.store(0, Ordering::Relaxed);
         self.snd.reset();
         self.rcv.reset();
         store(&self.local, Address::NONE);

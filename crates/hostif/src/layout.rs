@@ -10,7 +10,7 @@ use longshore_ring::{FreeList, Shared, Waiter};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The version of layout and descriptors. Both sides must have the same.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// "LONGSHOR", the first word of an arena.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
 /// Bytes in a stream's chunk.
@@ -109,13 +109,13 @@ unsafe impl Shared for Header {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offsets {
     pub(crate) controls: usize,
+    pub(crate) waiters: usize,
+    pub(crate) socket_links: usize,
+    pub(crate) snd_links: usize,
     pub(crate) held: usize,
     pub(crate) request_slots: usize,
     pub(crate) completion_slots: usize,
-    pub(crate) waiters: usize,
     pub(crate) blocks: usize,
-    pub(crate) socket_links: usize,
-    pub(crate) snd_links: usize,
     pub(crate) snd_directories: usize,
     pub(crate) rcv_directories: usize,
     pub(crate) snd_slab: usize,
@@ -124,6 +124,8 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
+    /// The small parts first, so that those used first share what the kernel's page tables
+    /// and its mapping of neighbours at a fault share.
     pub(crate) fn of(g: &Geometry) -> Self {
         let mut at = size_of::<Header>();
         let mut part = |count: usize, size: usize| {
@@ -134,13 +136,13 @@ impl Offsets {
         let (channels, sockets) = (g.channels as usize, g.sockets as usize);
         Self {
             controls: part(channels, size_of::<ChannelControl>()),
+            waiters: part(g.waiters as usize, size_of::<Waiter>()),
+            socket_links: part(sockets, size_of::<AtomicU32>()),
+            snd_links: part(g.snd_chunks as usize, size_of::<AtomicU32>()),
             held: part(channels, sockets / 8),
             request_slots: part(channels * RING, size_of::<Slot>()),
             completion_slots: part(channels * RING, size_of::<Slot>()),
-            waiters: part(g.waiters as usize, size_of::<Waiter>()),
             blocks: part(sockets, size_of::<SocketBlock>()),
-            socket_links: part(sockets, size_of::<AtomicU32>()),
-            snd_links: part(g.snd_chunks as usize, size_of::<AtomicU32>()),
             snd_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
             rcv_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
             snd_slab: part(g.snd_chunks as usize, CHUNK),
@@ -166,13 +168,13 @@ mod tests {
         let o = Offsets::of(&Geometry::DEFAULT);
         let all = [
             o.controls,
+            o.waiters,
+            o.socket_links,
+            o.snd_links,
             o.held,
             o.request_slots,
             o.completion_slots,
-            o.waiters,
             o.blocks,
-            o.socket_links,
-            o.snd_links,
             o.snd_directories,
             o.rcv_directories,
             o.snd_slab,

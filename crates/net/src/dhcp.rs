@@ -106,6 +106,9 @@ enum State {
     Renew,
     /// All servers are.
     Rebind,
+    /// We have a lease, and the link has come back: servers were asked `tries` times
+    /// whether it holds there (RFC 2131 section 3.2, INIT-REBOOT and REBOOTING).
+    Reboot { tries: u8 },
 }
 
 /// The client.
@@ -219,7 +222,32 @@ impl Client {
                 self.bound(now, announced + 1);
                 self.lease.map(|l| Action::Announce(l.address))
             }
+            State::Reboot { .. } if self.lease.is_none_or(|l| now >= l.ends_at(self.asked)) => {
+                self.lose(now, 0);
+                self.poll(now)
+            }
+            State::Reboot { tries } if tries < REQUESTS => {
+                Some(self.ask_whether_it_holds(now, tries))
+            }
+            State::Reboot { .. } => {
+                // Nobody has said anything against it (RFC 2131 section 3.2 point 4).
+                self.back_on_the_link(now);
+                self.poll(now)
+            }
             State::Bound { .. } | State::Renew | State::Rebind => self.keep(now),
+        }
+    }
+
+    /// The link carries frames again, and may be another: asks whether our address is
+    /// good there, and uses it meanwhile; without one, begins anew at once.
+    pub fn link_returned(&mut self, now: Instant) {
+        match self.state {
+            State::Init { .. } | State::Request { .. } | State::Probe { .. } => self.begin(now, 0),
+            State::Bound { .. } | State::Renew | State::Rebind | State::Reboot { .. } => {
+                self.xid = self.random.draw() as u32;
+                self.state = State::Reboot { tries: 0 };
+                (self.due, self.began) = (now, now);
+            }
         }
     }
 
@@ -248,7 +276,15 @@ impl Client {
                 self.begin(now, SPREAD_MS);
             }
             (State::Renew | State::Rebind, Kind::Ack) => self.renewed(reply, now),
-            (State::Renew | State::Rebind, Kind::Nak) => self.lose(now, 0),
+            (State::Reboot { tries: 1.. }, Kind::Ack) => {
+                self.renewed(reply, now);
+                if let State::Bound { .. } = self.state {
+                    self.back_on_the_link(now);
+                }
+            }
+            (State::Renew | State::Rebind | State::Reboot { tries: 1.. }, Kind::Nak) => {
+                self.lose(now, 0);
+            }
             _ => {}
         }
     }
@@ -317,6 +353,21 @@ impl Client {
         self.due = self.after_backoff(now, tries);
         self.asking = now;
         self.message(Kind::Request, now)
+    }
+
+    /// Asks all servers whether our lease holds on this link.
+    fn ask_whether_it_holds(&mut self, now: Instant, tries: u8) -> Action {
+        self.state = State::Reboot { tries: tries + 1 };
+        let end = self.lease.map_or(now, |l| l.ends_at(self.asked));
+        self.due = self.after_backoff(now, tries).min(end);
+        self.asking = now;
+        self.message(Kind::Request, now)
+    }
+
+    /// Our address is used on, and told to the link, which may not know of it.
+    fn back_on_the_link(&mut self, now: Instant) {
+        self.state = State::Bound { announced: 0 };
+        self.due = now;
     }
 
     /// Waits until more time has to be asked for.
@@ -397,10 +448,13 @@ impl Client {
 
     fn message(&self, kind: Kind, now: Instant) -> Action {
         let lease = self.lease;
-        let holds = matches!(
-            self.state,
-            State::Bound { .. } | State::Renew | State::Rebind
-        );
+        let reboots = matches!(self.state, State::Reboot { .. });
+        let asks = reboots && kind == Kind::Request;
+        let holds = !asks
+            && matches!(
+                self.state,
+                State::Bound { .. } | State::Renew | State::Rebind | State::Reboot { .. }
+            );
         let ours = lease.map(|l| l.address).filter(|_| holds);
         let source = ours
             .filter(|_| kind != Kind::Decline)
@@ -408,7 +462,7 @@ impl Client {
         let server = lease.map(|l| l.server);
         // RFC 2131 tables 4 and 5.
         let selecting = kind == Kind::Request && !holds;
-        let named = selecting || matches!(kind, Kind::Decline | Kind::Release);
+        let named = (selecting && !asks) || matches!(kind, Kind::Decline | Kind::Release);
         let wanted = selecting || kind == Kind::Decline;
         let request = Request {
             kind,

@@ -47,12 +47,6 @@ impl<A: Copy + Eq> Groups<A> {
         }
     }
 
-    /// A time between `now` and `within_ms` later.
-    fn soon(&mut self, now: Instant, within_ms: u32) -> Instant {
-        let within_us = u64::from(within_ms) * 1_000;
-        Instant(now.0.saturating_add(self.random.draw() % (within_us + 1)))
-    }
-
     /// One more listens to `group`. Says `false` if there is no room for it.
     pub fn join(&mut self, group: A, now: Instant) -> bool {
         let known = self.entries.iter().position(|e| e.group == group);
@@ -104,7 +98,7 @@ impl<A: Copy + Eq> Groups<A> {
     /// A router asks who listens to `group`, or to any, and waits `within_ms` for the
     /// answer (RFC 3376 section 5.2). Answers that are due sooner stay so.
     pub fn asked(&mut self, group: Option<A>, within_ms: u32, now: Instant) {
-        let at = self.soon(now, within_ms);
+        let at = soon(&mut self.random, now, within_ms);
         let sooner = |due: Option<Instant>| Some(due.map_or(at, |due| due.min(at)));
         match group {
             None => self.answer = sooner(self.answer),
@@ -117,17 +111,20 @@ impl<A: Copy + Eq> Groups<A> {
         }
     }
 
+    /// The link is another, or was away: all groups are told of again, as if just joined.
+    pub fn tell_again(&mut self, now: Instant) {
+        for entry in self.entries.iter_mut().filter(|e| e.users > 0) {
+            (entry.tellings, entry.due) = (TELLINGS, now);
+        }
+    }
+
     /// Says what is to be told now.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(A, Record)) {
         let all = self.answer.take_if(|at| *at <= now).is_some();
-        for at in 0..self.entries.len() {
-            let again = self.soon(now, AGAIN_WITHIN_MS);
-            let Some(entry) = self.entries.get_mut(at) else {
-                break;
-            };
+        for entry in &mut self.entries {
             if entry.tellings > 0 && entry.due <= now {
                 entry.tellings -= 1;
-                entry.due = again;
+                entry.due = soon(&mut self.random, now, AGAIN_WITHIN_MS);
                 let change = if entry.users > 0 {
                     Record::Joined
                 } else {
@@ -151,6 +148,12 @@ impl<A: Copy + Eq> Groups<A> {
         let due = changes.map(|e| e.due).chain(answers).chain(self.answer);
         due.min()
     }
+}
+
+/// A time between `now` and `within_ms` later.
+fn soon(random: &mut Random, now: Instant, within_ms: u32) -> Instant {
+    let within_us = u64::from(within_ms) * 1_000;
+    Instant(now.0.saturating_add(random.draw() % (within_us + 1)))
 }
 
 #[cfg(test)]

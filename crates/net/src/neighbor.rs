@@ -350,6 +350,26 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
+    /// The link was away, or is another: who was in use is asked now whether it is still
+    /// there, who was waited for or given up is asked for as if for the first time.
+    pub fn link_returned(&mut self, now: Instant) {
+        for e in &mut self.entries {
+            match e.state {
+                State::Stale => continue,
+                State::Reachable if now >= e.until => {
+                    e.state = State::Stale;
+                    continue;
+                }
+                State::Reachable | State::Delay => e.state = State::Probe,
+                State::Incomplete | State::Probe | State::Failed => {}
+            }
+            (e.tries, e.until) = (0, now);
+            if e.state != State::Failed {
+                self.next = Some(now);
+            }
+        }
+    }
+
     /// Tells what is due.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(NeighborEvent<A>)) {
         if self.next.is_none_or(|next| now < next) {

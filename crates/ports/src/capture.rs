@@ -239,6 +239,10 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
         self.inner.take_news()
     }
 
+    fn link_has_returned(&mut self) -> bool {
+        self.inner.link_has_returned()
+    }
+
     fn counters(&self) -> &PortCounters {
         self.inner.counters()
     }

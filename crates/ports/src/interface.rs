@@ -9,4 +9,4 @@ mod news;
 pub(crate) mod sys;
 
 pub use name::{BadName, InterfaceName};
-pub(crate) use news::LinkNews;
+pub(crate) use news::{Link, LinkNews};

@@ -149,6 +149,10 @@ impl<P: Port> Port for SoftOffload<P> {
         changed
     }
 
+    fn link_has_returned(&mut self) -> bool {
+        self.inner.link_has_returned()
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

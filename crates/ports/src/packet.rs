@@ -24,7 +24,7 @@ pub use config::{MIN_MTU, PacketConfig, PacketError};
 pub use filter::MAX_ADDRESSES;
 
 use crate::check::check;
-use crate::interface::LinkNews;
+use crate::interface::{Link, LinkNews};
 use crate::vnet::{self, HEADER_LEN};
 use crate::{
     Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta,
@@ -50,6 +50,7 @@ pub struct PacketPort {
     /// For questions about the interface.
     control: OwnedFd,
     news: LinkNews,
+    link: Link,
     name: InterfaceName,
     /// Held so that no other engine takes our addresses.
     _claims: Vec<OwnedFd>,
@@ -81,6 +82,10 @@ impl PacketPort {
             fd: opened.fd,
             control: opened.control,
             news: opened.news,
+            link: Link::new(
+                libc::IFF_UP | libc::IFF_RUNNING,
+                opened.interface.map(|interface| interface.flags),
+            ),
             name: config.name,
             _claims: opened.claims,
             index: None,
@@ -322,23 +327,25 @@ impl Port for PacketPort {
     }
 
     fn take_news(&mut self) -> bool {
-        if !self.news.drain() {
+        if !self.news.drain(self.index, &mut self.link) {
             return false;
         }
         let found = Interface::find(self.control.as_fd(), &self.name);
-        let Ok(interface) = found else {
+        let attached = found.ok().filter(|found| self.attach(*found).is_ok());
+        self.link.observe(attached.map(|interface| interface.flags));
+        let Some(interface) = attached else {
             // Gone, or changing while we looked, of which there will be news.
             self.index = None;
             return false;
         };
-        if self.attach(interface).is_err() {
-            self.index = None;
-            return false;
-        }
         let now = interface.capabilities(self.uso);
         let changed = now != self.capabilities;
         self.capabilities = now;
         changed
+    }
+
+    fn link_has_returned(&mut self) -> bool {
+        self.link.take_returned()
     }
 
     fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {

@@ -266,6 +266,14 @@ pub trait Port: Send {
         false
     }
 
+    /// Whether the link has come back since this was last asked: it could not carry frames,
+    /// or there was no interface, and now it can. What was known of the stations on it may
+    /// be void. News of it comes as of the interface ([`news_fd`](Port::news_fd)), and it
+    /// counts once [`take_news`](Port::take_news) was called.
+    fn link_has_returned(&mut self) -> bool {
+        false
+    }
+
     /// From now on the engine has these addresses, each with the length of its prefix,
     /// and no others; `dhcp` says that it wants what servers send to DHCP clients, too.
     /// A port that shows all frames has nothing to do.
@@ -328,6 +336,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn take_news(&mut self) -> bool {
         (**self).take_news()
+    }
+
+    fn link_has_returned(&mut self) -> bool {
+        (**self).link_has_returned()
     }
 
     fn set_addresses(&mut self, addresses: &[(IpAddr, u8)], dhcp: bool) -> Result<(), PortError> {

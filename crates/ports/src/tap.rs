@@ -12,7 +12,7 @@ pub use config::{
 };
 
 use crate::check::check;
-use crate::interface::sys;
+use crate::interface::{Link, LinkNews, sys};
 use crate::vnet::{self, HEADER_LEN};
 use crate::{
     Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta,
@@ -33,6 +33,13 @@ const MIN_FRAME: usize = 14;
 #[derive(Debug)]
 pub struct Tap {
     fd: OwnedFd,
+    /// For questions about the interface, and its number.
+    control: OwnedFd,
+    index: i32,
+    /// Of the kernel's end, which may be taken down and up again; none where the system
+    /// gives none.
+    news: Option<LinkNews>,
+    link: Link,
     name: InterfaceName,
     capabilities: Capabilities,
     counters: PortCounters,
@@ -65,6 +72,11 @@ impl Tap {
         };
         Ok(Tap {
             fd: opened.fd,
+            control: opened.control,
+            index: opened.index,
+            news: opened.news,
+            // The cable's other end is our own: only the kernel's can be down.
+            link: Link::new(libc::IFF_UP, Some(opened.flags)),
             name: opened.name,
             capabilities,
             counters: PortCounters::default(),
@@ -205,6 +217,23 @@ impl Port for Tap {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.fd.as_fd())
+    }
+
+    fn news_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.news.as_ref().map(LinkNews::fd)
+    }
+
+    fn take_news(&mut self) -> bool {
+        let Some(news) = &self.news else { return false };
+        if news.drain(Some(self.index), &mut self.link) {
+            let flags = sys::flags(self.control.as_fd(), &self.name).ok();
+            self.link.observe(flags);
+        }
+        false
+    }
+
+    fn link_has_returned(&mut self) -> bool {
+        self.link.take_returned()
     }
 
     fn counters(&self) -> &PortCounters {

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
@@ -313,4 +313,70 @@ fn a_tunnel_is_waited_for_and_may_come_again() {
         while port.recv(&mut buf).unwrap().is_some() {}
         assert!(!is_ready(&port), "the socket stays readable");
     }
+}
+
+/// Looks for news until the link has come back, or has not for `patience`.
+fn returns(port: &mut PacketPort, patience: Duration) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < patience {
+        port.take_news();
+        if port.link_has_returned() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// What the kernel says of an interface.
+fn shown(name: &str) -> String {
+    let mut ip = std::process::Command::new("ip");
+    let said = ip.args(["link", "show", name]).output().unwrap();
+    String::from_utf8(said.stdout).unwrap()
+}
+
+/// Waits until the kernel has noticed that the link is up, or down, which it does after
+/// a while.
+fn until_up(up: bool) {
+    let begin = Instant::now();
+    while shown("near").contains("state UP") != up {
+        assert!(begin.elapsed() < PATIENCE, "{}", shown("near"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Takes what the link's return still brings.
+fn settle(port: &mut PacketPort) {
+    until_up(true);
+    while returns(port, SHORT) {}
+}
+
+const SHORT: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_link_that_returns_is_told_of_once() {
+    if !in_own_namespace() {
+        return;
+    }
+    veth();
+    let mut port = PacketPort::open(&config("near")).unwrap();
+    settle(&mut port);
+    // The cable is pulled, and put back once the kernel has noticed.
+    ip("link set far down");
+    until_up(false);
+    assert!(!returns(&mut port, SHORT));
+    ip("link set far up");
+    assert!(returns(&mut port, PATIENCE));
+    settle(&mut port);
+    // Down and up again before anybody has looked.
+    ip("link set near down");
+    ip("link set near up");
+    assert!(returns(&mut port, PATIENCE));
+    settle(&mut port);
+    // Another interface in its place.
+    ip("link del near");
+    assert!(!returns(&mut port, SHORT));
+    veth();
+    assert!(returns(&mut port, PATIENCE));
+    assert!(port.is_attached());
 }

@@ -234,3 +234,31 @@ fn an_interface_that_is_down_loses_frames_and_comes_back() {
         f[12..14] == [8, 6] && f[21] == 2
     });
 }
+
+#[test]
+fn the_kernels_end_that_is_up_again_is_told_of() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let returned = |tap: &mut Tap| {
+        tap.take_news();
+        tap.link_has_returned()
+    };
+    assert!(!returned(&mut tap), "its making is no return");
+    let name = tap.name();
+    ip(&format!("link set {name} down"));
+    assert!(!returned(&mut tap));
+    ip(&format!("link set {name} up"));
+    assert!(returned(&mut tap));
+    assert!(!returned(&mut tap));
+    // Both before anybody has looked.
+    ip(&format!("link set {name} down"));
+    ip(&format!("link set {name} up"));
+    assert!(returned(&mut tap));
+    // Whatever else happens is none.
+    ip(&format!("address add 10.99.0.9/24 dev {name}"));
+    ip("link add other type veth peer name another");
+    ip("link set other up");
+    assert!(!returned(&mut tap));
+}

@@ -1,4 +1,5 @@
-//! What signals mean for calls that wait: EINTR or not, and SIGPIPE.
+//! What signals mean for calls that wait: EINTR or not, and SIGPIPE; and holding them
+//! back from a thread.
 
 use libc::c_int;
 use longshore_sockets::is_confined;
@@ -37,4 +38,39 @@ pub(crate) fn interrupts(signal: c_int, restarts: bool) -> bool {
 pub(crate) fn broken_pipe() {
     // SAFETY: a signal to ourselves.
     let _: c_int = unsafe { libc::raise(libc::SIGPIPE) };
+}
+
+/// All signals, held back from this thread until this goes.
+pub(crate) struct Held {
+    /// What was held back before; nothing if a filter of system calls may not let us ask.
+    before: Option<libc::sigset_t>,
+}
+
+impl Held {
+    /// Holds them back.
+    pub(crate) fn all() -> Self {
+        if is_confined() {
+            return Self { before: None };
+        }
+        // SAFETY: all-zero sets are valid ones to be overwritten.
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: two sets that outlive the calls.
+        let failed = unsafe {
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before)
+        };
+        Self {
+            before: (failed == 0).then_some(before),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // SAFETY: a set that outlives the call.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 /// Where our own descriptors go, if the limit allows.
-const KEPT_FROM: u64 = 960;
+const KEPT_FROM: i32 = 960;
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -115,9 +115,13 @@ fn join() -> Mode {
 
 /// Moves a descriptor of ours to a high number and protects it there.
 fn keep(fd: OwnedFd) -> OwnedFd {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
-    let from = KEPT_FROM.min(limit.saturating_sub(64)) as i32;
-    let fd = match fcntl_dupfd_cloexec(&fd, from) {
+    let below_limit = || {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
+        fcntl_dupfd_cloexec(&fd, KEPT_FROM.min(limit.saturating_sub(64) as i32))
+    };
+    // Nearly every program may have descriptors as high as that.
+    let high = fcntl_dupfd_cloexec(&fd, KEPT_FROM).or_else(|_| below_limit());
+    let fd = match high {
         Ok(high) => high,
         Err(_) => {
             let _ = fcntl_setfd(&fd, FdFlags::CLOEXEC);

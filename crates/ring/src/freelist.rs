@@ -5,6 +5,10 @@
 //! popped and pushed back in between is not taken for the old one. A process
 //! that dies between a pop and its use loses that one index until the session
 //! ends.
+//!
+//! A link that was never written, 0, leads to the index after it. So a stack of
+//! all indices is there as soon as the memory is, and a page of links takes memory
+//! only when an index of it is given back.
 
 use crate::Corrupt;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -22,6 +26,20 @@ pub struct FreeList {
     head: AtomicU64,
 }
 
+/// The index that the link of `index`, one of `count`, leads to.
+fn follow(link: u32, index: u32, count: u32) -> u32 {
+    match link {
+        0 if index + 1 < count => index + 1,
+        0 | NONE => NONE,
+        next => next - 1,
+    }
+}
+
+/// The link that leads to `next`.
+fn link_to(next: u32) -> u32 {
+    if next == NONE { NONE } else { next + 1 }
+}
+
 fn pack(tag: u32, index: u32) -> u64 {
     u64::from(tag) << 32 | u64::from(index)
 }
@@ -34,18 +52,11 @@ impl FreeList {
         }
     }
 
-    /// Fills the stack with all indices of `next`, the lowest on top. Only
-    /// before anybody else uses it.
-    pub fn fill(&self, next: &[AtomicU32]) {
-        let count = next.len() as u32;
-        for (i, link) in next.iter().enumerate() {
-            let i = i as u32;
-            link.store(if i + 1 == count { NONE } else { i + 1 }, Ordering::Relaxed);
-        }
-        self.head.store(
-            pack(0, if count == 0 { NONE } else { 0 }),
-            Ordering::Release,
-        );
+    /// Fills the stack with all of `count` indices, the lowest on top. Only before
+    /// anybody else uses it, and with links that are all 0.
+    pub fn fill(&self, count: u32) {
+        let first = if count == 0 { NONE } else { 0 };
+        self.head.store(pack(0, first), Ordering::Release);
     }
 
     /// Takes a free index; `None` when there is none left.
@@ -67,7 +78,7 @@ impl FreeList {
             };
             let new = pack(
                 ((head >> 32) as u32).wrapping_add(1),
-                link.load(Ordering::Relaxed),
+                follow(link.load(Ordering::Relaxed), index, next.len() as u32),
             );
             match self
                 .head
@@ -93,7 +104,7 @@ impl FreeList {
         };
         let mut head = self.head.load(Ordering::Relaxed);
         for _ in 0..TRIES {
-            link.store(head as u32, Ordering::Relaxed);
+            link.store(link_to(head as u32), Ordering::Relaxed);
             let new = pack((head >> 32) as u32, index);
             match self
                 .head
@@ -124,7 +135,7 @@ mod tests {
     #[test]
     fn gives_each_index_once_and_the_latest_back_first() {
         let (list, next) = (FreeList::new(), links(4));
-        list.fill(&next);
+        list.fill(next.len() as u32);
         let all: Vec<_> = std::iter::from_fn(|| list.pop(&next).unwrap()).collect();
         assert_eq!(all, [0, 1, 2, 3]);
         list.push(&next, 2).unwrap();
@@ -137,8 +148,8 @@ mod tests {
     #[test]
     fn a_forged_link_is_an_error() {
         let (list, next) = (FreeList::new(), links(4));
-        list.fill(&next);
-        next[0].store(77, Ordering::Relaxed);
+        list.fill(next.len() as u32);
+        next[0].store(link_to(77), Ordering::Relaxed);
         assert_eq!(list.pop(&next).unwrap(), Some(0));
         assert_eq!(
             list.pop(&next),
@@ -153,7 +164,7 @@ mod tests {
     #[test]
     fn threads_never_hold_the_same_index() {
         let (list, next) = (FreeList::new(), links(8));
-        list.fill(&next);
+        list.fill(next.len() as u32);
         let owners = links(8);
         let rounds = if cfg!(miri) { 50 } else { 20_000 };
         std::thread::scope(|s| {

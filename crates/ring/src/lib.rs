@@ -4,8 +4,8 @@
 //! of fixed-size messages with one producer and one consumer ([`spsc`]), a
 //! stack of free indices that both sides may use ([`FreeList`]), the words on
 //! which one side sleeps until the other wakes it ([`Waiter`]), a lock that
-//! survives the death of its holder ([`SharedLock`]) and the eventfd that wakes
-//! the adapter ([`Doorbell`]).
+//! survives the death of its holder ([`SharedLock`]), the eventfd that wakes
+//! the adapter ([`Doorbell`]), and what rings the host's eventfds ([`Ringer`]).
 //!
 //! Nothing here knows what the messages mean; `hostif` does. Whatever lies in
 //! shared memory may be changed by the other side at any moment, so it is only
@@ -16,6 +16,7 @@ mod confined;
 mod doorbell;
 mod freelist;
 mod lock;
+mod ringer;
 mod shm;
 pub mod spsc;
 mod sync;
@@ -25,6 +26,7 @@ pub use confined::{is_confined, set_confined};
 pub use doorbell::Doorbell;
 pub use freelist::{FreeList, NONE};
 pub use lock::{Locked, Reentered, SharedLock, forget_thread_id};
+pub use ringer::{Ringer, StrangersBell};
 pub use shm::{Room, Shared, SharedMemory, ShmError, Span};
 pub use waiter::{Sleep, Waiter, Woken};
 

@@ -3,7 +3,7 @@
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -196,6 +196,16 @@ impl SharedMemory {
         })
     }
 
+    /// Takes memory for the first page of `from` and maps it, as touching it would. Where
+    /// that cannot be (Linux before 5.14), nothing happens until it is touched. Panics if
+    /// it lies outside.
+    pub fn populate(&self, from: usize) {
+        assert!(from < self.len);
+        let advice = Advice::LinuxPopulateWrite;
+        // SAFETY: inside our own mapping by the line above; what is in it stays.
+        let _ = unsafe { madvise(self.base.as_ptr().add(from).cast(), 1, advice) };
+    }
+
     /// Bytes mapped.
     pub fn len(&self) -> usize {
         self.len
@@ -331,6 +341,22 @@ mod tests {
             (&got[..3], &got[3..97], &got[97..]),
             (&b"abc"[..], &[0; 94][..], &b"xyz"[..])
         );
+    }
+
+    #[test]
+    fn a_page_taken_before_keeps_what_is_in_it() {
+        let a = SharedMemory::create("test", 1 << 20).unwrap();
+        a.write(8192, b"abc");
+        let blocks = |a: &SharedMemory| fstat(a.as_fd()).unwrap().st_blocks;
+        let before = blocks(&a);
+        a.populate(8192);
+        assert_eq!(blocks(&a), before, "it was there");
+        a.populate(1 << 19);
+        // What a kernel that does not know it makes of it: nothing.
+        assert!(blocks(&a) >= before);
+        let mut got = [0; 3];
+        a.read(8192, &mut got);
+        assert_eq!(&got, b"abc");
     }
 
     #[test]

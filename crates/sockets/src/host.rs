@@ -8,56 +8,20 @@
 use crate::errors::SocketError;
 use crate::gate::{Gate, Inside};
 use crate::hub::Hub;
+use crate::join::Hooks;
 use crate::news::News;
 use crate::wait::Patience;
-use longshore_hostif::attach::{self, AttachError, Joined, Message, Token};
+use longshore_hostif::attach::{self, Message};
 use longshore_hostif::{
-    Address, Arena, ArenaError, Completion, EdgeFlags, Edges, HostChannel, PutError, Request,
-    Routes, SocketId,
+    Address, Arena, Completion, EdgeFlags, Edges, HostChannel, PutError, Request, Routes, SocketId,
 };
 use longshore_ring::{Doorbell, is_confined};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// What the host library needs of the program it lives in.
-#[derive(Debug, Clone, Copy)]
-pub struct Hooks {
-    /// Takes a descriptor of ours to where the program does not get at it.
-    pub keep: fn(OwnedFd) -> OwnedFd,
-    /// Closes a descriptor that was kept.
-    pub discard: fn(OwnedFd),
-    /// Whether a call that a signal handler interrupted goes on (SA_RESTART).
-    pub restarts: fn() -> bool,
-    /// Says something to who runs the program.
-    pub log: fn(&str),
-}
-
-impl Default for Hooks {
-    fn default() -> Self {
-        Self {
-            keep: |fd| fd,
-            discard: drop,
-            restarts: || true,
-            log: |text| eprintln!("longshore: {text}"),
-        }
-    }
-}
-
-/// Why a process could not join its session.
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError {
-    /// The engine.
-    #[error(transparent)]
-    Attach(#[from] AttachError),
-    /// The memory that it gave.
-    #[error(transparent)]
-    Arena(#[from] ArenaError),
-}
 
 /// The answer to a call.
 #[derive(Debug, Clone, Copy)]
@@ -110,8 +74,8 @@ pub(crate) enum Wake {
 pub struct Host {
     pub(crate) arena: Arc<Arena>,
     pub(crate) hooks: Hooks,
-    doorbell: Doorbell,
-    connection: OwnedFd,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) connection: OwnedFd,
     pub(crate) post: Gate<Post>,
     pub(crate) channel: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -125,56 +89,11 @@ pub struct Host {
     pub(crate) hub: Gate<Hub>,
     /// One query at a time: there is one mailbox.
     pub(crate) query: Gate<()>,
-    gone: AtomicBool,
-    short: AtomicBool,
-}
-
-/// Atomics that are zero and take no memory until they are touched.
-fn zeroed(count: usize) -> &'static [AtomicU64] {
-    let words: &'static mut [u64] = vec![0u64; count].leak();
-    // SAFETY: an `AtomicU64` is laid out as a `u64`; the memory lives for ever
-    // and is reached through this slice alone.
-    unsafe { std::slice::from_raw_parts(words.as_mut_ptr().cast(), count) }
+    pub(crate) gone: AtomicBool,
+    pub(crate) short: AtomicBool,
 }
 
 impl Host {
-    /// Joins the session `token` of the engine at `path`.
-    ///
-    /// # Errors
-    /// [`JoinError`].
-    pub fn join(path: &Path, token: Token, hooks: Hooks) -> Result<&'static Self, JoinError> {
-        Self::new(attach::join(path, token)?, hooks)
-    }
-
-    /// Takes the place that the engine gave.
-    ///
-    /// # Errors
-    /// [`JoinError::Arena`] if the memory is not an arena of our version.
-    pub fn new(joined: Joined, hooks: Hooks) -> Result<&'static Self, JoinError> {
-        let arena = Arc::new(Arena::open((hooks.keep)(joined.arena), joined.geometry)?);
-        let sockets = joined.geometry.sockets as usize;
-        let channel = HostChannel::new(arena.clone(), joined.channel);
-        let host = Self {
-            hooks,
-            doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
-            connection: (hooks.keep)(joined.connection),
-            post: Gate::new(Post::new(channel, sockets)),
-            channel: AtomicU32::new(joined.channel),
-            pid: AtomicU32::new(own_pid()),
-            epoch: AtomicU32::new(0),
-            next_waiter: AtomicU32::new(own_pid().wrapping_mul(7) % joined.geometry.waiters),
-            uses: zeroed(sockets),
-            marks: zeroed(sockets),
-            untold: Gate::new(Vec::new()),
-            hub: Gate::new(Hub::default()),
-            query: Gate::new(()),
-            gone: AtomicBool::new(false),
-            short: AtomicBool::new(false),
-            arena,
-        };
-        Ok(Box::leak(Box::new(host)))
-    }
-
     /// Which destinations are the engine's.
     pub fn routes(&self) -> &Routes {
         &self.arena.header().routes
@@ -328,6 +247,13 @@ impl Host {
         Ok(())
     }
 
+    /// Wakes the engine, if it sleeps, for what was published without that.
+    pub(crate) fn wake_engine(&self) -> Result<(), SocketError> {
+        let mut post = self.post.enter()?;
+        self.publish(&mut post, Wake::Now);
+        Ok(())
+    }
+
     /// Sends several requests at once.
     pub(crate) fn tell_all(
         &self,
@@ -468,7 +394,9 @@ impl Host {
 
     // ---- before sleeping ----
 
-    /// Says all that was put off, before this process sleeps.
+    /// Says all that was put off, before this process sleeps. An engine that sleeps is
+    /// not woken for little that was read, which then does not count as told: it adds up
+    /// until it is much.
     ///
     /// # Errors
     /// [`SocketError::Broken`] or [`SocketError::Reentered`].
@@ -483,9 +411,15 @@ impl Host {
                 continue;
             }
             let done = block.rcv.done.load(Ordering::Acquire);
-            if block.rcv.told.fetch_max(done, Ordering::AcqRel) < done {
+            let unheard = done.saturating_sub(block.rcv.told.load(Ordering::Relaxed));
+            if unheard != 0 {
                 let request = crate::stream::edges(block, id, EdgeFlags::empty());
                 self.put(&mut post, &request)?;
+            }
+            // The engine may have come to want it sooner since it was read.
+            if unheard >= crate::stream::telling_threshold(block) {
+                block.rcv.told.fetch_max(done, Ordering::AcqRel);
+                post.owes_wake = true;
             }
         }
         if any {

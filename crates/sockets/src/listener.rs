@@ -6,6 +6,7 @@ use crate::host::Wake;
 use crate::stream::edges;
 use crate::stream::host_bits;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, BlockFlags, EdgeFlags, Request, SocketState};
+use longshore_ring::Waiter;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
@@ -83,8 +84,13 @@ impl Socket {
             block.rcv.done.store(next, Ordering::Release);
             block.rcv.told.fetch_max(next, Ordering::AcqRel);
             let request = edges(block, self.id, EdgeFlags::empty());
-            // The engine counts who waits, but need not know it now.
+            // The engine counts who waits, but need not know it now, unless somebody
+            // waits for this. It looks at what is published after it has marked the line.
             let _ = host.tell(&request, Wake::Never);
+            Waiter::fence();
+            if block.flags().contains(BlockFlags::HAS_LINE) {
+                let _ = host.wake_engine();
+            }
             let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
             accepted.set_host_bits(host_bits::CONNECT_TOLD);
             let of = accepted.block();

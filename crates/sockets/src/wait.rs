@@ -26,6 +26,9 @@ pub const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub const BLIND_SLEEP: Duration = Duration::from_millis(5);
 /// Times that a thread looks again, giving way in between, before it sleeps.
 const SPINS: u32 = 12;
+/// And how long at the least: who gives way to nobody is through with that in no time, and
+/// a processor that has gone to sleep takes as long as this to be woken.
+const AWAKE_FOR: Duration = Duration::from_micros(50);
 /// Sleeps in a row that spinning did not prevent, after which it is given up
 /// but for one time in as many.
 const PATIENCE: u32 = 16;
@@ -220,12 +223,13 @@ impl Host {
             return Ok(None);
         }
         let began = Instant::now();
-        let is_crowded = || began.elapsed() >= KEPT;
-        for _ in 0..spins() {
+        let (mut spun, most) = (0, spins());
+        while spun < most || (most != 0 && began.elapsed() < AWAKE_FOR) {
+            spun += 1;
             rustix::thread::sched_yield();
             self.drain_if_free();
             let found = attempt()?;
-            if is_crowded() {
+            if began.elapsed() >= KEPT {
                 let _ = IN_VAIN.try_with(|c| c.set(PATIENCE + 1));
                 return Ok(found);
             }

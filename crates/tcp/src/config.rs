@@ -127,6 +127,8 @@ pub struct Config {
     /// Upper bound for both the advertised and the used MSS (TCP_MAXSEG), bytes; 0
     /// leaves it to the path.
     pub mss: u16,
+    /// The addresses are those of IPv6: what that says of the path counts.
+    pub ipv6: bool,
     /// Offer and accept window scaling (RFC 7323 section 2).
     pub window_scaling: bool,
     /// Offer and accept timestamps (RFC 7323 section 3).
@@ -152,6 +154,9 @@ pub struct Config {
     /// How long data may stay unacknowledged (TCP_USER_TIMEOUT, RFC 9293 section
     /// 3.8.3), milliseconds; 0 for `retries` alone.
     pub user_timeout_ms: u32,
+    /// Tell the peer of it, and go by what the peer tells where it is 0 (RFC 5482; Linux
+    /// does neither).
+    pub user_timeout_option: bool,
     /// What closing does.
     pub linger: Linger,
     /// How long a closed connection waits in FIN-WAIT-2 (TCP_LINGER2),
@@ -197,6 +202,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             mss: 0,
+            ipv6: false,
             window_scaling: true,
             timestamps: true,
             sack: true,
@@ -208,6 +214,7 @@ impl Default for Config {
             quickack: false,
             keepalive: Keepalive::default(),
             user_timeout_ms: 0,
+            user_timeout_option: false,
             linger: Linger::Background,
             fin_wait_ms: 60_000,
             congestion: Congestion::default(),

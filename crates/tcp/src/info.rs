@@ -82,6 +82,10 @@ pub struct TcpInfo {
     /// alone held it up.
     pub busy_us: u64,
     pub rwnd_limited_us: u64,
+    /// Bytes per second that the path has delivered of late, and whether the user had
+    /// less to send than it would have.
+    pub delivery_rate: u64,
+    pub delivery_rate_app_limited: bool,
     pub total_rto: u16,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
@@ -106,6 +110,7 @@ impl Tcb {
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
         let una = self.snd_una;
         let r = &self.recovery;
+        let rate = self.delivery_rate();
         TcpInfo {
             state: self.state,
             ca_state: match r.phase {
@@ -140,7 +145,7 @@ impl Tcb {
             snd_mss: u32::from(self.snd_mss),
             rcv_mss: u32::from(self.rcv_mss),
             advmss: u32::from(self.rcv_mss_full()),
-            pmtu: u32::from(self.path_mss) + 40,
+            pmtu: u32::from(self.path_mss) + if self.cfg.ipv6 { 60 } else { 40 },
             unacked: self.in_flight(),
             sacked: self.scoreboard.sacked(),
             lost: self.scoreboard.lost() + self.scoreboard.repeated_in_network(una),
@@ -174,6 +179,8 @@ impl Tcb {
             rcv_ooopack: c.rcv_ooo,
             busy_us: self.busy_us(now),
             rwnd_limited_us: self.window_limited_us(now),
+            delivery_rate: rate.bytes,
+            delivery_rate_app_limited: rate.app_limited,
             total_rto: c.timeouts,
             tail_probes: c.probes,
             black_holes: c.black_holes,
@@ -253,7 +260,7 @@ impl TcpInfo {
             self.backoff,
             options,
             self.snd_wscale | self.rcv_wscale << 4,
-            0,
+            u8::from(self.delivery_rate_app_limited),
         ]);
         let ssthresh = match self.snd_ssthresh {
             u32::MAX => 0x7fff_ffff,
@@ -282,8 +289,7 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.segs_out), u64::from(self.segs_in)]);
         w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);
-        // delivery_rate and sndbuf_limited are not measured.
-        w.u64s(&[0, self.busy_us, self.rwnd_limited_us, 0]);
+        w.u64s(&[self.delivery_rate, self.busy_us, self.rwnd_limited_us, 0]);
         w.u32s(&[self.delivered(), 0]);
         w.u64s(&[self.bytes_sent, self.bytes_retrans]);
         w.u32s(&[u64::from(self.dsack_dups), u64::from(self.reord_seen)]);

@@ -27,6 +27,7 @@
 //! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a segment out: what to send, with which options |
 //! | `timers.rs`, `rtt.rs` | deadlines and what happens at them |
+//! | `user_timeout.rs` | how long a silent peer is waited for, and what is said of it |
 //! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
 //! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
 //! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
@@ -54,6 +55,7 @@ mod drop;
 mod ecn;
 mod events;
 mod fast_open;
+mod flags;
 mod icmp;
 mod info;
 mod input;
@@ -78,6 +80,7 @@ mod time_wait;
 mod timers;
 mod urgent;
 mod user;
+mod user_timeout;
 mod window;
 
 pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};

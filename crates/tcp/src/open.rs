@@ -28,8 +28,11 @@ use crate::window::{ReceiveBuffer, ToldWindow, scale_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 
-/// The MSS of a peer that does not tell (RFC 9293 section 3.7.1, for IPv4).
-const DEFAULT_PEER_MSS: u16 = 536;
+/// The MSS of a peer that does not tell (RFC 9293 section 3.7.1): what fits the least
+/// packet that every host takes.
+pub(crate) const fn default_mss(ipv6: bool) -> u16 {
+    if ipv6 { 1220 } else { 536 }
+}
 
 impl Tcb {
     /// The active open (RFC 9293 section 3.10.1): a block in SYN-SENT whose SYN
@@ -74,6 +77,7 @@ impl Tcb {
             0 => mss,
             clamp => mss.min(clamp.max(MIN_MSS)),
         };
+        let usual = default_mss(cfg.ipv6);
         let mut tcb = Tcb {
             predict: UNPREDICTABLE,
             predict_data: false,
@@ -90,8 +94,8 @@ impl Tcb {
             last_ack_sent: 0,
             snd_edge: 0,
             snd_wnd: 0,
-            snd_mss: DEFAULT_PEER_MSS.min(adv_mss),
-            rcv_mss: DEFAULT_PEER_MSS.min(adv_mss),
+            snd_mss: usual.min(adv_mss),
+            rcv_mss: usual.min(adv_mss),
             state: State::Closed,
             snd_wscale: 0,
             rcv_wscale: 0,
@@ -132,7 +136,7 @@ impl Tcb {
             last_rcv_ack: now,
             stalled_since: now,
             last_challenge: Instant::NEVER,
-            peer_mss: DEFAULT_PEER_MSS,
+            peer_mss: usual,
             path_mss: mss,
             mtu: MtuSearch::new(mss),
             adv_mss,
@@ -161,7 +165,7 @@ impl Tcb {
         let options = &syn.options;
         self.rcv_base = syn.seq.0.wrapping_add(1);
         self.rcv_nxt = 0;
-        self.peer_mss = options.mss.unwrap_or(DEFAULT_PEER_MSS).max(MIN_MSS);
+        self.peer_mss = options.mss.unwrap_or(default_mss(cfg.ipv6)).max(MIN_MSS);
         match options.window_scale {
             Some(shift) if cfg.window_scaling => {
                 self.flags |= Flags::SCALING;
@@ -179,6 +183,7 @@ impl Tcb {
         if cfg.sack && options.sack_permitted {
             self.flags |= Flags::SACK;
         }
+        self.take_user_timeout_advice(options.user_timeout);
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         self.snd_wnd = u32::from(syn.window);
         self.max_snd_wnd = self.snd_wnd;
@@ -186,7 +191,7 @@ impl Tcb {
         self.last_rcv_ack = now;
         self.update_mss();
         self.congestion = Controller::new(cfg.congestion, self.snd_mss, cfg.initial_window);
-        self.rcv_mss = DEFAULT_PEER_MSS.min(self.rcv_mss_full());
+        self.rcv_mss = default_mss(cfg.ipv6).min(self.rcv_mss_full());
     }
 
     /// The handshake is over. Starts what an established connection has running.
@@ -199,6 +204,7 @@ impl Tcb {
             self.congestion.set_cwnd(u32::from(self.snd_mss));
         }
         self.flags.remove(Flags::SYN_DUE);
+        self.announce_user_timeout();
         if !self.is_fast_opened() {
             self.events |= Events::CONNECTED;
         }

@@ -24,6 +24,9 @@ const SUSPICIOUS: u8 = 3;
 /// What a suspicious path is tried with, in this order. Linux begins with 1024 as well;
 /// less than 512 is not believed of ICMP either.
 const FALLBACKS: [u16; 2] = [1024, 512];
+/// The same in IPv6: every link takes 1280 bytes, so that nothing below can help (RFC 8899
+/// section 5.1.2, MIN_PLPMTU).
+const FALLBACKS_IPV6: [u16; 1] = [1220];
 /// A size is given up when this many probes of it were lost in a row (RFC 8899 section
 /// 5.1.2 has 3; here the other segments show that the path works).
 const MAX_PROBES: u8 = 2;
@@ -157,8 +160,14 @@ impl Tcb {
         }
         let longest = i64::from(self.snd_mss).min(self.snd_nxt - self.snd_una);
         let options = self.path_mss_used() - self.snd_mss;
-        let smaller = FALLBACKS
-            .into_iter()
+        let fallbacks: &[u16] = if self.cfg.ipv6 {
+            &FALLBACKS_IPV6
+        } else {
+            &FALLBACKS
+        };
+        let smaller = fallbacks
+            .iter()
+            .copied()
             .find(|&size| i64::from(size - options) < longest);
         let Some(smaller) = smaller else {
             return;
@@ -199,7 +208,7 @@ impl Tcb {
             self.mtu.settle(low, self.search_again_at());
             return ProbeChoice::None;
         }
-        let len = i64::from(size - (low - self.snd_mss) - self.sack_len_due());
+        let len = i64::from(size - (low - self.snd_mss) - self.extra_len_due());
         let follow = FOLLOWERS * i64::from(self.snd_mss);
         let start = self.snd_nxt;
         let fits = start + len + follow <= self.snd_edge.min(self.snd_wnd_edge())

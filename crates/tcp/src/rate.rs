@@ -3,7 +3,10 @@
 //! draft-ietf-ccwg-bbr).
 //!
 //! Owns [`RateSampler`]. `congestion/feed.rs` runs it, and only for an algorithm that
-//! wants rates: off, it costs one comparison for each segment handed out.
+//! wants rates. Off, it costs one comparison for each segment handed out, and still knows
+//! what tcpi_delivery_rate is to say: what was delivered in each round trip that was timed
+//! for the retransmission timer, over the time that it took. No such interval is shorter
+//! than a round trip, as the draft has it of its own.
 //!
 //! The draft keeps five numbers for each packet in flight. Here a send may be 64 KiB
 //! and a window ten thousand packets, so a fixed table of [`RECORDS`] of them is
@@ -92,6 +95,22 @@ pub(crate) struct RateSampler {
     /// The oldest of them, and how many there are.
     first: u8,
     len: u8,
+    /// The rate that is told, in [`STEP`]s, and [`FULL`] if the user did not limit it.
+    latest: u32,
+}
+
+/// What `latest` counts in, bytes per second; it reaches to 137 GB/s.
+const STEP: u64 = 64;
+/// The user had enough to send.
+const FULL: u32 = 1 << 31;
+
+/// A measured rate, as it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rate {
+    /// Bytes per second; 0 if none was measured.
+    pub(crate) bytes: u64,
+    /// The user had less to send than the path would have taken.
+    pub(crate) app_limited: bool,
 }
 
 impl RateSampler {
@@ -115,6 +134,65 @@ impl RateSampler {
             void: 0,
             first: 0,
             len: 0,
+            latest: 0,
+        }
+    }
+
+    /// Off: a round trip begins, with SND.UNA. The fields that serve the sampler hold it
+    /// meanwhile: `delivered` is SND.UNA, `limited` whether the user limits what it
+    /// measures, `len` whether there is one.
+    pub(crate) fn begin_round(&mut self, una: Pos) {
+        self.delivered = una as u64;
+        self.limited = u8::from(self.app_limited as Pos >= una);
+        self.len = 1;
+    }
+
+    /// Off: what is timed was sent again, so that no round trip is under way.
+    #[inline]
+    pub(crate) fn spoil_round(&mut self) {
+        if !self.is_on() {
+            self.len = 0;
+        }
+    }
+
+    /// Off: the user writes where all that it had written is sent, up to `nxt`, and the
+    /// window has room for more: what is measured until that is delivered is limited.
+    #[inline]
+    pub(crate) fn note_limit(&mut self, nxt: Pos) {
+        if !self.is_on() {
+            self.app_limited = nxt.max(0) as u64;
+        }
+    }
+
+    /// Off: what the last round trip measured, now that it is over; it took so many
+    /// microseconds until SND.UNA was `una`.
+    pub(crate) fn round(&self, una: Pos, elapsed: u64) -> Option<Rate> {
+        if self.is_on() || self.len == 0 || elapsed == 0 {
+            return None;
+        }
+        let bytes = (una - self.delivered as Pos).max(0) as u64;
+        Some(Rate {
+            bytes: bytes.min(1 << 40) * SECOND / elapsed,
+            app_limited: self.limited != 0,
+        })
+    }
+
+    /// Keeps a rate to be told, unless it says less than the last: one that the user
+    /// limited may be lower than what the path delivers (as Linux decides it).
+    pub(crate) fn keep(&mut self, rate: Rate) {
+        let steps = (rate.bytes / STEP).min(u64::from(FULL - 1)) as u32;
+        if !rate.app_limited {
+            self.latest = steps | FULL;
+        } else if steps >= self.latest & !FULL {
+            self.latest = steps;
+        }
+    }
+
+    /// The rate that is told, less what it was rounded by.
+    pub(crate) fn latest(&self) -> Rate {
+        Rate {
+            bytes: u64::from(self.latest & !FULL) * STEP,
+            app_limited: self.latest & FULL == 0,
         }
     }
 
@@ -227,6 +305,10 @@ impl RateSampler {
         // held up on the way: they say nothing.
         if interval > 0 && interval >= d.min_rtt {
             sample.rate = delivered * SECOND / interval;
+            self.keep(Rate {
+                bytes: sample.rate,
+                app_limited: sample.app_limited,
+            });
         }
         if d.in_order {
             sample.rtt = age.max(1);

@@ -20,6 +20,7 @@
 //! there are none of these.
 
 use crate::config::{Config, EcnMode};
+use crate::open::default_mss;
 use crate::segment::{Segment, Transmit};
 use crate::tcb::Tcb;
 use crate::time::{Instant, SECOND};
@@ -97,7 +98,7 @@ impl SynCookie {
         hash: &impl Fn([u32; 2]) -> u64,
         now: Instant,
     ) -> Option<Transmit> {
-        let peer_mss = syn.header.options.mss.unwrap_or(536);
+        let peer_mss = syn.header.options.mss.unwrap_or(default_mss(cfg.ipv6));
         let size = SIZES.iter().rposition(|s| *s <= peer_mss).unwrap_or(0);
         let iss = SeqNumber(cookie(minute(now), size, syn.header.seq, hash));
         let stamped = cfg.timestamps && syn.header.options.timestamps.is_some();

@@ -1,7 +1,7 @@
 //! The transmission control block: everything that is known of one connection, as
 //! plain data without pointers, so that a table of them can outlive the process.
 //!
-//! Owns [`Tcb`], its fields and its getters. The engine keeps one for each
+//! Owns [`Tcb`], its fields and its getters (`flags.rs` has what its flags mean). The engine keeps one for each
 //! connection; `open.rs` makes it, `input/` and `user.rs` and `timers.rs` change
 //! it, `output/` reads it to make segments.
 //!
@@ -17,6 +17,7 @@ use crate::congestion::Controller;
 use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
+pub(crate) use crate::flags::Flags;
 use crate::input::{Floor, UNPREDICTABLE};
 use crate::pacing::Pacer;
 use crate::plpmtu::MtuSearch;
@@ -37,58 +38,6 @@ pub(crate) type Pos = i64;
 pub(crate) const SYN_POS: Pos = -1;
 /// No position: later than every other.
 pub(crate) const NO_POS: Pos = i64::MAX;
-
-bitflags::bitflags! {
-    /// What holds of a connection, and what it owes.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub(crate) struct Flags: u32 {
-        /// Timestamps were agreed (RFC 7323 section 3.2).
-        const TIMESTAMPS = 1;
-        /// Selective acknowledgments were agreed (RFC 2018).
-        const SACK = 1 << 1;
-        /// Window scaling was agreed (RFC 7323 section 2.2).
-        const SCALING = 1 << 2;
-        /// The open was ours.
-        const ACTIVE = 1 << 3;
-        /// The send stream ends at `snd_edge`.
-        const FIN_QUEUED = 1 << 4;
-        /// No program holds it any more.
-        const ORPHAN = 1 << 5;
-        /// The receiving half is shut down: payload is discarded.
-        const RCV_SHUT = 1 << 6;
-        /// An acknowledgment is owed, and not to be delayed.
-        const ACK_NOW = 1 << 7;
-        /// An acknowledgment is owed; the delay timer may run.
-        const ACK_OWED = 1 << 8;
-        /// A SYN, or SYN-ACK, is to be (re)sent.
-        const SYN_DUE = 1 << 9;
-        /// A RST is to be sent.
-        const RST_DUE = 1 << 10;
-        /// A probe that provokes an acknowledgment is to be sent (persist,
-        /// keepalive).
-        const PROBE_DUE = 1 << 11;
-        /// The SWS, Nagle or cork hold on a small segment is lifted once.
-        const FORCE_SMALL = 1 << 12;
-        /// Both sides take turns (Linux's pingpong): acknowledgments wait for data
-        /// to ride on.
-        const INTERACTIVE = 1 << 13;
-        /// The RST must carry an ACK.
-        const RST_ACK = 1 << 15;
-        /// The SYN was sent more than once.
-        const SYN_REPEATED = 1 << 16;
-        /// A duplicate range is to be reported (RFC 2883).
-        const DSACK = 1 << 17;
-        /// What goes out is paced or may be marked, or the rate of delivery is
-        /// measured: the common path leaves it to the other.
-        const CAREFUL = 1 << 18;
-        /// The peer's window alone holds data back (`busy.rs`).
-        const WINDOW_LIMITED = 1 << 19;
-        /// Something written waits with nothing in flight (`busy.rs`).
-        const WAITING = 1 << 20;
-        /// There is urgent data that is not acknowledged: headers say where it ends.
-        const URGENT = 1 << 21;
-    }
-}
 
 /// Counters of one connection, as Linux's `tcp_info` has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -480,6 +429,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn stop_timing(&mut self) {
         self.rtt_pos = NO_POS;
+        self.rate.spoil_round();
     }
 
     /// The right edge of the peer's window.
@@ -502,20 +452,4 @@ impl Tcb {
             self.events |= Events::ERROR;
         }
     }
-}
-
-impl Flags {
-    /// Everything that `poll_transmit` would act on.
-    pub(crate) const OWED: Flags = Flags::ACK_NOW
-        .union(Flags::ACK_OWED)
-        .union(Flags::SYN_DUE)
-        .union(Flags::RST_DUE)
-        .union(Flags::PROBE_DUE)
-        .union(Flags::FORCE_SMALL);
-
-    /// What `poll_transmit` acts on even if there is no data.
-    pub(crate) const OWED_NOW: Flags = Flags::ACK_NOW
-        .union(Flags::SYN_DUE)
-        .union(Flags::RST_DUE)
-        .union(Flags::PROBE_DUE);
 }

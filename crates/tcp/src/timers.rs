@@ -271,17 +271,6 @@ impl Tcb {
         self.timers.xmit = self.rto_deadline().max(now.after_us(1));
     }
 
-    /// The peer has made progress, or there is something to wait for where there was
-    /// nothing: the user timeout begins anew. Its deadline is off as long as there is
-    /// none (see [`Tcb::set_user_timeout`]).
-    #[inline]
-    pub(crate) fn arm_user_timeout(&mut self, now: Instant) {
-        self.stalled_since = now;
-        if self.cfg.user_timeout_ms != 0 {
-            self.timers.user = now.after_ms(u64::from(self.cfg.user_timeout_ms));
-        }
-    }
-
     /// Nothing is outstanding: no retransmission, no user timeout (RFC 6298 section
     /// 5.2).
     pub(crate) fn disarm_xmit(&mut self) {

@@ -20,7 +20,14 @@ impl Tcb {
         if !self.state.may_write() || self.flags.contains(Flags::FIN_QUEUED) {
             return;
         }
-        self.snd_edge = self.snd_edge.max(edge.min(Pos::MAX as u64 / 2) as Pos);
+        let edge = edge.min(Pos::MAX as u64 / 2) as Pos;
+        // Draft of the rate of delivery, section 3.4, as Linux has it: asked when there is
+        // more, for until then nobody knows that there would have been room for it.
+        let room = self.in_flight() + u64::from(self.snd_mss) < u64::from(self.congestion.cwnd());
+        if edge > self.snd_edge && self.snd_nxt >= self.snd_edge && room {
+            self.rate.note_limit(self.snd_nxt);
+        }
+        self.snd_edge = self.snd_edge.max(edge);
         if push {
             self.snd_push = self.snd_edge;
         }
@@ -83,6 +90,7 @@ impl Tcb {
             return;
         }
         self.flags |= Flags::ORPHAN;
+        self.forget_advised_timeout();
         match self.state {
             State::Closed | State::TimeWait => {}
             State::SynSent if !self.has_early_data() => self.die(None, Events::empty()),
@@ -164,16 +172,6 @@ impl Tcb {
     pub fn set_keepalive(&mut self, keepalive: Keepalive, now: Instant) {
         self.cfg.keepalive = keepalive;
         self.arm_keepalive(now);
-    }
-
-    /// TCP_USER_TIMEOUT, milliseconds; 0 for none.
-    pub fn set_user_timeout(&mut self, ms: u32) {
-        self.cfg.user_timeout_ms = ms;
-        self.timers.user = if ms == 0 || self.timers.xmit.is_never() {
-            Instant::NEVER
-        } else {
-            self.stalled_since.after_ms(u64::from(ms))
-        };
     }
 
     /// SO_LINGER.

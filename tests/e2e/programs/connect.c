@@ -291,6 +291,34 @@ static void backlog_holds_connections(void) {
   }
 }
 
+/* More connect than may wait to be accepted, and who accepts does nothing else. */
+static void a_full_queue_lets_in_who_comes_later(void) {
+  enum { N = 4 };
+  int listener = my_listener(1), accepted[N];
+  struct sockaddr_in a = name_of(listener);
+  pid_t clients[N];
+  for (int i = 0; i < N; i++) {
+    if (!(clients[i] = SYS(fork()))) {
+      int far = far_socket(SOCK_STREAM);
+      char c;
+      SYS(far_connect(far, a));
+      receive_all(far, &c, 1);
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < N; i++) {
+    sleep_ms(50);
+    accepted[i] = SYS(accept(listener, 0, 0));
+  }
+  for (int i = 0; i < N; i++)
+    send_all(accepted[i], "x", 1);
+  for (int i = 0; i < N; i++) {
+    joined(clients[i]);
+    SYS(close(accepted[i]));
+  }
+  SYS(close(listener));
+}
+
 static void closed_listener_resets_those_who_wait(void) {
   int listener = my_listener(16);
   int far = far_socket(SOCK_STREAM);
@@ -499,6 +527,7 @@ const struct check CHECKS[] = {
     {"accept_flags", accept_flags},
     {"socket_flags", socket_flags},
     {"backlog_holds_connections", backlog_holds_connections},
+    {"a_full_queue_lets_in_who_comes_later", a_full_queue_lets_in_who_comes_later},
     {"closed_listener_resets_those_who_wait", closed_listener_resets_those_who_wait},
     {"accept_wakes_on_shutdown", accept_wakes_on_shutdown},
     {"connection_gone_before_accept", connection_gone_before_accept},

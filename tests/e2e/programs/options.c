@@ -77,6 +77,27 @@ static void small_buffers_still_work(void) {
   }
 }
 
+/* Who reads comes late each time, when nothing else happens any more. */
+static void small_buffers_and_a_slow_reader(void) {
+  EACH_PAIR(mine, far) {
+    enum { ALL = 30000 };
+    set(mine, SOL_SOCKET, SO_SNDBUF, 4096);
+    pid_t child = send_in_background(mine, ALL);
+    static unsigned char piece[65536];
+    size_t at = 0;
+    for (;;) {
+      sleep_ms(10);
+      ssize_t got = SYS(read(far, piece, sizeof piece));
+      if (got == 0)
+        break;
+      check_pattern(piece, got, at);
+      at += got;
+    }
+    IS(at, ALL);
+    joined(child);
+  }
+}
+
 static void send_buffer_limits(void) {
   EACH_PAIR(mine, far) {
     set(mine, SOL_SOCKET, SO_SNDBUF, 16384);
@@ -189,6 +210,36 @@ static void pacing_rate(void) {
   }
 }
 
+/* A field of the kernel's struct tcp_info that the C library's does not have. */
+static uint64_t field(const char *info, size_t at, size_t size) {
+  uint64_t value = 0;
+  memcpy(&value, info + at, size);
+  return value;
+}
+
+/* What both stacks say after a transfer of `bytes` to the far side that is all
+   acknowledged; where it depends on the path, that they say something. */
+static void fields_after(int mine, uint64_t bytes) {
+  char info[512] = {0};
+  socklen_t n = sizeof info;
+  SYS(getsockopt(mine, IPPROTO_TCP, TCP_INFO, info, &n));
+  OK(n >= 232);
+  uint64_t rtt = field(info, 68, 4), min_rtt = field(info, 148, 4);
+  OK(min_rtt > 0 && min_rtt < 1000000 && rtt > 0);
+  IS(field(info, 24, 4), 0);                    /* unacked */
+  OK(field(info, 120, 8) >= bytes);             /* bytes_acked: the SYN is one in Linux */
+  OK(field(info, 120, 8) <= bytes + 1);
+  IS(field(info, 128, 8), 1);                   /* bytes_received */
+  IS(field(info, 144, 4), 0);                   /* notsent_bytes */
+  IS(field(info, 152, 4), 1);                   /* data_segs_in */
+  OK(field(info, 156, 4) > 1);                  /* data_segs_out */
+  OK(field(info, 160, 8) > 0);                  /* delivery_rate */
+  OK(field(info, 168, 8) > 0);                  /* busy_time */
+  OK(field(info, 192, 4) > 1);                  /* delivered */
+  OK(field(info, 200, 8) >= bytes);             /* bytes_sent */
+  OK(field(info, 228, 4) > 0);                  /* snd_wnd */
+}
+
 static void tcp_info(void) {
   EACH_PAIR(mine, far) {
     static char some[100000];
@@ -202,6 +253,7 @@ static void tcp_info(void) {
     send_all(mine, some, sizeof some);
     char c;
     receive_all(mine, &c, 1);
+    fields_after(mine, sizeof some);
     struct tcp_info i;
     socklen_t n = sizeof i;
     memset(&i, 0xff, sizeof i);
@@ -423,6 +475,7 @@ const struct check CHECKS[] = {
     {"keepalive_times", keepalive_times},
     {"buffers", buffers},
     {"small_buffers_still_work", small_buffers_still_work},
+    {"small_buffers_and_a_slow_reader", small_buffers_and_a_slow_reader},
     {"send_buffer_limits", send_buffer_limits},
     {"linger", linger},
     {"timeouts", timeouts},

@@ -112,6 +112,35 @@ fn settled(engine: &Engine<'_>) -> (u64, u64) {
     })
 }
 
+/// A program that makes the descriptors by which the engine wakes it blocking, and fills
+/// them, holds up nobody: not the engine, and not its neighbour.
+#[test]
+fn hostile_program() {
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("");
+        let echo = lab.file("echo.py", ECHO);
+        let hostile = lab.file("hostile.py", HOSTILE);
+        let mut neighbour = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
+        peer.wait_for(host.at(7));
+        let mut watched = connect(&peer, host.at(7));
+        let mut hostile = engine.cmd(PYTHON).arg(&hostile).spawn();
+        eventually("its bells are full", || {
+            hostile.stdout().contains("2 are full").then_some(())
+        });
+        // Both are woken for who connects.
+        for port in [8, 9] {
+            let mut stream = connect(&peer, host.at(port));
+            let mut greeting = [0; 5];
+            stream.read_exact(&mut greeting).expect("it wakes up");
+            echoes(&mut watched);
+        }
+        assert_eq!(held(&engine).0, 2);
+        hostile.assert_running();
+        neighbour.assert_running();
+    });
+}
+
 /// The engine is killed: every call that waits for it returns an error at once,
 /// and so does every call after.
 #[test]
@@ -266,6 +295,41 @@ def serve(s):
 listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
 while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"#;
+
+/// Waits in epoll and in poll, each in a thread, behind eventfds that it has filled. The
+/// shim keeps its descriptors from the program, but not from libc's own symbols.
+const HOSTILE: &str = r#"
+import ctypes, fcntl, os, select, socket, threading, time
+libc = ctypes.CDLL("libc.so.6")
+def bells():
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[eventfd]":
+                found.add(int(fd))
+        except OSError:
+            pass
+    return found
+listeners = [socket.create_server(("0.0.0.0", port)) for port in (8, 9)]
+before = bells()
+def serve(listener, ready):
+    while True:
+        if ready():
+            listener.accept()[0].send(b"hello")
+for listener, waits in zip(listeners, (select.epoll(), select.poll())):
+    waits.register(listener, select.EPOLLIN)
+    threading.Thread(target=serve, args=(listener, waits.poll), daemon=True).start()
+most = ctypes.c_uint64(2**64 - 2)
+while len(mine := bells() - before) < 2:
+    time.sleep(0.01)
+for fd in mine:
+    libc.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
+    while libc.write(fd, ctypes.byref(most), 8) != 8:
+        libc.read(fd, ctypes.byref(ctypes.c_uint64()), 8)
+    libc.fcntl(fd, fcntl.F_SETFL, 0)
+print(len(mine), "are full", flush=True)
+time.sleep(60)
 "#;
 
 /// Sends without end to whoever connects, and reads half of what comes.

@@ -52,6 +52,9 @@ fn filled() -> (TcpInfo, Vec<(&'static str, u64)>) {
         rcv_ooopack: 1_035,
         snd_wnd: 1_036,
         total_rto: 1_037,
+        delivery_rate: 1_038,
+        busy_us: 1_039,
+        rwnd_limited_us: 1_040,
         ..TcpInfo::default()
     };
     let expected = vec![
@@ -101,6 +104,9 @@ fn filled() -> (TcpInfo, Vec<(&'static str, u64)>) {
         ("tcpi_snd_wnd", 1_036),
         ("tcpi_rcv_wnd", 1_012),
         ("tcpi_total_rto", 1_037),
+        ("tcpi_delivery_rate", 1_038),
+        ("tcpi_busy_time", 1_039),
+        ("tcpi_rwnd_limited", 1_040),
     ];
     (info, expected)
 }

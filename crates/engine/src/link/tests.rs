@@ -3,6 +3,7 @@
 use super::*;
 use longshore_ports::RxMeta;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
+use std::net::Ipv6Addr;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
@@ -148,4 +149,126 @@ fn is_asked_again(told: bool) -> bool {
 fn progress_of_a_connection_spares_its_next_hop_the_question() {
     assert!(!is_asked_again(true));
     assert!(is_asked_again(false));
+}
+
+/// What has come to the far end: ARP announcements of our address, unsolicited
+/// advertisements of IPv6 addresses, questions to the peer alone, solicitations of routers.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard {
+    announced: usize,
+    advertised: Vec<Ipv6Addr>,
+    probed: usize,
+    routers: usize,
+}
+
+fn heard(far: &mut MemoryPort) -> Heard {
+    let mut frame = vec![0; longshore_ports::RECV_ROOM];
+    let mut all = Heard::default();
+    while let Some(RxMeta { len, .. }) = far.recv(&mut frame).unwrap() {
+        let header = EthernetHeader::parse(&frame[..len]).unwrap();
+        let body = &frame[ethernet::HEADER_LEN..len];
+        if header.ether_type == EtherType::Arp {
+            let packet = ArpPacket::parse(body).unwrap();
+            let own = packet.sender_ip == packet.target_ip;
+            all.announced += usize::from(own && header.destination == MacAddr::BROADCAST);
+            all.probed += usize::from(header.destination == PEER_MAC);
+        }
+        // Of ICMPv6 behind no other header: the type, and a target behind 8 bytes.
+        match (header.ether_type, body.get(6), body.get(40)) {
+            (EtherType::Ipv6, Some(58), Some(136)) => {
+                assert_eq!(body[44], 0x20, "unsolicited, to be taken over");
+                let target: [u8; 16] = body[48..64].try_into().unwrap();
+                all.advertised.push(target.into());
+            }
+            (EtherType::Ipv6, Some(58), Some(133)) => all.routers += 1,
+            _ => {}
+        }
+    }
+    all.advertised.sort();
+    all
+}
+
+#[test]
+fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
+    let addresses = ["10.0.0.1/24", "fd00::1/64", "fe80::1/64"];
+    let (link, mut far) = on(&MemoryConfig::default(), &addresses, &[]);
+    let (mut link, mut counters) = (link.unwrap(), Counters::new());
+    // Up to the end of what a new address does.
+    for second in 0..10 {
+        link.poll_neighbors(at(second), &mut counters);
+    }
+    assert_eq!(link.way_to(PEER, at(10), &mut counters), Way::Wait);
+    let answer = ArpPacket {
+        operation: arp_wire::Operation::Reply,
+        sender_mac: PEER_MAC,
+        sender_ip: PEER,
+        target_mac: link.mac,
+        target_ip: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    assert!(link.take_arp(&answer, at(10), &mut counters));
+    heard(&mut far);
+    link.poll_neighbors(at(20), &mut counters);
+    assert_eq!(heard(&mut far), Heard::default());
+    link.link_returned(at(20));
+    assert!(link.neighbor_deadline().is_some_and(|due| due <= at(20)));
+    let mut expected = Heard {
+        announced: 1,
+        advertised: vec!["fd00::1".parse().unwrap(), "fe80::1".parse().unwrap()],
+        probed: 1,
+        routers: 0,
+    };
+    link.poll_neighbors(at(20), &mut counters);
+    assert_eq!(heard(&mut far), expected);
+    assert!(!link.take_arp(&answer, at(20), &mut counters));
+    link.poll_neighbors(at(21), &mut counters);
+    assert_eq!(heard(&mut far), Heard::default());
+    expected.probed = 0;
+    link.poll_neighbors(at(22), &mut counters);
+    assert_eq!(heard(&mut far), expected);
+    for second in 23..30 {
+        link.poll_neighbors(at(second), &mut counters);
+    }
+    assert_eq!(heard(&mut far), Heard::default());
+    let way = link.way_to(PEER, at(30), &mut counters);
+    assert_eq!(way, Way::Station(PEER_MAC));
+}
+
+#[test]
+fn a_link_without_stations_has_nobody_to_tell() {
+    let bare = MemoryConfig {
+        ethernet: false,
+        ..MemoryConfig::default()
+    };
+    let (link, far) = on(&bare, &["10.0.0.1/24", "fd00::1/64"], &[]);
+    let (mut link, mut counters) = (link.unwrap(), Counters::new());
+    link.link_returned(at(20));
+    link.poll_neighbors(at(20), &mut counters);
+    assert_eq!(far.waiting(), 0);
+}
+
+#[test]
+fn routers_and_servers_are_asked_again_when_the_link_returns() {
+    let (port, mut far) = pair(&MemoryConfig::default());
+    let automatic = Automatic {
+        dhcp: Some(b"\xff test".to_vec()),
+        routers: Some(longshore_net::stable::Identifiers::new([7; 32], b"x")),
+    };
+    let mut link = Link::new(Box::new(port), &[], &[], &automatic, false, at(0)).unwrap();
+    let mut counters = Counters::new();
+    link.poll_neighbors(at(0), &mut counters);
+    let mut frame = vec![0; longshore_ports::RECV_ROOM];
+    let mut asked = |link: &mut Link, now| {
+        link.poll_neighbors(now, &mut Counters::new());
+        let (mut servers, mut routers) = (0, 0);
+        while let Some(RxMeta { len, .. }) = far.recv(&mut frame).unwrap() {
+            let body = &frame[ethernet::HEADER_LEN..len];
+            servers += usize::from(body[9] == 17 && body[0] == 0x45);
+            routers += usize::from(body[6] == 58 && body[40] == 133);
+        }
+        (servers, routers)
+    };
+    assert_eq!(asked(&mut link, at(0)), (1, 1));
+    assert_eq!(asked(&mut link, at(1)), (0, 0));
+    link.link_returned(at(1));
+    assert_eq!(asked(&mut link, at(1)), (1, 1));
 }

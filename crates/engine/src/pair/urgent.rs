@@ -26,7 +26,6 @@ impl Engine {
         {
             q.rcv_urgent = urgent;
             q.urgent_untold = true;
-            self.urge(other);
             self.touch(other);
         }
     }

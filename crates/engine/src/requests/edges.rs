@@ -139,7 +139,10 @@ impl Engine {
                     std::mem::take(&mut l.line)
                 };
                 self.accepted(accepted);
-                self.next_in_line(line);
+                if !line.is_empty() {
+                    self.mark_line(key);
+                    self.next_in_line(line);
+                }
                 return Ok(());
             }
             Kind::Idle(_) => return Err(RequestError::Invalid),

@@ -8,6 +8,7 @@ use crate::streams::RcvStream;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
 use longshore_tcp::Listener;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 
 impl Engine {
     pub(super) fn open(
@@ -25,14 +26,24 @@ impl Engine {
             let settings = settings.get(self.now);
             options.tcp = settings.tcp;
             options.fast_open_use = settings.fast_open;
+            options.send_buffer = settings.send_buffer;
+            options.send_most = settings.send_most;
         }
         options.tcp.ecn = self.ecn.unwrap_or(options.tcp.ecn);
+        options.tcp.user_timeout_option = self.user_timeout_option;
         let s = self
             .sessions
             .get_mut(from.session)
             .ok_or(RequestError::NoSocket)?;
-        if s.arena.get_block(id.index).is_none() || s.key(id.index).is_some() {
+        let block = s.arena.get_block(id.index);
+        let Some(block) = block.filter(|_| s.key(id.index).is_none()) else {
             return Err(RequestError::NoSocket);
+        };
+        if options.send_buffer != longshore_hostif::SEND_BUFFER {
+            // Unless the program has set it meanwhile, of which we hear next.
+            let limit = &block.snd.limit;
+            let _ =
+                limit.compare_exchange(0, options.send_buffer, Ordering::AcqRel, Ordering::Relaxed);
         }
         let socket = Socket::new(
             id,

@@ -13,7 +13,7 @@ mod processes;
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{AdapterChannel, Arena, ChannelState, Meter, SocketId};
-use longshore_ring::{Doorbell, NONE};
+use longshore_ring::{Doorbell, Ringer, StrangersBell};
 use longshore_tcp::Instant;
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
@@ -94,12 +94,14 @@ pub(crate) struct Session {
     pub(crate) arena: Arc<Arena>,
     pub(crate) rcv_slab: RcvSlab,
     pub(crate) processes: Vec<Option<Process>>,
-    /// The engine's key of each of its sockets, by the block's index.
+    /// One more than the engine's key of each of its sockets, by the block's index; 0 where
+    /// there is none, so that a page of it takes memory with its first socket.
     by_index: Vec<u32>,
     /// Wakes the engine.
     pub(crate) doorbell: Doorbell,
     /// Eventfds of waiters, by waiter.
-    bells: HashMap<u32, Doorbell>,
+    bells: HashMap<u32, StrangersBell>,
+    ringer: Arc<Ringer>,
     /// Channels with staged completions.
     staged: Vec<u16>,
     /// Waiters to wake after the next publication.
@@ -129,16 +131,22 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(token: Token, arena: Arc<Arena>, doorbell: Doorbell) -> Self {
+    pub(crate) fn new(
+        token: Token,
+        arena: Arc<Arena>,
+        doorbell: Doorbell,
+        ringer: Arc<Ringer>,
+    ) -> Self {
         let g = *arena.geometry();
         Self {
             token,
             rcv_slab: RcvSlab::new(g.rcv_chunks),
             processes: (0..g.channels).map(|_| None).collect(),
-            by_index: vec![NONE; g.sockets as usize],
+            by_index: vec![0; g.sockets as usize],
             arena,
             doorbell,
             bells: HashMap::new(),
+            ringer,
             staged: Vec::new(),
             to_wake: Vec::new(),
             touched: Vec::new(),
@@ -160,15 +168,14 @@ impl Session {
     pub(crate) fn key(&self, index: u32) -> Option<u32> {
         self.by_index
             .get(index as usize)
-            .copied()
-            .filter(|key| *key != NONE)
+            .and_then(|place| place.checked_sub(1))
     }
 
     /// Enters a socket; `false` if its index is taken or does not exist.
     pub(crate) fn enter(&mut self, id: SocketId, key: u32) -> bool {
         match self.by_index.get_mut(id.index as usize) {
-            Some(place) if *place == NONE => {
-                *place = key;
+            Some(place) if *place == 0 => {
+                *place = key + 1;
                 self.sockets += 1;
                 true
             }
@@ -179,9 +186,9 @@ impl Session {
     /// Forgets a socket.
     pub(crate) fn leave(&mut self, id: SocketId) {
         if let Some(place) = self.by_index.get_mut(id.index as usize)
-            && *place != NONE
+            && *place != 0
         {
-            *place = NONE;
+            *place = 0;
             self.sockets -= 1;
             if !self.owners.is_empty() {
                 self.owners.remove(&id.index);
@@ -191,7 +198,9 @@ impl Session {
 
     /// Keys of all its sockets.
     pub(crate) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
-        self.by_index.iter().copied().filter(|key| *key != NONE)
+        self.by_index
+            .iter()
+            .filter_map(|place| place.checked_sub(1))
     }
 
     /// Processes that live.

@@ -3,7 +3,7 @@
 
 use super::{Session, Subscribers};
 use longshore_hostif::{BlockFlags, Completion, EdgeFlags, Edges, PutError, SocketId};
-use longshore_ring::{Doorbell, Sleep, Waiter};
+use longshore_ring::{Sleep, StrangersBell, Waiter};
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -96,7 +96,7 @@ impl Session {
             // If its eventfd has not come yet, it is rung when it does.
             Some(Sleep::Eventfd) => {
                 if let Some(bell) = bell {
-                    bell.ring();
+                    self.ringer.ring(bell);
                 }
             }
             Some(Sleep::Futex) => word.wake_futex(),
@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// Takes the eventfd of a waiter, if it is one, and rings it once, for what is overdue.
-    pub(crate) fn add_bell(&mut self, waiter: u32, bell: io::Result<Doorbell>) {
+    pub(crate) fn add_bell(&mut self, waiter: u32, bell: io::Result<StrangersBell>) {
         let exists = waiter < self.arena.geometry().waiters;
         let Some(bell) = bell.ok().filter(|_| exists) else {
             self.bad_descriptors += 1;
@@ -120,7 +120,7 @@ impl Session {
         };
         // Whoever was to be woken before its eventfd came, or by the eventfd of
         // the waiter's last owner, looks now.
-        bell.ring();
+        self.ringer.ring(&bell);
         self.bells.insert(waiter, bell);
     }
 

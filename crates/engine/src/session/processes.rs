@@ -270,7 +270,7 @@ mod tests {
     use crate::session::Session;
     use longshore_hostif::attach::Token;
     use longshore_hostif::{Arena, BlockFlags, Geometry, SocketId, SocketState};
-    use longshore_ring::Doorbell;
+    use longshore_ring::{Doorbell, Ringer};
     use std::sync::Arc;
 
     fn session() -> Session {
@@ -283,7 +283,7 @@ mod tests {
         };
         let arena = Arc::new(Arena::create(geometry).expect("an arena"));
         let bell = Doorbell::new().expect("a doorbell");
-        Session::new(Token([7; 16]), arena, bell)
+        Session::new(Token([7; 16]), arena, bell, Arc::new(Ringer::new()))
     }
 
     /// As a parent does before it forks.

@@ -73,8 +73,14 @@ pub(crate) fn config(
 
 /// Starts an engine.
 pub(crate) fn run(config: Config) -> Running {
+    run_with(config, |_| ())
+}
+
+/// The same with settings of its own.
+pub(crate) fn run_with(config: Config, set: impl FnOnce(&mut Engine)) -> Running {
     let path = config.socket.clone();
     let mut engine = Engine::new(config).unwrap();
+    set(&mut engine);
     let stopper = engine.stopper();
     let thread = std::thread::spawn(move || engine.run().unwrap());
     Running {

@@ -392,3 +392,110 @@ fn times_that_contradict_each_other_are_not_believed() {
     assert_eq!(lease(300, 200), (200, 200, 3600));
     assert_eq!(lease(100, 9999), (100, 3150, 3600));
 }
+
+/// A request that asks whether a lease holds (RFC 2131 section 4.3.2, INIT-REBOOT): to all,
+/// from nobody, with the address and without a server.
+fn asks_whether_it_holds(message: &Sent) -> bool {
+    let none = Ipv4Addr::UNSPECIFIED;
+    message.kind == 3
+        && (message.to, message.from, message.in_use) == (Ipv4Addr::BROADCAST, none, none)
+        && message.options.contains(&50)
+        && !message.options.contains(&54)
+}
+
+#[test]
+fn a_link_that_returns_is_asked_whether_the_lease_holds() {
+    let mut w = World::bound();
+    w.now = w.now.after_ms(60_000);
+    let xid = w.client.xid;
+    w.client.link_returned(w.now);
+    assert_eq!(w.client.address(), Some(OURS), "in use meanwhile");
+    let (waited, message) = w.next_message();
+    assert!(
+        waited == 0 && asks_whether_it_holds(&message),
+        "{message:?}"
+    );
+    assert_ne!(w.client.xid, xid);
+    let asked = w.now;
+    w.hear(Kind::Ack);
+    assert_eq!(w.next(), (0, vec![Action::Announce(OURS)]));
+    assert_eq!(w.next(), (2000, vec![Action::Announce(OURS)]));
+    // Its time counts from that request.
+    assert_eq!(w.next_message().1.in_use, OURS);
+    assert_eq!(w.now.since(asked), 1_800_000_000);
+}
+
+#[test]
+fn where_the_link_is_another_the_address_is_lost() {
+    let mut w = World::bound();
+    w.client.link_returned(w.now);
+    w.next_message();
+    w.hear(Kind::Nak);
+    let actions = w.actions();
+    let [Action::Lost, Action::Send(message)] = actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(sent(&message).kind, 1);
+    assert_eq!(w.client.address(), None);
+}
+
+#[test]
+fn an_answer_with_another_address_is_none() {
+    let mut w = World::bound();
+    w.client.link_returned(w.now);
+    w.next_message();
+    let other = Reply {
+        address: OTHER_SERVER,
+        ..w.reply(Kind::Ack)
+    };
+    w.client.take_reply(&other, w.now);
+    assert_eq!(w.actions(), []);
+    assert!(asks_whether_it_holds(&w.next_message().1));
+}
+
+#[test]
+fn where_nobody_answers_the_lease_is_used_to_its_end() {
+    let mut w = World::bound();
+    w.client.link_returned(w.now);
+    for _ in 0..4 {
+        assert!(asks_whether_it_holds(&w.next_message().1));
+    }
+    assert_eq!(w.next().1, [Action::Announce(OURS)]);
+    assert_eq!(w.next(), (2000, vec![Action::Announce(OURS)]));
+    assert_eq!(w.next_message().1.to, SERVER, "then it is renewed");
+    // The link returns when the lease is about to end, and nobody is there.
+    let mut w = World::bound();
+    w.now = w.now.after_ms(3_590_000);
+    w.client.link_returned(w.now);
+    for _ in 0..2 {
+        assert!(asks_whether_it_holds(&w.next_message().1));
+    }
+    let (_, actions) = w.next();
+    assert!(
+        matches!(actions[..], [Action::Lost, Action::Send(_)]),
+        "{actions:?}"
+    );
+    // And when it has ended.
+    let mut w = World::bound();
+    w.now = w.now.after_ms(3_600_000);
+    w.client.link_returned(w.now);
+    assert!(matches!(w.actions()[..], [Action::Lost, Action::Send(_)]));
+}
+
+#[test]
+fn whoever_has_no_lease_yet_asks_anew_when_the_link_returns() {
+    let mut w = World::new();
+    w.next_message();
+    w.now = w.now.after_ms(100);
+    w.client.link_returned(w.now);
+    let (waited, message) = w.next_message();
+    assert_eq!((waited, message.kind), (0, 1));
+    for (mut w, wanted) in [(World::acknowledged(), None), (World::bound(), Some(7))] {
+        w.client.link_returned(w.now);
+        w.actions();
+        let release = w.client.release(w.now).map(|m| sent(&m));
+        assert_eq!(release.as_ref().map(|m| m.kind), wanted);
+        let holds = |m: &Sent| (m.to, m.in_use) == (SERVER, OURS) && m.options.contains(&54);
+        assert!(release.is_none_or(|m| holds(&m)));
+    }
+}

@@ -91,3 +91,22 @@ fn answers_are_spread() {
     }
     assert!(due.iter().any(|d| *d < 5_000_000) && due.iter().any(|d| *d > 5_000_000));
 }
+
+#[test]
+fn all_are_told_of_again_when_the_link_has_come_back() {
+    let mut groups = Groups::new(7);
+    assert!(groups.join(1, at(0)) && groups.join(2, at(0)));
+    for ms in [0, 1_000] {
+        assert_eq!(told(&mut groups, ms).len(), 2);
+    }
+    groups.leave(2, at(2_000));
+    for ms in [2_000, 3_000] {
+        assert_eq!(told(&mut groups, ms), [(2, Record::Left)]);
+    }
+    groups.tell_again(at(4_000));
+    assert_eq!(groups.deadline(), Some(at(4_000)));
+    for ms in [4_000, 5_000] {
+        assert_eq!(told(&mut groups, ms), [(1, Record::Joined)]);
+    }
+    assert_eq!(groups.deadline(), None);
+}

@@ -61,6 +61,39 @@ fn asked_again_as_if_for_the_first_time() {
 }
 
 #[test]
+fn when_the_link_returns_those_in_use_are_asked_and_others_when_they_are_wanted() {
+    let [b, c, d] = [3, 4, 5].map(|n| Ipv4Addr::new(10, 0, 0, n));
+    let mut n = Neighbors::new(4);
+    let later = 200_000;
+    // Answered long ago; not at all; lately; not yet.
+    n.lookup(b, at(0));
+    assert!(n.learn(b, MAC, true, at(0)));
+    n.lookup(c, at(later - 3_500));
+    for ms in [2_500, 1_500, 500] {
+        events(&mut n, at(later - ms));
+    }
+    n.lookup(A, at(later));
+    assert!(n.learn(A, MAC, true, at(later)));
+    n.lookup(d, at(later));
+    n.link_returned(at(later + 1));
+    assert_eq!(n.deadline(), Some(at(later + 1)));
+    let asked = events(&mut n, at(later + 1));
+    assert_eq!(asked.len(), 2);
+    assert!(asked.contains(&NeighborEvent::Probe(A, MAC)));
+    assert!(asked.contains(&NeighborEvent::Ask(d)));
+    assert_eq!(n.lookup(A, at(later + 2)), Lookup::Found(MAC), "meanwhile");
+    assert_eq!(state(&n, b), Some(State::Stale));
+    assert_eq!(n.lookup(c, at(later + 2)), Lookup::Ask, "at once");
+    // One answers, at another place; the other is gone.
+    assert!(!n.learn(A, OTHER, true, at(later + 3)));
+    assert_eq!(n.lookup(A, at(later + 4)), Lookup::Found(OTHER));
+    for second in 1..4 {
+        events(&mut n, at(later + 1 + second * 1_000));
+    }
+    assert_eq!(n.lookup(d, at(later + 3_002)), Lookup::Failed);
+}
+
+#[test]
 fn three_requests_a_second_apart_then_failure() {
     let mut n = Neighbors::new(4);
     assert_eq!(n.lookup(A, at(0)), Lookup::Ask);

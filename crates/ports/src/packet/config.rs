@@ -124,6 +124,8 @@ fn os(action: impl Into<String>) -> impl FnOnce(Errno) -> PacketError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) index: i32,
+    /// `IFF_*`.
+    pub(super) flags: i32,
     pub(super) link: LinkKind,
     pub(super) mtu: usize,
 }
@@ -132,6 +134,7 @@ impl Interface {
     /// What an interface that is not there is taken for.
     pub(super) const PRESUMED: Interface = Interface {
         index: 0,
+        flags: 0,
         link: LinkKind::Ip,
         mtu: PRESUMED_MTU,
     };
@@ -146,6 +149,7 @@ impl Interface {
             }
         };
         let index = interface::index(control, name).map_err(missing("index"))?;
+        let flags = interface::flags(control, name).map_err(missing("flags"))?;
         let mtu = interface::mtu(control, name).map_err(missing("MTU"))?;
         let (link, mac) =
             interface::link_address(control, name).map_err(missing("hardware address"))?;
@@ -154,6 +158,7 @@ impl Interface {
         }
         Ok(Interface {
             index,
+            flags,
             link: match link {
                 ARPHRD_ETHER => LinkKind::Ethernet { mac },
                 ARPHRD_NONE | ARPHRD_RAWIP => LinkKind::Ip,

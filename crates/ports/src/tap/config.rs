@@ -1,7 +1,7 @@
 //! Making, finding and setting up TAP devices: everything that happens before
 //! the first frame.
 
-use crate::interface::sys;
+use crate::interface::{LinkNews, sys};
 use crate::vnet::HEADER_LEN;
 use crate::{BadName, InterfaceName};
 use rustix::io::Errno;
@@ -209,6 +209,12 @@ pub fn overlaps(a: (IpAddr, u8), b: (IpAddr, u8)) -> bool {
 /// An opened device, and what is to be known of it.
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
+    pub(super) control: OwnedFd,
+    /// None where the system gives none.
+    pub(super) news: Option<LinkNews>,
+    pub(super) index: i32,
+    /// `IFF_*`.
+    pub(super) flags: i32,
     pub(super) name: InterfaceName,
     pub(super) mtu: usize,
     pub(super) mac: [u8; 6],
@@ -235,8 +241,17 @@ pub(super) fn open(config: &TapConfig) -> Result<Opened, TapError> {
     let mtu = set_up(config, control.as_fd(), &name)?;
     let kernel_mac = sys::hardware_address(control.as_fd(), &name)
         .map_err(os(format!("read the hardware address of {name}")))?;
+    // What was done to it up to here is no news.
+    let news = LinkNews::subscribe().ok();
+    let index = sys::index(control.as_fd(), &name).map_err(os(format!("find {name}")))?;
+    let flags =
+        sys::flags(control.as_fd(), &name).map_err(os(format!("read the flags of {name}")))?;
     Ok(Opened {
         fd,
+        control,
+        news,
+        index,
+        flags,
         name,
         mtu,
         mac: config.mac.unwrap_or_else(|| beside(kernel_mac)),

@@ -1,35 +1,42 @@
 //! `fork`, by the handlers that libc runs around it, and `vfork`, which is a
 //! fork here: the child of a real one would run in our memory.
+//!
+//! No signal handler runs while the locks of the process are held for the fork: it would
+//! find none of its sockets in order. On either side signals come when they are free.
 
+use crate::signals::Held;
 use crate::{fds, state};
 use libc::pid_t;
 use longshore_sockets::Forking;
 use std::cell::RefCell;
 
 thread_local! {
-    static FORKING: RefCell<Option<Forking>> = const { RefCell::new(None) };
+    static FORKING: RefCell<Option<(Forking, Held)>> = const { RefCell::new(None) };
 }
 
 extern "C" fn before() {
     if let Some(host) = state::attached() {
+        let held = Held::all();
         let forking = host.before_fork();
-        let _ = FORKING.try_with(|f| f.replace(Some(forking)));
+        let _ = FORKING.try_with(|f| f.replace(Some((forking, held))));
     }
 }
 
-fn forking() -> Option<Forking> {
+fn forking() -> Option<(Forking, Held)> {
     FORKING.try_with(RefCell::take).ok().flatten()
 }
 
 extern "C" fn in_parent() {
-    if let Some(forking) = forking() {
+    if let Some((forking, held)) = forking() {
         forking.in_parent();
+        drop(held);
     }
 }
 
 extern "C" fn in_child() {
-    if let Some(forking) = forking() {
+    if let Some((forking, held)) = forking() {
         forking.in_child(fds::counts().into_iter());
+        drop(held);
     }
 }
 

@@ -54,13 +54,18 @@ fn snd_limit(block: &SocketBlock) -> u64 {
     }
 }
 
-/// How much consumed data the engine may not know of before it is told at once.
-fn telling_threshold(block: &SocketBlock) -> u64 {
+/// How much consumed data the engine may not know of before it is told at once: a
+/// quarter of the receive buffer, or less where the far end has less room than that.
+pub(crate) fn telling_threshold(block: &SocketBlock) -> u64 {
     let limit = match block.rcv.limit.load(Ordering::Relaxed) {
         0 => RECEIVE_BUFFER,
         limit => limit,
     };
-    u64::from(limit / 4).clamp(1, 128 * 1024)
+    let heed = match block.heed.load(Ordering::Relaxed) {
+        0 => u32::MAX,
+        heed => heed,
+    };
+    u64::from((limit / 4).min(heed)).clamp(1, 128 * 1024)
 }
 
 /// Whether a writer would be told that it may write: a third of the stream is
@@ -114,6 +119,35 @@ fn spans(from: u64, to: u64) -> impl Iterator<Item = (u64, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Engine;
+    use crate::{Listener, Stream};
+
+    #[test]
+    fn little_that_is_read_adds_up_until_the_engine_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+        let to = listener.local().unwrap();
+        let connecting = std::thread::spawn(move || Stream::connect(host, to).unwrap());
+        let (reader, _) = listener.accept().unwrap();
+        let writer = connecting.join().unwrap();
+        writer.write_all(&[7; 1500]).unwrap();
+        let block = reader.socket().block();
+        block.heed.store(1000, Ordering::Relaxed);
+        // Each time the process is about to sleep after it has read so much.
+        for (read, told) in [(400, 0), (400, 0), (400, 1200), (200, 1200)] {
+            let mut buf = vec![0; read];
+            assert_eq!(reader.read(&mut buf).unwrap(), read);
+            host.settle().unwrap();
+            assert_eq!(block.rcv.told.load(Ordering::Relaxed), told);
+        }
+        // What was little becomes much.
+        block.heed.store(100, Ordering::Relaxed);
+        host.list_untold(reader.socket().id()).unwrap();
+        host.settle().unwrap();
+        assert_eq!(block.rcv.told.load(Ordering::Relaxed), 1400);
+    }
 
     #[test]
     fn spans_end_at_chunks() {

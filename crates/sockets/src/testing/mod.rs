@@ -8,7 +8,8 @@
 mod peers;
 mod session;
 
-use crate::host::{Hooks, Host};
+use crate::host::Host;
+use crate::join::Hooks;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{Geometry, OptionName};
 use session::Session;

@@ -5,7 +5,7 @@
 //! each acknowledgment, `output/` for each send of new data.
 
 use super::Ack;
-use crate::rate::Delivered;
+use crate::rate::{Delivered, Rate};
 use crate::recovery::Phase;
 use crate::tcb::{Pos, Tcb};
 use crate::time::Instant;
@@ -74,6 +74,36 @@ impl Tcb {
             self.congestion.on_marks(acked, 0, una, nxt);
         }
         self.note_delivery(delivered, now);
+    }
+
+    /// Without a sampler, the rate of delivery is that of the last round trip that was
+    /// timed: it is kept, and the next one begins.
+    #[inline(never)]
+    pub(crate) fn turn_round(&mut self) {
+        if let Some(rate) = self.last_round() {
+            self.rate.keep(rate);
+        }
+        self.rate.begin_round(self.snd_una);
+    }
+
+    /// What that one measured, if it is over. It ended with the last acknowledgment: none
+    /// is sent, and so none comes, between its end and the next one's beginning, but of
+    /// what was in flight beside it.
+    fn last_round(&self) -> Option<Rate> {
+        if self.is_timing() {
+            return None;
+        }
+        let elapsed = self.last_rcv_ack.since(self.rtt_at);
+        self.rate.round(self.snd_una, elapsed)
+    }
+
+    /// The rate of delivery, as tcpi_delivery_rate has it.
+    pub(crate) fn delivery_rate(&self) -> Rate {
+        let mut rate = self.rate;
+        if let Some(round) = self.last_round() {
+            rate.keep(round);
+        }
+        rate.latest()
     }
 
     fn sample_rate(&mut self, delivered: u64, now: Instant) {

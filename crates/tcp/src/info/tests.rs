@@ -35,6 +35,8 @@ fn fields_are_where_linux_has_them() {
     assert_eq!(u32_at(144), 0, "notsent_bytes");
     assert_eq!(u32_at(152), 1, "data_segs_in");
     assert_eq!(u32_at(156), 3, "data_segs_out");
+    assert_eq!(bytes[7], 1, "delivery_rate_app_limited");
+    assert_eq!(u64_at(160), info.delivery_rate);
     assert_eq!(u32_at(192), 2, "delivered: the SYN and a packet");
     assert_eq!(u64_at(200), 2_500, "bytes_sent");
     assert_eq!(u32_at(228), 30_000, "snd_wnd");

@@ -113,6 +113,7 @@ impl Tcb {
         if self.ecn.variant() != Variant::Off {
             self.ecn_on_arrival(a.segment);
         }
+        self.take_user_timeout_advice(a.segment.header.options.user_timeout);
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {
             self.take_urgent_pointer(a.segment.header, a.start);
         }

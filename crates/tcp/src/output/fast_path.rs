@@ -20,7 +20,8 @@ const UNCOMMON: Flags = Flags::SYN_DUE
     .union(Flags::PROBE_DUE)
     .union(Flags::DSACK)
     .union(Flags::CAREFUL)
-    .union(Flags::URGENT);
+    .union(Flags::URGENT)
+    .union(Flags::TELL_TIMEOUT);
 
 /// What the commonest segments know nothing of.
 const UNLIKE_OTHERS: Flags = UNCOMMON

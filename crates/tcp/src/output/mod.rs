@@ -198,6 +198,9 @@ impl Tcb {
     /// The acknowledgment of `end` will tell the round trip from now.
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
+        if !self.rate.is_on() {
+            self.turn_round();
+        }
         self.rtt_pos = end;
         self.rtt_at = now;
     }
@@ -333,7 +336,7 @@ impl Tcb {
             flags,
             window: h.window,
             urgent,
-            mss: self.snd_mss - options::sack_len(&options),
+            mss: self.snd_mss - options::extra_len(&options),
             options,
             payload,
             retransmission: false,

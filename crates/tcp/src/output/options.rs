@@ -14,9 +14,23 @@ use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
 /// Bytes of the timestamps option with its padding.
 pub(crate) const TIMESTAMPS_LEN: u16 = 12;
 
-/// Bytes that the SACK option takes from the payload.
-pub(super) fn sack_len(options: &TcpOptions) -> u16 {
-    match options.sack.len() {
+/// Bytes of the user timeout option.
+const USER_TIMEOUT_LEN: u16 = 4;
+/// Bytes that a header has for all options.
+const MOST_LEN: u16 = 40;
+
+/// Bytes that options which not every segment has take from the payload.
+pub(super) fn extra_len(options: &TcpOptions) -> u16 {
+    let timeout = if options.user_timeout.is_some() {
+        USER_TIMEOUT_LEN
+    } else {
+        0
+    };
+    timeout + sack_len(options.sack.len())
+}
+
+const fn sack_len(blocks: usize) -> u16 {
+    match blocks {
         0 => 0,
         n => 4 + 8 * n as u16,
     }
@@ -69,6 +83,10 @@ impl Tcb {
             timestamps: self.timestamps(now),
             ..TcpOptions::default()
         };
+        if self.flags.contains(Flags::TELL_TIMEOUT) && self.has_room_for_timeout() {
+            options.user_timeout = self.user_timeout_option();
+            self.flags.remove(Flags::TELL_TIMEOUT);
+        }
         if self.owes_sack() {
             options.sack = self.sack_blocks();
             self.flags.remove(Flags::DSACK);
@@ -91,14 +109,44 @@ impl Tcb {
         }
     }
 
+    /// Bytes that options which not every segment has would take of the next one.
+    #[inline]
+    pub(crate) fn extra_len_due(&self) -> u16 {
+        if self.flags.contains(Flags::TELL_TIMEOUT) {
+            return self.extra_len_with_timeout();
+        }
+        self.sack_len_due()
+    }
+
+    #[cold]
+    fn extra_len_with_timeout(&self) -> u16 {
+        let sack = self.sack_len_due();
+        if self.has_room_for_timeout() {
+            sack + USER_TIMEOUT_LEN
+        } else {
+            sack
+        }
+    }
+
     /// Bytes that SACK blocks would take of the next segment.
     #[inline]
-    pub(crate) fn sack_len_due(&self) -> u16 {
+    fn sack_len_due(&self) -> u16 {
         if !self.owes_sack() {
             return 0;
         }
         let blocks = self.assembler.len() + usize::from(self.flags.contains(Flags::DSACK));
-        4 + 8 * blocks.min(self.sack_room()) as u16
+        sack_len(blocks.min(self.sack_room()))
+    }
+
+    /// Whether the user timeout fits beside the other options of the next segment; what
+    /// the SACK blocks need, they get first.
+    fn has_room_for_timeout(&self) -> bool {
+        let timestamps = if self.has_timestamps() {
+            TIMESTAMPS_LEN
+        } else {
+            0
+        };
+        timestamps + self.sack_len_due() + USER_TIMEOUT_LEN <= MOST_LEN
     }
 
     /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
@@ -153,6 +201,7 @@ impl Tcb {
             sack_permitted: agreed(Flags::SACK, cfg.sack),
             timestamps,
             fast_open: self.fast_open_option(),
+            user_timeout: self.user_timeout_option(),
             ..TcpOptions::default()
         }
     }

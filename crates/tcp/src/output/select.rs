@@ -13,7 +13,7 @@ impl Tcb {
     /// Payload bytes of one packet of the next segment.
     #[inline]
     pub(super) fn packet_payload(&self) -> i64 {
-        i64::from(self.snd_mss - self.sack_len_due())
+        i64::from(self.snd_mss - self.extra_len_due())
     }
 
     /// Bytes that the congestion window has room for.

@@ -91,6 +91,20 @@ fn full_segments_that_vanish_become_smaller() {
     assert_eq!((s.tcb.mss(), s.tcb.info(s.now).black_holes), (512, 2));
 }
 
+/// In IPv6 every link takes 1280 bytes (RFC 8899 section 5.1.2).
+#[test]
+fn in_ipv6_nothing_below_the_least_mtu_is_tried() {
+    let mut s = connection();
+    s.tcb.cfg.ipv6 = true;
+    s.writes(100_000);
+    s.sent();
+    timeouts(&mut s, 3);
+    assert_eq!((s.tcb.mss(), s.tcb.info(s.now).black_holes), (1220, 1));
+    assert_eq!(s.tcb.info(s.now).pmtu, 1280);
+    timeouts(&mut s, 8);
+    assert_eq!((s.tcb.mss(), s.tcb.info(s.now).black_holes), (1220, 1));
+}
+
 #[test]
 fn small_segments_that_vanish_are_not_suspected() {
     let mut s = connection();

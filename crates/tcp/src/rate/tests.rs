@@ -1,6 +1,9 @@
 //! The estimator against paths whose rate is known.
 
 use super::*;
+use crate::script::{ACK, Script, plain};
+use longshore_wire::tcp::TcpOptions;
+use proptest::prelude::*;
 
 const MS: u64 = 1_000;
 
@@ -149,4 +152,116 @@ fn any_number_of_sends_fits() {
     let sample = s.on_delivered(&delivered(end, end as u32, 200_000, 1), Instant(200_000));
     assert!(sample.rate > 0);
     assert_eq!(s.len, 0);
+}
+
+/// A connection with CUBIC whose peer acknowledges everything after 10 ms, with an initial
+/// window of ten segments of 1000 bytes.
+fn with_cubic() -> Script {
+    Script::established_with(&plain(), TcpOptions::default())
+}
+
+fn told(s: &Script) -> (u64, bool) {
+    let info = s.tcb.info(s.now);
+    (info.delivery_rate, info.delivery_rate_app_limited)
+}
+
+fn round_trip(s: &mut Script, edge: i64) {
+    s.now = s.now.after_ms(10);
+    let _ = s.arrives(ACK, 0, edge, 0);
+    s.sent();
+}
+
+#[test]
+fn without_a_sampler_a_round_trip_tells_the_rate() {
+    let mut s = with_cubic();
+    s.window = 65_000;
+    assert_eq!(told(&s), (0, true));
+    // More than the window takes, so that the user does not limit what follows.
+    s.writes(1_000_000);
+    s.sent();
+    assert_eq!(told(&s), (0, true));
+    // The first window went out after silence: as Linux has it, limited.
+    round_trip(&mut s, 10_000);
+    let (first, limited) = told(&s);
+    assert!(limited && (999_900..=1_000_000).contains(&first), "{first}");
+    let flight = s.tcb.info(s.now).unacked;
+    round_trip(&mut s, 10_000 + flight as i64);
+    let (second, limited) = told(&s);
+    assert!(!limited);
+    assert!(
+        (flight * 100 - STEP..=flight * 100).contains(&second),
+        "{second}"
+    );
+}
+
+#[test]
+fn a_user_with_little_to_say_limits_the_rate_but_not_what_is_told_of_it() {
+    let mut s = with_cubic();
+    s.window = 65_000;
+    s.writes(1_000_000);
+    s.sent();
+    let mut edge = 0;
+    for _ in 0..4 {
+        edge += s.tcb.info(s.now).unacked as i64;
+        round_trip(&mut s, edge);
+    }
+    let best = told(&s);
+    assert!(!best.1);
+    while s.tcb.info(s.now).unacked > 0 {
+        edge += s.tcb.info(s.now).unacked as i64;
+        round_trip(&mut s, edge);
+    }
+    // Then a request now and again.
+    let best = told(&s).0;
+    for i in 1..5 {
+        s.writes(1_000_000 + i * 100);
+        s.sent();
+        round_trip(&mut s, 1_000_000 + i as i64 * 100);
+        assert_eq!(told(&s).0, best);
+    }
+}
+
+#[test]
+fn what_was_repeated_measures_nothing() {
+    let mut s = with_cubic();
+    s.writes(1_000);
+    s.sent();
+    s.until_timer();
+    s.sent();
+    round_trip(&mut s, 1_000);
+    assert_eq!(told(&s), (0, true));
+}
+
+#[test]
+fn a_sampler_tells_its_rate() {
+    let mut s = with_cubic();
+    s.window = 65_000;
+    s.tcb.set_congestion(crate::Congestion::Bbr, s.now);
+    s.writes(1_000_000);
+    let (mut edge, mut now) = (0, s.now);
+    for _ in 0..200 {
+        while s.now < now.after_ms(10) {
+            s.sent();
+            s.waits_ms(1);
+        }
+        now = s.now;
+        edge += s.tcb.info(s.now).unacked as i64;
+        let _ = s.arrives(ACK, 0, edge, 0);
+        if told(&s).0 != 0 {
+            break;
+        }
+    }
+    assert!(told(&s).0 > 100_000, "{:?}", told(&s));
+}
+
+proptest! {
+    /// Whatever is kept is told, to the step.
+    #[test]
+    fn rates_are_kept(bytes in 0..100_000_000_000u64, app_limited: bool) {
+        let mut sampler = RateSampler::new();
+        sampler.keep(Rate { bytes, app_limited });
+        let told = sampler.latest();
+        prop_assert!(told.bytes <= bytes && bytes - told.bytes < STEP);
+        prop_assert_eq!(told.app_limited, app_limited);
+    }
 }

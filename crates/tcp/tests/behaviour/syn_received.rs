@@ -1,7 +1,7 @@
 //! SYN-RECEIVED (RFC 9293 section 3.10.7.4 with the cases of its own).
 
-use crate::script::{ACK, SYN, Script};
-use longshore_tcp::{Config, Error, IcmpError, State};
+use crate::script::{ACK, ISS, SYN, Script, plain};
+use longshore_tcp::{Config, Error, IcmpError, Instant, Segment, State, Tcb};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpOptions, Timestamps};
 
@@ -89,4 +89,22 @@ fn the_syn_that_came_twice_is_reported() {
     let irs = SeqNumber(crate::script::IRS);
     let blocks: Vec<_> = t.options.sack.iter().collect();
     assert_eq!(blocks, [(irs, irs.add(1))]);
+}
+
+/// RFC 9293 section 3.7.1: "SendMSS ... 536 for IPv4 or 1220 for IPv6".
+#[test]
+fn a_peer_that_names_no_mss_is_sent_what_every_host_takes() {
+    for (ipv6, mss) in [(false, 536), (true, 1220)] {
+        let cfg = Config { ipv6, ..plain() };
+        let (now, iss) = (Instant(10_000_000), SeqNumber(ISS));
+        let mut header = Script::connecting(&cfg).header(SYN, -1, 0, TcpOptions::default());
+        let syn = Segment::new(&header, 0);
+        let mut passive = Tcb::accept(&cfg, &syn, 1440, iss, 0, now);
+        let mut active = Tcb::connect(&cfg, 1440, iss, 0, now);
+        let _ = active.poll_transmit(now, 1440);
+        let _ = passive.poll_transmit(now, 1440);
+        header.flags = SYN | ACK;
+        let _ = active.on_segment(&Segment::new(&header, 0), now);
+        assert_eq!((active.mss(), passive.mss()), (mss, mss));
+    }
 }

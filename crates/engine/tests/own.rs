@@ -1,0 +1,179 @@
+//! Connections between two sockets of one engine, without TCP between them: what their
+//! hosts are to say at once, and what they are told together.
+
+mod common;
+
+use common::Host;
+use common::engines::{config, sleepy};
+use longshore_engine::Engine;
+use longshore_hostif::attach::{Message, send};
+use longshore_hostif::{
+    AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, Query, Request, SEND_BUFFER,
+    SocketId, SocketKind,
+};
+use longshore_ports::memory::{MemoryConfig, pair};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const LISTENER: &str = "10.0.0.1:80";
+
+fn listening(host: &mut Host, backlog: u32) -> SocketId {
+    let listener = host.open(SocketKind::Stream);
+    host.bind(listener, LISTENER.parse().unwrap()).unwrap();
+    let answer = host.call(|tag| Request::Listen {
+        socket: listener,
+        tag,
+        waiter: None,
+        backlog,
+    });
+    assert_eq!(answer, 0);
+    listener
+}
+
+fn connected(host: &mut Host) -> (SocketId, AcceptRecord) {
+    let listener = listening(host, 8);
+    let socket = host.open(SocketKind::Stream);
+    assert_eq!(host.connect(socket, LISTENER.parse().unwrap()), 0);
+    (socket, host.accept(listener))
+}
+
+fn heed(host: &Host, socket: SocketId) -> u32 {
+    host.arena.block(socket.index).heed.load(Ordering::Acquire)
+}
+
+#[test]
+fn a_host_is_to_say_what_it_has_read_before_the_room_is_used_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let (socket, accepted) = connected(&mut host);
+    let accepted = accepted.socket;
+    let usual = SEND_BUFFER * 5 / 16 / 4;
+    assert_eq!((heed(&host, socket), heed(&host, accepted)), (usual, usual));
+    host.set(socket, OptionName::SendBuffer, 8192);
+    host.wait("the option", |h| (heed(h, accepted) != usual).then_some(()));
+    assert_eq!(
+        (heed(&host, socket), heed(&host, accepted)),
+        (usual, 8192 * 5 / 16 / 4)
+    );
+
+    // So much is read, and said: what was left of the buffer comes. The rest would be
+    // news of less than a quarter of the room, and may wait.
+    let data = vec![7; 8192];
+    host.send(socket, &data, EdgeFlags::empty());
+    let room = host.wait("a full room", |h| {
+        h.edges(accepted).map(|e| e.rcv_edge).filter(|e| *e > 0)
+    });
+    assert_eq!(room, 8192 * 5 / 16);
+    let read = u64::from(heed(&host, accepted));
+    host.consume(accepted, read);
+    host.wait("more", |h| {
+        (h.edges(accepted)?.rcv_edge == room + read).then_some(())
+    });
+}
+
+#[test]
+fn whoever_stands_before_a_full_queue_is_let_in_by_who_looks_whether_there_is_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let listener = listening(&mut host, 1);
+    let has_line = |h: &Host| {
+        let flags = h.arena.block(listener.index).flags();
+        flags.contains(BlockFlags::HAS_LINE)
+    };
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let client = host.open(SocketKind::Stream);
+        assert_eq!(host.connect(client, LISTENER.parse().unwrap()), 0);
+        clients.push(client);
+    }
+    assert!(!has_line(&host), "there was room for them");
+    let last = host.open(SocketKind::Stream);
+    host.start_connect(last, LISTENER.parse().unwrap());
+    host.wait("a line", |h| has_line(h).then_some(()));
+    host.accept(listener);
+    host.wait_flag(last, EdgeFlags::CONNECTED);
+    assert!(!has_line(&host));
+}
+
+/// Two Unix sockets that are connected.
+fn unix_pair() -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+}
+
+#[test]
+fn the_owners_signal_does_not_come_before_what_tells_of_the_urgent_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let (wire, _other) = pair(&MemoryConfig::default());
+    let config = config(
+        dir.path(),
+        "10.0.0.1/24",
+        Box::new(wire),
+        Loopback::Kernel,
+        true,
+    );
+    let path = config.socket.clone();
+    let mut engine = Engine::new(config).unwrap();
+    // What is written to `rings` to raise the signal is seen here.
+    let (rings, seen) = unix_pair();
+    let (raises, _kept) = unix_pair();
+    let set_up = std::thread::spawn(move || {
+        let mut host = Host::new(&path);
+        let (socket, accepted) = connected(&mut host);
+        let accepted = accepted.socket;
+        let fds = [raises.as_fd(), rings.as_fd()];
+        send(host.connection.as_fd(), &Message::Owner(accepted), &fds).unwrap();
+        let answer = host.call(|tag| Request::Owner {
+            socket: accepted,
+            tag,
+            waiter: None,
+        });
+        assert_eq!(answer, 0);
+        (host, socket, accepted)
+    });
+    while !set_up.is_finished() {
+        engine.turn_and_rest(Duration::from_millis(1)).unwrap();
+    }
+    let (mut host, socket, accepted) = set_up.join().unwrap();
+
+    // The receiver's end is looked at first in this turn, and there is an answer to give
+    // in it, too.
+    let edges = Request::Edges {
+        socket: accepted,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        flags: EdgeFlags::empty(),
+    };
+    host.channel.put(&edges).unwrap();
+    let question = Request::Query {
+        socket,
+        tag: 4711,
+        waiter: None,
+        query: Query::TcpInfo,
+    };
+    host.channel.put(&question).unwrap();
+    host.send(socket, b"!", EdgeFlags::empty());
+    let urgent = Request::Urgent {
+        socket,
+        snd_edge: 1,
+        rcv_consumed: 0,
+    };
+    host.put(urgent);
+    for _ in 0..10 {
+        engine.turn().unwrap();
+        host.drain();
+        let told = host
+            .edges(accepted)
+            .map_or((0, 0), |e| (e.rcv_urgent, e.rcv_edge));
+        let signalled = rustix::io::read(&seen, &mut [0u8; 8]).is_ok();
+        if signalled {
+            assert_eq!(told, (1, 1), "the signal came first");
+            return;
+        }
+    }
+    panic!("no signal");
+}

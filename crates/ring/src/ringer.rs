@@ -1,0 +1,228 @@
+//! Rings eventfds of a side that is not trusted, and is never held up by them.
+//!
+//! A program that sleeps in poll hands over an eventfd, and has it, too: it can make
+//! it blocking and fill it to the brim at any moment, and then `write` would hold up
+//! whoever rings it for as long as the program likes. What the kernel signals by itself
+//! never waits: it counts up as far as there is room, and wakes. So a read of nothing
+//! from a file of our own is submitted (Linux AIO, `io_submit(2)`) whose end is to be
+//! signalled to that eventfd (IOCB_FLAG_RESFD); it is at its end when the call
+//! returns. The engine has one [`Ringer`] for all its programs.
+
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Reads in flight at most. Each is over before the next is made; what the kernel
+/// notes of their ends is taken when there is no more room for it.
+const DEPTH: usize = 64;
+
+/// An eventfd of a side that is not trusted.
+#[derive(Debug)]
+pub struct StrangersBell(OwnedFd);
+
+impl StrangersBell {
+    /// Takes over a descriptor that is said to be an eventfd.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is none; the kernel's reason if that cannot be found out.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        if std::fs::read_link(link)?.as_os_str() != "anon_inode:[eventfd]" {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(Self(fd))
+    }
+}
+
+/// What rings them.
+#[derive(Debug)]
+pub struct Ringer(Option<Submitter>);
+
+impl Ringer {
+    /// Makes one. Where the kernel has no AIO, or none left (fs.aio-max-nr), it writes
+    /// to the eventfds, and [`Ringer::may_block`].
+    pub fn new() -> Self {
+        Self(Submitter::new().ok())
+    }
+
+    /// Whether a hostile program may hold it up.
+    pub fn may_block(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Wakes whoever waits for `bell`. One that rings already is left so.
+    pub fn ring(&self, bell: &StrangersBell) {
+        match &self.0 {
+            Some(submitter) => submitter.signal(&bell.0),
+            None => {
+                let _ = write(&bell.0);
+            }
+        }
+    }
+}
+
+impl Default for Ringer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn write(bell: &OwnedFd) -> Result<(), Errno> {
+    fcntl_setfl(bell, fcntl_getfl(bell)? | OFlags::NONBLOCK)?;
+    rustix::io::write(bell, &1u64.to_ne_bytes())?;
+    Ok(())
+}
+
+/// A context of Linux AIO, and the empty file that it reads.
+#[derive(Debug)]
+struct Submitter {
+    context: libc::c_ulong,
+    empty: OwnedFd,
+}
+
+/// `struct iocb` of `linux/aio_abi.h`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Iocb {
+    data: u64,
+    /// `aio_key` and `aio_rw_flags`, in the order of the machine.
+    key_and_flags: [u32; 2],
+    opcode: u16,
+    priority: i16,
+    fd: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    signalled: u32,
+}
+
+/// `struct io_event` of the same.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct IoEvent {
+    data: u64,
+    iocb: u64,
+    result: [i64; 2],
+}
+
+const _: () = assert!(size_of::<Iocb>() == 64 && size_of::<IoEvent>() == 32);
+
+const IOCB_CMD_PREAD: u16 = 0;
+const IOCB_FLAG_RESFD: u32 = 1;
+
+impl Submitter {
+    fn new() -> io::Result<Self> {
+        let empty = memfd_create("longshore-empty", MemfdFlags::CLOEXEC)?;
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: `context` is 0 and outlives the call.
+        if unsafe { libc::syscall(libc::SYS_io_setup, DEPTH, &raw mut context) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { context, empty })
+    }
+
+    fn signal(&self, bell: &OwnedFd) {
+        let read = Iocb {
+            opcode: IOCB_CMD_PREAD,
+            fd: self.empty.as_raw_fd() as u32,
+            flags: IOCB_FLAG_RESFD,
+            signalled: bell.as_raw_fd() as u32,
+            ..Iocb::default()
+        };
+        if self.submit(&read) == Err(Errno::AGAIN) {
+            self.take_events();
+            let _ = self.submit(&read);
+        }
+    }
+
+    fn submit(&self, read: &Iocb) -> Result<(), Errno> {
+        let list = [std::ptr::from_ref(read)];
+        // SAFETY: one read of no bytes, copied by the kernel before the call returns.
+        match unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1, list.as_ptr()) } {
+            -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn take_events(&self) {
+        let mut events = [IoEvent::default(); DEPTH];
+        let (least, most) = (0, events.len());
+        let no_time: *mut libc::timespec = std::ptr::null_mut();
+        // SAFETY: room for that many; with a least number of 0 it does not wait.
+        while unsafe {
+            let to = events.as_mut_ptr();
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.context,
+                least,
+                most,
+                to,
+                no_time,
+            )
+        } == most as i64
+        {}
+    }
+}
+
+impl Drop for Submitter {
+    fn drop(&mut self) {
+        // SAFETY: the context is ours, and nothing is in flight.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::fd::AsFd;
+
+    fn count(bell: impl AsFd) -> u64 {
+        let mut count = [0; 8];
+        rustix::io::read(bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+    }
+
+    fn bell(flags: EventfdFlags) -> (OwnedFd, StrangersBell) {
+        let own = eventfd(0, flags | EventfdFlags::CLOEXEC).unwrap();
+        let theirs = StrangersBell::new(own.try_clone().unwrap()).unwrap();
+        (own, theirs)
+    }
+
+    #[test]
+    fn what_is_no_eventfd_is_not_rung() {
+        let (_, pipe) = rustix::pipe::pipe().unwrap();
+        let kind = StrangersBell::new(pipe).unwrap_err().kind();
+        assert_eq!(kind, io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn rings_as_often_as_it_likes() {
+        let (own, bell) = bell(EventfdFlags::NONBLOCK);
+        for ringer in [Ringer::new(), Ringer(None)] {
+            for _ in 0..10 * DEPTH {
+                ringer.ring(&bell);
+            }
+            assert_eq!(count(&own), 10 * DEPTH as u64);
+            assert_eq!(count(&own), 0);
+        }
+    }
+
+    /// As full as a program can make it, and fuller, as only the kernel can.
+    #[test]
+    fn a_full_eventfd_that_blocks_does_not_hold_it_up() {
+        let ringer = Ringer::new();
+        if ringer.may_block() {
+            return;
+        }
+        let (own, bell) = bell(EventfdFlags::empty());
+        rustix::io::write(&own, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        for _ in 0..3 {
+            ringer.ring(&bell);
+        }
+        assert_eq!(count(&own), u64::MAX);
+    }
+}

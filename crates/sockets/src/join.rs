@@ -1,0 +1,105 @@
+//! How a process takes its place in a session: what it brings, and what of the arena and
+//! of its own memory it begins with.
+//!
+//! `preload` joins when the program makes its first socket, so all of this is inside the
+//! time that a short-lived program takes: nothing here is done that can wait.
+
+use crate::gate::Gate;
+use crate::host::{Host, Post, own_pid};
+use crate::hub::Hub;
+use longshore_hostif::attach::{self, AttachError, Joined, Token};
+use longshore_hostif::{Arena, ArenaError, Geometry, HostChannel};
+use longshore_ring::Doorbell;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+/// What the host library needs of the program it lives in.
+#[derive(Debug, Clone, Copy)]
+pub struct Hooks {
+    /// Takes a descriptor of ours to where the program does not get at it.
+    pub keep: fn(OwnedFd) -> OwnedFd,
+    /// Closes a descriptor that was kept.
+    pub discard: fn(OwnedFd),
+    /// Whether a call that a signal handler interrupted goes on (SA_RESTART).
+    pub restarts: fn() -> bool,
+    /// Says something to who runs the program.
+    pub log: fn(&str),
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            keep: |fd| fd,
+            discard: drop,
+            restarts: || true,
+            log: |text| eprintln!("longshore: {text}"),
+        }
+    }
+}
+
+/// Why a process could not join its session.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The engine.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The memory that it gave.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+}
+
+/// Where a process begins to look for a free waiter: each at another place, and the
+/// first process of a session at the first, of which the engine has taken the memory.
+fn first_waiter(channel: u32, g: &Geometry) -> u32 {
+    let each = (g.waiters / g.channels).max(1);
+    channel * each % g.waiters
+}
+
+/// Atomics that are zero and take no memory until they are touched.
+fn zeroed(count: usize) -> &'static [AtomicU64] {
+    let words: &'static mut [u64] = vec![0u64; count].leak();
+    // SAFETY: an `AtomicU64` is laid out as a `u64`; the memory lives for ever
+    // and is reached through this slice alone.
+    unsafe { std::slice::from_raw_parts(words.as_mut_ptr().cast(), count) }
+}
+
+impl Host {
+    /// Joins the session `token` of the engine at `path`.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn join(path: &Path, token: Token, hooks: Hooks) -> Result<&'static Self, JoinError> {
+        Self::new(attach::join(path, token)?, hooks)
+    }
+
+    /// Takes the place that the engine gave.
+    ///
+    /// # Errors
+    /// [`JoinError::Arena`] if the memory is not an arena of our version.
+    pub fn new(joined: Joined, hooks: Hooks) -> Result<&'static Self, JoinError> {
+        let arena = Arc::new(Arena::open((hooks.keep)(joined.arena), joined.geometry)?);
+        let sockets = joined.geometry.sockets as usize;
+        let channel = HostChannel::new(arena.clone(), joined.channel);
+        let host = Self {
+            hooks,
+            doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
+            connection: (hooks.keep)(joined.connection),
+            post: Gate::new(Post::new(channel, sockets)),
+            channel: AtomicU32::new(joined.channel),
+            pid: AtomicU32::new(own_pid()),
+            epoch: AtomicU32::new(0),
+            next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
+            uses: zeroed(sockets),
+            marks: zeroed(sockets),
+            untold: Gate::new(Vec::new()),
+            hub: Gate::new(Hub::default()),
+            query: Gate::new(()),
+            gone: AtomicBool::new(false),
+            short: AtomicBool::new(false),
+            arena,
+        };
+        Ok(Box::leak(Box::new(host)))
+    }
+}

@@ -1,0 +1,172 @@
+//! Larger programs with processes and event loops of their own, as servers and as
+//! clients: a database, and a runtime for programs.
+
+use longshore_e2e::{Host, Lab, Proc, scenarios};
+use std::net::IpAddr;
+
+/// Debian's place for the programs of PostgreSQL 15.
+const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
+
+const SHIM: &str = "liblongshore_preload.so";
+
+/// PostgreSQL does not run as root.
+fn as_postgres(command: &str) -> String {
+    format!("setpriv --reuid postgres --regid postgres --clear-groups -- {POSTGRES}/{command}")
+}
+
+/// Makes an empty database; its server lets everybody in.
+fn make_database(lab: &Lab) {
+    let data = lab.directory("postgres");
+    let data = data.display();
+    let init = as_postgres(&format!("initdb --no-sync -A trust -D {data}"));
+    let prepare = format!(
+        "chown postgres {data} && {init} >/dev/null && \
+         echo 'host all all all trust' >> {data}/pg_hba.conf"
+    );
+    lab.peer().cmd("sh").arg("-c").arg(prepare).check();
+}
+
+/// Starts the database's server on `host`.
+fn start_postgres(lab: &Lab, host: &Host<'_>) -> Proc {
+    // Its user may not look into the directory in which the product was built.
+    let shim = lab.directory("bin").join(SHIM);
+    std::fs::copy(longshore_e2e::longshore().with_file_name(SHIM), &shim).expect("copy the shim");
+    let serve = as_postgres(&format!(
+        "postgres -D {} -c listen_addresses=* -c unix_socket_directories= -c fsync=off",
+        lab.path("postgres").display()
+    ));
+    host.sh(&format!("exec {serve}"))
+        .env("LONGSHORE_PRELOAD", shim)
+        .spawn()
+}
+
+/// Results of several megabytes, rows by COPY both ways, and clients at once.
+fn use_postgres(client: &Host<'_>, server: IpAddr) {
+    let at = format!("-h {server} -U postgres");
+    let script = format!(
+        "p='{POSTGRES}/psql {at} -qAtX -v ON_ERROR_STOP=1 postgres'; \
+         for i in $(seq 200); do $p -c '' 2>/dev/null && break; sleep 0.1; done; \
+         $p -c \"select string_agg(md5(i::text), '') from generate_series(1, 100000) i\" | wc -c; \
+         $p -c 'drop table if exists rows' -c 'create table rows (n int, t text)' 2>/dev/null; \
+         seq 50000 | awk '{{print $1 \"\\t\" \"row number \" $1}}' | $p -c 'copy rows from stdin'; \
+         $p -c 'copy rows to stdout' | awk '{{s += $1}} END {{print NR, s}}'; \
+         {POSTGRES}/pgbench {at} -i -q -s 1 postgres 2>/dev/null; \
+         {POSTGRES}/pgbench {at} -n -c 4 -j 2 -t 25 postgres; \
+         {POSTGRES}/pgbench {at} -n -C -S -c 2 -t 10 postgres",
+    );
+    let said = client.sh(&script).check();
+    for part in [
+        "3200001\n",
+        "50000 1250025000\n",
+        "actually processed: 100/100\n",
+        "actually processed: 20/20\n",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+}
+
+scenarios! {
+    /// PostgreSQL, whose first process forks one for each connection; then psql and
+    /// pgbench.
+    fn postgres(lab) within 300 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        make_database(lab);
+        let mut server = start_postgres(lab, &host);
+        use_postgres(&peer, host.ip());
+        server.assert_running();
+        let end = server.terminate();
+        assert!(end.status.success(), "{end:?}");
+        let _server = start_postgres(lab, &peer);
+        // Another one: the first one's interface may be there for a moment yet.
+        let other = lab.host(1);
+        use_postgres(&other, other.gateway());
+    }
+
+    /// Node.js: an HTTP server with connections that are kept and one that becomes
+    /// something else; then its client.
+    fn node(lab) within 300 {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let (serve, ask) = (lab.file("server.js", SERVER), lab.file("client.js", CLIENT));
+        let other = lab.host(1);
+        for (server, client, at) in [(&host, &peer, host.ip()), (&peer, &other, other.gateway())] {
+            let mut running = server.cmd("node").arg(&serve).spawn();
+            let said = client.cmd("node").arg(&ask).arg(at.to_string()).check();
+            assert_eq!(said, SAID);
+            running.assert_running();
+        }
+    }
+}
+
+/// What [`CLIENT`] says if all is well.
+const SAID: &str = "large: 8000000\nuploads: 20 of 300000 on at most 4 connections\nupgraded: 100000\nrefused: ECONNREFUSED\n";
+
+/// Sends /large, answers uploads with their length, and echoes to who upgrades.
+const SERVER: &str = r#"
+const http = require("http");
+const large = Buffer.alloc(8000000, "0123456789");
+const server = http.createServer((request, response) => {
+  if (request.url === "/large") return response.end(large);
+  let length = 0;
+  request.on("data", (piece) => { length += piece.length; });
+  request.on("end", () => response.end(String(length)));
+});
+server.on("upgrade", (request, socket, head) => {
+  socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n");
+  socket.write(head);
+  socket.pipe(socket);
+});
+server.listen(8080, "0.0.0.0");
+"#;
+
+const CLIENT: &str = r#"
+const http = require("http");
+const agent = new http.Agent({ keepAlive: true, maxSockets: 4 });
+const to = { host: process.argv[2], port: 8080, agent };
+const ports = new Set();
+function ask(path, body) {
+  return new Promise((resolve, reject) => {
+    const method = body ? "POST" : "GET";
+    const request = http.request({ ...to, path, method }, (response) => {
+      ports.add(request.socket.localPort);
+      const pieces = [];
+      response.on("data", (piece) => pieces.push(piece));
+      response.on("end", () => resolve(Buffer.concat(pieces)));
+    });
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+function upgrade(bytes) {
+  return new Promise((resolve, reject) => {
+    const headers = { Connection: "Upgrade", Upgrade: "echo" };
+    const request = http.request({ ...to, agent: false, headers });
+    request.on("error", reject);
+    request.on("upgrade", (response, socket, head) => {
+      let got = head;
+      socket.on("data", (piece) => { got = Buffer.concat([got, piece]); });
+      socket.on("end", () => resolve(got.equals(bytes) ? got.length : "other bytes"));
+      socket.end(bytes);
+    });
+    request.end();
+  });
+}
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+(async () => {
+  for (let i = 0; i < 300; i++) {
+    if (await ask("/", Buffer.from("x")).catch(() => null)) break;
+    await sleep(100);
+  }
+  const large = await ask("/large");
+  if (!large.equals(Buffer.alloc(8000000, "0123456789"))) throw Error("other bytes");
+  console.log(`large: ${large.length}`);
+  ports.clear();
+  const sizes = await Promise.all(Array.from({ length: 20 }, () => ask("/", Buffer.alloc(300000))));
+  if (sizes.some((size) => String(size) !== "300000")) throw Error(sizes.join());
+  console.log(`uploads: ${sizes.length} of 300000 on at most ${Math.max(4, ports.size)} connections`);
+  console.log(`upgraded: ${await upgrade(Buffer.alloc(100000, "abcdefg"))}`);
+  const refused = await new Promise((resolve) =>
+    http.get({ host: to.host, port: 9, agent: false }).on("error", (e) => resolve(e.code)));
+  console.log(`refused: ${refused}`);
+  agent.destroy();
+})().catch((error) => { console.error(error); process.exit(1); });
+"#;
