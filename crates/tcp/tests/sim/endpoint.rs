@@ -372,7 +372,10 @@ impl Endpoint {
         // section 2.4: by rounding, a window may shrink that far).
         let scaled = info.window_scaling;
         let unit = if scaled { 1 << self.peer_scale } else { 1 };
-        let probes = t.retransmission && edge < t.payload.start + unit;
+        // And it counts as closed if the word of another is in a segment that was
+        // overtaken: by its number it is the older one (RFC 9293 section 3.10.7.4).
+        let closed = edge < t.payload.start + unit || info.snd_wnd == 0;
+        let probes = t.retransmission && closed;
         assert!(
             t.payload.end <= edge || (probes && t.payload.start == self.tcb.snd_acked()),
             "{}: {:?} goes beyond the peer's window {edge}",
