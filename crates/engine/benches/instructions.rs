@@ -16,7 +16,8 @@ use common::Host;
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use longshore_engine::bench::{Lookup, Placing, Timers};
 use longshore_engine::{Config, Engine};
-use longshore_hostif::{Arena, EdgeFlags, Geometry, Loopback, SocketId, SocketKind};
+use longshore_hostif::{Arena, EdgeFlags, Geometry, Loopback, OpenFlags, SocketId, SocketKind};
+use longshore_net::ndp;
 use longshore_net::template::Ipv4Template;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, RxChecksum, RxMeta, TxFrame};
@@ -25,20 +26,28 @@ use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv6::{self, Ipv6Header};
 use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use longshore_wire::tcp4::{Flow4, Known4, Tcp4};
+use longshore_wire::tcp6::Known6;
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 const MSS: u16 = 1460;
 /// Payload of a full segment with timestamps.
 const FULL: usize = 1448;
+/// The same over IPv6.
+const FULL_OF_IPV6: usize = 1428;
 /// The first word of a header: from port 1000 to 80.
 const PORTS: u32 = 1000 << 16 | 80;
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const US6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const PEER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+const OUR_MAC: MacAddr = MacAddr([2, b'L', b'S', 0, 0, 1]);
+const PEER_MAC: MacAddr = MacAddr([2, b'L', b'S', 0, 0, 2]);
 
 // ---- TCP alone ----
 
@@ -313,6 +322,27 @@ fn was_known(all: Box<(Vec<u8>, Known4, usize)>) {
     assert_eq!(all.2, 1480);
 }
 
+/// The same of IPv6, which has one entry for what was known of the one before.
+fn with_known6() -> Box<(Vec<u8>, Known6, usize)> {
+    let packet = frame(Version::V6, &data_header(1, 1), 1448).split_off(14);
+    let known = Known6::of(&[0; 14], &packet).expect("a segment");
+    Box::new((packet, known, 0))
+}
+
+#[library_benchmark]
+#[bench::next(args = (with_known6()), teardown = was_known6)]
+fn ip6_input_known(mut all: Box<(Vec<u8>, Known6, usize)>) -> Box<(Vec<u8>, Known6, usize)> {
+    let (bytes, known, len) = &mut *all;
+    if let Some(segment) = known.segment_of_packet(bytes) {
+        *len = segment.len();
+    }
+    all
+}
+
+fn was_known6(all: Box<(Vec<u8>, Known6, usize)>) {
+    assert_eq!(all.2, 1480);
+}
+
 #[library_benchmark]
 #[bench::packet(Box::new((packet(), Ipv4Template::new(&ip_header(0)))))]
 fn ip_output(mut all: Box<(Vec<u8>, Ipv4Template)>) -> Box<(Vec<u8>, Ipv4Template)> {
@@ -434,28 +464,113 @@ struct Whole {
     _socket: SocketId,
 }
 
-fn frame(header: &TcpHeader, payload: usize) -> Vec<u8> {
-    let header_len = header.header_len();
-    let mut frame = vec![0; 14 + 20 + header_len + payload];
+/// The version of IP that the whole packet is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V4,
+    V6,
+}
+
+/// Where the segment begins in a frame.
+fn segment_at(version: Version) -> usize {
+    match version {
+        Version::V4 => 34,
+        Version::V6 => 54,
+    }
+}
+
+/// An Ethernet header from the peer to us, and room for more behind it.
+fn ethernet(ether_type: EtherType, room: usize) -> Vec<u8> {
+    let mut frame = vec![0; 14 + room];
     EthernetHeader {
-        destination: MacAddr([2, b'L', b'S', 0, 0, 1]),
-        source: MacAddr([2, b'L', b'S', 0, 0, 2]),
-        ether_type: EtherType::Ipv4,
+        destination: OUR_MAC,
+        source: PEER_MAC,
+        ether_type,
     }
     .emit(&mut frame);
-    ip_header((header_len + payload) as u16).emit(&mut frame[14..]);
-    header.emit(&mut frame[34..]);
-    let sum = Partial::of_pseudo_v4(PEER, US, protocol::TCP, (header_len + payload) as u32)
-        .plus(Partial::of(&frame[34..]))
-        .finish();
-    frame[50..52].copy_from_slice(&sum.to_be_bytes());
     frame
+}
+
+fn ip6_header(payload_len: u16, next_header: u8, hop_limit: u8) -> Ipv6Header {
+    Ipv6Header {
+        traffic_class: 0,
+        flow_label: 0xabcde,
+        payload_len,
+        next_header,
+        hop_limit,
+        source: PEER6,
+        destination: US6,
+    }
+}
+
+fn frame(version: Version, header: &TcpHeader, payload: usize) -> Vec<u8> {
+    let len = header.header_len() + payload;
+    let at = segment_at(version);
+    let (mut frame, pseudo) = match version {
+        Version::V4 => {
+            let mut frame = ethernet(EtherType::Ipv4, 20 + len);
+            ip_header(len as u16).emit(&mut frame[14..]);
+            let pseudo = Partial::of_pseudo_v4(PEER, US, protocol::TCP, len as u32);
+            (frame, pseudo)
+        }
+        Version::V6 => {
+            let mut frame = ethernet(EtherType::Ipv6, 40 + len);
+            ip6_header(len as u16, protocol::TCP, 64).emit(&mut frame[14..]);
+            let pseudo = Partial::of_pseudo_v6(PEER6, US6, protocol::TCP, len as u32);
+            (frame, pseudo)
+        }
+    };
+    header.emit(&mut frame[at..]);
+    let sum = pseudo.plus(Partial::of(&frame[at..])).finish();
+    frame[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// A frame by which the engine learns where the peer is.
+fn introduction(version: Version) -> Vec<u8> {
+    match version {
+        Version::V4 => {
+            let mut bytes = ethernet(EtherType::Arp, arp::PACKET_LEN);
+            arp::ArpPacket {
+                operation: arp::Operation::Reply,
+                sender_mac: PEER_MAC,
+                sender_ip: PEER,
+                target_mac: OUR_MAC,
+                target_ip: US,
+            }
+            .emit(&mut bytes[14..]);
+            bytes
+        }
+        Version::V6 => {
+            let message = ndp::probe(PEER6, US6, Some(PEER_MAC));
+            let len = message.bytes().len();
+            let mut bytes = ethernet(EtherType::Ipv6, 40 + len);
+            let header = ip6_header(len as u16, ipv6::next_header::ICMPV6, ndp::HOP_LIMIT);
+            header.emit(&mut bytes[14..]);
+            bytes[54..].copy_from_slice(message.bytes());
+            bytes
+        }
+    }
 }
 
 /// An engine with one accepted connection, which has taken some segments; the
 /// next one, with `payload` bytes, waits on the wire, if `waiting`. The stream is
 /// empty, or has `unread` bytes.
 fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
+    whole_of(Version::V4, waiting, payload, unread)
+}
+
+fn whole_of(version: Version, waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
+    let (address, local) = match version {
+        Version::V4 => ("10.0.0.1/24", "10.0.0.1:80"),
+        Version::V6 => ("fd00::1/64", "[fd00::1]:80"),
+    };
+    let full = match version {
+        Version::V4 => FULL,
+        Version::V6 => FULL_OF_IPV6,
+    };
+    let at = segment_at(version);
+    let frame = |header: &TcpHeader, payload| frame(version, header, payload);
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("engine");
     let (port, mut wire) = pair(&MemoryConfig {
@@ -465,7 +580,7 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     let mut engine = Engine::new(Config {
         port: Box::new(port),
         port_name: "memory".to_owned(),
-        addresses: vec!["10.0.0.1/24".parse().expect("an address")],
+        addresses: vec![address.parse().expect("an address")],
         gateways: Vec::new(),
         automatic: longshore_engine::Automatic::default(),
         scope: 0,
@@ -482,8 +597,10 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     .expect("an engine");
     let program = std::thread::spawn(move || {
         let mut host = Host::new(&path);
-        let listener = host.open(SocketKind::Stream);
-        host.bind(listener, "10.0.0.1:80".parse().expect("an address"))
+        let mut flags = OpenFlags::REUSE_ADDRESS;
+        flags.set(OpenFlags::IPV6, version == Version::V6);
+        let listener = host.open_with(SocketKind::Stream, flags);
+        host.bind(listener, local.parse().expect("an address"))
             .expect("bound");
         assert_eq!(host.listen(listener), 0);
         (host, listener)
@@ -494,22 +611,8 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
             .expect("a turn");
     }
     let (mut host, listener) = program.join().expect("a program");
-    let answer = arp::ArpPacket {
-        operation: arp::Operation::Reply,
-        sender_mac: MacAddr([2, b'L', b'S', 0, 0, 2]),
-        sender_ip: PEER,
-        target_mac: MacAddr([2, b'L', b'S', 0, 0, 1]),
-        target_ip: US,
-    };
-    let mut bytes = vec![0; 42];
-    EthernetHeader {
-        destination: answer.target_mac,
-        source: answer.sender_mac,
-        ether_type: EtherType::Arp,
-    }
-    .emit(&mut bytes);
-    answer.emit(&mut bytes[14..]);
-    wire.send(&TxFrame::whole(&bytes)).expect("room");
+    let introduction = introduction(version);
+    wire.send(&TxFrame::whole(&introduction)).expect("room");
     let mut syn = data_header(100, 0);
     syn.flags = TcpFlags::SYN;
     syn.options = TcpOptions {
@@ -524,7 +627,7 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     let mut answer = vec![0; 70_000];
     let iss = loop {
         let meta = wire.recv(&mut answer).expect("a frame").expect("a SYN-ACK");
-        if let Ok((h, _)) = TcpHeader::parse(&answer[34..meta.len])
+        if let Ok((h, _)) = TcpHeader::parse(answer[..meta.len].get(at..).unwrap_or_default())
             && h.flags.contains(TcpFlags::SYN | TcpFlags::ACK)
         {
             break h.seq;
@@ -538,9 +641,9 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     engine.turn().expect("a turn");
     let socket = host.accept(listener).socket;
     for i in 0..34 {
-        wire.send(&TxFrame::whole(&frame(&segment(seq), FULL)))
+        wire.send(&TxFrame::whole(&frame(&segment(seq), full)))
             .expect("room");
-        seq += FULL as u32;
+        seq += full as u32;
         engine.turn().expect("a turn");
         host.drain();
         // What came last lies there unread, if the next is to lie behind it.
@@ -573,7 +676,16 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
 }
 
 fn in_hand(payload: usize, unread: bool, checksum: RxChecksum) -> Box<(Whole, RxMeta)> {
-    let whole = whole(false, payload, unread);
+    in_hand_of(Version::V4, payload, unread, checksum)
+}
+
+fn in_hand_of(
+    version: Version,
+    payload: usize,
+    unread: bool,
+    checksum: RxChecksum,
+) -> Box<(Whole, RxMeta)> {
+    let whole = whole_of(version, false, payload, unread);
     let len = whole.next.len();
     let gso = None;
     Box::new((*whole, RxMeta { len, checksum, gso }))
@@ -587,6 +699,9 @@ fn in_hand(payload: usize, unread: bool, checksum: RxChecksum) -> Box<(Whole, Rx
 #[bench::full_segment(in_hand(FULL, true, RxChecksum::Valid))]
 #[bench::to_empty_stream(in_hand(FULL, false, RxChecksum::Valid))]
 #[bench::summed(in_hand(FULL, true, RxChecksum::Unknown))]
+#[bench::one_byte_of_ipv6(in_hand_of(Version::V6, 1, true, RxChecksum::Valid))]
+#[bench::full_segment_of_ipv6(in_hand_of(Version::V6, FULL_OF_IPV6, true, RxChecksum::Valid))]
+#[bench::summed_of_ipv6(in_hand_of(Version::V6, FULL_OF_IPV6, true, RxChecksum::Unknown))]
 fn frame_to_stream(mut all: Box<(Whole, RxMeta)>) -> Box<(Whole, RxMeta)> {
     let (whole, meta) = &mut *all;
     whole.engine.take_frame(black_box(&whole.next), meta);
@@ -612,6 +727,7 @@ library_benchmark_group!(
         tcp_header_emit,
         ip_input,
         ip_input_known,
+        ip6_input_known,
         ip_output,
         connection_lookup,
         timer_set,

@@ -17,6 +17,7 @@ use crate::timers::Alarm;
 use flow::Keyed;
 use longshore_tcp::TimeWait;
 use longshore_wire::tcp4::{Flow4, Known4};
+use longshore_wire::tcp6::Known6;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -47,6 +48,8 @@ pub(crate) struct Demux {
     /// The headers of the last segment of IPv4 that belonged to a connection, and the
     /// key of that.
     known: (Known4, u32),
+    /// The same of IPv6, and what its connection is called.
+    known6: (Known6, u32, Option<Flow>),
     flows4: Table4,
     /// The last connection that [`find`](Self::find) has found.
     last: Option<(Flow, u32)>,
@@ -65,6 +68,7 @@ impl Demux {
     pub(crate) fn new() -> Self {
         Self {
             known: (Known4::NONE, NO_KEY),
+            known6: (Known6::NONE, NO_KEY, None),
             flows4: Table4::new(Keyed::new().secret),
             last: None,
             flows6: HashMap::with_hasher(Keyed::new()),
@@ -89,9 +93,26 @@ impl Demux {
         self.known = (known, key);
     }
 
-    /// The headers of the segment before say nothing of the next.
+    /// The headers of the last segment of IPv6 that belonged to a connection, and the key
+    /// of that.
+    #[inline(always)]
+    pub(crate) fn known6(&self) -> (&Known6, u32) {
+        (&self.known6.0, self.known6.1)
+    }
+
+    /// A segment of IPv6 with these headers belongs to a connection: says which, and
+    /// remembers it.
+    pub(crate) fn find6(&mut self, flow: Flow, known: Known6) -> Option<u32> {
+        let key = *self.flows6.get(&flow)?;
+        self.cache_misses += 1;
+        self.known6 = (known, key, Some(flow));
+        Some(key)
+    }
+
+    /// The headers of the segments before say nothing of the next.
     pub(crate) fn forget_known(&mut self) {
         self.known = (Known4::NONE, NO_KEY);
+        self.known6 = (Known6::NONE, NO_KEY, None);
     }
 
     /// The key of the connection of this flow, which is not that of the segment before or
@@ -163,6 +184,9 @@ impl Demux {
         }
         let Some(flow4) = flow.flow4() else {
             self.flows6.remove(flow);
+            if self.known6.2 == Some(*flow) {
+                self.forget_known();
+            }
             return;
         };
         self.flows4.remove(&flow4);

@@ -2,24 +2,40 @@
 //!
 //! Owns [`Engine::frame_by_prediction`], tried first for every frame from the
 //! port. It takes the segments that nearly all are: with headers below TCP as those of
-//! the segment before ([`Known4`]), or at least without surprises ([`Tcp4`]) and of a
+//! the segment before ([`Known4`], [`Known6`]), or at least without surprises ([`Tcp4`]) and of a
 //! connection that the table knows, and the one that its block predicts ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is
 //! left, untouched and uncounted, to `input` and `tcp_input`, which do the same one
 //! header at a time and say why they drop what they drop.
 
+use crate::demux::Flow;
 use crate::engine::Engine;
 use crate::link::Link;
 use crate::socket::{Kind, Socket};
 use crate::tcp_input::SPARE_CHUNKS;
+use longshore_net::input6::classify_from_wire;
 use longshore_ports::{LinkKind, RxChecksum, RxMeta};
 use longshore_ring::NONE;
-use longshore_wire::ethernet;
+use longshore_wire::ethernet::{self, EtherType, Wanted};
+use longshore_wire::tcp;
 use longshore_wire::tcp4::{Known4, Tcp4};
+use longshore_wire::tcp6::Known6;
+use std::net::SocketAddr;
 
 /// The ECN bits of a packet that met congestion (RFC 3168 section 5).
 const CONGESTED: u8 = 3;
 
 impl Link {
+    /// Whether a frame says that it has an IPv6 packet.
+    #[inline(always)]
+    fn is_of_v6(&self, frame: &[u8]) -> bool {
+        if self.capabilities.link == LinkKind::Ip {
+            frame.first().is_some_and(|first| first >> 4 == 6)
+        } else {
+            // Where an Ethernet header has its type.
+            frame.get(12..14) == Some(&[0x86, 0xdd])
+        }
+    }
+
     /// The IPv4 packet in a frame that is for us alone, and the link's header.
     fn packet_of<'a>(&self, frame: &'a [u8]) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
         if self.capabilities.link == LinkKind::Ip {
@@ -27,6 +43,26 @@ impl Link {
         }
         let (header, packet) = frame.split_first_chunk()?;
         self.wanted.is(header).then_some((*header, packet))
+    }
+
+    /// The IPv6 packet in such a frame.
+    fn packet6_of<'a>(&self, frame: &'a [u8]) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
+        if self.capabilities.link == LinkKind::Ip {
+            return Some(([0; ethernet::HEADER_LEN], frame));
+        }
+        let (header, packet) = frame.split_first_chunk()?;
+        let wanted = Wanted::new(self.mac, EtherType::Ipv6);
+        wanted.is(header).then_some((*header, packet))
+    }
+
+    /// The segment in a frame that has the headers of the one of IPv6 before.
+    #[inline(always)]
+    fn segment6_of<'a>(&self, known: &Known6, frame: &'a [u8]) -> Option<&'a [u8]> {
+        if self.capabilities.link == LinkKind::Ip {
+            known.segment_of_packet(frame)
+        } else {
+            known.segment_of(frame)
+        }
     }
 
     /// The segment in a frame that has the headers of the one before.
@@ -47,15 +83,26 @@ impl Engine {
     pub(crate) fn frame_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (known, key) = self.demux.known();
         match self.link.segment_of(known, frame) {
-            Some(segment) => self.segment_by_prediction::<true>(key, segment, meta),
+            Some(segment) => self.segment_by_prediction::<true, false>(key, segment, meta),
             None => self.frame_of_another(frame, meta),
         }
     }
 
     /// The same for a segment whose connection, or whose headers below TCP, are not those
-    /// of the one before. Packets of our own to ourselves cannot come from a link.
+    /// of the one before, or which is of IPv6: nothing but calls, so that neither pays for
+    /// the other.
     #[inline(never)]
     fn frame_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        if self.link.is_of_v6(frame) {
+            self.frame6_by_prediction(frame, meta)
+        } else {
+            self.frame4_of_another(frame, meta)
+        }
+    }
+
+    /// The same for one of IPv4. Packets of our own to ourselves cannot come from a link.
+    #[inline(never)]
+    fn frame4_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let Some((link, packet)) = self.link.packet_of(frame) else {
             return false;
         };
@@ -71,19 +118,62 @@ impl Engine {
             return false;
         };
         self.demux.remember(p.known(link), key);
-        self.segment_by_prediction::<true>(key, p.segment, meta)
+        self.segment_by_prediction::<true, false>(key, p.segment, meta)
+    }
+
+    /// The same for one of IPv6.
+    #[inline(never)]
+    fn frame6_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        let (known, key) = self.demux.known6();
+        match self.link.segment6_of(known, frame) {
+            Some(segment) => self.segment_by_prediction::<true, true>(key, segment, meta),
+            None => self.frame6_of_another(frame, meta),
+        }
+    }
+
+    /// The same for one whose headers below TCP are not those of the segment of IPv6
+    /// before: with extension headers, it is not looked at here.
+    #[inline(never)]
+    fn frame6_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        let Some((link, packet)) = self.link.packet6_of(frame) else {
+            return false;
+        };
+        let Some(known) = Known6::of(&link, packet) else {
+            return false;
+        };
+        let Ok((ip, range)) = classify_from_wire(packet, |ip| self.link.is_ours6(ip)) else {
+            return false;
+        };
+        let Some(segment) = packet.get(range).filter(|s| s.len() >= tcp::HEADER_LEN) else {
+            return false;
+        };
+        if ip.ecn() == CONGESTED {
+            return false;
+        }
+        let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+        let remote = SocketAddr::new(ip.source.into(), port(0));
+        let local = SocketAddr::new(ip.destination.into(), port(2));
+        let Some(key) = self.demux.find6(Flow::new(local, remote), known) else {
+            return false;
+        };
+        self.segment_by_prediction::<true, true>(key, segment, meta)
     }
 
     /// The same for a connection without timestamps.
     #[inline(never)]
-    fn without_timestamps(&mut self, key: u32, segment: &[u8], meta: &RxMeta) -> bool {
-        self.segment_by_prediction::<false>(key, segment, meta)
+    fn without_timestamps<const V6: bool>(
+        &mut self,
+        key: u32,
+        segment: &[u8],
+        meta: &RxMeta,
+    ) -> bool {
+        self.segment_by_prediction::<false, V6>(key, segment, meta)
     }
 
     /// The same for the segment of the connection of this key, whose headers below TCP
     /// are those that the table knows. All that can fail comes before anything changes.
     #[inline(always)]
-    fn segment_by_prediction<const TIMESTAMPS: bool>(
+    fn segment_by_prediction<const TIMESTAMPS: bool, const V6: bool>(
         &mut self,
         key: u32,
         segment: &[u8],
@@ -96,12 +186,18 @@ impl Engine {
             return false;
         };
         if TIMESTAMPS && !c.tcb.has_timestamps() {
-            return self.without_timestamps(key, segment, meta);
+            return self.without_timestamps::<V6>(key, segment, meta);
         }
         let Some((predicted, payload)) = c.tcb.predicts_segment::<TIMESTAMPS>(segment) else {
             return false;
         };
-        let wrong = || !self.demux.known().0.addresses().verify(segment);
+        let wrong = || {
+            if V6 {
+                !self.demux.known6().0.verify(segment)
+            } else {
+                !self.demux.known().0.addresses().verify(segment)
+            }
+        };
         if meta.checksum == RxChecksum::Unknown && wrong() {
             return false;
         }

@@ -53,6 +53,7 @@ pub(crate) fn of_pair(p: &Pair, mine: &Options, other: Option<(&Pair, &Options)>
         window_scaling: a.window_scaling && b.window_scaling,
         rto_us: PAIR_RTO,
         rtt_us: PAIR_RTT,
+        min_rtt_us: PAIR_RTT as u32,
         snd_mss: mss,
         rcv_mss: mss,
         advmss: set(a.mss),

@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::engines::{Running, bytes, joined, start};
+use common::engines::{Running, bytes, config, joined, run, start};
 use common::{Host, PATIENCE};
+use longshore_engine::control::ControlReply;
 use longshore_hostif::{
     DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Loopback, OpenFlags, SocketId, SocketKind,
     datagram_span,
@@ -19,7 +20,10 @@ use longshore_wire::ipv6::{
     ALL_NODES, FRAGMENT_LEN, FragmentHeader, HEADER_LEN, Ipv6Header, next_header, solicited_node,
     walk,
 };
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -66,6 +70,59 @@ fn bytes_go_both_ways() {
     assert_eq!(client.connect(refused, at("[fd00::1]:81")), 111);
     let nowhere = v6(&mut client, SocketKind::Stream, OpenFlags::empty());
     assert_eq!(client.connect(nowhere, at("[fd01::1]:80")), 101, "no route");
+}
+
+/// The counts that the engine's control socket at `path` has of TCP.
+fn tcp_counts(path: &Path) -> BTreeMap<String, u64> {
+    let mut control = BufReader::new(UnixStream::connect(path).unwrap());
+    control
+        .get_mut()
+        .write_all(b"{\"cmd\":\"stat\"}\n")
+        .unwrap();
+    let mut line = String::new();
+    control.read_line(&mut line).unwrap();
+    match serde_json::from_str(&line).unwrap() {
+        ControlReply::Stat(stat) => stat.tcp,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Segments of each of two connections are taken by prediction, with timestamps or
+/// without, also where the other's came before, and with the checksum made here.
+#[test]
+fn segments_are_predicted() {
+    for (offloads, ethernet) in [(true, true), (false, true), (false, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = pair(&MemoryConfig {
+            offloads,
+            ethernet,
+            ..MemoryConfig::default()
+        });
+        let control = dir.path().join("control");
+        let mut of_a = config(dir.path(), A, Box::new(a), Loopback::Kernel, true);
+        of_a.control = Some(control.clone());
+        let a = run(of_a);
+        let b = start(dir.path(), B, Box::new(b), Loopback::Kernel, true);
+        let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+        let listener = listening(&mut server, "[::]:80", OpenFlags::empty());
+        let both = [(); 2].map(|()| {
+            let socket = v6(&mut client, SocketKind::Stream, OpenFlags::empty());
+            assert_eq!(client.connect(socket, at("[fd00::1]:80")), 0);
+            (socket, server.accept(listener).socket)
+        });
+        for round in 0..20 {
+            for (from, to) in both {
+                let data = bytes(5_000, round);
+                client.send(from, &data, EdgeFlags::empty());
+                assert_eq!(server.receive(to, data.len()), data);
+                server.send(to, &data, EdgeFlags::empty());
+                assert_eq!(client.receive(from, data.len()), data);
+            }
+        }
+        let counts = tcp_counts(&control);
+        let (all, predicted) = (counts["data_segments_in"], counts["predicted_data"]);
+        assert!(all >= 40 && predicted * 10 >= all * 8, "{counts:?}");
+    }
 }
 
 #[test]
@@ -150,6 +207,8 @@ fn send_datagram(host: &mut Host, socket: SocketId, to: Option<SocketAddr>, payl
         own: 0,
         segment: 0,
         to_group: false,
+        hops: 0,
+        class: 0,
         peer: to.into(),
     };
     let mut stream = record.encode().to_vec();

@@ -5,9 +5,9 @@
 //! Owns the deadline `user`, the option's value and the bounds of what a peer may ask for.
 //! `input/` hands over what the peer said; `output/options.rs` asks what is to be said.
 //!
-//! In the words of RFC 5482 section 3: ENABLED is [`Config::user_timeout_option`]
-//! (crate::Config); ADV_UTO is what the user has set (TCP_USER_TIMEOUT), and nothing is
-//! told where that is nothing; CHANGEABLE holds until the user sets something.
+//! In the words of RFC 5482 section 3: ENABLED is `user_timeout_option` of the
+//! [`Config`](crate::Config); ADV_UTO is what the user has set (TCP_USER_TIMEOUT), and
+//! nothing is told where that is nothing; CHANGEABLE holds until the user sets something.
 
 use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
@@ -49,8 +49,8 @@ const fn from_wire(value: u16) -> Option<u32> {
 
 impl Tcb {
     /// TCP_USER_TIMEOUT, milliseconds; 0 for none. Whatever the peer has advised is void.
-    /// With [`Config::user_timeout_option`](crate::Config), the next segment tells the peer,
-    /// and one goes at once.
+    /// With `user_timeout_option` in the [`Config`](crate::Config), the next segment tells
+    /// the peer, and one goes at once.
     pub fn set_user_timeout(&mut self, ms: u32) {
         self.flags
             .remove(Flags::ADVISED_TIMEOUT | Flags::TELL_TIMEOUT);

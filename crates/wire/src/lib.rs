@@ -23,6 +23,7 @@ pub mod membership;
 mod seq;
 pub mod tcp;
 pub mod tcp4;
+pub mod tcp6;
 pub mod udp;
 
 pub use ethernet::MacAddr;

@@ -1,0 +1,132 @@
+//! A TCP segment over IPv6 whose headers below TCP are those of the one before it.
+//!
+//! Owns [`Known6`], the like of [`Known4`](crate::tcp4::Known4): the engine's common path
+//! holds packets against it. Whatever differs goes through
+//! [`Ipv6Header`](crate::ipv6::Ipv6Header), which also says what is wrong with it.
+
+use crate::checksum::Partial;
+use crate::ethernet;
+use crate::ipv4::protocol;
+use crate::ipv6::HEADER_LEN;
+use crate::tcp;
+use crate::{array, get16};
+
+/// The headers of IPv6 and TCP, without options.
+const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
+
+/// The headers below TCP, and the ports, of a segment that was read and found good. The
+/// next of its connection has the same but for its length: there is no identification and
+/// no checksum, and a flow label is for a whole flow (RFC 6437 section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known6 {
+    /// Ethernet header (zeros on a link without), version and most of the traffic class.
+    start: [u64; 2],
+    /// The rest of the flow label.
+    label: u16,
+    /// Next header and hop limit.
+    inside: u16,
+    addresses: [u64; 4],
+    ports: u32,
+}
+
+impl Known6 {
+    /// Of no packet: only what is not of IPv6 either can be like it.
+    pub const NONE: Self = Self {
+        start: [0; 2],
+        label: 0,
+        inside: 0,
+        addresses: [0; 4],
+        ports: 0,
+    };
+
+    /// Of a packet without extension headers that carries TCP; `link` is the Ethernet
+    /// header before it, or zeros. `None` if it is another, or too short.
+    #[must_use]
+    pub fn of(link: &[u8; ethernet::HEADER_LEN], packet: &[u8]) -> Option<Self> {
+        let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
+        if b[0] >> 4 != 6 || b[6] != protocol::TCP {
+            return None;
+        }
+        let [c, d, e, f, g, h] = array(link, 8);
+        Some(Self {
+            start: [
+                u64::from_ne_bytes(array(link, 0)),
+                u64::from_ne_bytes([c, d, e, f, g, h, b[0], b[1]]),
+            ],
+            label: u16::from_ne_bytes(array(b, 2)),
+            inside: u16::from_ne_bytes(array(b, 6)),
+            addresses: addresses(b),
+            ports: u32::from_ne_bytes(array(b, HEADER_LEN)),
+        })
+    }
+
+    /// The segment in an Ethernet frame whose headers are these, TCP header and payload;
+    /// `None` of any other. What follows the packet's end is left out.
+    #[inline(always)]
+    #[must_use]
+    pub fn segment_of<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        let b: &[u8; ethernet::HEADER_LEN + BOTH_LEN] = frame.first_chunk()?;
+        let start = [
+            u64::from_ne_bytes(array(b, 0)),
+            u64::from_ne_bytes(array(b, 8)),
+        ];
+        if start[0] != self.start[0] || start[1] != self.start[1] {
+            return None;
+        }
+        self.rest(frame.get(ethernet::HEADER_LEN..)?)
+    }
+
+    /// The same on a link without a header of its own.
+    #[inline(always)]
+    #[must_use]
+    pub fn segment_of_packet<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
+        let last = self.start[1].to_ne_bytes();
+        if array(b, 0) != [last[6], last[7]] {
+            return None;
+        }
+        self.rest(packet)
+    }
+
+    /// Looks at what follows the first two bytes.
+    #[inline(always)]
+    fn rest<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
+        let same = u16::from_ne_bytes(array(b, 2)) == self.label
+            && u16::from_ne_bytes(array(b, 6)) == self.inside
+            && u32::from_ne_bytes(array(b, HEADER_LEN)) == self.ports
+            && addresses(b) == self.addresses;
+        if !same {
+            return None;
+        }
+        let len = usize::from(get16(b, 4));
+        if len < tcp::HEADER_LEN {
+            return None;
+        }
+        packet.get(HEADER_LEN..HEADER_LEN + len)
+    }
+
+    /// Whether the TCP checksum of a segment between them is right.
+    #[inline(never)]
+    #[must_use]
+    pub fn verify(&self, segment: &[u8]) -> bool {
+        let mut bytes = [0; 32];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(self.addresses) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        // RFC 8200 section 8.1: the addresses, the length and the protocol, 32 bits each.
+        let len = (segment.len() as u32).to_be_bytes();
+        let rest = [len, u32::from(protocol::TCP).to_be_bytes()];
+        let sum = Partial::of(&bytes).plus(Partial::of(rest.as_flattened()));
+        sum.plus(Partial::of(segment)).finish() == 0
+    }
+}
+
+/// Both addresses, as they stand in a header.
+#[inline(always)]
+fn addresses(b: &[u8; BOTH_LEN]) -> [u64; 4] {
+    [8, 16, 24, 32].map(|at| u64::from_ne_bytes(array(b, at)))
+}
+
+#[cfg(test)]
+mod tests;
