@@ -337,11 +337,11 @@ static void cork_holds_back(void) {
   EACH_PAIR(mine, far) {
     char c;
     set(mine, IPPROTO_TCP, TCP_CORK, 1);
-    double corked = seconds();
+    double corked = now();
     send_all(mine, "held", 4);
     int early = ready(far, POLLIN, 50);
     /* A cork's patience is 200 ms, which a busy machine may let pass meanwhile. */
-    OK(!early || seconds() - corked > 0.15);
+    OK(!early || now() - corked > 0.15);
     set(mine, IPPROTO_TCP, TCP_CORK, 0);
     IS(ready(far, POLLIN, 2000), POLLIN);
     receive_all(far, &c, 1);
@@ -351,10 +351,10 @@ static void cork_holds_back(void) {
 static void message_more(void) {
   EACH_PAIR(mine, far) {
     char buf[8];
-    double begun = seconds();
+    double begun = now();
     IS(send(mine, "he", 2, MSG_MORE), 2);
     int early = ready(far, POLLIN, 50);
-    OK(!early || seconds() - begun > 0.15);
+    OK(!early || now() - begun > 0.15);
     IS(send(mine, "ld", 2, 0), 2);
     receive_all(far, buf, 4);
     OK(memcmp(buf, "held", 4) == 0);
