@@ -29,6 +29,17 @@ const MOST_PAYLOAD: u32 = 65_535 - udp::HEADER_LEN as u32;
 /// on, in microseconds.
 const TELL_AFTER: u64 = 100_000;
 
+/// What a datagram's packet says of it beside its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Envelope {
+    /// Where it came to.
+    pub(crate) local: SocketAddr,
+    /// Who sent it.
+    pub(crate) remote: SocketAddr,
+    hops: u8,
+    class: u8,
+}
+
 impl Engine {
     /// A UDP datagram, or a train of them, whose checksum is right.
     pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
@@ -51,6 +62,12 @@ impl Engine {
         let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
         let local = SocketAddr::new(ip.destination(), header.dst_port);
         let remote = SocketAddr::new(ip.source(), header.src_port);
+        let envelope = Envelope {
+            local,
+            remote,
+            hops: ip.hops(),
+            class: ip.class(),
+        };
         self.counters.datagrams_in += 1;
         if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
             return self.link.take_dhcp(payload, self.now, &mut self.counters);
@@ -63,10 +80,10 @@ impl Engine {
             };
             let mut any = false;
             for part in payload.chunks(part.max(1)) {
-                any |= self.deliver_to_all(local, remote, part);
+                any |= self.deliver_to_all(&envelope, part);
             }
             if payload.is_empty() {
-                any = self.deliver_to_all(local, remote, payload);
+                any = self.deliver_to_all(&envelope, payload);
             }
             if !any {
                 self.counters.drop(EngineDrop::NoUdpSocket);
@@ -80,10 +97,10 @@ impl Engine {
         };
         let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
         if gso == 0 || whole {
-            self.deliver(key, (local.ip(), remote), payload, gso);
+            self.deliver(key, &envelope, payload, gso);
         } else {
             for part in payload.chunks(usize::from(gso)) {
-                self.deliver(key, (local.ip(), remote), part, 0);
+                self.deliver(key, &envelope, part, 0);
             }
         }
     }
@@ -120,14 +137,9 @@ impl Engine {
         own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
     }
 
-    /// Puts a datagram into a socket's stream. `to` is where it came to.
-    pub(crate) fn deliver(
-        &mut self,
-        key: u32,
-        (to, remote): (IpAddr, SocketAddr),
-        payload: &[u8],
-        segment: u16,
-    ) {
+    /// Puts a datagram into a socket's stream.
+    pub(crate) fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
+        let to = envelope.local.ip();
         let to_group = self.link.is_for_all(to);
         let own = match to {
             to if to_group => self.link.source_for_all(to),
@@ -143,12 +155,14 @@ impl Engine {
         let Kind::Datagram(d) = &mut socket.kind else {
             return;
         };
-        let peer = Address::from(as_family(remote, socket.options.ipv6));
+        let peer = Address::from(as_family(envelope.remote, socket.options.ipv6));
         let record = DatagramRecord {
             len: payload.len() as u32,
             own,
             segment,
             to_group,
+            hops: envelope.hops,
+            class: envelope.class,
             peer,
         };
         let (begins, span) = (record.payload_at(), record.span());

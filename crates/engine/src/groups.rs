@@ -7,6 +7,7 @@
 
 use crate::connection::RequestError;
 use crate::counters::{Counters, EngineDrop};
+use crate::datagram::Envelope;
 use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::link::{Link, net_time};
@@ -268,12 +269,8 @@ impl Engine {
 
     /// A datagram to a group or to everybody goes to all sockets that hear it; says
     /// whether there was one.
-    pub(crate) fn deliver_to_all(
-        &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
-        payload: &[u8],
-    ) -> bool {
+    pub(crate) fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
+        let (local, remote) = (envelope.local, envelope.remote);
         let mut any = false;
         let mut nth = 0;
         while let Some(key) = self.demux.udp.nth_at(local, nth) {
@@ -284,7 +281,7 @@ impl Engine {
                 .is_some_and(|s| s.hears(local.ip(), remote))
             {
                 any = true;
-                self.deliver(key, (local.ip(), remote), payload, 0);
+                self.deliver(key, envelope, payload, 0);
             }
         }
         any

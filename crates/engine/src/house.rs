@@ -16,6 +16,8 @@ use std::sync::atomic::Ordering;
 
 /// How often sessions are looked over, in microseconds.
 const HOUSEKEEPING: u64 = 1_000_000;
+/// How often while a session is about to end, or a child to be born, in microseconds.
+const SOON: u64 = 100_000;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const LAST_WORDS: u64 = 60_000_000;
@@ -302,6 +304,10 @@ impl Engine {
             if unused {
                 self.wind_up(key);
             }
+        }
+        let changes = |s: &Session| !s.is_in_use() || s.is_forking();
+        if self.sessions.iter().any(|(_, s)| changes(s)) {
+            self.housekeeping_at = Instant(self.now.0 + SOON);
         }
     }
 

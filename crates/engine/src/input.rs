@@ -32,6 +32,10 @@ pub(crate) trait IpPacket {
     fn is_for_all(&self, engine: &Engine) -> bool;
     /// The two ECN bits (RFC 3168 section 5).
     fn ecn(&self) -> u8;
+    /// The TTL, or hop limit.
+    fn hops(&self) -> u8;
+    /// The type of service, or traffic class.
+    fn class(&self) -> u8;
     /// Says to the sender of `datagram`, all of what the packet carries, that nobody
     /// is at its port.
     fn refuse_port(&self, engine: &mut Engine, datagram: &[u8], broadcast: bool);
@@ -56,6 +60,14 @@ impl IpPacket for Ipv4Header {
     #[inline]
     fn ecn(&self) -> u8 {
         self.tos & 3
+    }
+
+    fn hops(&self) -> u8 {
+        self.ttl
+    }
+
+    fn class(&self) -> u8 {
+        self.tos
     }
 
     fn refuse_port(&self, engine: &mut Engine, datagram: &[u8], broadcast: bool) {

@@ -49,6 +49,14 @@ impl IpPacket for Packet6<'_> {
         self.header.ecn()
     }
 
+    fn hops(&self) -> u8 {
+        self.header.hop_limit
+    }
+
+    fn class(&self) -> u8 {
+        self.header.traffic_class
+    }
+
     fn refuse_port(&self, engine: &mut Engine, _datagram: &[u8], _broadcast: bool) {
         let message = Icmpv6::Unreachable {
             code: unreachable::PORT,

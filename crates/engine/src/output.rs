@@ -1,18 +1,20 @@
 //! TCP segments out: headers written, payload taken where the host wrote it.
 
-use crate::counters::EngineDrop;
-use crate::ends::Ends;
+use crate::counters::{Counters, EngineDrop};
+use crate::ends::{Ends, Service};
 use crate::engine::Engine;
 use crate::fast_output::Headers;
 use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, Transport, Way};
-use crate::socket::{Kind, Socket};
+use crate::socket::{Connection, Kind, Socket};
 use crate::streams::{MAX_PIECES, snd_pieces};
+use longshore_hostif::{Arena, Crossings};
 use longshore_ports::{GsoKind, PortError};
-use longshore_tcp::{State, Transmit};
+use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::io::IoSlice;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
 
 /// Segments that one connection may send in one turn, so that others get theirs.
 const SEGMENTS_A_TURN: usize = 32;
@@ -93,14 +95,13 @@ impl Link {
 }
 
 impl Engine {
-    /// Sends what a connection has to send.
+    /// Sends what a connection has to send, [`SEGMENTS_A_TURN`] segments at most.
     pub(crate) fn transmit(&mut self, key: u32) -> Sent {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return Sent::All;
         };
         let service = socket.options.service().without_ecn();
-        let (session_key, id) = (socket.session, socket.id);
         let Kind::Stream(c) = &mut socket.kind else {
             return Sent::All;
         };
@@ -118,14 +119,7 @@ impl Engine {
             // What is taken from the block counts as sent, so nothing is taken.
             Way::Wait => return Sent::Unresolved,
             Way::Failed | Way::NoRoute => {
-                if c.tcb.state() == State::SynSent {
-                    c.unreachable = true;
-                    c.tcb.abort();
-                } else {
-                    while c.tcb.poll_transmit(now, 0).is_some() {
-                        self.counters.drop(EngineDrop::Unresolved);
-                    }
-                }
+                drop_unsent(c, now, &mut self.counters);
                 return Sent::All;
             }
         };
@@ -133,114 +127,164 @@ impl Engine {
             .link
             .longest_payload(&ends, way)
             .max(usize::from(c.tcb.mss()));
-        let by_port = match (ends, way) {
-            (Ends::V4 { from, to }, Way::Station(_)) => Some((
-                SocketAddrV4::new(from, local.port()),
-                SocketAddrV4::new(to, c.remote.port()),
-            )),
-            _ => None,
+        let session = self.sessions.get_mut(socket.session);
+        let mut outlet = Outlet {
+            source: session.map(|s| (&*s.arena, &mut s.meter.to_adapter)),
+            index: socket.id.index,
+            crossings: &mut socket.meter.to_adapter,
+            c,
+            local,
+            ends,
+            way,
+            service,
+            longest,
+            now,
+            link: &mut self.link,
+            counters: &mut self.counters,
         };
+        let sent = outlet
+            .send_plain()
+            .and_then(|sent| outlet.send_others(sent));
+        sent.err().unwrap_or(Sent::More)
+    }
+}
+
+/// Nobody takes what a connection sends: a connection that is being opened ends, of
+/// others it is lost.
+fn drop_unsent(c: &mut Connection, now: Instant, counters: &mut Counters) {
+    if c.tcb.state() == State::SynSent {
+        c.unreachable = true;
+        c.tcb.abort();
+        return;
+    }
+    while c.tcb.poll_transmit(now, 0).is_some() {
+        counters.drop(EngineDrop::Unresolved);
+    }
+}
+
+/// A connection that sends, in one turn: what it takes its payload from, and where it
+/// goes.
+struct Outlet<'a> {
+    c: &'a mut Connection,
+    /// The memory of its session, and what the session counts; none once the session has
+    /// ended, and then no payload can be sent.
+    source: Option<(&'a Arena, &'a mut Crossings)>,
+    index: u32,
+    crossings: &'a mut Crossings,
+    local: SocketAddr,
+    ends: Ends,
+    way: Way,
+    service: Service,
+    /// Payload of one segment at most, bytes.
+    longest: usize,
+    now: Instant,
+    link: &'a mut Link,
+    counters: &'a mut Counters,
+}
+
+impl<'a> Outlet<'a> {
+    /// Sends segments with a plain header, if they go over the port, and says how many.
+    /// As an error: how sending went, if it ends with them.
+    #[inline]
+    fn send_plain(&mut self) -> Result<usize, Sent> {
+        let (Ends::V4 { from, to }, Way::Station(_)) = (self.ends, self.way) else {
+            return Ok(0);
+        };
+        let ends = (
+            SocketAddrV4::new(from, self.local.port()),
+            SocketAddrV4::new(to, self.c.remote.port()),
+        );
         let mut segments = 0;
-        while let Some(ends) = by_port
-            && segments < SEGMENTS_A_TURN
-            && let Some(segment) = c.tcb.poll_plain(now, longest)
+        while segments < SEGMENTS_A_TURN
+            && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest)
         {
             segments += 1;
             let len = u64::from(segment.payload_len);
             let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
-            let mut count = 0;
-            if len != 0 {
-                let Some(session) = self.sessions.get_mut(session_key) else {
-                    return Sent::All;
-                };
-                let range = segment.payload_start..segment.payload_start + len;
-                count = match snd_pieces(&session.arena, id.index, range, &mut pieces) {
-                    Ok(count) => count,
-                    Err(_) => {
-                        self.counters.drop(EngineDrop::BadStream);
-                        c.tcb.abort();
-                        return Sent::More;
-                    }
-                };
-                let counts = [&mut socket.meter.to_adapter, &mut session.meter.to_adapter];
-                Socket::count_payload(counts, count as u64, len);
-            }
+            let count = if len == 0 {
+                0
+            } else {
+                self.gather(
+                    segment.payload_start..segment.payload_start + len,
+                    &mut pieces,
+                )?
+            };
             let headers = Headers::keep(
-                &mut c.headers,
-                &self.link,
+                &mut self.c.headers,
+                self.link,
                 ends,
-                way,
-                service.ttl,
-                service.tos,
+                self.way,
+                self.service.ttl,
+                self.service.tos,
             );
             let pieces = pieces.get(..count).unwrap_or_default();
             let sent = self.link.send_plain(headers, &segment, pieces);
             self.counters.segments_out += 1;
-            if sent.is_err() {
-                self.counters.drop(EngineDrop::PortRefused);
-            }
-            if sent == Err(PortError::Full) {
-                return Sent::More;
-            }
+            self.note(sent)?;
         }
+        Ok(segments)
+    }
+
+    /// Sends what else there is, `segments` having been sent.
+    fn send_others(&mut self, segments: usize) -> Result<(), Sent> {
         for _ in segments..SEGMENTS_A_TURN {
-            let Some(segment) = c.tcb.poll_transmit(now, longest) else {
-                return Sent::All;
-            };
+            let segment = self
+                .c
+                .tcb
+                .poll_transmit(self.now, self.longest)
+                .ok_or(Sent::All)?;
             let len = segment.payload_len();
-            let header = segment.header(local.port(), c.remote.port());
+            let header = segment.header(self.local.port(), self.c.remote.port());
             let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
             let count = if len == 0 {
                 0
             } else {
-                let Some(session) = self.sessions.get(session_key) else {
-                    return Sent::All;
-                };
-                match snd_pieces(
-                    &session.arena,
-                    id.index,
-                    segment.payload.clone(),
-                    &mut pieces,
-                ) {
-                    Ok(count) => count,
-                    Err(_) => {
-                        self.counters.drop(EngineDrop::BadStream);
-                        c.tcb.abort();
-                        return Sent::More;
-                    }
-                }
+                self.gather(segment.payload.clone(), &mut pieces)?
             };
-            let service = service.marked(segment.ecn as u8);
-            let gso = (len > usize::from(segment.mss)).then_some(segment.mss);
             let sent = self.link.send_segment(
-                &ends,
-                way,
-                service,
+                &self.ends,
+                self.way,
+                self.service.marked(segment.ecn as u8),
                 &header,
                 pieces.get(..count).unwrap_or_default(),
-                gso,
+                (len > usize::from(segment.mss)).then_some(segment.mss),
             );
-            if sent.is_err() {
-                self.counters.drop(EngineDrop::PortRefused);
-            }
-            count_segment(&mut self.counters, &segment);
-            if len != 0
-                && let Some(session) = self.sessions.get_mut(session_key)
-            {
-                let counts = [&mut socket.meter.to_adapter, &mut session.meter.to_adapter];
-                Socket::count_payload(counts, count as u64, len as u64);
-            }
-            if sent == Err(PortError::Full) {
-                return Sent::More;
-            }
+            self.counters.segments_out += 1;
+            self.counters.retransmissions += u64::from(segment.retransmission);
+            self.note(sent)?;
         }
-        Sent::More
+        Ok(())
     }
-}
 
-fn count_segment(counters: &mut crate::counters::Counters, segment: &Transmit) {
-    counters.segments_out += 1;
-    counters.retransmissions += u64::from(segment.retransmission);
+    /// The pieces of a payload, counted as taken from the host; says how many.
+    #[inline]
+    fn gather(
+        &mut self,
+        range: Range<u64>,
+        pieces: &mut [IoSlice<'a>; MAX_PIECES],
+    ) -> Result<usize, Sent> {
+        let (arena, crossings) = self.source.as_mut().ok_or(Sent::All)?;
+        let len = range.end - range.start;
+        let Ok(count) = snd_pieces(arena, self.index, range, pieces) else {
+            self.counters.drop(EngineDrop::BadStream);
+            self.c.tcb.abort();
+            return Err(Sent::More);
+        };
+        Socket::count_payload([self.crossings, crossings], count as u64, len);
+        Ok(count)
+    }
+
+    /// What the port said of a segment. A full one takes more in the next turn.
+    #[inline]
+    fn note(&mut self, sent: Result<(), PortError>) -> Result<(), Sent> {
+        if sent.is_err() {
+            self.counters.drop(EngineDrop::PortRefused);
+        }
+        if sent == Err(PortError::Full) {
+            return Err(Sent::More);
+        }
+        Ok(())
+    }
 }
 
 const _: () = assert!(MAX_PIECES == 3);

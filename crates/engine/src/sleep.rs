@@ -3,8 +3,7 @@
 //! After the last piece of work it looks for more for a while, then declares
 //! itself asleep in every session, looks once more, and blocks in `epoll`. A
 //! program that publishes requests rings the session's doorbell only if the
-//! engine has declared itself. How long that while is, its last sleeps say: whoever
-//! is woken at once had better not have slept.
+//! engine has declared itself.
 
 use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
@@ -108,13 +107,14 @@ impl Crowd {
     }
 }
 
-/// How long to look for more work before sleeping, by what came of it before: a sleep
-/// that was shorter than the longest look cost a wake-up that looking on would have
-/// saved; a longer one shows that looking was in vain.
+/// How long to look for more work before sleeping: longer for a process that has just
+/// joined, whose requests come one after the other, until a long sleep shows that they
+/// have ceased. Not longer for whoever is merely busy: an engine that looks keeps a
+/// processor that programs could have.
 #[derive(Debug)]
 struct Spin {
-    /// Microseconds at the least; 0 if there is to be none at all.
-    least: u64,
+    /// Microseconds as a rule; 0 if there is to be none at all.
+    usual: u64,
     /// Microseconds now.
     length: u64,
 }
@@ -125,26 +125,24 @@ struct Spin {
 const LONGEST_SPIN: u64 = 100;
 
 impl Spin {
-    fn new(least: u64) -> Self {
+    fn new(usual: u64) -> Self {
         Self {
-            least,
-            length: least,
+            usual,
+            length: usual,
         }
     }
 
-    /// More work will come soon.
+    /// Requests will come soon.
     fn lengthen(&mut self) {
-        if self.least != 0 {
-            self.length = self.least.max(LONGEST_SPIN);
+        if self.usual != 0 {
+            self.length = self.usual.max(LONGEST_SPIN);
         }
     }
 
     /// The engine has slept for so many microseconds.
     fn slept(&mut self, length: u64) {
-        if length < LONGEST_SPIN {
-            self.lengthen();
-        } else {
-            self.length = (self.length / 2).max(self.least);
+        if length >= LONGEST_SPIN {
+            self.length = (self.length / 2).max(self.usual);
         }
     }
 }
@@ -376,20 +374,21 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_at_once_looks_longer_the_next_time() {
+    fn who_expects_requests_looks_longer_until_they_cease() {
         let mut spin = Spin::new(20);
+        spin.slept(1);
+        assert_eq!(spin.length, 20, "busy is not expecting");
+        spin.lengthen();
         spin.slept(LONGEST_SPIN - 1);
         assert_eq!(spin.length, LONGEST_SPIN);
         for expected in [50, 25, 20, 20] {
             spin.slept(LONGEST_SPIN);
             assert_eq!(spin.length, expected);
         }
-        spin.lengthen();
-        assert_eq!(spin.length, LONGEST_SPIN);
         // None at all stays none; more than the longest stays as it is.
         let (mut none, mut more) = (Spin::new(0), Spin::new(500));
-        none.slept(1);
-        more.slept(1);
+        none.lengthen();
+        more.lengthen();
         assert_eq!((none.length, more.length), (0, 500));
     }
 

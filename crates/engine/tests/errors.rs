@@ -100,6 +100,8 @@ fn send_datagram(host: &mut Host, socket: SocketId, to: SocketAddr, payload: &[u
         own: 0,
         segment: 0,
         to_group: false,
+        hops: 0,
+        class: 0,
         peer: Address::from(to),
     };
     let mut stream = record.encode().to_vec();

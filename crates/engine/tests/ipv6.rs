@@ -207,6 +207,8 @@ fn send_datagram(host: &mut Host, socket: SocketId, to: Option<SocketAddr>, payl
         own: 0,
         segment: 0,
         to_group: false,
+        hops: 0,
+        class: 0,
         peer: to.into(),
     };
     let mut stream = record.encode().to_vec();

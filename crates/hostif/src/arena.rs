@@ -180,6 +180,13 @@ impl Arena {
             .array(self.at.waiters, self.geometry.waiters as usize)
     }
 
+    /// Those of them that may have been claimed.
+    pub fn claimed_waiters(&self) -> &[Waiter] {
+        let end = self.header().waiters_end.load(Ordering::Acquire) as usize;
+        let all = self.waiters();
+        &all[..end.min(all.len())]
+    }
+
     /// A socket's block, if there is one of this index.
     #[inline]
     pub fn get_block(&self, index: u32) -> Option<&SocketBlock> {
@@ -280,6 +287,19 @@ mod tests {
         assert!(!host.set_held(63, 63, true));
         assert!(engine.holds(63, 63) && !engine.holds(62, 63));
         assert!(engine.set_held(63, 63, false));
+    }
+
+    #[test]
+    fn more_waiters_than_there_are_cannot_be_claimed() {
+        let arena = Arena::create(SMALL).unwrap();
+        assert!(arena.claimed_waiters().is_empty());
+        arena.header().waiters_end.store(3, Ordering::Relaxed);
+        assert_eq!(arena.claimed_waiters().len(), 3);
+        arena
+            .header()
+            .waiters_end
+            .store(u32::MAX, Ordering::Relaxed);
+        assert_eq!(arena.claimed_waiters().len(), SMALL.waiters as usize);
     }
 
     #[test]

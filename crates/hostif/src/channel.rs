@@ -38,7 +38,10 @@ pub struct ChannelControl {
     pub lost: AtomicU32,
     /// Counts its reservations, so that one can be told from the next.
     pub reservations: AtomicU32,
-    _reserved: [AtomicU32; 10],
+    /// The child for which it is reserved, once its parent knows: which reservation, and
+    /// the child's pid.
+    child: AtomicU64,
+    _reserved: [AtomicU32; 8],
     requests: Indices,
     completions: Indices,
     /// Where the engine puts answers that do not fit a descriptor. One
@@ -70,6 +73,19 @@ impl ChannelControl {
     /// Sets the state. For the engine, and for a parent's reservation.
     pub fn set_state(&self, state: ChannelState) {
         self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// The parent names the child for which its reservation of this number is.
+    pub fn name_child(&self, reservation: u32, pid: u32) {
+        let word = u64::from(reservation) << 32 | u64::from(pid);
+        self.child.store(word, Ordering::Release);
+    }
+
+    /// The pid of the child for which the present reservation is, if its parent knows it.
+    pub fn child(&self) -> Option<u32> {
+        let word = self.child.load(Ordering::Acquire);
+        let present = u64::from(self.reservations.load(Ordering::Acquire));
+        (word as u32 != 0 && word >> 32 == present).then_some(word as u32)
     }
 
     /// Empties both rings, for a new process. Only while nobody uses them.

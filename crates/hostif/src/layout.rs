@@ -80,6 +80,9 @@ pub struct Header {
     pub(crate) version: AtomicU32,
     /// Set by the engine when it ends the session; programs fail their calls.
     pub closed: AtomicU32,
+    /// One more than the highest waiter that was ever claimed: above are none to be woken
+    /// or given back, and their pages need not be looked at.
+    pub waiters_end: AtomicU32,
     /// Words that the engine reads to find who has published requests.
     pub requests_pending: RequestsPending,
     /// The engine sleeps here; the host rings its doorbell if it does.

@@ -7,7 +7,9 @@ pub const ACCEPT_RECORD: usize = 64;
 /// Bytes before a datagram's payload.
 pub const DATAGRAM_HEADER: usize = 32;
 /// The bits of a datagram's length.
-const LEN: u32 = 0xff_ffff;
+const LEN: u32 = 0x1_ffff;
+/// The bit after them: a group's address follows.
+const TO_GROUP: u64 = 1 << 17;
 /// Bytes of the address of a group that a datagram was sent to: one of IPv6, or one of
 /// IPv4 as it is mapped into that.
 pub const GROUP_BYTES: usize = 16;
@@ -72,7 +74,7 @@ impl AcceptRecord {
 /// What stands before each datagram's payload in a datagram socket's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramRecord {
-    /// Bytes of payload, at most 65,535 (24 bits cross).
+    /// Bytes of payload, at most 65,535 (17 bits cross).
     pub len: u32,
     /// Which of the engine's own addresses it came to, or is to leave from: its
     /// place among the local routes plus 1; 0 if it is none of them, or any.
@@ -83,6 +85,10 @@ pub struct DatagramRecord {
     /// Between header and payload stand [`GROUP_BYTES`] with the address that it was
     /// sent to: a group's, or a broadcast address (receive stream alone).
     pub to_group: bool,
+    /// The TTL or hop limit that it came with (receive stream alone).
+    pub hops: u8,
+    /// The type of service or traffic class that it came with (receive stream alone).
+    pub class: u8,
     /// Where it goes (send stream; none for a connected socket) or where it
     /// came from (receive stream).
     pub peer: Address,
@@ -95,7 +101,9 @@ impl DatagramRecord {
         let meta = u64::from(self.len & LEN)
             | u64::from(self.own) << 24
             | u64::from(self.segment) << 32
-            | u64::from(self.to_group) << 48;
+            | if self.to_group { TO_GROUP } else { 0 }
+            | u64::from(self.hops) << 48
+            | u64::from(self.class) << 56;
         put(
             &[meta, self.peer.0[0], self.peer.0[1], self.peer.0[2]],
             &mut bytes,
@@ -120,7 +128,9 @@ impl DatagramRecord {
             len: w[0] as u32 & LEN,
             own: (w[0] >> 24) as u8,
             segment: (w[0] >> 32) as u16,
-            to_group: w[0] >> 48 & 1 != 0,
+            to_group: w[0] & TO_GROUP != 0,
+            hops: (w[0] >> 48) as u8,
+            class: (w[0] >> 56) as u8,
             peer: Address([w[1], w[2], w[3]]),
         }
     }
@@ -138,12 +148,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, to_group: bool, subscriber in proptest::option::of(0u16..1024)) {
+        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, to_group: bool, hops: u8, class: u8, subscriber in proptest::option::of(0u16..1024)) {
             let accept = AcceptRecord {
                 socket: SocketId { index, generation }, local: Address(a), peer: Address(b), rcv_edge: edge, subscriber,
             };
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
-            let datagram = DatagramRecord { len, own, segment, to_group, peer: Address(b) };
+            let datagram = DatagramRecord { len, own, segment, to_group, hops, class, peer: Address(b) };
             prop_assert_eq!(DatagramRecord::decode(&datagram.encode()), datagram);
         }
     }

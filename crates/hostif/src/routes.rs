@@ -44,7 +44,7 @@ pub struct Route {
     /// Whether this is an address of the engine itself.
     pub local: bool,
     /// The number by which programs name the engine's link in link-local addresses: that
-    /// of its port's interface in the kernel. 0 if it has none there, and in IPv4.
+    /// of its port's interface in the kernel. 0 if it has none there.
     pub scope: u32,
 }
 
@@ -117,15 +117,13 @@ impl Routes {
         // Who reads something of what follows sees that this one was not the last.
         fence(Ordering::Release);
         for (entry, route) in self.entries(number).iter().zip(routes) {
-            let mut address = SocketAddr::new(route.address, 0);
-            if let SocketAddr::V6(address) = &mut address {
-                address.set_scope_id(route.scope);
-            }
-            let words = Address::from(address).0;
+            let words = Address::from(SocketAddr::new(route.address, 0)).0;
             for (to, from) in entry.address.iter().zip(words) {
                 to.store(from, Ordering::Relaxed);
             }
-            let meta = u64::from(route.prefix_len) | u64::from(route.local) << 8;
+            let meta = u64::from(route.prefix_len)
+                | u64::from(route.local) << 8
+                | u64::from(route.scope) << 32;
             entry.meta.store(meta, Ordering::Relaxed);
         }
         self.loopback
@@ -167,15 +165,14 @@ impl Routes {
         let (words, count) = self.snapshot();
         words.into_iter().take(count).filter_map(|[a, b, c, meta]| {
             let words = [a, b, c];
-            let given = Address(words).get()?;
-            let address = given.ip();
+            let address = Address(words).get()?.ip();
             let longest = if address.is_ipv4() { 32 } else { 128 };
             let prefix_len = (meta as u8).min(longest);
             Some(Route {
                 address,
                 prefix_len,
                 local: meta & 0x100 != 0,
-                scope: scope_of(given),
+                scope: (meta >> 32) as u32,
             })
         })
     }
@@ -296,7 +293,7 @@ mod tests {
             address: address.parse().unwrap(),
             prefix_len,
             local,
-            scope: if address.contains(':') { 5 } else { 0 },
+            scope: 5,
         };
         let given = [
             route("10.77.0.2", 32, true),

@@ -1,6 +1,8 @@
 //! Socket addresses as C has them.
 
+use crate::vectors;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
+use longshore_sockets::SocketError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// What a C address is to us.
@@ -14,13 +16,13 @@ pub(crate) enum Given {
     Other,
 }
 
-/// Reads an address.
+/// Reads an address. Of one that is nowhere the kernel knows what to say, too.
 ///
 /// # Safety
 /// `addr` is null or points to `len` readable bytes.
 pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Given {
     let len = len as usize;
-    if addr.is_null() || len < size_of::<libc::sa_family_t>() {
+    if len < size_of::<libc::sa_family_t>() || vectors::check(addr, len).is_err() {
         return Given::Other;
     }
     // SAFETY: the family is there, by the length; C aligns it or not.
@@ -128,15 +130,24 @@ impl Native {
 
     /// Copies what fits to where C wants it, and says how long it is.
     ///
+    /// # Errors
+    /// EFAULT.
+    ///
     /// # Safety
     /// `addr` is null, or `len` points to the bytes that it has room for.
-    pub(crate) unsafe fn copy_out(&self, addr: *mut sockaddr, len: *mut socklen_t) {
-        if addr.is_null() || len.is_null() {
-            return;
+    pub(crate) unsafe fn copy_out(
+        &self,
+        addr: *mut sockaddr,
+        len: *mut socklen_t,
+    ) -> Result<(), SocketError> {
+        if addr.is_null() {
+            return Ok(());
         }
+        vectors::check(len, size_of::<socklen_t>())?;
         // SAFETY: the caller's promise.
         let room = unsafe { *len };
         let take = room.min(self.len) as usize;
+        vectors::check(addr, take)?;
         // SAFETY: both have `take` bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(
@@ -146,6 +157,7 @@ impl Native {
             );
             *len = self.len;
         }
+        Ok(())
     }
 }
 

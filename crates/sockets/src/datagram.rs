@@ -39,6 +39,10 @@ pub struct Received {
     pub own: Option<(IpAddr, u32)>,
     /// The group's or broadcast address that it was sent to, if it was to one.
     pub to: Option<IpAddr>,
+    /// The TTL or hop limit that it came with.
+    pub hops: u8,
+    /// The type of service or traffic class that it came with.
+    pub class: u8,
 }
 
 impl Socket {
@@ -101,6 +105,8 @@ impl Socket {
                 0
             },
             to_group: false,
+            hops: 0,
+            class: 0,
             peer: Address::from(to),
         };
         let span = datagram_span(len as u32) as usize;
@@ -138,6 +144,8 @@ impl Socket {
                 segment: 0,
                 own: None,
                 to: None,
+                hops: 0,
+                class: 0,
             });
         }
         if peeked.len() < DATAGRAM_HEADER {
@@ -173,6 +181,8 @@ impl Socket {
             segment: record.segment,
             own: self.own_address(record.own),
             to,
+            hops: record.hops,
+            class: record.class,
         })
     }
 
@@ -200,7 +210,7 @@ impl Socket {
         let own = self.host.routes().own_address(place);
         own.map(|r| (r.address, r.scope)).or_else(|| {
             let ip = self.local()?.ip().to_canonical();
-            (!ip.is_unspecified()).then_some((ip, 0))
+            (!ip.is_unspecified()).then(|| (ip, self.host.routes().link_scope()))
         })
     }
 

@@ -17,6 +17,8 @@ use std::sync::atomic::Ordering;
 pub struct Forking {
     host: &'static Host,
     channel: Option<u32>,
+    /// Which of the channel's reservations it is.
+    number: u32,
     untold: Option<Inside<'static, Vec<SocketId>>>,
     post: Option<Inside<'static, Post>>,
     _hub: Option<Inside<'static, Hub>>,
@@ -80,9 +82,14 @@ impl Host {
         let post = self.stop_post();
         let hub = self.hub.enter().ok();
         let channel = self.reserve_channel();
+        let number = channel.map_or(0, |c| {
+            let control = self.arena.control(c);
+            control.reservations.load(Ordering::Acquire)
+        });
         Forking {
             host: self,
             channel,
+            number,
             untold,
             post,
             _hub: hub,
@@ -90,10 +97,32 @@ impl Host {
     }
 }
 
+/// What a parent has reserved for the child that it has just made.
+#[derive(Debug, Clone, Copy)]
+pub struct Reservation {
+    host: &'static Host,
+    channel: u32,
+    number: u32,
+}
+
+impl Reservation {
+    /// Says which child that is, so that the engine finds out if it dies before it has
+    /// taken the channel.
+    pub fn is_for(self, child: u32) {
+        let control = self.host.arena.control(self.channel);
+        control.name_child(self.number, child);
+    }
+}
+
 impl Forking {
     /// In the parent, after the fork.
-    pub fn in_parent(self) {
-        drop(self);
+    pub fn in_parent(self) -> Option<Reservation> {
+        let channel = self.channel?;
+        Some(Reservation {
+            host: self.host,
+            channel,
+            number: self.number,
+        })
     }
 
     /// In the child. `descriptors` says how many descriptors it has for each

@@ -168,7 +168,17 @@ impl Host {
         };
         let hung_up = poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
             && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
-        if hung_up || self.arena.header().closed.load(Ordering::Acquire) != 0 {
+        if hung_up {
+            self.lose_engine();
+        } else {
+            self.heed_end();
+        }
+    }
+
+    /// Says so to all who wait for the engine, if it has ended in order.
+    pub(crate) fn heed_end(&self) {
+        let is_closed = self.arena.header().closed.load(Ordering::Acquire) != 0;
+        if is_closed && !self.gone.load(Ordering::Relaxed) {
             self.lose_engine();
         }
     }
@@ -180,7 +190,7 @@ impl Host {
             (self.hooks.log)("the engine is gone; its sockets fail from now on");
         }
         if let Ok(mut hub) = self.hub.enter() {
-            hub.all_moved();
+            hub.all_moved(&self.arena);
         }
     }
 

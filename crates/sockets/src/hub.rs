@@ -93,10 +93,13 @@ impl Hub {
         }
     }
 
-    /// Everything happened: the engine is gone.
-    pub(crate) fn all_moved(&mut self) {
+    /// Everything happened: the engine is gone. Wakes whoever sleeps for any of it.
+    pub(crate) fn all_moved(&mut self, arena: &Arena) {
         for key in 0..self.interests.len() as u32 {
             self.queue(key);
+        }
+        for set in 0..self.sets.len() as u32 {
+            self.ring(arena, set);
         }
     }
 

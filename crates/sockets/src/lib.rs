@@ -31,7 +31,7 @@ mod wait;
 
 pub use datagram::{MOST_PAYLOAD, MOST_PAYLOAD_V6, Received};
 pub use errors::SocketError;
-pub use fork::Forking;
+pub use fork::{Forking, Reservation};
 pub use gate::{Gate, Inside};
 pub use holds::Socket;
 pub use host::Host;

@@ -402,7 +402,9 @@ impl ReadySet {
             }
         }
         self.host.settle()?;
-        self.host.drain()
+        self.host.drain()?;
+        self.host.heed_end();
+        Ok(())
     }
 
     /// Says that this thread is awake again. If others still sleep, they are

@@ -26,9 +26,13 @@ pub const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub const BLIND_SLEEP: Duration = Duration::from_millis(5);
 /// Times that a thread looks again, giving way in between, before it sleeps.
 const SPINS: u32 = 12;
-/// And how long at the least: who gives way to nobody is through with that in no time, and
-/// a processor that has gone to sleep takes as long as this to be woken.
+/// And how long at the least while the thread is new: who gives way to nobody is through
+/// with those in no time, and a processor that has gone to sleep takes as long as this to
+/// be woken. A program that makes one request is over sooner for it; one that serves leaves
+/// the processor to others.
 const AWAKE_FOR: Duration = Duration::from_micros(50);
+/// Waits for which a thread is new.
+const NEW_FOR: u32 = 16;
 /// Sleeps in a row that spinning did not prevent, after which it is given up
 /// but for one time in as many.
 const PATIENCE: u32 = 16;
@@ -51,6 +55,8 @@ fn spins() -> u32 {
 
 thread_local! {
     static MINE: RefCell<Option<Mine>> = const { RefCell::new(None) };
+    /// Waits that the thread has yet to do before it is no longer new.
+    static NEW: Cell<u32> = const { Cell::new(NEW_FOR) };
     /// Spins in a row that were in vain.
     static IN_VAIN: Cell<u32> = const { Cell::new(0) };
 }
@@ -113,6 +119,13 @@ impl Patience {
 /// What else, beside the engine, may end a wait: a kernel descriptor.
 pub type Also<'a> = Option<(BorrowedFd<'a>, PollFlags)>;
 
+/// Whether the thread that has so many waits before it is new: one less then.
+fn is_new(left: &Cell<u32>) -> bool {
+    let before = left.get();
+    left.set(before.saturating_sub(1));
+    before != 0
+}
+
 impl Host {
     /// Claims a waiter of the arena for this process.
     pub(crate) fn claim_waiter(&self) -> Option<u32> {
@@ -122,6 +135,11 @@ impl Host {
         for i in 0..waiters.len() {
             let index = (start + i) % waiters.len();
             let owner = &waiters[index].owner;
+            // Before it is ours: should this process die, the engine looks so far for it.
+            let end = &self.arena.header().waiters_end;
+            if end.load(Ordering::Relaxed) <= index as u32 {
+                end.fetch_max(index as u32 + 1, Ordering::AcqRel);
+            }
             if owner.load(Ordering::Relaxed) == 0
                 && owner
                     .compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed)
@@ -224,7 +242,8 @@ impl Host {
         }
         let began = Instant::now();
         let (mut spun, most) = (0, spins());
-        while spun < most || (most != 0 && began.elapsed() < AWAKE_FOR) {
+        let is_new = most != 0 && NEW.try_with(is_new).unwrap_or(false);
+        while spun < most || (is_new && began.elapsed() < AWAKE_FOR) {
             spun += 1;
             rustix::thread::sched_yield();
             self.drain_if_free();

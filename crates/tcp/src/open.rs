@@ -124,7 +124,7 @@ impl Tcb {
             snd_wl2: SYN_POS,
             max_snd_wnd: 0,
             ts_recent_at: now,
-            paws: Floor::new(0, 0),
+            paws: Floor::new(),
             dsack: (SeqNumber(0), SeqNumber(0)),
             recent_ooo: [SeqNumber(0); 3],
             snd_up: 0,

@@ -289,6 +289,44 @@ static inline double now(void) {
   return t.tv_sec + t.tv_nsec / 1e9;
 }
 
+/* Waits until a process or thread of ours sleeps, as it does in a call that waits: who
+ * is merely held up by others runs. */
+static inline void until_it_sleeps(pid_t id) {
+  for (int looks = 0; looks < 10; sleep_ms(2)) {
+    char path[64], stat[512] = {0};
+    snprintf(path, sizeof path, "/proc/%d/stat", id);
+    int fd = SYS(open(path, O_RDONLY));
+    SYS(read(fd, stat, sizeof stat - 1));
+    SYS(close(fd));
+    char *after_name = strrchr(stat, ')');
+    looks = after_name && after_name[2] == 'S' ? looks + 1 : 0;
+  }
+}
+
+/* How long `call` takes, in seconds: never less than `least`, and not `most` or more
+ * unless others hold it up, which they do not do each time. */
+#define TAKES(call, least, most)                                               \
+  for (int tries_ = 0;; tries_++) {                                            \
+    double start_ = now();                                                     \
+    call;                                                                      \
+    double took_ = now() - start_;                                             \
+    if (took_ < (least) || (took_ >= (most) && tries_ == 9))                   \
+      FAIL("%s took %.3f s", #call, took_);                                    \
+    if (took_ < (most))                                                        \
+      break;                                                                   \
+  }
+
+/* Whether what was sent at `since` or later is held back, as it may be for 200 ms: if it
+ * has come, and not before that, this says nothing, and is to be tried again. */
+static inline int is_held_back(int fd, double since) {
+  if (!ready(fd, POLLIN, 50))
+    return 1;
+  double held = now() - since;
+  if (held < 0.19)
+    FAIL("it was held back for %.3f s", held);
+  return 0;
+}
+
 /* Bytes that show where in a stream they belong. */
 static inline void pattern(unsigned char *to, size_t n, uint64_t from) {
   for (size_t i = 0; i < n; i++) {

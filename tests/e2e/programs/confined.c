@@ -92,20 +92,25 @@ static void many_bytes(void) {
 static void polls(void) {
   EACH_PAIR(mine, far) {
     pid_t child;
+    int up[2];
+    SYS(pipe(up));
     nonblocking(mine);
     CONFINED_CHILD(child) {
       char buf[8];
       confine();
       FAILS(read(mine, buf, 4), EAGAIN);
       IS(ready(mine, POLLIN, 50), 0);
+      IS(write(up[1], "w", 1), 1);
       IS(ready(mine, POLLIN, 5000), POLLIN);
       receive_all(mine, buf, 4);
       IS(ready(mine, POLLIN | POLLOUT, 5000), POLLOUT);
       _exit(0);
     }
-    sleep_ms(200);
+    char c;
+    receive_all(up[0], &c, 1);
     send_all(far, "work", 4);
     joined(child);
+    close(up[0]), close(up[1]);
   }
 }
 
@@ -129,6 +134,8 @@ static void keeps_to_a_time_limit(void) {
 static void waits_in_epoll(void) {
   EACH_PAIR(mine, far) {
     pid_t child;
+    int up[2];
+    SYS(pipe(up));
     CONFINED_CHILD(child) {
       char buf[8];
       struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
@@ -136,14 +143,17 @@ static void waits_in_epoll(void) {
       SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
       confine();
       IS(epoll_wait(ep, &e, 1, 50), 0);
+      IS(write(up[1], "w", 1), 1);
       IS(epoll_wait(ep, &e, 1, 5000), 1);
       IS(e.data.fd, mine);
       receive_all(mine, buf, 4);
       _exit(0);
     }
-    sleep_ms(200);
+    char c;
+    receive_all(up[0], &c, 1);
     send_all(far, "work", 4);
     joined(child);
+    close(up[0]), close(up[1]);
   }
 }
 

@@ -261,7 +261,7 @@ static void accept_flags(void) {
   int other = far_socket(SOCK_STREAM);
   SYS(far_connect(other, a));
   nonblocking(listener);
-  OK(ready(listener, POLLIN, 2000) == POLLIN);
+  OK(ready(listener, POLLIN, 10000) == POLLIN);
   mine = SYS(accept(listener, 0, 0));
   IS(fcntl(mine, F_GETFL) & O_NONBLOCK, 0); /* not inherited on Linux */
   IS(fcntl(mine, F_GETFD) & FD_CLOEXEC, 0);
@@ -377,7 +377,7 @@ static void two_listeners_share_a_port(void) {
     int far = far_socket(SOCK_STREAM);
     SYS(far_connect(far, at));
     struct pollfd p[2] = {{a, POLLIN, 0}, {b, POLLIN, 0}};
-    OK(SYS(poll(p, 2, 2000)) > 0);
+    OK(SYS(poll(p, 2, 10000)) > 0);
     int fd;
     if ((fd = accept(a, 0, 0)) >= 0)
       got_a++, close(fd);
@@ -435,7 +435,7 @@ static void disconnect(void) {
     int again = far_accept(listener);
     send_all(again, "x", 1);
     e.events = 0;
-    IS(epoll_wait(ep, &e, 1, 2000), 1);
+    IS(epoll_wait(ep, &e, 1, 10000), 1);
     OK(e.events == EPOLLIN && e.data.fd == mine);
     receive_all(mine, &c, 1);
     close(again), close(listener), close(ep), close(copy);
@@ -474,8 +474,11 @@ static void disconnect_keeps_a_bound_port(void) {
   }
 }
 
+static volatile pid_t reader;
+
 static void *reads_one(void *fd) {
   char c;
+  reader = gettid();
   ssize_t got = read(*(int *)fd, &c, 1);
   return (void *)(got < 0 ? -(ssize_t)errno : got);
 }
@@ -485,8 +488,11 @@ static void disconnect_while_another_thread_reads(void) {
     struct sockaddr_in none = {.sin_family = AF_UNSPEC};
     pthread_t t;
     void *got;
+    reader = 0;
     OK(!pthread_create(&t, 0, reads_one, &mine));
-    sleep_ms(100);
+    while (!reader)
+      sleep_ms(1);
+    until_it_sleeps(reader);
     SYS(connect(mine, A(none)));
     OK(!pthread_join(t, &got));
     /* Linux has had several minds about which. */

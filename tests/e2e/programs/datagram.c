@@ -1,5 +1,6 @@
 /* UDP: one call, one datagram. */
 #include "check.h"
+#include <net/if.h>
 
 /* Two bound sockets, unconnected, and their addresses. */
 static void two(int *mine, struct sockaddr_in *here, int *far, struct sockaddr_in *there) {
@@ -121,7 +122,7 @@ static void refused(void) {
   int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
   SYS(connect(mine, A(gone)));
   IS(send(mine, "anyone?", 7, 0), 7);
-  OK(ready(mine, POLLIN, 2000) & POLLERR);
+  OK(ready(mine, POLLIN, 10000) & POLLERR);
   char c;
   FAILS(recv(mine, &c, 1, MSG_DONTWAIT), ECONNREFUSED);
   FAILS(recv(mine, &c, 1, MSG_DONTWAIT), EAGAIN);
@@ -134,11 +135,11 @@ static void sizes(void) {
   static const size_t all[] = {1, 1472, 1473, 2000, 9000, 30000, 65507};
   for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
     IS(sendto(mine, out, all[i], 0, A(there)), all[i]);
-    IS(ready(far, POLLIN, 2000), POLLIN);
+    IS(ready(far, POLLIN, 10000), POLLIN);
     IS(recv(far, in, sizeof in, 0), all[i]);
     check_pattern(in, all[i], 0);
     IS(far_send(far, out, all[i], here), all[i]);
-    IS(ready(mine, POLLIN, 2000), POLLIN);
+    IS(ready(mine, POLLIN, 10000), POLLIN);
     IS(recv(mine, in, sizeof in, 0), all[i]);
     check_pattern(in, all[i], 0);
   }
@@ -157,7 +158,7 @@ static void waiting_bytes(void) {
   IS(n, 0);
   far_send(far, "12345", 5, here);
   far_send(far, "678", 3, here);
-  OK(ready(mine, POLLIN, 2000));
+  OK(ready(mine, POLLIN, 10000));
   SYS(ioctl(mine, FIONREAD, &n));
   IS(n, 5); /* of the next datagram, not of all */
 }
@@ -197,10 +198,12 @@ static void many_messages_in_one_call(void) {
     IS(buf[1], '0' + i);
     far_send(far, buf, 2, here);
   }
-  sleep_ms(30);
   for (int i = 0; i < 8; i++)
     m[i].msg_hdr.msg_name = 0, m[i].msg_hdr.msg_namelen = 0;
-  IS(recvmmsg(mine, m, 8, MSG_DONTWAIT, 0), 8);
+  for (int got = 0; got < 8;) {
+    IS(ready(mine, POLLIN, 5000), POLLIN);
+    got += SYS(recvmmsg(mine, m + got, 8 - got, MSG_DONTWAIT, 0));
+  }
   for (int i = 0; i < 8; i++) {
     IS(m[i].msg_len, 2);
     IS(text[i][1], '0' + i);
@@ -215,10 +218,10 @@ static void readiness(void) {
   SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
   IS(epoll_wait(ep, &e, 1, 20), 0);
   far_send(far, "x", 1, here);
-  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  IS(epoll_wait(ep, &e, 1, 10000), 1);
   IS(epoll_wait(ep, &e, 1, 20), 0);
   far_send(far, "y", 1, here);
-  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  IS(epoll_wait(ep, &e, 1, 10000), 1);
   char c;
   IS(recv(mine, &c, 1, 0), 1);
   IS(recv(mine, &c, 1, 0), 1);
@@ -229,9 +232,7 @@ static void receive_timeout(void) {
   struct timeval t = {0, 100000};
   SYS(setsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t));
   char c;
-  double start = now();
-  FAILS(recv(mine, &c, 1, 0), EAGAIN);
-  OK(now() - start > 0.09 && now() - start < 1);
+  TAKES(FAILS(recv(mine, &c, 1, 0), EAGAIN), 0.09, 0.5);
 }
 
 static void wildcard(void) {
@@ -291,6 +292,8 @@ static void packet_information(void) {
   struct in_pktinfo info;
   memcpy(&info, CMSG_DATA(h), sizeof info);
   OK(info.ipi_addr.s_addr == address(my_ip(), 0).sin_addr.s_addr);
+  char name[IF_NAMESIZE];
+  OK(if_indextoname(info.ipi_ifindex, name));
   /* It says when there is no room, and ends when it is told to. */
   struct sockaddr_in to = address(my_ip(), ntohs(name_of(any).sin_port));
   far_send(far, "y", 1, to);
@@ -317,6 +320,58 @@ static void packet_information(void) {
   FAILS(sendmsg(any, &m, 0), ENETUNREACH);
 }
 
+/* The control message of this type that came with the next datagram, which is one byte:
+ * its number, or -1. */
+static int told(int fd, int level, int type) {
+  char c, control[256];
+  struct iovec v = {&c, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  IS(recvmsg(fd, &m, 0), 1);
+  for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+    if (h->cmsg_level != level || h->cmsg_type != type)
+      continue;
+    int number = 0;
+    memcpy(&number, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
+    return number;
+  }
+  return -1;
+}
+
+static void hops_and_service(void) {
+  TWO;
+  IS(option(mine, IPPROTO_IP, IP_RECVTTL), 0);
+  far_send(far, "0", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TTL), -1);
+  set(mine, IPPROTO_IP, IP_RECVTTL, 1);
+  set(mine, IPPROTO_IP, IP_RECVTOS, 1);
+  IS(option(mine, IPPROTO_IP, IP_RECVTTL), 1);
+  IS(option(mine, IPPROTO_IP, IP_RECVTOS), 1);
+  SYS(far_option(far, IPPROTO_IP, IP_TTL, 33));
+  SYS(far_option(far, IPPROTO_IP, IP_TOS, 0x2a));
+  far_send(far, "1", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TTL), 33);
+  far_send(far, "2", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TOS), 0x2a);
+  set(mine, IPPROTO_IP, IP_RECVTTL, 0);
+  far_send(far, "3", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TTL), -1);
+  far_send(far, "4", 1, here);
+  IS(told(mine, IPPROTO_IP, IP_TOS), 0x2a);
+  /* Set before the socket is anybody's, and asked of one for both versions. */
+  int any = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  set(any, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  set(any, IPPROTO_IP, IP_RECVTTL, 1);
+  struct sockaddr_in6 a = {.sin6_family = AF_INET6};
+  SYS(bind(any, A(a)));
+  socklen_t n = sizeof a;
+  SYS(getsockname(any, (struct sockaddr *)&a, &n));
+  struct sockaddr_in to = address(my_ip(), ntohs(a.sin6_port));
+  far_send(far, "5", 1, to);
+  IS(told(any, IPPROTO_IP, IP_TTL), 33);
+  far_send(far, "6", 1, to);
+  IS(told(any, IPPROTO_IPV6, IPV6_HOPLIMIT), -1);
+}
+
 static void flood_does_not_hang(void) {
   TWO;
   static char some[1000];
@@ -330,12 +385,15 @@ static void flood_does_not_hang(void) {
   for (int i = 0; i < 20000; i++)
     far_send(far, some, sizeof some, here);
   got = 0;
-  while (ready(mine, POLLIN, 100) && recv(mine, some, sizeof some, MSG_DONTWAIT) > 0)
+  while (ready(mine, POLLIN, got ? 100 : 5000) && recv(mine, some, sizeof some, MSG_DONTWAIT) > 0)
     got++;
   OK(got > 0);
   char buf[8];
+  ssize_t n;
   far_send(far, "alive", 5, here);
-  IS(recv(mine, buf, 8, 0), 5);
+  while ((n = recv(mine, buf, 8, 0)) == 8)
+    ; /* a latecomer of the flood */
+  IS(n, 5);
 }
 
 const struct check CHECKS[] = {
@@ -358,6 +416,7 @@ const struct check CHECKS[] = {
     {"taken", taken},
     {"shared_by_a_child", shared_by_a_child},
     {"packet_information", packet_information},
+    {"hops_and_service", hops_and_service},
     {"flood_does_not_hang", flood_does_not_hang},
     {0, 0},
 };

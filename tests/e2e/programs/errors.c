@@ -68,7 +68,7 @@ static void refusal_of_a_connected_socket(void) {
   int fd = asking(1);
   SYS(connect(fd, A(gone)));
   IS(send(fd, "anyone?", 7, 0), 7);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   char c;
   FAILS(recv(fd, &c, 1, MSG_DONTWAIT), ECONNREFUSED);
   FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
@@ -86,7 +86,7 @@ static void refusal_of_an_unconnected_socket(void) {
   struct sockaddr_in gone = nobody();
   int fd = asking(1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   struct report r = next_report(fd, 64);
   IS(r.len, 6);
   OK(memcmp(r.data, "hello?", 6) == 0);
@@ -109,9 +109,7 @@ static void nothing_without_asking(void) {
 
 static void the_queue_is_not_waited_for(void) {
   int fd = asking(1);
-  double start = now();
-  FAILS(next_report(fd, 64).len, EAGAIN);
-  OK(now() - start < 0.5);
+  TAKES(FAILS(next_report(fd, 64).len, EAGAIN), 0, 0.1);
 }
 
 static void asked_for_by_getsockopt(void) {
@@ -119,21 +117,29 @@ static void asked_for_by_getsockopt(void) {
   int fd = asking(1);
   IS(option(fd, IPPROTO_IP, IP_RECVERR), 1);
   IS(sendto(fd, "x", 1, 0, A(gone)), 1);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
   IS(option(fd, SOL_SOCKET, SO_ERROR), 0);
   IS(next_report(fd, 64).len, 1);
+}
+
+/* What was sent to `gone` before this has been answered. */
+static void all_is_answered(struct sockaddr_in gone) {
+  int fd = asking(1);
+  IS(sendto(fd, "last", 4, 0, A(gone)), 4);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
+  SYS(close(fd));
 }
 
 static void several_in_order(void) {
   struct sockaddr_in first = nobody(), second = nobody();
   int fd = asking(1);
   IS(sendto(fd, "first", 5, 0, A(first)), 5);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   /* A call says that there is an error, before it sends anything. */
   FAILS(sendto(fd, "second", 6, 0, A(second)), ECONNREFUSED);
   IS(sendto(fd, "second", 6, 0, A(second)), 6);
-  sleep_ms(200);
+  all_is_answered(second);
   struct report r = next_report(fd, 64);
   IS(r.len, 5);
   is_refusal(r, first);
@@ -156,9 +162,9 @@ static void errors_come_before_data(void) {
     IS(syscall(SYS_sendto, far, "data", 4, 0, &here, sizeof here), 4);
   else
     IS(sendto(far, "data", 4, 0, A(here)), 4);
-  IS(ready(fd, POLLIN, 2000), POLLIN);
+  IS(ready(fd, POLLIN, 10000), POLLIN);
   IS(sendto(fd, "x", 1, 0, A(gone)), 1);
-  sleep_ms(200);
+  IS(ready(fd, 0, 10000), POLLERR);
   IS(ready(fd, POLLIN, 0), POLLIN | POLLERR);
   char buf[8];
   FAILS(recv(fd, buf, 8, MSG_DONTWAIT), ECONNREFUSED);
@@ -170,7 +176,7 @@ static void a_short_buffer_cuts(void) {
   struct sockaddr_in gone = nobody();
   int fd = asking(1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   struct report r = next_report(fd, 3);
   IS(r.len, 3);
   OK(r.flags & MSG_TRUNC);
@@ -182,7 +188,7 @@ static void no_room_for_the_report(void) {
   struct sockaddr_in gone = nobody();
   int fd = asking(1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   char data[8];
   struct iovec v = {data, 8};
   struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
@@ -195,7 +201,7 @@ static void recv_reads_it_too(void) {
   struct sockaddr_in gone = nobody();
   int fd = asking(1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   char data[8];
   struct sockaddr_in to;
   socklen_t n = sizeof to;
@@ -208,7 +214,7 @@ static void switching_it_off_empties_the_queue(void) {
   struct sockaddr_in gone = nobody();
   int fd = asking(1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   set(fd, IPPROTO_IP, IP_RECVERR, 0);
   FAILS(next_report(fd, 64).len, EAGAIN);
 }
@@ -219,7 +225,7 @@ static void told_by_epoll(void) {
   struct epoll_event e = {.events = EPOLLIN | EPOLLET};
   SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  IS(epoll_wait(ep, &e, 1, 2000), 1);
+  IS(epoll_wait(ep, &e, 1, 10000), 1);
   IS(e.events, EPOLLERR);
   IS(next_report(fd, 64).len, 6);
   IS(epoll_wait(ep, &e, 1, 50), 0);
@@ -230,7 +236,7 @@ static void set_before_anything_else(void) {
   int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
   set(fd, IPPROTO_IP, IP_RECVERR, 1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   is_refusal(next_report(fd, 64), gone);
 }
 
@@ -304,7 +310,7 @@ static void ipv4_on_a_socket_of_ipv6(void) {
   set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   set(fd, IPPROTO_IP, IP_RECVERR, 1);
   IS(sendto(fd, "hello?", 6, 0, A(gone)), 6);
-  OK(ready(fd, POLLIN, 2000) & POLLERR);
+  OK(ready(fd, POLLIN, 10000) & POLLERR);
   IS(refusal6(fd, gone).ee_origin, SO_EE_ORIGIN_ICMP);
 }
 

@@ -92,6 +92,46 @@ static void more_than_a_syn_takes(void) {
   }
 }
 
+/* A blocking write waits for what does not go with the SYN. */
+static void a_write_past_the_syn_waits(void) {
+  struct sockaddr_in there;
+  int listener = far_fast_listener(&there);
+  static unsigned char out[100000], in[100000];
+  pattern(out, sizeof out, 0);
+  for (int round = 0; round < 2; round++) {
+    int fd = stream();
+    set(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
+    SYS(connect(fd, A(there)));
+    IS(write(fd, out, sizeof out), sizeof out);
+    int far = far_accept(listener);
+    receive_all(far, in, sizeof in);
+    check_pattern(in, sizeof in, 0);
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
+static void sendto_that_does_not_wait(void) {
+  struct sockaddr_in there;
+  int listener = far_fast_listener(&there);
+  for (int round = 0; round < 3; round++) {
+    int fd = stream();
+    ssize_t sent = sendto(fd, "request", 7, MSG_FASTOPEN | MSG_DONTWAIT, A(there));
+    /* Without a cookie, nothing was sent yet. */
+    if (sent == -1) {
+      OK(errno == EINPROGRESS);
+      OK(!(round && far_in_kernel()));
+      IS(ready(fd, POLLOUT, 5000), POLLOUT);
+      sent = SYS(write(fd, "request", 7));
+    }
+    IS(sent, 7);
+    int far = far_accept(listener);
+    talk(fd, far, "request");
+    SYS(close(fd));
+    SYS(close(far));
+  }
+}
+
 static void nobody_listens(void) {
   int fd = far_listener(1);
   struct sockaddr_in gone = far_name(fd);
@@ -146,7 +186,7 @@ static void readable_as_soon_as_it_is_accepted(void) {
   set(listener, IPPROTO_TCP, TCP_FASTOPEN, 8);
   for (int round = 0; round < 2; round++) {
     int far = far_opens(name_of(listener), "request");
-    IS(ready(listener, POLLIN, 2000), POLLIN);
+    IS(ready(listener, POLLIN, 10000), POLLIN);
     int fd = SYS(accept4(listener, 0, 0, SOCK_NONBLOCK));
     char buf[16];
     if (round && far_in_kernel())
@@ -172,6 +212,8 @@ const struct check CHECKS[] = {
     {"a_cookie_is_asked_for_and_used_by_sendto", a_cookie_is_asked_for_and_used_by_sendto},
     {"connect_waits_for_the_first_write", connect_waits_for_the_first_write},
     {"more_than_a_syn_takes", more_than_a_syn_takes},
+    {"a_write_past_the_syn_waits", a_write_past_the_syn_waits},
+    {"sendto_that_does_not_wait", sendto_that_does_not_wait},
     {"nobody_listens", nobody_listens},
     {"a_listener_that_does_not_know_of_it", a_listener_that_does_not_know_of_it},
     {"a_listener_gives_cookies_and_takes_them", a_listener_gives_cookies_and_takes_them},

@@ -51,7 +51,7 @@ static void far_says(int fd, const char *text, struct sockaddr_in to) {
 
 static void hears(int fd, const char *text) {
   char buf[64];
-  IS(ready(fd, POLLIN, 2000), POLLIN);
+  IS(ready(fd, POLLIN, 10000), POLLIN);
   IS(recv(fd, buf, sizeof buf, 0), strlen(text));
   OK(memcmp(buf, text, strlen(text)) == 0);
 }
@@ -170,7 +170,7 @@ static void sent_to_a_group(void) {
   IS(sendto(fd, "hello", 5, 0, A(to)), 5);
   char buf[8];
   socklen_t n = sizeof from;
-  IS(ready(far, POLLIN, 2000), POLLIN);
+  IS(ready(far, POLLIN, 10000), POLLIN);
   IS(recvfrom(far, buf, 8, 0, (struct sockaddr *)&from, &n), 5);
   OK(from.sin_addr.s_addr == mine.sin_addr.s_addr);
   /* Connected, too. */
@@ -196,7 +196,7 @@ static void hops(void) {
     char c, control[64];
     struct iovec v = {&c, 1};
     struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    IS(ready(far, POLLIN, 2000), POLLIN);
+    IS(ready(far, POLLIN, 10000), POLLIN);
     IS(recvmsg(far, &m, 0), 1);
     struct cmsghdr *h = CMSG_FIRSTHDR(&m);
     if (!h && !far_in_kernel())
@@ -289,7 +289,7 @@ static void broadcasts_are_sent(void) {
   IS(sendto(fd, "hello", 5, 0, A(near)), 5);
   char buf[8];
   socklen_t n = sizeof from;
-  IS(ready(far, POLLIN, 2000), POLLIN);
+  IS(ready(far, POLLIN, 10000), POLLIN);
   IS(recvfrom(far, buf, 8, 0, (struct sockaddr *)&from, &n), 5);
   OK(from.sin_addr.s_addr == mine.sin_addr.s_addr);
 }

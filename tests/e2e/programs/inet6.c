@@ -296,6 +296,42 @@ static struct in6_addr came_to(int fd, struct sockaddr_in6 *from) {
   return info.ipi6_addr;
 }
 
+/* What is told of the hops and the class of a datagram of four bytes. */
+static void told_of(int fd, int *hops, int *class) {
+  char buf[8], control[128];
+  struct iovec v = {buf, sizeof buf};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  *hops = *class = -1;
+  IS(recvmsg(fd, &m, 0), 4);
+  for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+    if (h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_HOPLIMIT)
+      memcpy(hops, CMSG_DATA(h), sizeof *hops);
+    if (h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_TCLASS)
+      memcpy(class, CMSG_DATA(h), sizeof *class);
+  }
+}
+
+static void hops_and_class(void) {
+  int mine = mine6(SOCK_DGRAM), far = far_socket6(SOCK_DGRAM), hops, class;
+  struct sockaddr_in6 a = address6(my_ip6(), 0);
+  SYS(bind(mine, A(a)));
+  SYS(far_bind6(far, address6(far_ip6(), 0)));
+  struct sockaddr_in6 here = name6(getsockname, mine);
+  SYS(far_option(far, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 44));
+  SYS(far_option(far, IPPROTO_IPV6, IPV6_TCLASS, 0x51));
+  set(mine, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  set(mine, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+  IS(far_send6(far, "both", 4, here), 4);
+  told_of(mine, &hops, &class);
+  IS(hops, 44);
+  IS(class, 0x51);
+  set(mine, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 0);
+  IS(far_send6(far, "one.", 4, here), 4);
+  told_of(mine, &hops, &class);
+  IS(hops, -1);
+  IS(class, 0x51);
+}
+
 static void packet_information(void) {
   int any = mine6(SOCK_DGRAM), far = far_socket6(SOCK_DGRAM), far4 = far_socket(SOCK_DGRAM);
   set(any, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
@@ -376,6 +412,7 @@ const struct check CHECKS[] = {
     {"datagrams", datagrams},
     {"connected_datagrams", connected_datagrams},
     {"packet_information", packet_information},
+    {"hops_and_class", hops_and_class},
     {"one_datagram_socket_for_both", one_datagram_socket_for_both},
     {"nobody_listens_for_datagrams", nobody_listens_for_datagrams},
     {0, 0},

@@ -61,7 +61,7 @@ static void unix_sockets(int abstract) {
     send_all(fd, "unix", 4);
     send_all(far, "inet", 4);
     struct pollfd p[2] = {{mine, POLLIN, 0}, {other, POLLIN, 0}};
-    while (SYS(poll(p, 2, 2000)) != 2)
+    while (SYS(poll(p, 2, 10000)) != 2)
       ;
     receive_all(other, buf, 4);
     OK(memcmp(buf, "unix", 4) == 0);
@@ -97,7 +97,7 @@ static void one_epoll_for_all(void) {
       else
         send_all(u[1], "x", 1);
       struct epoll_event e;
-      IS(epoll_wait(ep, &e, 1, 2000), 1);
+      IS(epoll_wait(ep, &e, 1, 10000), 1);
       IS(e.data.u32, round);
       char c;
       if (round == 0)

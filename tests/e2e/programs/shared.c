@@ -37,7 +37,7 @@ static void share(struct sharer s[SHARERS], int fd, int other, uint32_t events,
           _exit(0);
         char go;
         receive_all(s[i].down[0], &go, 1);
-        said = says(ep, 2000);
+        said = says(ep, 10000);
       }
     }
   }
@@ -103,9 +103,9 @@ static void all_see_room(void) {
     static char big[1 << 20];
     struct sharer s[SHARERS];
     nonblocking(mine);
-    double end = now() + 5;
+    double end = now() + 10;
     int full = 0; /* as long as nothing flows any more */
-    while (full < 10 && now() < end) {
+    while (full < 60 && now() < end) {
       full = write(mine, big, sizeof big) > 0 ? 0 : full + 1;
       if (full)
         sleep_ms(5);
@@ -114,7 +114,7 @@ static void all_see_room(void) {
     all_are_told(s, 0);
     all_wait(s);
     size_t got = 0;
-    while (got < 3 << 20 && ready(far, POLLIN, 100))
+    while (got < 3 << 20 && ready(far, POLLIN, 1000))
       got += SYS(read(far, big, sizeof big));
     all_are_told(s, EPOLLOUT);
     all_end(s);

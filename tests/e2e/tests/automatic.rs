@@ -150,7 +150,7 @@ fn an_address_that_somebody_has_is_declined() {
 
 /// Without a server there is a word, and then an error that says what to do.
 #[test]
-fn nobody_answers() {
+fn a_link_without_a_server_says_so() {
     longshore_only(|lab| {
         let (port, make) = PORTS[0];
         set_up(lab, port, make);

@@ -357,8 +357,7 @@ scenarios! {
         let (host, peer) = (lab.host(0), lab.peer());
         let _server = host.cmd("iperf3").arg("-s").spawn();
         for extra in [&[][..], &["-R"], &["-P", "8"], &["-P", "8", "-R"], &["--bidir"]] {
-            let report = iperf3::run(&peer, host.ip(), extra);
-            assert!(iperf3::bytes(&report) > MB, "{extra:?}: {report}");
+            iperf3::check(&peer, host.ip(), extra);
         }
     }
 
@@ -373,11 +372,11 @@ scenarios! {
                 report["end"]["sum"].clone()
             };
             let fast = with(&["-b", "50M"]);
-            assert!(fast["packets"].as_u64().expect("a count") > 1000, "{fast}");
+            assert!(fast["packets"].as_u64().expect("a count") > 100, "{fast}");
             assert!(fast["lost_percent"].as_f64().expect("a share") < 95.0, "{fast}");
             eventually(&format!("fewer than 5 % are lost, {way:?}"), || {
                 let slow = with(&["-b", "3M", "-t", "2"]);
-                assert!(slow["packets"].as_u64().expect("a count") > 300, "{slow}");
+                assert!(slow["packets"].as_u64().expect("a count") > 100, "{slow}");
                 (slow["lost_percent"].as_f64().expect("a share") < 5.0).then_some(())
             });
         }

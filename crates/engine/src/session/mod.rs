@@ -209,10 +209,14 @@ impl Session {
     }
 
     /// Whether a channel is reserved for a child that is being made.
+    pub(crate) fn is_forking(&self) -> bool {
+        (0..self.arena.geometry().channels)
+            .any(|c| self.arena.control(c).state() == ChannelState::Reserved)
+    }
+
+    /// Whether a channel is reserved, or a socket on its way to another process.
     pub(crate) fn has_reservations(&self) -> bool {
-        !self.in_transit.is_empty()
-            || (0..self.arena.geometry().channels)
-                .any(|c| self.arena.control(c).state() == ChannelState::Reserved)
+        !self.in_transit.is_empty() || self.is_forking()
     }
 
     /// Notes that those who wait for socket `index` are to be woken.

@@ -106,7 +106,7 @@ impl Session {
 
     /// Wakes all that sleep: they look for themselves what happened.
     pub(crate) fn wake_everybody(&mut self) {
-        for waiter in 0..self.arena.geometry().waiters {
+        for waiter in 0..self.arena.claimed_waiters().len() as u32 {
             self.wake(waiter);
         }
     }
@@ -126,7 +126,7 @@ impl Session {
 
     /// Frees the waiters of a process that is gone.
     pub(super) fn free_waiters_of(&mut self, pid: u32) {
-        for (i, waiter) in self.arena.waiters().iter().enumerate() {
+        for (i, waiter) in self.arena.claimed_waiters().iter().enumerate() {
             if waiter.owner.load(Ordering::Relaxed) == pid {
                 self.bells.remove(&(i as u32));
                 waiter.cancel();

@@ -4,6 +4,7 @@
 use super::{Process, Session};
 use longshore_hostif::{AdapterChannel, ChannelState};
 use longshore_tcp::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use std::os::fd::OwnedFd;
@@ -40,6 +41,21 @@ pub(crate) struct Reservation {
 fn watch(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Whether a process has ended, though its parent may not have waited for it yet.
+fn has_ended(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(fd) => {
+            let at_once = Timespec::default();
+            let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+            poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
+        }
+        Err(e) => e == Errno::SRCH,
+    }
 }
 
 /// Whether a process exists, as far as can be seen.
@@ -166,6 +182,12 @@ impl Session {
         }
     }
 
+    /// Whether the child for which `channel` is reserved has died before it could take it.
+    fn child_has_died(&self, channel: u16) -> bool {
+        let control = self.arena.control(u32::from(channel));
+        control.child().is_some_and(has_ended)
+    }
+
     /// Gives back channels that a parent reserved for a child that never came.
     /// Returns the engine's keys of the sockets that nobody holds now.
     pub(crate) fn drop_stale_reservations(&mut self, now: Instant) -> Vec<u32> {
@@ -189,7 +211,7 @@ impl Session {
                 .copied()
                 .find(|r| (r.channel, r.stamp) == (channel, stamp))
                 .unwrap_or(seen);
-            if now.0 - first_seen.since.0 < RESERVED_FOR {
+            if now.0 - first_seen.since.0 < RESERVED_FOR && !self.child_has_died(channel) {
                 self.reservations.push(first_seen);
                 continue;
             }
@@ -304,6 +326,35 @@ mod tests {
         session.drop_stale_reservations(Instant(1000 + RESERVED_FOR));
         assert_eq!(session.arena.control(3).state(), ChannelState::Free);
         assert!(session.reservations.is_empty());
+    }
+
+    #[test]
+    fn a_reservation_ends_with_the_child_that_it_is_for() {
+        let mut session = session();
+        reserve(&session, 3);
+        let control = session.arena.control(3);
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep");
+        let number = control.reservations.load(Ordering::Acquire);
+        // Of a reservation before this one.
+        control.name_child(number - 1, child.id());
+        child.kill().expect("a child to kill");
+        session.drop_stale_reservations(Instant(1000));
+        assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
+        // Nobody has waited for it yet, and it may take a moment to die.
+        session.arena.control(3).name_child(number, child.id());
+        while session.arena.control(3).state() == ChannelState::Reserved {
+            session.drop_stale_reservations(Instant(1000));
+        }
+        child.wait().expect("its end");
+        // One that lives.
+        reserve(&session, 3);
+        let control = session.arena.control(3);
+        control.name_child(number + 1, std::process::id());
+        session.drop_stale_reservations(Instant(1000));
+        assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
     }
 
     #[test]

@@ -251,6 +251,8 @@ fn a_flood_takes_neither_goodput_nor_memory() {
     assert!(bench.syns > 50_000, "{}", bench.syns);
     // Each SYN was answered in its turn.
     assert!(bench.answers >= bench.syns, "{}", bench.answers);
-    // Tables may take their next size once; of a SYN nothing is kept.
-    assert!(grown < 2 * i64::from(bench.syns), "{grown} bytes");
+    // Tables may take their next size once, and the wire has had more frames at once if
+    // SYN-ACKs were repeated meanwhile; of a SYN nothing is kept, as the least that could
+    // be takes 16 bytes.
+    assert!(grown < 8 * i64::from(bench.syns), "{grown} bytes");
 }

@@ -1,6 +1,7 @@
 //! `accept`, `accept4`.
 
 use crate::address::Native;
+use crate::calls::close::close;
 use crate::calls::{
     Way, answer, borrow, last_error, must_not_wait, note_nonblocking, options, wait_unless_told,
 };
@@ -45,8 +46,13 @@ pub unsafe extern "C" fn accept4(
             match accept_from_engine(fd, &listener, flags) {
                 Ok((accepted, peer)) => {
                     // SAFETY: the caller's promise.
-                    unsafe { peer.copy_out(addr, len) };
-                    Ok(accepted)
+                    let told = unsafe { peer.copy_out(addr, len) };
+                    if told.is_err() {
+                        // As Linux has it, the connection is lost.
+                        // SAFETY: a number.
+                        unsafe { close(accepted) };
+                    }
+                    told.map(|()| accepted)
                 }
                 Err(SocketError::WouldBlock) if listener.has_kernel_side() => {
                     // SAFETY: the caller's promise.

@@ -2,9 +2,10 @@
 //! UDP_SEGMENT and UDP_GRO, the engine's address that a datagram leaves from or came
 //! to (IP_PKTINFO, IPV6_PKTINFO), and descriptors on Unix sockets.
 
+use crate::calls::options;
 use crate::log::once;
 use libc::{c_int, c_uint, cmsghdr, in_pktinfo, in6_pktinfo, msghdr};
-use longshore_sockets::{Received, Socket, host_bits};
+use longshore_sockets::{Received, Socket};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The control messages of a message.
@@ -154,45 +155,79 @@ impl<'a> Filling<'a> {
 /// `message`'s control buffer may be written to.
 pub(crate) unsafe fn tell(message: &mut msghdr, socket: &Socket, got: &Received) {
     let mut filling = Filling::new(message);
-    let wanted = socket.host_bits();
+    let set = options::set_by_program(socket);
+    let wants = |option: &options::Known| set & 1 << option.bit != 0;
+    // In IPv6's terms, what an IPv4 datagram came to alone is told.
+    let v4 = got
+        .from
+        .is_some_and(|from| from.ip().to_canonical().is_ipv4());
     // SAFETY: the caller's promise.
     unsafe {
-        match got.own {
-            Some((IpAddr::V4(ip), link)) if wanted & host_bits::PACKET_INFO != 0 => {
-                let addr = libc::in_addr {
-                    s_addr: u32::from(ip).to_be(),
-                };
-                let to = match got.to {
-                    Some(IpAddr::V4(to)) => libc::in_addr {
-                        s_addr: u32::from(to).to_be(),
-                    },
-                    _ => addr,
-                };
-                let info = in_pktinfo {
-                    ipi_ifindex: link as c_int,
-                    ipi_spec_dst: addr,
-                    ipi_addr: to,
-                };
-                filling.add(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
-            }
-            Some((ip, link)) if wanted & host_bits::PACKET_INFO6 != 0 => {
-                let ip = match got.to.unwrap_or(ip) {
-                    IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-                    IpAddr::V6(ip) => ip,
-                };
-                let info = in6_pktinfo {
-                    ipi6_addr: libc::in6_addr {
-                        s6_addr: ip.octets(),
-                    },
-                    ipi6_ifindex: link,
-                };
-                filling.add(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
-            }
-            _ => {}
+        if let Some((IpAddr::V4(ip), link)) = got.own
+            && wants(&options::PACKET_INFO)
+        {
+            filling.add(libc::IPPROTO_IP, libc::IP_PKTINFO, info4(ip, link, got.to));
+        }
+        if v4 && wants(&options::HOPS) {
+            filling.add(libc::IPPROTO_IP, libc::IP_TTL, c_int::from(got.hops));
+        }
+        if v4 && wants(&options::CLASS) {
+            filling.add(libc::IPPROTO_IP, libc::IP_TOS, got.class);
+        }
+        if let Some((ip, link)) = got.own
+            && wants(&options::PACKET_INFO6)
+        {
+            filling.add(
+                libc::IPPROTO_IPV6,
+                libc::IPV6_PKTINFO,
+                info6(ip, link, got.to),
+            );
+        }
+        if !v4 && wants(&options::HOPS6) {
+            filling.add(
+                libc::IPPROTO_IPV6,
+                libc::IPV6_HOPLIMIT,
+                c_int::from(got.hops),
+            );
+        }
+        if !v4 && wants(&options::CLASS6) {
+            filling.add(
+                libc::IPPROTO_IPV6,
+                libc::IPV6_TCLASS,
+                c_int::from(got.class),
+            );
         }
         if got.segment != 0 {
             filling.add(libc::SOL_UDP, libc::UDP_GRO, c_int::from(got.segment));
         }
     }
     filling.finish();
+}
+
+fn info4(own: Ipv4Addr, link: u32, to: Option<IpAddr>) -> in_pktinfo {
+    let c = |ip: Ipv4Addr| libc::in_addr {
+        s_addr: u32::from(ip).to_be(),
+    };
+    let to = match to {
+        Some(IpAddr::V4(to)) => to,
+        _ => own,
+    };
+    in_pktinfo {
+        ipi_ifindex: link as c_int,
+        ipi_spec_dst: c(own),
+        ipi_addr: c(to),
+    }
+}
+
+fn info6(own: IpAddr, link: u32, to: Option<IpAddr>) -> in6_pktinfo {
+    let ip = match to.unwrap_or(own) {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    in6_pktinfo {
+        ipi6_addr: libc::in6_addr {
+            s6_addr: ip.octets(),
+        },
+        ipi6_ifindex: link,
+    }
 }

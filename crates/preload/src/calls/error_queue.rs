@@ -62,7 +62,7 @@ pub(crate) unsafe fn recv_message(
     let m = unsafe { &mut *msg };
     let to = destination(&report, socket);
     // SAFETY: the caller's promise.
-    unsafe { to.copy_out(m.msg_name.cast(), &raw mut m.msg_namelen) };
+    unsafe { to.copy_out(m.msg_name.cast(), &raw mut m.msg_namelen) }?;
     m.msg_flags = libc::MSG_ERRQUEUE;
     if room < len {
         m.msg_flags |= libc::MSG_TRUNC;

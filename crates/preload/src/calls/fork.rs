@@ -5,13 +5,15 @@
 //! find none of its sockets in order. On either side signals come when they are free.
 
 use crate::signals::Held;
-use crate::{fds, state};
+use crate::{fds, real, state};
 use libc::pid_t;
-use longshore_sockets::Forking;
-use std::cell::RefCell;
+use longshore_sockets::{Forking, Reservation};
+use std::cell::{Cell, RefCell};
 
 thread_local! {
     static FORKING: RefCell<Option<(Forking, Held)>> = const { RefCell::new(None) };
+    /// What this thread's last fork has reserved for its child.
+    static RESERVED: Cell<Option<Reservation>> = const { Cell::new(None) };
 }
 
 extern "C" fn before() {
@@ -28,7 +30,8 @@ fn forking() -> Option<(Forking, Held)> {
 
 extern "C" fn in_parent() {
     if let Some((forking, held)) = forking() {
-        forking.in_parent();
+        let reserved = forking.in_parent();
+        let _ = RESERVED.try_with(|r| r.set(reserved));
         drop(held);
     }
 }
@@ -46,6 +49,22 @@ pub(crate) fn install() {
     unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
+/// `fork(2)`. The parent's handler does not know the child yet; here it is known.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> pid_t {
+    // SAFETY: the caller's promise.
+    let child = unsafe { real::fork() };
+    if child > 0
+        && let Some(reserved) = RESERVED.try_with(Cell::take).ok().flatten()
+    {
+        reserved.is_for(child as u32);
+    }
+    child
+}
+
 /// `vfork(2)`, as `fork`.
 ///
 /// # Safety
@@ -53,5 +72,5 @@ pub(crate) fn install() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vfork() -> pid_t {
     // SAFETY: the caller's promise, which was a stricter one.
-    unsafe { libc::fork() }
+    unsafe { fork() }
 }

@@ -1,7 +1,7 @@
 //! `ioctl`.
 
-use crate::calls::{answer, note_nonblocking, refused};
-use crate::{fds, owner, real};
+use crate::calls::{answer, note_nonblocking};
+use crate::{fds, owner, real, vectors};
 use libc::{c_int, c_ulong};
 use longshore_sockets::{Socket, SocketError};
 
@@ -27,12 +27,13 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
     }
     let number = fds::engine(fd).and_then(|socket| number(&socket, request));
     match number {
-        Some(_) if arg == 0 => answer(|| Err(refused(libc::EFAULT))),
-        Some(number) => {
+        Some(number) => answer(|| {
+            let to = arg as *mut c_int;
+            vectors::check(to, size_of::<c_int>())?;
             // SAFETY: these requests take a pointer to a number.
-            unsafe { (arg as *mut c_int).write_unaligned(number) };
-            0
-        }
+            unsafe { to.write_unaligned(number) };
+            Ok(0)
+        }),
         None => {
             // SAFETY: the caller's promise.
             let result = unsafe { real::ioctl(fd, request, arg) };

@@ -1,8 +1,8 @@
 //! `getsockname`, `getpeername`.
 
 use crate::address::Native;
-use crate::calls::{answer, refused};
-use crate::{fds, real};
+use crate::calls::answer;
+use crate::{fds, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 
 /// `getsockname(2)`.
@@ -13,12 +13,11 @@ use libc::{c_int, sockaddr, socklen_t};
 pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     let named = fds::engine(fd).and_then(|s| s.local().map(|a| Native::of_engine(a, s.is_v6())));
     match named {
-        Some(_) if addr.is_null() || len.is_null() => answer(|| Err(refused(libc::EFAULT))),
-        Some(local) => {
+        Some(local) => answer(|| {
+            vectors::check(addr, 0)?;
             // SAFETY: the caller's promise.
-            unsafe { local.copy_out(addr, len) };
-            0
-        }
+            unsafe { local.copy_out(addr, len) }.map(|()| 0)
+        }),
         // SAFETY: the caller's promise.
         None => unsafe { real::getsockname(fd, addr, len) },
     }
@@ -33,12 +32,9 @@ pub unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut s
     match fds::engine(fd) {
         Some(socket) => answer(|| {
             let peer = Native::of_engine(socket.peer()?, socket.is_v6());
-            if addr.is_null() || len.is_null() {
-                return Err(refused(libc::EFAULT));
-            }
+            vectors::check(addr, 0)?;
             // SAFETY: the caller's promise.
-            unsafe { peer.copy_out(addr, len) };
-            Ok(0)
+            unsafe { peer.copy_out(addr, len) }.map(|()| 0)
         }),
         // SAFETY: the caller's promise.
         None => unsafe { real::getpeername(fd, addr, len) },

@@ -9,8 +9,9 @@ mod known;
 use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
-use crate::real;
-pub(crate) use known::{Known, RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
+use crate::{real, vectors};
+pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
+pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use known::{What, find};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
@@ -98,11 +99,9 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             socket.set_time_limit(sending, time(&bytes));
             None
         }
-        What::PacketInfo(bit) => {
+        What::Told => {
             if value == 0 {
-                socket.clear_host_bits(bit);
-            } else {
-                socket.set_host_bits(bit);
+                socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
             }
             None
         }
@@ -349,7 +348,12 @@ pub unsafe extern "C" fn getsockopt(
     let Some(socket) = fds::engine(fd) else {
         return plain();
     };
-    if value.is_null() || len.is_null() {
+    // The kernel knows what to say to pointers that lead nowhere.
+    if vectors::check(len, size_of::<socklen_t>()).is_err() {
+        return plain();
+    }
+    // SAFETY: the caller's promise.
+    if vectors::check(value, unsafe { *len } as usize).is_err() {
         return plain();
     }
     // SAFETY: `value` has room for `len` bytes, by the caller's promise.

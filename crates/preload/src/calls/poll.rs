@@ -8,7 +8,7 @@ use crate::calls::epoll;
 use crate::calls::{answer, last_error};
 use crate::fds::{self, Entry};
 use crate::owner::Interruption;
-use crate::{real, state};
+use crate::{real, state, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_sockets::{
     BLIND_SLEEP, Host, LONGEST_SLEEP, Ready, ReadySet, Socket, SocketError, is_confined,
@@ -65,7 +65,10 @@ unsafe fn with_ours<'a>(
     count: nfds_t,
 ) -> Option<(&'static Host, &'a mut [pollfd])> {
     let host = state::attached()?;
-    if list.is_null() || count == 0 {
+    let bytes = usize::try_from(count)
+        .ok()?
+        .checked_mul(size_of::<pollfd>())?;
+    if count == 0 || vectors::check(list, bytes).is_err() {
         return None;
     }
     // SAFETY: the caller's promise.

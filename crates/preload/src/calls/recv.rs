@@ -69,7 +69,7 @@ unsafe fn recv_buffer(
                 Found::Engine(report, quoted) => {
                     let to = error_queue::destination(&report, socket);
                     // SAFETY: the caller's promise.
-                    unsafe { to.copy_out(addr, addr_len) };
+                    unsafe { to.copy_out(addr, addr_len) }?;
                     Ok(quoted.min(len) as ssize_t)
                 }
             };
@@ -99,7 +99,7 @@ unsafe fn recv_buffer(
             };
             if let Some(from) = got.from {
                 // SAFETY: the caller's promise.
-                unsafe { Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len) };
+                unsafe { Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len) }?;
             }
             return Ok(length_to_say(&got, flags) as ssize_t);
         }

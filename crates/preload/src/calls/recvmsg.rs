@@ -104,7 +104,7 @@ unsafe fn recv_message(
             // SAFETY: the caller's promise.
             unsafe {
                 Native::of_engine(from, socket.is_v6())
-                    .copy_out(m.msg_name.cast(), &raw mut m.msg_namelen);
+                    .copy_out(m.msg_name.cast(), &raw mut m.msg_namelen)?;
             }
         }
         m.msg_flags = if got.copied < got.len {

@@ -2,7 +2,7 @@
 
 use crate::calls::poll::{duration, is_ours, wait};
 use crate::calls::{answer, refused};
-use crate::{real, state};
+use crate::{real, state, vectors};
 use libc::{c_int, fd_set, pollfd, sigset_t, timespec, timeval};
 use longshore_sockets::{Host, SocketError};
 use std::time::{Duration, Instant};
@@ -60,6 +60,13 @@ fn sets(read: *mut fd_set, write: *mut fd_set, except: *mut fd_set) -> Sets {
 
 /// The list for poll, if there is anything of ours in the sets.
 unsafe fn list(sets: &Sets, count: usize) -> Option<Vec<pollfd>> {
+    let bytes = count.div_ceil(64) * size_of::<u64>();
+    if sets
+        .iter()
+        .any(|(set, _)| !set.0.is_null() && vectors::check(set.0, bytes).is_err())
+    {
+        return None;
+    }
     let mut list = Vec::new();
     let mut any = false;
     for fd in 0..count {

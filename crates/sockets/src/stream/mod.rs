@@ -28,12 +28,8 @@ pub mod host_bits {
     /// The program wants its calls not to wait (O_NONBLOCK). Only kept for those
     /// that cannot ask the kernel.
     pub const NONBLOCKING: u32 = 16;
-    /// Who receives is told to which address a datagram came (IP_PKTINFO).
-    pub const PACKET_INFO: u32 = 32;
-    /// The same for IPv6 (IPV6_RECVPKTINFO).
-    pub const PACKET_INFO6: u32 = 64;
     /// From this bit on: options that the program has set.
-    pub const OPTIONS_SHIFT: u32 = 8;
+    pub const OPTIONS_SHIFT: u32 = 5;
 }
 
 /// Where byte `at` of a stream lies: its chunk's number and the offset in it.

@@ -19,10 +19,11 @@ const CHALLENGE_INTERVAL_US: u64 = 500 * MS;
 /// RFC 7323 section 5.5: TS.Recent is void after 24 days without a segment.
 const PAWS_IDLE_US: u64 = 24 * 24 * 3600 * SECOND;
 
-/// What timestamps of segments are held against while something is missing (`docs/rfc.md`,
-/// D49). A repetition that fills the first hole takes TS.Recent past the timestamps of
-/// what was sent before it and comes late, to a hole further up: that would be dropped as
-/// an old duplicate, repeated, and its repetition would do the same to others.
+/// What timestamps of segments are held against while something is missing, or a
+/// repetition came less than a window ago (`docs/rfc.md`, D49). A repetition, needed or
+/// not, takes TS.Recent past the timestamps of what was sent before it and comes late:
+/// that would be dropped as an old duplicate, repeated, and its repetition would do the
+/// same to others.
 ///
 /// It follows TS.Recent at a distance of one to two windows. A duplicate from a turn of
 /// the sequence numbers ago is older than that.
@@ -36,11 +37,12 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    pub(crate) const fn new(ts_recent: u32, rcv_nxt: Pos) -> Floor {
+    /// Nothing has been missing yet.
+    pub(crate) const fn new() -> Floor {
         Floor {
-            floor: ts_recent,
-            next: ts_recent,
-            until: rcv_nxt,
+            floor: 0,
+            next: 0,
+            until: Pos::MIN / 2,
         }
     }
 
@@ -48,11 +50,15 @@ impl Floor {
         timestamp.wrapping_sub(self.floor) as i32 >= 0
     }
 
-    /// All is there that had come, with holes, when this was last called.
-    fn move_on(&mut self, ts_recent: u32, until: Pos) {
-        self.floor = self.next;
+    /// RCV.NXT has come to `rcv_nxt`, and the window reaches up to `edge`.
+    fn follow(&mut self, ts_recent: u32, rcv_nxt: Pos, edge: Pos) {
+        if rcv_nxt < self.until {
+            return;
+        }
+        let long_ago = rcv_nxt - self.until > edge - rcv_nxt;
+        self.floor = if long_ago { ts_recent } else { self.next };
         self.next = ts_recent;
-        self.until = until;
+        self.until = edge;
     }
 }
 
@@ -72,8 +78,8 @@ impl Tcb {
         if !older || a.now.since(self.ts_recent_at) > PAWS_IDLE_US {
             return Ok(());
         }
-        let missing = a.end > self.rcv_nxt && !self.assembler.is_empty();
-        if missing && self.paws.admits(ts.val) {
+        let late = !self.assembler.is_empty() || self.rcv_nxt < self.paws.until;
+        if late && a.end > self.rcv_nxt && self.paws.admits(ts.val) {
             return Ok(());
         }
         self.note_duplicate(a);
@@ -95,24 +101,22 @@ impl Tcb {
             self.ts_recent = ts.val;
             self.ts_recent_at = a.now;
         }
-        self.note_missing();
+        if !self.assembler.is_empty() {
+            self.hold_back_floor();
+        }
     }
 
     /// A first hole is about to appear: TS.Recent may move on with the next segment that
     /// fills one, and what is missing was sent before.
     pub(super) fn note_first_hole(&mut self) {
         if self.assembler.is_empty() {
-            self.paws = Floor::new(self.ts_recent, self.rcv_nxt);
+            self.hold_back_floor();
         }
     }
 
-    /// The holes that there were are filled, though there are others.
-    fn note_missing(&mut self) {
-        if !self.assembler.is_empty() && self.rcv_nxt >= self.paws.until {
-            let highest = self.assembler.iter(self.rcv_nxt).next_back();
-            let until = highest.map_or(self.rcv_nxt, |(_, end)| end);
-            self.paws.move_on(self.ts_recent, until);
-        }
+    /// TS.Recent may move past the timestamps of what is still to come.
+    fn hold_back_floor(&mut self) {
+        self.paws.follow(self.ts_recent, self.rcv_nxt, self.rcv_adv);
     }
 
     /// RFC 9293 section 3.10.7.4, first: something of it must lie in the window. A
@@ -136,6 +140,7 @@ impl Tcb {
             // (R2 before R3). But a repetition of what is here means that our
             // acknowledgment was lost; if its repetition echoed the old timestamp,
             // the peer would measure the whole outage as a round trip.
+            self.hold_back_floor();
             self.note_timestamp(a);
         }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {

@@ -218,49 +218,73 @@ fn bulk_both_ways_is_predicted() {
     assert_eq!(s.tcb.info(s.now).fast_path_hits, 200);
 }
 
+/// 100 bytes come at `seq` with the timestamp `val`. Says why they are dropped, if they are.
+fn comes(s: &mut Script, val: u32, seq: i64) -> Option<DropReason> {
+    s.timestamps = Some(Timestamps { val, echo: 0 });
+    let d = s.arrives(ACK, seq, 0, 100);
+    s.sent();
+    assert!(d.drop.is_some() || d.place.is_some());
+    d.drop
+}
+
+const OLD: Option<DropReason> = Some(DropReason::Paws);
+
 /// A repetition fills the first of two holes, and then what belongs in the second comes:
-/// it was sent before, and was only overtaken. It may not be older than what came before
-/// the holes, and without a hole nothing may be older than TS.Recent.
+/// it was sent before, and was only overtaken. So is what comes last of it, behind all
+/// holes. It may not be older than what came before the holes.
 #[test]
 fn what_is_missing_may_be_older_than_the_repetition_of_another() {
     let mut s = full();
-    let mut comes = |val: u32, seq: i64| {
-        s.timestamps = Some(Timestamps { val, echo: 0 });
-        let d = s.arrives(ACK, seq, 0, 100);
-        s.sent();
-        (d.place.is_some(), d.drop)
-    };
-    const TAKEN: (bool, Option<DropReason>) = (true, None);
-    const OLD: (bool, Option<DropReason>) = (false, Some(DropReason::Paws));
-    assert_eq!(comes(2_000, 0), TAKEN);
-    assert_eq!(comes(2_001, 200), TAKEN);
-    assert_eq!(comes(2_001, 400), TAKEN);
-    assert_eq!(comes(2_050, 100), TAKEN);
-    assert_eq!(comes(1_999, 300), OLD);
-    assert_eq!(comes(2_001, 300), TAKEN);
-    assert_eq!(comes(2_049, 500), OLD);
-    assert_eq!(comes(2_050, 500), TAKEN);
+    assert_eq!(comes(&mut s, 2_000, 0), None);
+    assert_eq!(comes(&mut s, 2_001, 200), None);
+    assert_eq!(comes(&mut s, 2_001, 400), None);
+    assert_eq!(comes(&mut s, 2_050, 100), None);
+    assert_eq!(comes(&mut s, 1_999, 300), OLD);
+    assert_eq!(comes(&mut s, 2_001, 300), None);
+    assert_eq!(comes(&mut s, 2_049, 500), None);
+    assert_eq!(comes(&mut s, 1_999, 600), OLD);
+    assert_eq!(s.tcb.ts_recent, 2_050);
 }
 
-/// The timestamps that are still taken follow TS.Recent, although there always is a hole.
+/// The same with a repetition of what is here, which fills nothing.
+#[test]
+fn what_is_missing_may_be_older_than_a_needless_repetition() {
+    let mut s = full();
+    assert_eq!(comes(&mut s, 2_000, 0), None);
+    assert_eq!(comes(&mut s, 2_050, 0), Some(DropReason::Duplicate));
+    assert_eq!(s.tcb.ts_recent, 2_050);
+    // 100 is late, 200 was sent after the repetition.
+    assert_eq!(comes(&mut s, 2_051, 200), None);
+    assert_eq!(comes(&mut s, 1_999, 100), OLD);
+    assert_eq!(comes(&mut s, 2_049, 100), None);
+    // In order.
+    assert_eq!(comes(&mut s, 2_049, 300), None);
+}
+
+/// The timestamps that are still taken follow TS.Recent by one to two windows, although
+/// there always is a hole.
 #[test]
 fn a_hole_that_never_ends_does_not_end_paws() {
     let mut s = full();
-    let mut comes = |val: u32, seq: i64| {
-        s.timestamps = Some(Timestamps { val, echo: 0 });
-        let d = s.arrives(ACK, seq, 0, 100);
-        s.sent();
-        d.drop
-    };
+    let window = s.tcb.rcv_adv;
+    assert_eq!(comes(&mut s, 2_000, 100), None);
     // Each pair comes in the wrong order, the next one before the last is whole.
-    assert_eq!(comes(2_000, 100), None);
-    for i in 0..10 {
-        let val = 2_001 + i as u32;
-        assert_eq!(comes(val, 200 * i + 300), None);
-        assert_eq!(comes(val, 200 * i), None);
+    let pair = |s: &mut Script| {
+        let at = s.tcb.rcv_nxt;
+        let val = 2_001 + at as u32;
+        assert_eq!(comes(s, val, at + 300), None);
+        assert_eq!(comes(s, val, at), None);
+        let edge = s.tcb.rcv_edge();
+        s.tcb.set_rcv_consumed(edge, s.now);
+    };
+    while s.tcb.rcv_nxt < 4 * window {
+        pair(&mut s);
     }
-    assert_eq!(comes(2_005, 2_000), Some(DropReason::Paws));
-    assert_eq!(comes(2_009, 2_000), None);
+    let at = s.tcb.rcv_nxt;
+    let window = s.tcb.rcv_adv - at;
+    let sent_windows_ago = |n| (at - n * window) as u32 + 2_000;
+    assert_eq!(comes(&mut s, sent_windows_ago(2), at), OLD);
+    assert_eq!(comes(&mut s, sent_windows_ago(1), at), None);
 }
 
 #[test]

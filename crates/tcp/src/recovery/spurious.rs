@@ -132,16 +132,27 @@ impl Tcb {
     }
 
     /// RFC 3522 section 3.2: the acknowledgment was caused by what was sent before
-    /// the first repetition. In a fast recovery with further holes, they decide.
+    /// the first repetition. In a fast recovery with further holes, that is one late
+    /// packet of several, as it is the rule where one in a hundred is late; it proves
+    /// nothing while any repetition is in the network. If none is, the recovery has no
+    /// cause left that is known, as in Linux: what is still believed lost is looked at
+    /// anew, with a reordering window that this has made wider.
     fn echo_is_of_original(&self, news: AckNews) -> bool {
-        let r = &self.recovery;
-        let whole = match r.phase {
+        let undo = &self.recovery.undo;
+        let older = |echo: u32| (echo.wrapping_sub(undo.stamp) as i32) < 0;
+        if !undo.stamped || !news.echo.is_some_and(older) {
+            return false;
+        }
+        match self.recovery.phase {
             Phase::Loss => true,
-            Phase::Fast => self.scoreboard.sacked() == 0 || self.snd_una >= r.recover,
+            Phase::Fast => {
+                let una = self.snd_una;
+                self.scoreboard.sacked() == 0
+                    || una >= self.recovery.recover
+                    || self.scoreboard.repeated_in_network(una) == 0
+            }
             Phase::Open | Phase::Mtu => false,
-        };
-        let older = |echo: u32| (echo.wrapping_sub(r.undo.stamp) as i32) < 0;
-        whole && r.undo.stamped && news.echo.is_some_and(older)
+        }
     }
 
     /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.

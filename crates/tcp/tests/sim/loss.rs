@@ -239,13 +239,14 @@ fn bursts_of_acknowledgments_cost_no_goodput() {
     }
 }
 
-/// One packet in a hundred comes a quarter of a round trip late, as over paths of unequal
-/// length, while slow start fills the queue until it overflows: what is repeated then must
-/// not make the receiver drop what is late.
+/// One packet in a hundred comes late, by a quarter of a round trip or by nearly a whole
+/// one, as over paths of unequal length. What is repeated for that, or because slow start
+/// has filled the queue until it overflows, must not make the receiver drop what is late;
+/// and where some packet always is, the sender must not go on as after a loss.
 #[test]
 fn late_packets_cost_little() {
-    for turn_us in [0, 500] {
-        let (rate, total) = (125_000, 200_000_000);
+    for (turn_us, late_us) in [(0, 5_000), (500, 5_000), (200, 18_000)] {
+        let (rate, total, seeds) = (125_000, 100_000_000, 2);
         let path = Faults {
             rate,
             queue: rate * 20,
@@ -254,22 +255,28 @@ fn late_packets_cost_little() {
         };
         let late = Faults {
             reorder: 10,
-            late_us: 5_000,
+            late_us,
             ..path
         };
         let cfg = Config::default();
         let writer = bulk_program(total);
-        let outcome = run(Scenario {
-            seed: 1,
-            client: (cfg, writer, 1460),
-            server: (cfg, Program { total: 0, ..writer }, 1460),
-            there: late,
-            back: path,
-            iss: (1, 2),
-            fast_open: None,
-        });
-        let goodput = total * 1_000 / (outcome.elapsed.0 - 5_000_000);
-        let info = outcome.client.tcb.info(outcome.elapsed);
-        assert!(goodput > rate * 7 / 10, "{turn_us}: {goodput} {info:?}");
+        let time = |seed| {
+            let outcome = run(Scenario {
+                seed,
+                client: (cfg, writer, 1460),
+                server: (cfg, Program { total: 0, ..writer }, 1460),
+                there: late,
+                back: path,
+                iss: (1, 2),
+                fast_open: None,
+            });
+            outcome.elapsed.0 - 5_000_000
+        };
+        let times: Vec<u64> = (1..=seeds).map(time).collect();
+        let goodput = total * seeds * 1_000 / times.iter().sum::<u64>();
+        assert!(
+            goodput > rate * 6 / 10,
+            "{turn_us} {late_us}: {goodput} {times:?}"
+        );
     }
 }

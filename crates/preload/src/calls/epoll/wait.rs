@@ -3,7 +3,7 @@
 use super::{Instance, instance, of_descriptor, prepare_bell, ready_set};
 use crate::calls::poll::{duration, longest_sleep};
 use crate::calls::{answer, last_error};
-use crate::{real, state};
+use crate::{real, state, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use longshore_sockets::{Host, ReadySet, SocketError, is_confined};
 use std::sync::atomic::Ordering;
@@ -290,7 +290,9 @@ unsafe fn wait(
     let concerns_us = set.is_some() || instance.has_nested.load(Ordering::Relaxed);
     // Who sleeps may still be given a socket of the engine by another thread.
     let sleeps = limit != Some(Duration::ZERO);
-    if !(concerns_us || sleeps) || most <= 0 || events.is_null() {
+    let room = usize::try_from(most).unwrap_or(0);
+    let nowhere = vectors::check(events, room.saturating_mul(size_of::<epoll_event>())).is_err();
+    if !(concerns_us || sleeps) || room == 0 || nowhere {
         // What was put off is said before the program sleeps.
         let _ = host.settle();
         return plain();
@@ -303,7 +305,7 @@ unsafe fn wait(
         mask,
         found: Found {
             at: events,
-            most: most as usize,
+            most: room,
             count: 0,
         },
     };

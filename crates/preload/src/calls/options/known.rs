@@ -6,7 +6,6 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, SOL_UDP, c_int};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::OptionName;
-use longshore_sockets::host_bits;
 
 /// An option that concerns the engine, or an accepted connection's kernel
 /// socket.
@@ -41,8 +40,8 @@ pub(super) enum What {
         /// Of which half.
         sending: bool,
     },
-    /// IP_PKTINFO and IPV6_RECVPKTINFO: the host bit that says so.
-    PacketInfo(u32),
+    /// What is to be told beside a datagram: it counts as set only while it is on.
+    Told,
     /// SO_OOBINLINE.
     UrgentInline,
     /// Only asked for.
@@ -152,22 +151,31 @@ pub(super) const GROUP_INTERFACE6: Known = Known {
     ..GROUP_INTERFACE
 };
 
+const fn told(level: c_int, name: c_int, bit: u32) -> Known {
+    Known {
+        level,
+        name,
+        bit,
+        what: What::Told,
+        inherited: false,
+    }
+}
+
+pub(crate) const PACKET_INFO: Known = told(IP, libc::IP_PKTINFO, 14);
+pub(crate) const PACKET_INFO6: Known = told(IP6, libc::IPV6_RECVPKTINFO, 15);
+pub(crate) const HOPS: Known = told(IP, libc::IP_RECVTTL, 22);
+pub(crate) const HOPS6: Known = told(IP6, libc::IPV6_RECVHOPLIMIT, 23);
+pub(crate) const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
+pub(crate) const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 25);
+
 /// Options of UDP.
-const DATAGRAM: [Known; 13] = [
-    Known {
-        level: IP,
-        name: libc::IP_PKTINFO,
-        bit: 14,
-        what: What::PacketInfo(host_bits::PACKET_INFO),
-        inherited: false,
-    },
-    Known {
-        level: IP6,
-        name: libc::IPV6_RECVPKTINFO,
-        bit: 15,
-        what: What::PacketInfo(host_bits::PACKET_INFO6),
-        inherited: false,
-    },
+const DATAGRAM: [Known; 17] = [
+    PACKET_INFO,
+    PACKET_INFO6,
+    HOPS,
+    HOPS6,
+    CLASS,
+    CLASS6,
     number(SOL_SOCKET, libc::SO_BROADCAST, 11, O::Broadcast, false),
     number(IP, libc::IP_MULTICAST_TTL, 18, O::GroupHops, false),
     number(IP6, libc::IPV6_MULTICAST_HOPS, 18, O::GroupHops, false),

@@ -89,6 +89,40 @@ fn an_old_echo_undoes_a_fast_recovery() {
     assert_eq!(s.tcb.info(s.now).reord_seen, 1);
 }
 
+/// Two late packets; one is repeated before it comes, the other is still waited for.
+fn two_late() -> (Script, u32) {
+    let mut s = stamped_flight(true, 100_000);
+    let cwnd = s.tcb.cwnd();
+    s.tcb.recovery.rack.note_reordering();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 0, &[(988, 19_760)]);
+    assert!(s.sent().len() > 5, "in place of what is reported");
+    s.until_timer();
+    assert_eq!(repeated(&mut s), [0]);
+    s.now = s.now.after_ms(RTT / 2);
+    sacks(&mut s, 0, &[(988, 19_760), (20_748, 24_700)]);
+    s.sent();
+    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    (s, cwnd)
+}
+
+#[test]
+fn an_old_echo_undoes_a_recovery_with_further_holes() {
+    let (mut s, cwnd) = two_late();
+    sacks(&mut s, 19_760, &[(20_748, 24_700)]);
+    undone(&s, cwnd);
+}
+
+#[test]
+fn an_old_echo_undoes_nothing_while_something_repeated_is_in_the_network() {
+    let (mut s, _) = two_late();
+    s.until_timer();
+    assert_eq!(repeated(&mut s), [19_760]);
+    sacks(&mut s, 19_760, &[(20_748, 24_700)]);
+    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.counters.undos, 0);
+}
+
 #[test]
 fn duplicates_of_all_repetitions_undo_a_recovery() {
     // Without timestamps, and after the recovery is over.
