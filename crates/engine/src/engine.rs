@@ -195,7 +195,11 @@ impl Engine {
             counters: Counters::new(),
             door,
             sleeper,
-            ringer: Arc::new(Ringer::new()),
+            ringer: Arc::new(if config.private {
+                Ringer::for_one()
+            } else {
+                Ringer::for_many()
+            }),
             geometry: config.geometry,
             loopback: config.loopback,
             scope: config.scope,
@@ -221,9 +225,10 @@ impl Engine {
         })
     }
 
-    /// Whether a hostile program can hold it up: the kernel has no AIO.
+    /// Whether a hostile program can hold it up: it serves one alone, or the kernel has no
+    /// AIO.
     pub fn may_be_held_up(&self) -> bool {
-        self.ringer.may_block()
+        self.ringer.may_wait()
     }
 
     /// From now on, new sockets start from the host's settings.

@@ -6,7 +6,8 @@
 //! never waits: it counts up as far as there is room, and wakes. So a read of nothing
 //! from a file of our own is submitted (Linux AIO, `io_submit(2)`) whose end is to be
 //! signalled to that eventfd (IOCB_FLAG_RESFD); it is at its end when the call
-//! returns. The engine has one [`Ringer`] for all its programs.
+//! returns. That costs about twice as much as `write`, so an engine with one program
+//! alone, which can hold up nobody but itself, writes. An engine has one [`Ringer`].
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::io::Errno;
@@ -22,61 +23,62 @@ const DEPTH: usize = 64;
 pub struct StrangersBell(OwnedFd);
 
 impl StrangersBell {
-    /// Takes over a descriptor that is said to be an eventfd.
+    /// Takes over a descriptor that is said to be an eventfd, and makes it non-blocking,
+    /// as it stays unless the other side has evil in mind.
     ///
     /// # Errors
-    /// `InvalidInput` if it is none; the kernel's reason if that cannot be found out.
+    /// `InvalidInput` if it is none; the kernel's reason if that cannot be found out or
+    /// done.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
         if std::fs::read_link(link)?.as_os_str() != "anon_inode:[eventfd]" {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         Ok(Self(fd))
     }
 }
 
 /// What rings them.
 #[derive(Debug)]
-pub struct Ringer(Option<Submitter>);
+pub enum Ringer {
+    /// By the kernel's signals: it never waits.
+    Signals(Submitter),
+    /// By writing: a program that has evil in mind can make it wait.
+    Writes,
+}
 
 impl Ringer {
-    /// Makes one. Where the kernel has no AIO, or none left (fs.aio-max-nr), it writes
-    /// to the eventfds, and [`Ringer::may_block`].
-    pub fn new() -> Self {
-        Self(Submitter::new().ok())
+    /// One for programs that do not trust each other. Where the kernel has no AIO, or
+    /// none left (fs.aio-max-nr), it writes after all, and [`Ringer::may_wait`].
+    pub fn for_many() -> Self {
+        Submitter::new().map_or(Self::Writes, Self::Signals)
+    }
+
+    /// One for a program that holds up nobody but itself.
+    pub fn for_one() -> Self {
+        Self::Writes
     }
 
     /// Whether a hostile program may hold it up.
-    pub fn may_block(&self) -> bool {
-        self.0.is_none()
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Self::Writes)
     }
 
     /// Wakes whoever waits for `bell`. One that rings already is left so.
     pub fn ring(&self, bell: &StrangersBell) {
-        match &self.0 {
-            Some(submitter) => submitter.signal(&bell.0),
-            None => {
-                let _ = write(&bell.0);
+        match self {
+            Self::Signals(submitter) => submitter.signal(&bell.0),
+            Self::Writes => {
+                let _ = rustix::io::write(&bell.0, &1u64.to_ne_bytes());
             }
         }
     }
 }
 
-impl Default for Ringer {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn write(bell: &OwnedFd) -> Result<(), Errno> {
-    fcntl_setfl(bell, fcntl_getfl(bell)? | OFlags::NONBLOCK)?;
-    rustix::io::write(bell, &1u64.to_ne_bytes())?;
-    Ok(())
-}
-
 /// A context of Linux AIO, and the empty file that it reads.
 #[derive(Debug)]
-struct Submitter {
+pub struct Submitter {
     context: libc::c_ulong,
     empty: OwnedFd,
 }
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn rings_as_often_as_it_likes() {
         let (own, bell) = bell(EventfdFlags::NONBLOCK);
-        for ringer in [Ringer::new(), Ringer(None)] {
+        for ringer in [Ringer::for_many(), Ringer::for_one()] {
             for _ in 0..10 * DEPTH {
                 ringer.ring(&bell);
             }
@@ -214,11 +216,12 @@ mod tests {
     /// As full as a program can make it, and fuller, as only the kernel can.
     #[test]
     fn a_full_eventfd_that_blocks_does_not_hold_it_up() {
-        let ringer = Ringer::new();
-        if ringer.may_block() {
+        let ringer = Ringer::for_many();
+        if ringer.may_wait() {
             return;
         }
         let (own, bell) = bell(EventfdFlags::empty());
+        fcntl_setfl(&own, OFlags::empty()).unwrap();
         rustix::io::write(&own, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         for _ in 0..3 {
             ringer.ring(&bell);

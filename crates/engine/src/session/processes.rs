@@ -305,7 +305,7 @@ mod tests {
         };
         let arena = Arc::new(Arena::create(geometry).expect("an arena"));
         let bell = Doorbell::new().expect("a doorbell");
-        Session::new(Token([7; 16]), arena, bell, Arc::new(Ringer::new()))
+        Session::new(Token([7; 16]), arena, bell, Arc::new(Ringer::for_one()))
     }
 
     /// As a parent does before it forks.
