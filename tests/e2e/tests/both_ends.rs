@@ -95,6 +95,7 @@ scenarios! {
     fn iperf3_on_two_hosts(lab) within 300 {
         let (server, client) = (lab.host(0), lab.host(1));
         let _iperf = server.cmd("iperf3").arg("-s").spawn();
+        lab.peer().wait_for(server.at(5201));
         for extra in [&[][..], &["-R"], &["-P", "4"]] {
             iperf3::check(&client, server.ip(), extra);
         }
