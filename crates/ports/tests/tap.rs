@@ -193,6 +193,28 @@ fn mtus_up_to_the_longest_packet() {
     }
 }
 
+/// Two engines that start at once do not take each other for in the way: the address of
+/// the one has the prefix of its class for a moment.
+#[test]
+fn an_address_that_overlaps_for_a_moment_is_none_of_ours() {
+    if !in_own_namespace() {
+        return;
+    }
+    ip("link add other type veth peer name far");
+    let opened = || {
+        ip("addr add 10.99.1.1/8 dev other");
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                std::thread::sleep(Duration::from_millis(30));
+                ip("addr del 10.99.1.1/8 dev other");
+            });
+            Tap::open(&config()).is_ok()
+        })
+    };
+    // On a busy machine the moment may be a long one.
+    assert!((0..10).any(|_| opened()));
+}
+
 #[test]
 fn a_device_that_is_gone_says_so() {
     if !in_own_namespace() {

@@ -7,6 +7,7 @@ use crate::{BadName, InterfaceName};
 use rustix::io::Errno;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// The smallest MTU on which the engine is run.
 pub const MIN_MTU: usize = 1500;
@@ -392,6 +393,13 @@ pub fn bring_up(name: &InterfaceName) -> Result<(), TapError> {
         .map_err(os(format!("bring {name} up")))
 }
 
+/// How often, and how long after each other, to look whether an address overlaps with
+/// another interface's. Who gives an interface an address of IPv4 by `ioctl`, as we do,
+/// gives it the prefix of its class first (RFC 791 section 3.2: 8 bits for 10.0.0.1), and
+/// the right one a moment later.
+const LOOKS: u32 = 26;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
 fn set_address(
     control: std::os::fd::BorrowedFd<'_>,
     name: &InterfaceName,
@@ -405,24 +413,36 @@ fn set_address(
             prefix_len,
         });
     }
-    let ours = name.to_string();
-    for existing in interface_addresses()? {
-        if existing.interface == ours {
-            if (existing.address, existing.prefix_len) == (address, prefix_len) {
-                return Ok(());
-            }
-        } else if overlaps(
-            (address, prefix_len),
-            (existing.address, existing.prefix_len),
-        ) {
+    let mut looks = 0;
+    loop {
+        let found = interface_addresses()?;
+        let (ours, others): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|a| a.interface == name.to_string());
+        if ours
+            .iter()
+            .any(|a| (a.address, a.prefix_len) == (address, prefix_len))
+        {
+            return Ok(());
+        }
+        let prefix = (address, prefix_len);
+        let Some(other) = others
+            .into_iter()
+            .find(|a| overlaps(prefix, (a.address, a.prefix_len)))
+        else {
+            break;
+        };
+        looks += 1;
+        if looks == LOOKS {
             return Err(TapError::AddressInUse {
                 address,
                 prefix_len,
-                interface: existing.interface,
-                other: existing.address,
-                other_prefix_len: existing.prefix_len,
+                interface: other.interface,
+                other: other.address,
+                other_prefix_len: other.prefix_len,
             });
         }
+        std::thread::sleep(BETWEEN_LOOKS);
     }
     sys::add_address(control, name, address, prefix_len).map_err(os(format!(
         "give {name} the address {address}/{prefix_len}"
