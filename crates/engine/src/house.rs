@@ -99,6 +99,16 @@ impl Engine {
                     s.set_owner(socket, fds);
                 }
             }
+            Message::Child(channel) => {
+                let session = self.door.session_of(visitor);
+                if let (Some(key), Some(pidfd)) = (session, fds.into_iter().next())
+                    && let Some(s) = self.sessions.get_mut(key)
+                {
+                    s.introduce(channel, pidfd);
+                    // It may have claimed its channel before we have heard of it.
+                    self.take_requests_of(key, channel);
+                }
+            }
             Message::Session(_) | Message::Welcome(..) | Message::Refused(_) => {
                 self.door.see_off(visitor);
             }

@@ -72,6 +72,16 @@ impl Engine {
         any
     }
 
+    /// Takes requests of one channel of a session.
+    pub(crate) fn take_requests_of(&mut self, session: u32, channel: u32) {
+        if let Some(s) = self.sessions.get(session)
+            && (channel as usize) < s.processes.len()
+        {
+            let channel = channel as u16;
+            self.take_from(From { session, channel });
+        }
+    }
+
     fn take_from(&mut self, from: From) -> bool {
         if let Some(s) = self.sessions.get_mut(from.session)
             && s.processes[usize::from(from.channel)].is_none()

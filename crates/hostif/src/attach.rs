@@ -141,6 +141,9 @@ pub enum Message {
     /// readable and the second makes it so. Without them nobody owns it any more.
     /// A descriptor ([`Request::Owner`](crate::Request::Owner)) asks whether it has come.
     Owner(SocketId),
+    /// Who claims this channel, after a fork, is the process whose pidfd comes beside: its
+    /// pid means nothing to the engine. Not answered.
+    Child(u32),
     /// No.
     Refused(Refusal),
 }
@@ -182,6 +185,10 @@ impl Message {
             Self::Owner(socket) => {
                 w[2] = u64::from(socket.index) | u64::from(socket.generation) << 32;
                 7
+            }
+            Self::Child(channel) => {
+                w[2] = u64::from(*channel);
+                8
             }
         };
         w[1] = kind | u64::from(ABI_VERSION) << 32;
@@ -237,6 +244,7 @@ impl Message {
                 index: w[2] as u32,
                 generation: (w[2] >> 32) as u32,
             }),
+            8 => Self::Child(u32::try_from(w[2]).map_err(|_| AttachError::NotAnEngine)?),
             _ => return Err(AttachError::NotAnEngine),
         })
     }
@@ -411,6 +419,7 @@ mod tests {
                 index: 3,
                 generation: 4,
             }),
+            Message::Child(9),
             Message::Refused(Refusal::Draining),
         ];
         for m in all {

@@ -28,7 +28,8 @@ pub enum ChannelState {
 #[derive(Debug)]
 pub struct ChannelControl {
     state: AtomicU32,
-    /// The process that has it; while reserved, the parent.
+    /// The process that has it; while reserved, the parent. A child that the engine
+    /// cannot know by its pid has [`INTRODUCED`] and the channel's number here.
     pub pid: AtomicU32,
     /// Times that this process has woken the engine.
     pub engine_wakeups: AtomicU64,
@@ -51,6 +52,11 @@ pub struct ChannelControl {
 
 // SAFETY: atomics and `Shared` types alone.
 unsafe impl Shared for ChannelControl {}
+
+/// In [`ChannelControl::pid`]: the child lives in another namespace of pids than the
+/// engine, which knows it by the descriptor of
+/// [`Message::Child`](crate::attach::Message::Child).
+pub const INTRODUCED: u32 = 1 << 31;
 
 impl ChannelControl {
     /// Who has it.

@@ -26,7 +26,7 @@ pub use address::Address;
 pub use arena::{Arena, ArenaError};
 pub use block::{BlockFlags, MAX_WAITERS, SocketBlock, SocketState, StreamHalf};
 pub use channel::{
-    AdapterChannel, ChannelControl, ChannelState, HostChannel, MAILBOX_BYTES, PutError,
+    AdapterChannel, ChannelControl, ChannelState, HostChannel, INTRODUCED, MAILBOX_BYTES, PutError,
 };
 pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query,

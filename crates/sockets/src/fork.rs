@@ -8,8 +8,11 @@
 use crate::gate::Inside;
 use crate::host::{Host, Post, own_pid};
 use crate::hub::Hub;
-use longshore_hostif::{ChannelState, HostChannel, SocketId};
-use longshore_ring::forget_thread_id;
+use longshore_hostif::attach::{self, Message};
+use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
+use longshore_ring::{forget_thread_id, is_confined};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 /// The locks and the reservation, between `prepare` and what follows the fork.
@@ -40,7 +43,9 @@ impl Host {
         })?;
         let control = arena.control(channel);
         control.reservations.fetch_add(1, Ordering::AcqRel);
-        control.pid.store(own_pid(), Ordering::Release);
+        control
+            .pid
+            .store(self.pid.load(Ordering::Relaxed), Ordering::Release);
         control.reset();
         control.lost.store(0, Ordering::Relaxed);
         for (to, from) in arena.held(channel).iter().zip(arena.held(own)) {
@@ -67,11 +72,28 @@ impl Host {
     /// what is in it until the child's own shim takes over, or it ends.
     pub fn give_reservation(&self, channel: u32, child: u32) {
         let control = self.arena.control(channel);
-        if control.pid.swap(child, Ordering::AcqRel) == self.pid.load(Ordering::Relaxed)
+        let name = self.name_for_engine(channel, child);
+        if control.pid.swap(name, Ordering::AcqRel) == self.pid.load(Ordering::Relaxed)
             && control.change_state(ChannelState::Reserved, ChannelState::Claimed)
         {
             HostChannel::new(self.arena.clone(), channel).flag();
             self.ring_engine();
+        }
+    }
+
+    /// What stands for process `pid` in `channel`, which is about to claim it: its pid, if
+    /// that is the same for the engine.
+    fn name_for_engine(&self, channel: u32, pid: u32) -> u32 {
+        if !self.is_abroad || is_confined() {
+            return pid;
+        }
+        let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pidfd = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        let message = Message::Child(channel);
+        let told = pidfd.map(|fd| attach::send(self.connection.as_fd(), &message, &[fd.as_fd()]));
+        match told {
+            Some(Ok(())) => INTRODUCED | channel,
+            _ => pid,
         }
     }
 
@@ -109,6 +131,9 @@ impl Reservation {
     /// Says which child that is, so that the engine finds out if it dies before it has
     /// taken the channel.
     pub fn is_for(self, child: u32) {
+        if self.host.is_abroad {
+            return;
+        }
         let control = self.host.arena.control(self.channel);
         control.name_child(self.number, child);
     }
@@ -130,8 +155,6 @@ impl Forking {
     pub fn in_child(mut self, descriptors: impl Iterator<Item = (SocketId, u32)>) {
         forget_thread_id();
         let host = self.host;
-        let pid = own_pid();
-        host.pid.store(pid, Ordering::Relaxed);
         host.epoch.fetch_add(1, Ordering::Relaxed);
         let parents: Vec<SocketId> = host.held().collect();
         for id in parents {
@@ -146,6 +169,8 @@ impl Forking {
             host.lose_engine();
             return;
         };
+        let pid = host.name_for_engine(channel, own_pid());
+        host.pid.store(pid, Ordering::Relaxed);
         host.channel.store(channel, Ordering::Relaxed);
         for (id, count) in descriptors {
             host.recount(id, count);

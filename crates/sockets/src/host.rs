@@ -78,7 +78,11 @@ pub struct Host {
     pub(crate) connection: OwnedFd,
     pub(crate) post: Gate<Post>,
     pub(crate) channel: AtomicU32,
+    /// Its pid as the engine knows it, or what stands for it
+    /// ([`INTRODUCED`](longshore_hostif::INTRODUCED)).
     pub(crate) pid: AtomicU32,
+    /// Pids mean something else to the engine: it is in another namespace.
+    pub(crate) is_abroad: bool,
     /// Counts the forks between us and the process that joined.
     pub(crate) epoch: AtomicU32,
     pub(crate) next_waiter: AtomicU32,

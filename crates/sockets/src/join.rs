@@ -13,7 +13,7 @@ use longshore_ring::Doorbell;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// What the host library needs of the program it lives in.
 #[derive(Debug, Clone, Copy)]
@@ -82,13 +82,16 @@ impl Host {
         let arena = Arc::new(Arena::open((hooks.keep)(joined.arena), joined.geometry)?);
         let sockets = joined.geometry.sockets as usize;
         let channel = HostChannel::new(arena.clone(), joined.channel);
+        // As the engine sees it.
+        let pid = arena.control(joined.channel).pid.load(Ordering::Relaxed);
         let host = Self {
             hooks,
             doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
             connection: (hooks.keep)(joined.connection),
             post: Gate::new(Post::new(channel, sockets)),
             channel: AtomicU32::new(joined.channel),
-            pid: AtomicU32::new(own_pid()),
+            pid: AtomicU32::new(pid),
+            is_abroad: pid != own_pid(),
             epoch: AtomicU32::new(0),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
             uses: zeroed(sockets),

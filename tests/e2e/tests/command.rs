@@ -155,6 +155,56 @@ fn help_helps() {
     });
 }
 
+/// What a container is to the engine: its pids are others'. A child keeps what it inherits,
+/// is seen to live, and is seen to die.
+const FAMILY: &str = r#"
+import os, socket, subprocess, sys, time
+# As high as no process of the engine's namespace.
+limit = int(open("/proc/sys/kernel/pid_max").read())
+open("/proc/sys/kernel/ns_last_pid", "w").write(str(min(limit - 100, 4_000_000)))
+listener = socket.create_server(("", 7))
+def pair():
+    far = socket.create_connection((os.environ["OURS"], 7))
+    return far, listener.accept()[0]
+def says(far, what):
+    far.settimeout(60)
+    got = far.recv(100)
+    assert got == what, got
+far, near = pair()
+child = os.fork()
+if not child:
+    # Longer than the engine takes to look whether somebody is dead.
+    time.sleep(2.5)
+    near.sendall(b"forked")
+    time.sleep(600)
+near.close()
+says(far, b"forked")
+os.kill(child, 9)
+says(far, b"")
+far, near = pair()
+script = "import socket, time; time.sleep(2.5); socket.socket(fileno=%d).sendall(b'new image')"
+child = subprocess.Popen([sys.executable, "-c", script % near.fileno()], pass_fds=[near.fileno()])
+near.close()
+says(far, b"new image")
+assert child.wait() == 0
+print("all is well")
+"#;
+
+#[test]
+fn a_family_in_a_pid_namespace_of_its_own() {
+    scenario(|lab| {
+        let family = lab.file("family.py", FAMILY);
+        let host = lab.host(0);
+        let said = host
+            .cmd("unshare")
+            .args(["--pid", "--fork", "--mount-proc", PYTHON])
+            .arg(&family)
+            .env("OURS", host.ip().to_string())
+            .check();
+        assert!(said.contains("all is well"), "{said}");
+    });
+}
+
 /// `longshore run` as an ordinary user, on a machine whose TUN device has this
 /// mode (distributions differ).
 fn as_ordinary_user(lab: &Lab, mode: &str, arguments: &str) -> Cmd {

@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub(crate) struct Process {
     pub(crate) channel: AdapterChannel,
     pub(crate) pid: u32,
+    /// What stands for it in the arena: its pid, or that it was introduced.
+    name: u32,
     /// Readable when the process is dead. `None` if the kernel would not say.
     pub(crate) pidfd: Option<OwnedFd>,
 }
@@ -102,6 +104,8 @@ pub(crate) struct Session {
     /// Eventfds of waiters, by waiter.
     bells: HashMap<u32, StrangersBell>,
     ringer: Arc<Ringer>,
+    /// Children that their pid does not tell of, by the channel that they claim.
+    introduced: HashMap<u16, OwnedFd>,
     /// Channels with staged completions.
     staged: Vec<u16>,
     /// Waiters to wake after the next publication.
@@ -147,6 +151,7 @@ impl Session {
             doorbell,
             bells: HashMap::new(),
             ringer,
+            introduced: HashMap::new(),
             staged: Vec::new(),
             to_wake: Vec::new(),
             touched: Vec::new(),

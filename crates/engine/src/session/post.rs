@@ -124,10 +124,10 @@ impl Session {
         self.bells.insert(waiter, bell);
     }
 
-    /// Frees the waiters of a process that is gone.
-    pub(super) fn free_waiters_of(&mut self, pid: u32) {
+    /// Frees the waiters of the process of this name, which is gone.
+    pub(super) fn free_waiters_of(&mut self, name: u32) {
         for (i, waiter) in self.arena.claimed_waiters().iter().enumerate() {
-            if waiter.owner.load(Ordering::Relaxed) == pid {
+            if waiter.owner.load(Ordering::Relaxed) == name {
                 self.bells.remove(&(i as u32));
                 waiter.cancel();
                 waiter.owner.store(0, Ordering::Release);

@@ -2,12 +2,12 @@
 //! channels back, and finding the sockets that nobody holds any more.
 
 use super::{Process, Session};
-use longshore_hostif::{AdapterChannel, ChannelState};
+use longshore_hostif::{AdapterChannel, ChannelState, INTRODUCED};
 use longshore_tcp::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 /// How long a parent's reservation waits for the child, in microseconds: the
@@ -36,6 +36,15 @@ pub(crate) struct Reservation {
     stamp: u32,
     /// When the engine first saw it.
     since: Instant,
+}
+
+/// The pid of the process that a pidfd stands for; 0 if it is dead or cannot be seen from
+/// here. `None` if it is no pidfd.
+fn pid_of(pidfd: &OwnedFd) -> Option<u32> {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    Some(pid.trim().parse().unwrap_or(0))
 }
 
 fn watch(pid: u32) -> Option<OwnedFd> {
@@ -77,7 +86,7 @@ impl Session {
         let known = self.channel_of(pid).map(usize::from);
         let channel = match known {
             Some(channel) => {
-                self.free_waiters_of(pid);
+                self.free_waiters_of(self.processes[channel].as_ref().map_or(pid, |p| p.name));
                 channel
             }
             None => self.reserve()?,
@@ -94,10 +103,34 @@ impl Session {
         let process = Process {
             channel: AdapterChannel::new(channel as u32),
             pid,
+            name: pid,
             pidfd,
         };
         self.processes[channel] = Some(process);
         Some(channel as u16)
+    }
+
+    /// Whoever claims `channel` is the process of this descriptor; counted if it is none.
+    pub(crate) fn introduce(&mut self, channel: u32, pidfd: OwnedFd) {
+        match u16::try_from(channel) {
+            Ok(channel) if usize::from(channel) < self.processes.len() => {
+                self.introduced.insert(channel, pidfd);
+            }
+            _ => self.bad_descriptors += 1,
+        }
+    }
+
+    /// The process that claims `channel` under `name`: its pid, and what tells of its
+    /// death. `None` if it has not been introduced as it should be.
+    fn claimant(&mut self, channel: u16, name: u32) -> Option<(u32, Option<OwnedFd>)> {
+        if name & INTRODUCED == 0 {
+            return Some((name, watch(name)));
+        }
+        if name != INTRODUCED | u32::from(channel) {
+            return None;
+        }
+        let pidfd = self.introduced.remove(&channel)?;
+        Some((pid_of(&pidfd)?, Some(pidfd)))
     }
 
     fn reserve(&self) -> Option<usize> {
@@ -126,8 +159,10 @@ impl Session {
         {
             return None;
         }
-        let pid = control.pid.load(Ordering::Acquire);
-        if self.processes.iter().flatten().any(|p| p.pid == pid) {
+        let name = control.pid.load(Ordering::Acquire);
+        let (pid, pidfd) = self.claimant(channel, name)?;
+        let control = self.arena.control(u32::from(channel));
+        if pid != 0 && self.processes.iter().flatten().any(|p| p.pid == pid) {
             control.set_state(ChannelState::Reserved);
             return None;
         }
@@ -135,7 +170,8 @@ impl Session {
         let process = Process {
             channel: AdapterChannel::new(u32::from(channel)),
             pid,
-            pidfd: watch(pid),
+            name,
+            pidfd,
         };
         self.processes[usize::from(channel)] = Some(process);
         Some(pid)
@@ -168,7 +204,7 @@ impl Session {
         let Some(process) = self.processes[usize::from(channel)].take() else {
             return Vec::new();
         };
-        self.free_waiters_of(process.pid);
+        self.free_waiters_of(process.name);
         let had = self.take_held(channel);
         let control = self.arena.control(u32::from(channel));
         control.pid.store(0, Ordering::Relaxed);
@@ -287,170 +323,4 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session::Session;
-    use longshore_hostif::attach::Token;
-    use longshore_hostif::{Arena, BlockFlags, Geometry, SocketId, SocketState};
-    use longshore_ring::{Doorbell, Ringer};
-    use std::sync::Arc;
-
-    fn session() -> Session {
-        let geometry = Geometry {
-            channels: 64,
-            waiters: 64,
-            sockets: 64,
-            snd_chunks: 64,
-            rcv_chunks: 64,
-        };
-        let arena = Arc::new(Arena::create(geometry).expect("an arena"));
-        let bell = Doorbell::new().expect("a doorbell");
-        Session::new(Token([7; 16]), arena, bell, Arc::new(Ringer::for_one()))
-    }
-
-    /// As a parent does before it forks.
-    fn reserve(session: &Session, channel: u32) {
-        let control = session.arena.control(channel);
-        assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
-        control.reservations.fetch_add(1, Ordering::AcqRel);
-    }
-
-    #[test]
-    fn a_reservation_ends_when_no_child_comes_for_long() {
-        let mut session = session();
-        reserve(&session, 3);
-        for late in [0, RESERVED_FOR - 1] {
-            session.drop_stale_reservations(Instant(1000 + late));
-            assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
-        }
-        session.drop_stale_reservations(Instant(1000 + RESERVED_FOR));
-        assert_eq!(session.arena.control(3).state(), ChannelState::Free);
-        assert!(session.reservations.is_empty());
-    }
-
-    #[test]
-    fn a_reservation_ends_with_the_child_that_it_is_for() {
-        let mut session = session();
-        reserve(&session, 3);
-        let control = session.arena.control(3);
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .expect("sleep");
-        let number = control.reservations.load(Ordering::Acquire);
-        // Of a reservation before this one.
-        control.name_child(number - 1, child.id());
-        child.kill().expect("a child to kill");
-        session.drop_stale_reservations(Instant(1000));
-        assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
-        // Nobody has waited for it yet, and it may take a moment to die.
-        session.arena.control(3).name_child(number, child.id());
-        while session.arena.control(3).state() == ChannelState::Reserved {
-            session.drop_stale_reservations(Instant(1000));
-        }
-        child.wait().expect("its end");
-        // One that lives.
-        reserve(&session, 3);
-        let control = session.arena.control(3);
-        control.name_child(number + 1, std::process::id());
-        session.drop_stale_reservations(Instant(1000));
-        assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
-    }
-
-    #[test]
-    fn one_after_the_other_is_not_one_for_long() {
-        let mut session = session();
-        for i in 0..5 {
-            reserve(&session, 3);
-            session.drop_stale_reservations(Instant(i * RESERVED_FOR / 2));
-            let control = session.arena.control(3);
-            assert_eq!(control.state(), ChannelState::Reserved, "child {i}");
-            control.set_state(ChannelState::Free);
-        }
-    }
-
-    #[test]
-    fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
-        let mut session = session();
-        let own = std::process::id();
-        assert!(session.admit(own).is_some());
-        reserve(&session, 3);
-        let control = session.arena.control(3);
-        control.pid.store(own, Ordering::Release);
-        control.set_state(ChannelState::Claimed);
-        assert_eq!(session.adopt(3), None);
-        assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
-    }
-
-    #[test]
-    fn a_child_that_joins_gets_the_channel_that_was_claimed_for_it() {
-        let mut session = session();
-        let own = std::process::id();
-        reserve(&session, 3);
-        let control = session.arena.control(3);
-        control.pid.store(own, Ordering::Release);
-        control.set_state(ChannelState::Claimed);
-        session.arena.set_held(3, 5, true);
-        assert_eq!(session.adopt(3), Some(own));
-        assert_eq!(session.admit(own), Some(3));
-        assert!(session.arena.holds(3, 5));
-    }
-
-    /// A socket of the engine's key 77 in block 5, held by the process of channel 3.
-    fn held(session: &mut Session) {
-        let block = session.arena.block(5);
-        let generation = block.begin(SocketState::Connected, BlockFlags::empty());
-        let id = SocketId {
-            index: 5,
-            generation,
-        };
-        session.enter(id, 77);
-        session.arena.set_held(3, 5, true);
-    }
-
-    /// So many messages carry it.
-    fn passes(session: &Session, count: u32) {
-        let block = session.arena.block(5);
-        block.in_transit.store(count, Ordering::Release);
-    }
-
-    #[test]
-    fn what_is_on_its_way_outlives_its_holder_for_a_while() {
-        let mut session = session();
-        reserve(&session, 3);
-        held(&mut session);
-        passes(&session, 1);
-        assert!(
-            session.orphans(vec![5], Instant(0)).is_empty(),
-            "it is held"
-        );
-        session.arena.set_held(3, 5, false);
-        session.arena.control(3).set_state(ChannelState::Free);
-        assert!(session.orphans(vec![5], Instant(1000)).is_empty());
-        assert!(session.has_reservations(), "the house is to be kept");
-        let late = Instant(1000 + IN_TRANSIT_FOR);
-        assert!(
-            session
-                .drop_stale_reservations(Instant(late.0 - 1))
-                .is_empty()
-        );
-        assert_eq!(session.drop_stale_reservations(late), [77]);
-        assert!(!session.has_reservations());
-    }
-
-    #[test]
-    fn what_has_arrived_is_not_on_its_way() {
-        let mut session = session();
-        reserve(&session, 3);
-        held(&mut session);
-        session.arena.set_held(3, 5, false);
-        passes(&session, 1);
-        assert!(session.note_transit(77, 5, Instant(0)));
-        session.arena.set_held(3, 5, true);
-        passes(&session, 0);
-        let late = Instant(IN_TRANSIT_FOR - 1);
-        assert!(session.drop_stale_reservations(late).is_empty());
-        assert!(session.in_transit.is_empty());
-        assert_eq!(session.orphans(vec![5], late), [0u32; 0], "it is held");
-    }
-}
+mod tests;

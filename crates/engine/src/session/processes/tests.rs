@@ -1,0 +1,211 @@
+//! Children that come, do not come, or come by another name.
+
+use super::*;
+use crate::session::Session;
+use longshore_hostif::attach::Token;
+use longshore_hostif::{Arena, BlockFlags, Geometry, SocketId, SocketState};
+use longshore_ring::{Doorbell, Ringer};
+use std::sync::Arc;
+
+fn session() -> Session {
+    let geometry = Geometry {
+        channels: 64,
+        waiters: 64,
+        sockets: 64,
+        snd_chunks: 64,
+        rcv_chunks: 64,
+    };
+    let arena = Arc::new(Arena::create(geometry).expect("an arena"));
+    let bell = Doorbell::new().expect("a doorbell");
+    Session::new(Token([7; 16]), arena, bell, Arc::new(Ringer::for_one()))
+}
+
+/// As a parent does before it forks.
+fn reserve(session: &Session, channel: u32) {
+    let control = session.arena.control(channel);
+    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+    control.reservations.fetch_add(1, Ordering::AcqRel);
+}
+
+#[test]
+fn a_reservation_ends_when_no_child_comes_for_long() {
+    let mut session = session();
+    reserve(&session, 3);
+    for late in [0, RESERVED_FOR - 1] {
+        session.drop_stale_reservations(Instant(1000 + late));
+        assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
+    }
+    session.drop_stale_reservations(Instant(1000 + RESERVED_FOR));
+    assert_eq!(session.arena.control(3).state(), ChannelState::Free);
+    assert!(session.reservations.is_empty());
+}
+
+#[test]
+fn a_reservation_ends_with_the_child_that_it_is_for() {
+    let mut session = session();
+    reserve(&session, 3);
+    let control = session.arena.control(3);
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep");
+    let number = control.reservations.load(Ordering::Acquire);
+    // Of a reservation before this one.
+    control.name_child(number - 1, child.id());
+    child.kill().expect("a child to kill");
+    session.drop_stale_reservations(Instant(1000));
+    assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
+    // Nobody has waited for it yet, and it may take a moment to die.
+    session.arena.control(3).name_child(number, child.id());
+    while session.arena.control(3).state() == ChannelState::Reserved {
+        session.drop_stale_reservations(Instant(1000));
+    }
+    child.wait().expect("its end");
+    // One that lives.
+    reserve(&session, 3);
+    let control = session.arena.control(3);
+    control.name_child(number + 1, std::process::id());
+    session.drop_stale_reservations(Instant(1000));
+    assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
+}
+
+#[test]
+fn one_after_the_other_is_not_one_for_long() {
+    let mut session = session();
+    for i in 0..5 {
+        reserve(&session, 3);
+        session.drop_stale_reservations(Instant(i * RESERVED_FOR / 2));
+        let control = session.arena.control(3);
+        assert_eq!(control.state(), ChannelState::Reserved, "child {i}");
+        control.set_state(ChannelState::Free);
+    }
+}
+
+#[test]
+fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
+    let mut session = session();
+    let own = std::process::id();
+    assert!(session.admit(own).is_some());
+    reserve(&session, 3);
+    let control = session.arena.control(3);
+    control.pid.store(own, Ordering::Release);
+    control.set_state(ChannelState::Claimed);
+    assert_eq!(session.adopt(3), None);
+    assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
+}
+
+#[test]
+fn a_child_that_joins_gets_the_channel_that_was_claimed_for_it() {
+    let mut session = session();
+    let own = std::process::id();
+    reserve(&session, 3);
+    let control = session.arena.control(3);
+    control.pid.store(own, Ordering::Release);
+    control.set_state(ChannelState::Claimed);
+    session.arena.set_held(3, 5, true);
+    assert_eq!(session.adopt(3), Some(own));
+    assert_eq!(session.admit(own), Some(3));
+    assert!(session.arena.holds(3, 5));
+}
+
+/// A socket of the engine's key 77 in block 5, held by the process of channel 3.
+fn held(session: &mut Session) {
+    let block = session.arena.block(5);
+    let generation = block.begin(SocketState::Connected, BlockFlags::empty());
+    let id = SocketId {
+        index: 5,
+        generation,
+    };
+    session.enter(id, 77);
+    session.arena.set_held(3, 5, true);
+}
+
+/// So many messages carry it.
+fn passes(session: &Session, count: u32) {
+    let block = session.arena.block(5);
+    block.in_transit.store(count, Ordering::Release);
+}
+
+#[test]
+fn what_is_on_its_way_outlives_its_holder_for_a_while() {
+    let mut session = session();
+    reserve(&session, 3);
+    held(&mut session);
+    passes(&session, 1);
+    assert!(
+        session.orphans(vec![5], Instant(0)).is_empty(),
+        "it is held"
+    );
+    session.arena.set_held(3, 5, false);
+    session.arena.control(3).set_state(ChannelState::Free);
+    assert!(session.orphans(vec![5], Instant(1000)).is_empty());
+    assert!(session.has_reservations(), "the house is to be kept");
+    let late = Instant(1000 + IN_TRANSIT_FOR);
+    assert!(
+        session
+            .drop_stale_reservations(Instant(late.0 - 1))
+            .is_empty()
+    );
+    assert_eq!(session.drop_stale_reservations(late), [77]);
+    assert!(!session.has_reservations());
+}
+
+#[test]
+fn what_has_arrived_is_not_on_its_way() {
+    let mut session = session();
+    reserve(&session, 3);
+    held(&mut session);
+    session.arena.set_held(3, 5, false);
+    passes(&session, 1);
+    assert!(session.note_transit(77, 5, Instant(0)));
+    session.arena.set_held(3, 5, true);
+    passes(&session, 0);
+    let late = Instant(IN_TRANSIT_FOR - 1);
+    assert!(session.drop_stale_reservations(late).is_empty());
+    assert!(session.in_transit.is_empty());
+    assert_eq!(session.orphans(vec![5], late), [0u32; 0], "it is held");
+}
+
+/// A child in another namespace of pids: what it says is its pid counts for nothing.
+#[test]
+fn a_child_is_known_by_the_descriptor_that_introduces_it() {
+    let mut session = session();
+    let claim = |session: &Session, channel: u32, name: u32| {
+        reserve(session, channel);
+        let control = session.arena.control(channel);
+        control.pid.store(name, Ordering::Release);
+        assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+    };
+    let own = std::process::id();
+    let pidfd = watch(own).expect("a pidfd");
+    claim(&session, 3, INTRODUCED | 3);
+    assert_eq!(session.adopt(3), None, "nobody has introduced it");
+    let file = std::fs::File::open("/dev/null").expect("a file");
+    session.introduce(3, file.into());
+    assert_eq!(session.adopt(3), None, "by something else");
+    session.introduce(3, pidfd.try_clone().expect("another"));
+    assert_eq!(session.adopt(3), Some(own));
+    // Under another channel's number.
+    claim(&session, 4, INTRODUCED | 5);
+    session.introduce(4, pidfd.try_clone().expect("another"));
+    assert_eq!(session.adopt(4), None);
+    let before = session.bad_descriptors;
+    for channel in [64, u32::MAX] {
+        session.introduce(channel, pidfd.try_clone().expect("another"));
+    }
+    assert_eq!(session.bad_descriptors, before + 2);
+
+    // Its waiters go with it, and another's stay.
+    let owners = |session: &Session| {
+        let of = |i: usize| session.arena.waiters()[i].owner.load(Ordering::Relaxed);
+        [of(0), of(1)]
+    };
+    let names = [INTRODUCED | 3, own];
+    for (waiter, name) in session.arena.waiters().iter().zip(names) {
+        waiter.owner.store(name, Ordering::Relaxed);
+    }
+    let header = session.arena.header();
+    header.waiters_end.store(2, Ordering::Relaxed);
+    session.bury(3, Instant(2000));
+    assert_eq!(owners(&session), [0, own]);
+}
