@@ -133,7 +133,9 @@ for stack in $stacks; do
       case $variant/$script in
         ipv6/*v4.pkt | ipv4/*v6.pkt | mapped/*v6.pkt) continue ;;
       esac
-      [[ $script == *"$filter"* ]] && printf '%s\0%s\0%s\0' "$stack" "$variant" "$script"
+      if [[ $script == *"$filter"* ]]; then
+        printf '%s\0%s\0%s\0' "$stack" "$variant" "$script"
+      fi
     done < <(find "$SUITE/tcp" -name '*.pkt' | sort)
   done
 done | xargs -0 -r -n 3 -P "$jobs" "$0" --one >"$out/results.tsv"

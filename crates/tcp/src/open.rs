@@ -34,6 +34,11 @@ pub(crate) const fn default_mss(ipv6: bool) -> u16 {
     if ipv6 { 1220 } else { 536 }
 }
 
+/// What is taken for the size of the peer's full segments before any has come, bytes. It
+/// only grows, so it begins low, whatever the version of IP: taken for more than they
+/// have, full segments would be acknowledged too seldom.
+const LEAST_RCV_MSS: u16 = 536;
+
 impl Tcb {
     /// The active open (RFC 9293 section 3.10.1): a block in SYN-SENT whose SYN
     /// `poll_transmit` hands out.
@@ -77,7 +82,6 @@ impl Tcb {
             0 => mss,
             clamp => mss.min(clamp.max(MIN_MSS)),
         };
-        let usual = default_mss(cfg.ipv6);
         let mut tcb = Tcb {
             predict: UNPREDICTABLE,
             predict_data: false,
@@ -94,8 +98,8 @@ impl Tcb {
             last_ack_sent: 0,
             snd_edge: 0,
             snd_wnd: 0,
-            snd_mss: usual.min(adv_mss),
-            rcv_mss: usual.min(adv_mss),
+            snd_mss: default_mss(cfg.ipv6).min(adv_mss),
+            rcv_mss: LEAST_RCV_MSS.min(adv_mss),
             state: State::Closed,
             snd_wscale: 0,
             rcv_wscale: 0,
@@ -136,7 +140,7 @@ impl Tcb {
             last_rcv_ack: now,
             stalled_since: now,
             last_challenge: Instant::NEVER,
-            peer_mss: usual,
+            peer_mss: default_mss(cfg.ipv6),
             path_mss: mss,
             mtu: MtuSearch::new(mss),
             adv_mss,
@@ -191,7 +195,7 @@ impl Tcb {
         self.last_rcv_ack = now;
         self.update_mss();
         self.congestion = Controller::new(cfg.congestion, self.snd_mss, cfg.initial_window);
-        self.rcv_mss = default_mss(cfg.ipv6).min(self.rcv_mss_full());
+        self.rcv_mss = LEAST_RCV_MSS.min(self.rcv_mss_full());
     }
 
     /// The handshake is over. Starts what an established connection has running.

@@ -392,6 +392,12 @@ fn nonsense_in_sack_blocks_is_passed_over() {
 
 #[test]
 fn the_estimate_of_the_peers_segments_knows_merged_ones() {
+    let config = Config {
+        ipv6: true,
+        ..Config::default()
+    };
+    let s = Script::established_with(&config, full_options());
+    assert_eq!(s.tcb.rcv_mss, 536, "it begins low for both versions of IP");
     let mut s = Script::established();
     assert_eq!(s.tcb.rcv_mss, 536);
     let header = s.header(ACK, 0, 0, TcpOptions::default());
