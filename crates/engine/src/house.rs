@@ -194,17 +194,9 @@ impl Engine {
         if known.is_none() {
             self.watch_process(key, channel);
         }
-        self.expect_requests();
-        Ok(())
-    }
-
-    /// A process has just joined, and takes a while to begin: what its first socket needs
-    /// is got ready meanwhile, and the engine stays awake for it.
-    fn expect_requests(&mut self) {
-        if let Some(settings) = &mut self.host_settings {
-            settings.get(self.now);
-        }
+        // It has just begun, and will ask for more.
         self.sleeper.expect_requests();
+        Ok(())
     }
 
     /// Sees to it that the death of a process is noticed.
