@@ -21,6 +21,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod membership;
 mod seq;
+mod start;
 pub mod tcp;
 pub mod tcp4;
 pub mod tcp6;

@@ -11,6 +11,7 @@
 use crate::checksum::Partial;
 use crate::ethernet;
 use crate::ipv4::{HEADER_LEN, protocol};
+use crate::start::Start;
 use crate::tcp;
 use crate::{array, get16};
 use core::net::Ipv4Addr;
@@ -151,12 +152,8 @@ impl<'a> Tcp4<'a> {
     #[must_use]
     pub fn known(&self, link: [u8; ethernet::HEADER_LEN]) -> Known4 {
         let b = self.header;
-        let [c, d, e, f, g, h] = array(&link, 8);
         Known4 {
-            start: [
-                u64::from_ne_bytes(array(&link, 0)),
-                u64::from_ne_bytes([c, d, e, f, g, h, b[0], b[1]]),
-            ],
+            start: Start::new(&link, [b[0], b[1]]),
             inside: u32::from_ne_bytes(array(b, 6)),
             flow: self.flow(),
             // All words together are a multiple of 65,535.
@@ -196,7 +193,7 @@ const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known4 {
     /// Ethernet header (zeros on a link without), version and type of service.
-    start: [u64; 2],
+    start: Start,
     /// From the flags of fragments to the protocol.
     inside: u32,
     flow: Flow4,
@@ -207,7 +204,7 @@ pub struct Known4 {
 impl Known4 {
     /// Of no packet: only what is not of IPv4 either can be like it.
     pub const NONE: Self = Self {
-        start: [0; 2],
+        start: Start::NONE,
         inside: 0,
         flow: Flow4 {
             addresses: Addresses4(0),
@@ -235,24 +232,17 @@ impl Known4 {
     #[inline(always)]
     #[must_use]
     pub fn segment_of<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        let b: &[u8; ethernet::HEADER_LEN + BOTH_LEN] = frame.first_chunk()?;
-        let start = [
-            u64::from_ne_bytes(array(b, 0)),
-            u64::from_ne_bytes(array(b, 8)),
-        ];
-        if start[0] != self.start[0] || start[1] != self.start[1] {
-            return None;
-        }
-        self.rest(frame.get(ethernet::HEADER_LEN..)?)
+        self.rest(
+            self.start
+                .packet_of::<{ ethernet::HEADER_LEN + BOTH_LEN }>(frame)?,
+        )
     }
 
     /// The same on a link without a header of its own.
     #[inline(always)]
     #[must_use]
     pub fn segment_of_packet<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
-        let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
-        let last = self.start[1].to_ne_bytes();
-        if array(b, 0) != [last[6], last[7]] {
+        if !self.start.begins::<BOTH_LEN>(packet) {
             return None;
         }
         self.rest(packet)

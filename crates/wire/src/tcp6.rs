@@ -8,6 +8,7 @@ use crate::checksum::Partial;
 use crate::ethernet;
 use crate::ipv4::protocol;
 use crate::ipv6::HEADER_LEN;
+use crate::start::Start;
 use crate::tcp;
 use crate::{array, get16};
 
@@ -20,7 +21,7 @@ const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known6 {
     /// Ethernet header (zeros on a link without), version and most of the traffic class.
-    start: [u64; 2],
+    start: Start,
     /// The rest of the flow label.
     label: u16,
     /// Next header and hop limit.
@@ -32,7 +33,7 @@ pub struct Known6 {
 impl Known6 {
     /// Of no packet: only what is not of IPv6 either can be like it.
     pub const NONE: Self = Self {
-        start: [0; 2],
+        start: Start::NONE,
         label: 0,
         inside: 0,
         addresses: [0; 4],
@@ -47,12 +48,8 @@ impl Known6 {
         if b[0] >> 4 != 6 || b[6] != protocol::TCP {
             return None;
         }
-        let [c, d, e, f, g, h] = array(link, 8);
         Some(Self {
-            start: [
-                u64::from_ne_bytes(array(link, 0)),
-                u64::from_ne_bytes([c, d, e, f, g, h, b[0], b[1]]),
-            ],
+            start: Start::new(link, [b[0], b[1]]),
             label: u16::from_ne_bytes(array(b, 2)),
             inside: u16::from_ne_bytes(array(b, 6)),
             addresses: addresses(b),
@@ -65,24 +62,17 @@ impl Known6 {
     #[inline(always)]
     #[must_use]
     pub fn segment_of<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        let b: &[u8; ethernet::HEADER_LEN + BOTH_LEN] = frame.first_chunk()?;
-        let start = [
-            u64::from_ne_bytes(array(b, 0)),
-            u64::from_ne_bytes(array(b, 8)),
-        ];
-        if start[0] != self.start[0] || start[1] != self.start[1] {
-            return None;
-        }
-        self.rest(frame.get(ethernet::HEADER_LEN..)?)
+        self.rest(
+            self.start
+                .packet_of::<{ ethernet::HEADER_LEN + BOTH_LEN }>(frame)?,
+        )
     }
 
     /// The same on a link without a header of its own.
     #[inline(always)]
     #[must_use]
     pub fn segment_of_packet<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
-        let b: &[u8; BOTH_LEN] = packet.first_chunk()?;
-        let last = self.start[1].to_ne_bytes();
-        if array(b, 0) != [last[6], last[7]] {
+        if !self.start.begins::<BOTH_LEN>(packet) {
             return None;
         }
         self.rest(packet)

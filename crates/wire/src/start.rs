@@ -1,0 +1,53 @@
+//! The first two words of a frame that a connection expects: the Ethernet header and the
+//! first two bytes of the IP header, which make 16 bytes together.
+//!
+//! Owns [`Start`], which [`Known4`](crate::tcp4::Known4) and
+//! [`Known6`](crate::tcp6::Known6) begin with.
+
+use crate::{array, ethernet};
+
+/// They are. On a link without a header of its own, zeros stand for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start([u64; 2]);
+
+impl Start {
+    /// Of no packet: version 0.
+    pub(crate) const NONE: Self = Self([0; 2]);
+
+    /// Of the packet that begins with `first`, behind `link`.
+    #[inline(always)]
+    pub(crate) fn new(link: &[u8; ethernet::HEADER_LEN], first: [u8; 2]) -> Self {
+        let [c, d, e, f, g, h] = array(link, 8);
+        let [version, service] = first;
+        Self([
+            u64::from_ne_bytes(array(link, 0)),
+            u64::from_ne_bytes([c, d, e, f, g, h, version, service]),
+        ])
+    }
+
+    /// The packet in a frame of at least `LEN` bytes that begins like this.
+    #[inline(always)]
+    pub(crate) fn packet_of<'a, const LEN: usize>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        const { assert!(LEN >= 16) };
+        let b: &[u8; LEN] = frame.first_chunk()?;
+        let words = [
+            u64::from_ne_bytes(array(b, 0)),
+            u64::from_ne_bytes(array(b, 8)),
+        ];
+        if words[0] != self.0[0] || words[1] != self.0[1] {
+            return None;
+        }
+        frame.get(ethernet::HEADER_LEN..)
+    }
+
+    /// Whether a packet of at least `LEN` bytes, on a link without a header, begins like
+    /// this.
+    #[inline(always)]
+    pub(crate) fn begins<const LEN: usize>(&self, packet: &[u8]) -> bool {
+        const { assert!(LEN >= 2) };
+        let last = self.0[1].to_ne_bytes();
+        packet
+            .first_chunk::<LEN>()
+            .is_some_and(|b| array(b, 0) == [last[6], last[7]])
+    }
+}
