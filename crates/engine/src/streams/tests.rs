@@ -1,0 +1,160 @@
+//! Where bytes of streams are placed, and what memory they take.
+
+use super::*;
+use longshore_hostif::Geometry;
+use proptest::prelude::*;
+
+const SMALL: Geometry = Geometry {
+    channels: 64,
+    waiters: 8,
+    sockets: 64,
+    snd_chunks: 8,
+    rcv_chunks: 8,
+};
+
+fn read_back(arena: &Arena, index: u32, range: Range<u64>) -> Vec<u8> {
+    let mut out = vec![0; (range.end - range.start) as usize];
+    let mut done = 0;
+    for (number, within, len) in spans(range) {
+        let chunk = arena.rcv_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
+        let place = arena.rcv_place(chunk, within, len).unwrap();
+        arena.memory().read(place, &mut out[done..done + len]);
+        done += len;
+    }
+    out
+}
+
+#[test]
+fn bytes_out_of_order_lie_where_they_belong() {
+    let arena = Arena::create(SMALL).unwrap();
+    let (mut slab, mut stream) = (RcvSlab::new(8), RcvStream::EMPTY);
+    let data: Vec<u8> = (0..150_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+    stream
+        .place(0, 100_000, &data[100_000..], &mut slab, &arena, 5)
+        .unwrap();
+    stream
+        .place(0, 0, &data[..100_000], &mut slab, &arena, 5)
+        .unwrap();
+    assert_eq!(read_back(&arena, 5, 0..150_000), data);
+    stream.consume(140_000, false, &mut slab);
+    assert_eq!(slab.in_use(), 1);
+    stream.consume(150_000, true, &mut slab);
+    assert!(stream.is_empty() && slab.in_use() == 0);
+}
+
+/// The chunk that was written to last is known until it is given back, and then not.
+#[test]
+fn a_landing_is_the_chunk_that_was_written_to_last() {
+    let arena = Arena::create(SMALL).unwrap();
+    let (mut slab, mut stream) = (RcvSlab::new(3), RcvStream::EMPTY);
+    let chunk = CHUNK as u64;
+    assert!(stream.landing(0, 1).is_none());
+    stream.place(0, 10, &[1; 10], &mut slab, &arena, 0).unwrap();
+    stream.landing(20, 5).unwrap().fill(b"after");
+    assert_eq!(read_back(&arena, 0, 15..25), *b"\x01\x01\x01\x01\x01after");
+    assert!(stream.landing(chunk - 4, 5).is_none());
+    stream
+        .place(0, chunk, &[2; 10], &mut slab, &arena, 0)
+        .unwrap();
+    assert!(stream.landing(20, 5).is_none());
+    stream.landing(chunk + 10, 5).unwrap().fill(b"there");
+    assert_eq!(read_back(&arena, 0, chunk + 10..chunk + 15), *b"there");
+    let landed = Landed {
+        pieces: 2,
+        bytes: 10,
+    };
+    assert_eq!(stream.take_landed(), landed);
+    assert_eq!(stream.take_landed(), Landed::default());
+    // Not all of it finds room: the chunk that is known is the stream's all the same.
+    let much = vec![3; 3 * CHUNK];
+    let refused = stream.place(0, chunk + 10, &much, &mut slab, &arena, 0);
+    assert_eq!(refused, Err(NoChunk));
+    stream.consume(chunk + 1, false, &mut slab);
+    assert!(stream.landing(chunk + 20, 5).is_some());
+    stream.consume(chunk + 11, true, &mut slab);
+    assert!(stream.landing(chunk + 11, 1).is_none());
+}
+
+#[test]
+fn an_exhausted_slab_says_so() {
+    let arena = Arena::create(SMALL).unwrap();
+    let (mut slab, mut stream) = (RcvSlab::new(1), RcvStream::EMPTY);
+    assert!(
+        stream
+            .place(0, 0, &[1; CHUNK], &mut slab, &arena, 0)
+            .is_ok()
+    );
+    assert_eq!(
+        stream.place(0, CHUNK as u64, &[1], &mut slab, &arena, 0),
+        Err(NoChunk)
+    );
+    assert_eq!(
+        stream.place(0, STREAM_MAX, &[1], &mut slab, &arena, 0),
+        Err(NoChunk)
+    );
+}
+
+/// A stream as long as it may be has its first and its last chunk in part:
+/// one chunk more than a stream that begins with one.
+#[test]
+fn a_full_stream_may_begin_anywhere() {
+    let geometry = Geometry {
+        rcv_chunks: 256,
+        ..SMALL
+    };
+    let arena = Arena::create(geometry).unwrap();
+    for base in [0, 1, CHUNK as u64 - 1, 5 * CHUNK as u64 + 17] {
+        let (mut slab, mut stream) = (RcvSlab::new(256), RcvStream::EMPTY);
+        let end = base + STREAM_MAX;
+        for at in [base, base + 100_000, end - 1000] {
+            let placed = stream.place(base, at, &[7; 1000], &mut slab, &arena, 2);
+            assert!(placed.is_ok(), "{at} of {base}");
+        }
+        assert_eq!(read_back(&arena, 2, base..base + 1000), [7; 1000]);
+        assert_eq!(read_back(&arena, 2, end - 1000..end), [7; 1000]);
+        let beyond = stream.place(base, end, &[1], &mut slab, &arena, 2);
+        assert_eq!(beyond, Err(NoChunk));
+    }
+}
+
+#[test]
+fn a_forged_send_directory_is_refused() {
+    let arena = Arena::create(SMALL).unwrap();
+    arena.snd_directory(1)[0].store(8, Ordering::Relaxed);
+    let mut out = [IoSlice::new(&[]); MAX_PIECES];
+    assert_eq!(snd_pieces(&arena, 1, 0..10, &mut out), Err(BadStream));
+    arena.snd_directory(1)[0].store(7, Ordering::Relaxed);
+    assert_eq!(snd_pieces(&arena, 1, 0..10, &mut out), Ok(1));
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_pieces_gives_the_stream(
+        lens in proptest::collection::vec(1usize..30_000, 1..20),
+        start in 0u64..1_000_000,
+        order in any::<u64>(),
+    ) {
+        let geometry = Geometry { rcv_chunks: 64, ..SMALL };
+        let arena = Arena::create(geometry).unwrap();
+        let (mut slab, mut stream) = (RcvSlab::new(64), RcvStream::EMPTY);
+        let mut pieces = Vec::new();
+        let mut at = start;
+        for len in lens {
+            pieces.push(at..at + len as u64);
+            at += len as u64;
+        }
+        let mut state = order | 1;
+        for i in (1..pieces.len()).rev() {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            pieces.swap(i, (state >> 33) as usize % (i + 1));
+        }
+        for p in &pieces {
+            let bytes: Vec<u8> = p.clone().map(|o| (o % 251) as u8).collect();
+            stream.place(start, p.start, &bytes, &mut slab, &arena, 3).unwrap();
+        }
+        let expected: Vec<u8> = (start..at).map(|o| (o % 251) as u8).collect();
+        prop_assert_eq!(read_back(&arena, 3, start..at), expected);
+        stream.consume(at, true, &mut slab);
+        prop_assert_eq!(slab.in_use(), 0);
+    }
+}
