@@ -312,7 +312,7 @@ fn with_known() -> Box<(Vec<u8>, Known4, usize)> {
 #[bench::next(args = (with_known()), teardown = was_known)]
 fn ip_input_known(mut all: Box<(Vec<u8>, Known4, usize)>) -> Box<(Vec<u8>, Known4, usize)> {
     let (bytes, known, len) = &mut *all;
-    if let Some(segment) = known.segment_of_packet(bytes) {
+    if let Some(segment) = known.segment_of(bytes, true) {
         *len = segment.len();
     }
     all
@@ -333,7 +333,7 @@ fn with_known6() -> Box<(Vec<u8>, Known6, usize)> {
 #[bench::next(args = (with_known6()), teardown = was_known6)]
 fn ip6_input_known(mut all: Box<(Vec<u8>, Known6, usize)>) -> Box<(Vec<u8>, Known6, usize)> {
     let (bytes, known, len) = &mut *all;
-    if let Some(segment) = known.segment_of_packet(bytes) {
+    if let Some(segment) = known.segment_of(bytes, true) {
         *len = segment.len();
     }
     all

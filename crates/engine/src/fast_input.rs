@@ -17,7 +17,7 @@ use longshore_ports::{LinkKind, RxChecksum, RxMeta};
 use longshore_ring::NONE;
 use longshore_wire::ethernet::{self, EtherType, Wanted};
 use longshore_wire::tcp;
-use longshore_wire::tcp4::{Known4, Tcp4};
+use longshore_wire::tcp4::Tcp4;
 use longshore_wire::tcp6::Known6;
 use std::net::SocketAddr;
 
@@ -25,10 +25,16 @@ use std::net::SocketAddr;
 const CONGESTED: u8 = 3;
 
 impl Link {
+    /// Whether frames have no header of the link's.
+    #[inline(always)]
+    fn is_bare(&self) -> bool {
+        self.capabilities.link == LinkKind::Ip
+    }
+
     /// Whether a frame says that it has an IPv6 packet.
     #[inline(always)]
     fn is_of_v6(&self, frame: &[u8]) -> bool {
-        if self.capabilities.link == LinkKind::Ip {
+        if self.is_bare() {
             frame.first().is_some_and(|first| first >> 4 == 6)
         } else {
             // Where an Ethernet header has its type.
@@ -36,43 +42,18 @@ impl Link {
         }
     }
 
-    /// The IPv4 packet in a frame that is for us alone, and the link's header.
-    fn packet_of<'a>(&self, frame: &'a [u8]) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
-        if self.capabilities.link == LinkKind::Ip {
+    /// The packet in a frame that is for us alone, and the link's header, which is one
+    /// that is `wanted`.
+    fn packet_of<'a>(
+        &self,
+        frame: &'a [u8],
+        wanted: &Wanted,
+    ) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
+        if self.is_bare() {
             return Some(([0; ethernet::HEADER_LEN], frame));
         }
         let (header, packet) = frame.split_first_chunk()?;
-        self.wanted.is(header).then_some((*header, packet))
-    }
-
-    /// The IPv6 packet in such a frame.
-    fn packet6_of<'a>(&self, frame: &'a [u8]) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
-        if self.capabilities.link == LinkKind::Ip {
-            return Some(([0; ethernet::HEADER_LEN], frame));
-        }
-        let (header, packet) = frame.split_first_chunk()?;
-        let wanted = Wanted::new(self.mac, EtherType::Ipv6);
         wanted.is(header).then_some((*header, packet))
-    }
-
-    /// The segment in a frame that has the headers of the one of IPv6 before.
-    #[inline(always)]
-    fn segment6_of<'a>(&self, known: &Known6, frame: &'a [u8]) -> Option<&'a [u8]> {
-        if self.capabilities.link == LinkKind::Ip {
-            known.segment_of_packet(frame)
-        } else {
-            known.segment_of(frame)
-        }
-    }
-
-    /// The segment in a frame that has the headers of the one before.
-    #[inline(always)]
-    fn segment_of<'a>(&self, known: &Known4, frame: &'a [u8]) -> Option<&'a [u8]> {
-        if self.capabilities.link == LinkKind::Ip {
-            known.segment_of_packet(frame)
-        } else {
-            known.segment_of(frame)
-        }
     }
 }
 
@@ -82,7 +63,7 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn frame_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (known, key) = self.demux.known();
-        match self.link.segment_of(known, frame) {
+        match known.segment_of(frame, self.link.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, false>(key, segment, meta),
             None => self.frame_of_another(frame, meta),
         }
@@ -103,7 +84,7 @@ impl Engine {
     /// The same for one of IPv4. Packets of our own to ourselves cannot come from a link.
     #[inline(never)]
     fn frame4_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let Some((link, packet)) = self.link.packet_of(frame) else {
+        let Some((link, packet)) = self.link.packet_of(frame, &self.link.wanted) else {
             return false;
         };
         let Some(p) = Tcp4::read(packet).filter(|p| p.ecn != CONGESTED) else {
@@ -125,7 +106,7 @@ impl Engine {
     #[inline(never)]
     fn frame6_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (known, key) = self.demux.known6();
-        match self.link.segment6_of(known, frame) {
+        match known.segment_of(frame, self.link.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, true>(key, segment, meta),
             None => self.frame6_of_another(frame, meta),
         }
@@ -135,7 +116,8 @@ impl Engine {
     /// before: with extension headers, it is not looked at here.
     #[inline(never)]
     fn frame6_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let Some((link, packet)) = self.link.packet6_of(frame) else {
+        let wanted = Wanted::new(self.link.mac, EtherType::Ipv6);
+        let Some((link, packet)) = self.link.packet_of(frame, &wanted) else {
             return false;
         };
         let Some(known) = Known6::of(&link, packet) else {

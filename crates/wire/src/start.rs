@@ -25,11 +25,21 @@ impl Start {
         ])
     }
 
-    /// The packet in a frame of at least `LEN` bytes that begins like this.
+    /// The packet in a frame that begins like this, without the link's header; `bare` if
+    /// the link has none. A packet has at least `LEN` bytes, and `FRAME` with that header.
     #[inline(always)]
-    pub(crate) fn packet_of<'a, const LEN: usize>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        const { assert!(LEN >= 16) };
-        let b: &[u8; LEN] = frame.first_chunk()?;
+    pub(crate) fn packet_of<'a, const LEN: usize, const FRAME: usize>(
+        &self,
+        frame: &'a [u8],
+        bare: bool,
+    ) -> Option<&'a [u8]> {
+        const { assert!(LEN >= 2 && FRAME == ethernet::HEADER_LEN + LEN) };
+        if bare {
+            let b: &[u8; LEN] = frame.first_chunk()?;
+            let last = self.0[1].to_ne_bytes();
+            return (array(b, 0) == [last[6], last[7]]).then_some(frame);
+        }
+        let b: &[u8; FRAME] = frame.first_chunk()?;
         let words = [
             u64::from_ne_bytes(array(b, 0)),
             u64::from_ne_bytes(array(b, 8)),
@@ -38,16 +48,5 @@ impl Start {
             return None;
         }
         frame.get(ethernet::HEADER_LEN..)
-    }
-
-    /// Whether a packet of at least `LEN` bytes, on a link without a header, begins like
-    /// this.
-    #[inline(always)]
-    pub(crate) fn begins<const LEN: usize>(&self, packet: &[u8]) -> bool {
-        const { assert!(LEN >= 2) };
-        let last = self.0[1].to_ne_bytes();
-        packet
-            .first_chunk::<LEN>()
-            .is_some_and(|b| array(b, 0) == [last[6], last[7]])
     }
 }

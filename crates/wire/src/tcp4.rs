@@ -227,25 +227,13 @@ impl Known4 {
         self.flow.addresses
     }
 
-    /// The segment in an Ethernet frame whose headers are these, as [`Tcp4::read`] would
-    /// read it; `None` of any other.
+    /// The segment in a frame whose headers are these, as [`Tcp4::read`] would read it;
+    /// `None` of any other. `bare` if the link has no header of its own.
     #[inline(always)]
     #[must_use]
-    pub fn segment_of<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        self.rest(
-            self.start
-                .packet_of::<{ ethernet::HEADER_LEN + BOTH_LEN }>(frame)?,
-        )
-    }
-
-    /// The same on a link without a header of its own.
-    #[inline(always)]
-    #[must_use]
-    pub fn segment_of_packet<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
-        if !self.start.begins::<BOTH_LEN>(packet) {
-            return None;
-        }
-        self.rest(packet)
+    pub fn segment_of<'a>(&self, frame: &'a [u8], bare: bool) -> Option<&'a [u8]> {
+        const FRAME: usize = ethernet::HEADER_LEN + BOTH_LEN;
+        self.rest(self.start.packet_of::<BOTH_LEN, FRAME>(frame, bare)?)
     }
 
     /// Looks at what follows the type of service.
@@ -425,7 +413,7 @@ mod tests {
                 frame[24..26].copy_from_slice(&sum.to_be_bytes());
             }
             frame.truncate(cut);
-            let (taken, bare) = (known.segment_of(&frame), known.segment_of_packet(&frame[14..]));
+            let (taken, bare) = (known.segment_of(&frame, false), known.segment_of(&frame[14..], true));
             prop_assert_eq!(taken.is_some(), bare.is_some() && frame[..14] == link);
             if unchanged {
                 prop_assert!(taken.is_some());

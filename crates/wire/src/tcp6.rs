@@ -57,25 +57,14 @@ impl Known6 {
         })
     }
 
-    /// The segment in an Ethernet frame whose headers are these, TCP header and payload;
-    /// `None` of any other. What follows the packet's end is left out.
+    /// The segment in a frame whose headers are these, TCP header and payload; `None` of
+    /// any other. What follows the packet's end is left out. `bare` if the link has no
+    /// header of its own.
     #[inline(always)]
     #[must_use]
-    pub fn segment_of<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        self.rest(
-            self.start
-                .packet_of::<{ ethernet::HEADER_LEN + BOTH_LEN }>(frame)?,
-        )
-    }
-
-    /// The same on a link without a header of its own.
-    #[inline(always)]
-    #[must_use]
-    pub fn segment_of_packet<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
-        if !self.start.begins::<BOTH_LEN>(packet) {
-            return None;
-        }
-        self.rest(packet)
+    pub fn segment_of<'a>(&self, frame: &'a [u8], bare: bool) -> Option<&'a [u8]> {
+        const FRAME: usize = ethernet::HEADER_LEN + BOTH_LEN;
+        self.rest(self.start.packet_of::<BOTH_LEN, FRAME>(frame, bare)?)
     }
 
     /// Looks at what follows the first two bytes.

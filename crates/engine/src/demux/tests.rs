@@ -144,7 +144,7 @@ fn a_segments_flow_leads_to_its_connection() {
     demux.remember(Tcp4::read(&packet).unwrap().known([0; 14]), 3);
     let (known, key) = demux.known();
     assert_eq!(
-        (known.segment_of_packet(&packet), key),
+        (known.segment_of(&packet, true), key),
         (Some(&packet[20..]), 3)
     );
     // What is known of it serves the other way of finding it, too.

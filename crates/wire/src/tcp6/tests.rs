@@ -45,7 +45,7 @@ fn only_plain_segments_are_kept() {
         assert_eq!(Known6::of(&LINK, &other), None);
     }
     // Nothing is like no packet but what is not of IPv6.
-    assert_eq!(Known6::NONE.segment_of_packet(&good), None);
+    assert_eq!(Known6::NONE.segment_of(&good, true), None);
 }
 
 proptest! {
@@ -71,7 +71,7 @@ proptest! {
             }
         }
         frame.truncate(cut);
-        let (taken, bare) = (known.segment_of(&frame), known.segment_of_packet(&frame[14..]));
+        let (taken, bare) = (known.segment_of(&frame, false), known.segment_of(&frame[14..], true));
         prop_assert_eq!(taken.is_some(), bare.is_some() && frame[..14] == LINK);
         prop_assert!(taken.is_some() || !unchanged);
         if let Some(segment) = bare {
