@@ -39,37 +39,33 @@ impl StrangersBell {
     }
 }
 
-/// What rings them.
+/// What rings them: by the kernel's signals, if there is a submitter, and then it never
+/// waits; else by writing, and a program that has evil in mind can make it wait.
 #[derive(Debug)]
-pub enum Ringer {
-    /// By the kernel's signals: it never waits.
-    Signals(Submitter),
-    /// By writing: a program that has evil in mind can make it wait.
-    Writes,
-}
+pub struct Ringer(Option<Submitter>);
 
 impl Ringer {
     /// One for programs that do not trust each other. Where the kernel has no AIO, or
     /// none left (fs.aio-max-nr), it writes after all, and [`Ringer::may_wait`].
     pub fn for_many() -> Self {
-        Submitter::new().map_or(Self::Writes, Self::Signals)
+        Self(Submitter::new().ok())
     }
 
     /// One for a program that holds up nobody but itself.
     pub fn for_one() -> Self {
-        Self::Writes
+        Self(None)
     }
 
     /// Whether a hostile program may hold it up.
     pub fn may_wait(&self) -> bool {
-        matches!(self, Self::Writes)
+        self.0.is_none()
     }
 
     /// Wakes whoever waits for `bell`. One that rings already is left so.
     pub fn ring(&self, bell: &StrangersBell) {
-        match self {
-            Self::Signals(submitter) => submitter.signal(&bell.0),
-            Self::Writes => {
+        match &self.0 {
+            Some(submitter) => submitter.signal(&bell.0),
+            None => {
                 let _ = rustix::io::write(&bell.0, &1u64.to_ne_bytes());
             }
         }
@@ -78,7 +74,7 @@ impl Ringer {
 
 /// A context of Linux AIO, and the empty file that it reads.
 #[derive(Debug)]
-pub struct Submitter {
+struct Submitter {
     context: libc::c_ulong,
     empty: OwnedFd,
 }
