@@ -66,21 +66,7 @@ impl Arena {
     /// Takes memory for what the first socket of the first process needs, so that neither
     /// side has to while it is waited for.
     fn get_ready(&self) {
-        let at = &self.at;
-        for part in [
-            at.controls,
-            at.waiters,
-            at.socket_links,
-            at.snd_links,
-            at.held,
-            at.request_slots,
-            at.completion_slots,
-            at.blocks,
-            at.snd_directories,
-            at.rcv_directories,
-            at.snd_slab,
-            at.rcv_slab,
-        ] {
+        for part in self.at.parts() {
             self.memory.populate(part);
         }
     }

@@ -153,6 +153,24 @@ impl Offsets {
             end: part(0, 1),
         }
     }
+
+    /// Where each part begins, in their order.
+    pub(crate) fn parts(&self) -> [usize; 12] {
+        [
+            self.controls,
+            self.waiters,
+            self.socket_links,
+            self.snd_links,
+            self.held,
+            self.request_slots,
+            self.completion_slots,
+            self.blocks,
+            self.snd_directories,
+            self.rcv_directories,
+            self.snd_slab,
+            self.rcv_slab,
+        ]
+    }
 }
 
 const _: () = assert!(size_of::<Slot>() == DESCRIPTOR_BYTES);
@@ -169,21 +187,7 @@ mod tests {
     #[test]
     fn parts_follow_each_other_on_pages() {
         let o = Offsets::of(&Geometry::DEFAULT);
-        let all = [
-            o.controls,
-            o.waiters,
-            o.socket_links,
-            o.snd_links,
-            o.held,
-            o.request_slots,
-            o.completion_slots,
-            o.blocks,
-            o.snd_directories,
-            o.rcv_directories,
-            o.snd_slab,
-            o.rcv_slab,
-            o.end,
-        ];
+        let all: Vec<usize> = o.parts().into_iter().chain([o.end]).collect();
         assert!(all.windows(2).all(|w| w[0] < w[1]));
         assert!(all.iter().all(|at| at.is_multiple_of(4096)));
     }
