@@ -363,11 +363,13 @@ static inline pid_t send_in_background(int fd, size_t n) {
   _exit(0);
 }
 
-/* Reads `n` bytes of the pattern and the end of the stream. */
-static inline void receive_pattern(int fd, size_t n) {
+/* Reads `n` bytes of the pattern and the end of the stream, each time after a pause. */
+static inline void receive_pattern_slowly(int fd, size_t n, int pause_ms) {
   static unsigned char piece[65536];
   size_t at = 0;
   for (;;) {
+    if (pause_ms)
+      sleep_ms(pause_ms);
     ssize_t got = SYS(read(fd, piece, sizeof piece));
     if (got == 0)
       break;
@@ -376,6 +378,8 @@ static inline void receive_pattern(int fd, size_t n) {
   }
   IS(at, n);
 }
+
+static inline void receive_pattern(int fd, size_t n) { receive_pattern_slowly(fd, n, 0); }
 
 /* The child ended with status 0. */
 static inline void joined(pid_t pid) {

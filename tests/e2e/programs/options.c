@@ -84,17 +84,7 @@ static void small_buffers_and_a_slow_reader(void) {
     enum { ALL = 30000 };
     set(mine, SOL_SOCKET, SO_SNDBUF, 4096);
     pid_t child = send_in_background(mine, ALL);
-    static unsigned char piece[65536];
-    size_t at = 0;
-    for (;;) {
-      sleep_ms(10);
-      ssize_t got = SYS(read(far, piece, sizeof piece));
-      if (got == 0)
-        break;
-      check_pattern(piece, got, at);
-      at += got;
-    }
-    IS(at, ALL);
+    receive_pattern_slowly(far, ALL, 10);
     joined(child);
   }
 }
