@@ -448,8 +448,7 @@ impl Client {
 
     fn message(&self, kind: Kind, now: Instant) -> Action {
         let lease = self.lease;
-        let reboots = matches!(self.state, State::Reboot { .. });
-        let asks = reboots && kind == Kind::Request;
+        let asks = kind == Kind::Request && matches!(self.state, State::Reboot { .. });
         let holds = !asks
             && matches!(
                 self.state,

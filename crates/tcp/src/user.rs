@@ -23,8 +23,10 @@ impl Tcb {
         let edge = edge.min(Pos::MAX as u64 / 2) as Pos;
         // Draft of the rate of delivery, section 3.4, as Linux has it: asked when there is
         // more, for until then nobody knows that there would have been room for it.
-        let room = self.in_flight() + u64::from(self.snd_mss) < u64::from(self.congestion.cwnd());
-        if edge > self.snd_edge && self.snd_nxt >= self.snd_edge && room {
+        if edge > self.snd_edge
+            && self.snd_nxt >= self.snd_edge
+            && self.in_flight() + u64::from(self.snd_mss) < u64::from(self.congestion.cwnd())
+        {
             self.rate.note_limit(self.snd_nxt);
         }
         self.snd_edge = self.snd_edge.max(edge);
