@@ -12,7 +12,10 @@ SOAK_MINUTES ?= 60
 PRODUCT := -p longshore-cli -p longshore-preload
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
+export PREFIX ?= /usr/local
+export DESTDIR ?=
+
+.PHONY: help build install uninstall demo test deps lint unit model-check boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -30,6 +33,12 @@ help: ## this list
 
 build: ## the program and its shim, in $(TARGET)/release
 	$(CARGO) build --release $(PRODUCT)
+
+install: build ## the program, its shim, manual and completions, to PREFIX=/usr/local
+	@scripts/install.sh $(TARGET)/release
+
+uninstall: ## take away what install put there
+	@scripts/install.sh --remove
 
 deps: ## install the programs that demo and test run (Debian)
 	@scripts/install-deps.sh

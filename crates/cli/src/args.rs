@@ -24,9 +24,11 @@ use std::str::FromStr;
 Try it, as root:
   longshore run -- python3 -m http.server 8000
   curl http://10.77.0.2:8000/
+
 Or as anybody:
   longshore run --expose 8000:8000 -- python3 -m http.server 8000
   curl http://localhost:8000/
+
 While it runs:
   longshore ss
   longshore stat")]
@@ -48,6 +50,9 @@ pub(crate) enum Command {
     /// A private engine, started by `run`.
     #[command(name = "__engine", hide = true)]
     PrivateEngine,
+    /// Manual pages and completions, for installing
+    #[command(name = "__documents", hide = true)]
+    Documents(DocumentsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +166,12 @@ pub(crate) struct ShowArguments {
     /// Only this engine: its pid, its socket or its directory; may be repeated
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DocumentsArguments {
+    /// The directory of shared files, as /usr/local/share
+    pub(crate) share: PathBuf,
 }
 
 /// Who has the loopback addresses.

@@ -140,10 +140,19 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         port,
         config.socket.display()
     );
+    tell_the_service_manager();
     slice::shorten();
     engine.run()?;
     eprintln!("longshore: engine {} has ended", std::process::id());
     Ok(())
+}
+
+/// Says to systemd, if it started this process and asked to be told (`Type=notify`), that
+/// programs can come.
+fn tell_the_service_manager() {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        eprintln!("longshore: warning: cannot tell the service manager: {error}");
+    }
 }
 
 /// Makes the directory of a socket, if it is missing.

@@ -10,6 +10,7 @@ mod args;
 mod awake;
 mod config;
 mod control;
+mod documents;
 mod engine_cmd;
 mod errors;
 mod expose;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Engine(engine) => engine_cmd::run(engine).map(|()| 0),
         Command::Stat(show) => stat::run(show).map(|()| 0),
         Command::Ss(show) => ss::run(show).map(|()| 0),
+        Command::Documents(documents) => documents::write(documents).map(|()| 0),
         Command::PrivateEngine => private::main().map(|()| 0),
     };
     match done {

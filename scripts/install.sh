@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Puts what was built where users expect it, or takes it away again.
+#   install.sh [--remove] DIRECTORY
+# DIRECTORY has the release build. PREFIX (/usr/local by default) is where it will be
+# used, and DESTDIR, if it is set, goes before it, as packagers want it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PREFIX=${PREFIX:-/usr/local}
+ROOT=${DESTDIR:-}$PREFIX
+
+FILES=(
+  bin/longshore
+  lib/longshore/liblongshore_preload.so
+  lib/systemd/system/longshore.service
+  share/man/man1/longshore{,-run,-engine,-stat,-ss}.1
+  share/bash-completion/completions/longshore
+  share/zsh/site-functions/_longshore
+  share/fish/vendor_completions.d/longshore.fish
+)
+
+if [[ ${1:-} == --remove ]]; then
+  (cd "$ROOT" && rm -f "${FILES[@]}")
+  rmdir --ignore-fail-on-non-empty "$ROOT/lib/longshore" 2>/dev/null || true
+  echo "install: removed from $ROOT"
+  exit 0
+fi
+
+built=${1:?"usage: $0 [--remove] DIRECTORY"}
+for file in longshore liblongshore_preload.so; do
+  if [[ ! -f $built/$file ]]; then
+    echo "install: $built/$file is missing; run \`make build\` first" >&2
+    exit 1
+  fi
+done
+# A running program keeps the old files: `install` makes new ones.
+install -D -m 755 "$built/longshore" "$ROOT/bin/longshore"
+install -D -m 644 "$built/liblongshore_preload.so" "$ROOT/lib/longshore/liblongshore_preload.so"
+install -d "$ROOT/lib/systemd/system"
+sed "s|@PREFIX@|$PREFIX|" packaging/longshore.service >"$ROOT/lib/systemd/system/longshore.service"
+"$built/longshore" __documents "$ROOT/share"
+for file in "${FILES[@]}"; do
+  if [[ ! -f $ROOT/$file ]]; then
+    echo "install: $ROOT/$file was not made" >&2
+    exit 1
+  fi
+done
+echo "install: longshore and its manual are in $ROOT (\`man longshore-run\`)"
