@@ -15,7 +15,8 @@ pub(crate) use ports::{Ports, Reuse};
 
 use crate::timers::Alarm;
 use flow::Keyed;
-use longshore_tcp::TimeWait;
+use longshore_tcp::{Instant, TimeWait};
+use longshore_wire::SeqNumber;
 use longshore_wire::tcp4::{Flow4, Known4};
 use longshore_wire::tcp6::Known6;
 use std::collections::HashMap;
@@ -217,7 +218,19 @@ impl Demux {
         self.waiting.values()
     }
 
-    /// A keyed hash, for initial sequence numbers (RFC 6528) and for spreading.
+    /// An initial sequence number (RFC 6528 section 3): a clock of 4 us and a keyed hash
+    /// of the four-tuple.
+    pub(crate) fn initial_sequence(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        now: Instant,
+    ) -> SeqNumber {
+        let clock = (now.0 / 4) as u32;
+        SeqNumber(clock.wrapping_add(self.hash(("iss", local, remote)) as u32))
+    }
+
+    /// A keyed hash: for other secrets of a connection, and for spreading.
     pub(crate) fn hash(&self, what: impl std::hash::Hash) -> u64 {
         self.secret.hash_one(what)
     }

@@ -470,10 +470,9 @@ impl Engine {
         self.counters.segments_out += 1;
     }
 
-    /// RFC 6528: a clock of 4 us and a keyed hash of the four-tuple.
+    /// ISS of a connection that is made now.
     pub(crate) fn initial_sequence(&self, local: SocketAddr, remote: SocketAddr) -> SeqNumber {
-        let clock = (self.now.0 / 4) as u32;
-        SeqNumber(clock.wrapping_add(self.demux.hash(("iss", local, remote)) as u32))
+        self.demux.initial_sequence(local, remote, self.now)
     }
 
     /// RFC 7323 section 7.1: timestamps start elsewhere for each peer.

@@ -1,10 +1,10 @@
-//! The table of states and events: a folder of scripts for each state, a script for
-//! each event, and for each empty cell the reason.
+//! The table of states and events: a folder for each cell, with a script, or with the
+//! reason why it is empty.
 //!
-//! Owns the names of rows and columns, and reading the folders. A file
-//! `STATE/EVENT.script` fills its cell; `STATE/EVENT,what-else.script` is a further
-//! case of it. `STATE/begin.script` leads into the state. `STATE/empty.txt` names the
-//! cells that have nothing to show: `EVENT: does not apply: why`.
+//! Owns the names of rows and columns, and reading the folders. `STATE/EVENT/main.script`
+//! fills its cell; any other script beside it is a further case. Of a cell that has
+//! nothing to show, `STATE/EVENT/empty.txt` says `does not apply: why`.
+//! `STATE/begin.script` leads into the state.
 
 use crate::Script;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ pub const EVENTS: [&str; 31] = [
 /// A script of the table.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// `STATE/EVENT` or `STATE/EVENT,what-else`.
+    /// `STATE/EVENT`, or `STATE/EVENT/CASE` of a further case.
     pub name: String,
     /// The script.
     pub script: Script,
@@ -94,36 +94,39 @@ impl Table {
         };
         for folder in files(root)?.into_iter().filter(|path| path.is_dir()) {
             let state = name_of(&folder);
-            for file in files(&folder)? {
-                table.take(&state, &file)?;
+            for path in files(&folder)? {
+                if path.is_dir() {
+                    table.take_cell(&format!("{state}/{}", name_of(&path)), &path)?;
+                } else if name_of(&path) == "begin.script" {
+                    table.begins.insert(state.clone(), script_of(&path)?);
+                } else {
+                    return Err(format!("{} is in no cell", path.display()));
+                }
             }
         }
         Ok(table)
     }
 
-    fn take(&mut self, state: &str, file: &Path) -> Result<(), String> {
-        let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-        let name = name_of(file);
-        if name == "empty.txt" {
-            for line in text.lines().filter(|line| !line.trim().is_empty()) {
-                let (event, why) = line
-                    .split_once(": does not apply: ")
-                    .ok_or_else(|| format!("{state}/{name}: `{line}` is no reason"))?;
-                self.empty
-                    .insert(format!("{state}/{event}"), why.to_owned());
+    /// Takes the folder of the cell of this name.
+    fn take_cell(&mut self, cell: &str, folder: &Path) -> Result<(), String> {
+        for file in files(folder)? {
+            let name = name_of(&file);
+            if name == "empty.txt" {
+                let text = text_of(&file)?;
+                let why = text.strip_prefix("does not apply: ");
+                let why = why.ok_or_else(|| format!("{cell}/{name}: `{text}` is no reason"))?;
+                self.empty.insert(cell.to_owned(), why.trim().to_owned());
+                continue;
             }
-            return Ok(());
-        }
-        let event = name
-            .strip_suffix(".script")
-            .ok_or_else(|| format!("{} is no script", file.display()))?;
-        let script = Script::parse(&text).map_err(|what| format!("{state}/{name}: {what}"))?;
-        if event == "begin" {
-            self.begins.insert(state.to_owned(), script);
-        } else {
+            let case = name
+                .strip_suffix(".script")
+                .ok_or_else(|| format!("{} is no script", file.display()))?;
             self.cells.push(Cell {
-                name: format!("{state}/{event}"),
-                script,
+                name: match case {
+                    "main" => cell.to_owned(),
+                    further => format!("{cell}/{further}"),
+                },
+                script: script_of(&file)?,
             });
         }
         Ok(())
@@ -143,11 +146,7 @@ impl Table {
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
-        let filled: BTreeSet<&str> = self
-            .cells
-            .iter()
-            .map(|cell| cell.name.split(',').next().unwrap_or_default())
-            .collect();
+        let filled: BTreeSet<&str> = self.cells.iter().map(|cell| cell.name.as_str()).collect();
         let mut known = BTreeSet::new();
         for state in STATES {
             if !self.begins.contains_key(state) {
@@ -166,11 +165,27 @@ impl Table {
         let named = filled.into_iter().chain(self.empty.keys().map(|k| &**k));
         complaints.extend(
             named
-                .filter(|name| !known.contains(*name))
+                .filter(|name| !known.contains(cell_of(name)))
                 .map(|name| format!("{name} is no cell")),
         );
         complaints
     }
+}
+
+/// The cell that a script of this name belongs to.
+fn cell_of(name: &str) -> &str {
+    match name.match_indices('/').nth(1) {
+        Some((end, _)) => &name[..end],
+        None => name,
+    }
+}
+
+fn text_of(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+fn script_of(file: &Path) -> Result<Script, String> {
+    Script::parse(&text_of(file)?).map_err(|what| format!("{}: {what}", file.display()))
 }
 
 /// What a folder holds, in order.
@@ -214,7 +229,10 @@ mod tests {
             name: name.into(),
             script: script.clone(),
         };
-        table.cells.push(cell("LISTEN/ack,again"));
+        table.cells.push(cell("LISTEN/ack/again"));
+        // A further case alone is no cell.
+        assert_eq!(table.complaints(), ["LISTEN/ack is missing"]);
+        table.cells.push(cell("LISTEN/ack"));
         assert!(table.complaints().is_empty());
         table.cells.push(cell("LISTEN/data"));
         table.cells.push(cell("OPEN/data"));

@@ -18,6 +18,7 @@ mod accurate;
 use crate::config::{Congestion, EcnMode};
 use crate::segment::{Ecn, Segment};
 use crate::tcb::{Flags, Pos, Tcb};
+pub use accurate::EcnTotals;
 use accurate::{Accurate, NOT_CAPABLE_SEEN, handshake_ace};
 use longshore_wire::tcp::{AccurateEcn, TcpFlags};
 
@@ -109,6 +110,15 @@ impl EcnState {
             Variant::Off => true,
             Variant::Classic => !self.bits.contains(Bits::CE),
             Variant::Accurate => false,
+        }
+    }
+
+    /// What accurate feedback has counted; nothing without it.
+    pub(crate) fn totals(&self) -> EcnTotals {
+        if self.variant == Variant::Accurate {
+            self.accurate.totals()
+        } else {
+            EcnTotals::default()
         }
     }
 

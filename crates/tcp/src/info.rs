@@ -4,15 +4,16 @@
 //! for TCP_INFO and for `longshore ss`. Linux counts packets where we count bytes;
 //! they are converted by the MSS.
 
-use crate::ecn::Variant;
+use crate::ecn::{EcnTotals, Variant};
 use crate::recovery::Phase;
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
 use crate::time::{Instant, MS};
 
 /// Bytes of Linux's `struct tcp_info` (version 6.18). Programs check the length
-/// before they read what newer versions have; the fields at the end, of recoveries
-/// and of Accurate ECN, are zero.
+/// before they read what newer versions have. Zero are the time held up by the send
+/// buffer, and the number and time of recoveries by timeouts; of accurate ECN, what went
+/// wrong in its handshake and which options have come.
 pub const LINUX_TCP_INFO_LEN: usize = 280;
 
 /// A connection seen from outside. Times in microseconds, sizes in bytes.
@@ -31,6 +32,8 @@ pub struct TcpInfo {
     /// ECN was agreed, and a packet that could be marked has come.
     pub ecn: bool,
     pub ecn_seen: bool,
+    /// What accurate ECN has counted.
+    pub ecn_totals: EcnTotals,
     /// Data on the SYN were taken (RFC 7413), so many bytes.
     pub syn_data: bool,
     pub syn_bytes: u16,
@@ -135,6 +138,7 @@ impl Tcb {
             window_scaling: self.flags.contains(Flags::SCALING),
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
+            ecn_totals: self.ecn.totals(),
             syn_data: self.syn_data_taken(),
             syn_bytes: self.fast_open.sent,
             active: self.flags.contains(Flags::ACTIVE),
@@ -290,12 +294,26 @@ impl TcpInfo {
         w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);
         w.u64s(&[self.delivery_rate, self.busy_us, self.rwnd_limited_us, 0]);
-        w.u32s(&[self.delivered(), 0]);
+        let ecn = &self.ecn_totals;
+        w.u32s(&[self.delivered(), u64::from(ecn.delivered_ce)]);
         w.u64s(&[self.bytes_sent, self.bytes_retrans]);
         w.u32s(&[u64::from(self.dsack_dups), u64::from(self.reord_seen)]);
         w.u32s(&[u64::from(self.rcv_ooopack)]);
         w.u32s(&[u64::from(self.snd_wnd), u64::from(self.rcv_wnd), 0]);
         w.put(&self.total_rto.to_ne_bytes());
+        // Recoveries by timeouts, and how long they took, are not counted.
+        w.put(&[0; 2 + 4]);
+        for field in [
+            ecn.received_ce,
+            ecn.delivered_e1_bytes,
+            ecn.delivered_e0_bytes,
+            ecn.delivered_ce_bytes,
+            ecn.received_e1_bytes,
+            ecn.received_e0_bytes,
+            ecn.received_ce_bytes,
+        ] {
+            w.put(&field.to_ne_bytes());
+        }
         bytes
     }
 }

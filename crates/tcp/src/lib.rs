@@ -85,6 +85,7 @@ mod window;
 
 pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};
 pub use drop::DropReason;
+pub use ecn::EcnTotals;
 pub use events::{Error, Events};
 pub use fast_open::{
     FastOpenCache, FastOpenKey, FastOpenOutcome, FastOpenQueue, FastOpenUse, FastOpenVerdict,

@@ -183,6 +183,7 @@ pub struct Tcb {
     /// The latest out-of-order arrivals, each in another range, the last one first
     /// (RFC 2018 section 4: they are reported in this order).
     pub(crate) recent_ooo: [SeqNumber; 3],
+    pub(crate) fast_open: FastOpen,
     /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
     pub(crate) snd_up: Pos,
     /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
@@ -206,7 +207,6 @@ pub struct Tcb {
     pub(crate) path_mss: u16,
     /// `bytes_retrans` when the rate was last sampled, its lower half.
     pub(crate) repeated_seen: u32,
-    pub(crate) fast_open: FastOpen,
     pub(crate) cfg: Config,
     pub(crate) counters: Counters,
     pub(crate) busy: BusyTimes,

@@ -9,9 +9,14 @@ fn deviations_from_linux_have_a_number_and_a_reason() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = fs::read_to_string(here.join("../../docs/rfc.md")).unwrap();
     let mut seen = 0;
-    for state in fs::read_dir(here.join("tests/states")).unwrap() {
-        for script in fs::read_dir(state.unwrap().path()).unwrap() {
-            let path = script.unwrap().path();
+    let mut folders = vec![here.join("tests/states")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
             let text = fs::read_to_string(&path).unwrap();
             for line in text.lines().filter(|l| l.starts_with("linux: differs")) {
                 let number = line

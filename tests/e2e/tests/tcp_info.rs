@@ -1,7 +1,7 @@
 //! TCP_INFO is laid out as the kernel's header has it: every field that we fill is at
 //! the offset that a C program would read it from.
 
-use longshore_tcp::{LINUX_TCP_INFO_LEN, State, TcpInfo};
+use longshore_tcp::{EcnTotals, LINUX_TCP_INFO_LEN, State, TcpInfo};
 use std::collections::HashMap;
 use std::process::Command;
 
@@ -55,6 +55,16 @@ fn filled() -> (TcpInfo, Vec<(&'static str, u64)>) {
         delivery_rate: 1_038,
         busy_us: 1_039,
         rwnd_limited_us: 1_040,
+        ecn_totals: EcnTotals {
+            received_ce: 1_041,
+            received_e1_bytes: 1_042,
+            received_e0_bytes: 1_043,
+            received_ce_bytes: 1_044,
+            delivered_ce: 1_045,
+            delivered_e1_bytes: 1_046,
+            delivered_e0_bytes: 1_047,
+            delivered_ce_bytes: 1_048,
+        },
         ..TcpInfo::default()
     };
     let expected = vec![
@@ -107,6 +117,14 @@ fn filled() -> (TcpInfo, Vec<(&'static str, u64)>) {
         ("tcpi_delivery_rate", 1_038),
         ("tcpi_busy_time", 1_039),
         ("tcpi_rwnd_limited", 1_040),
+        ("tcpi_received_ce", 1_041),
+        ("tcpi_received_e1_bytes", 1_042),
+        ("tcpi_received_e0_bytes", 1_043),
+        ("tcpi_received_ce_bytes", 1_044),
+        ("tcpi_delivered_ce", 1_045),
+        ("tcpi_delivered_e1_bytes", 1_046),
+        ("tcpi_delivered_e0_bytes", 1_047),
+        ("tcpi_delivered_ce_bytes", 1_048),
     ];
     (info, expected)
 }

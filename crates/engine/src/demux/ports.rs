@@ -125,8 +125,8 @@ impl Ports {
         !self.bound.contains_key(&port)
     }
 
-    /// A free port for `seed` (RFC 6056 section 3.3.3: a keyed hash of what the
-    /// connection is, and onwards from there).
+    /// A free port for `seed` (RFC 6056 section 3.3.1: from a random one onwards; what is
+    /// random is a keyed hash of the connection and the time).
     pub(crate) fn pick(
         &self,
         seed: impl std::hash::Hash,

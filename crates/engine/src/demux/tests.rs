@@ -89,6 +89,47 @@ fn ports_are_picked_until_none_is_left() {
     assert_eq!(ports.pick(7, |_| false), None);
 }
 
+/// RFC 6056: who has seen a port knows nothing of the next.
+#[test]
+fn ports_are_spread_over_the_range() {
+    let ports = Ports::default();
+    let picked: Vec<u16> = (0..1_000)
+        .map(|i| ports.pick(i, |_| true).unwrap())
+        .collect();
+    let eighth = (EPHEMERAL.end - EPHEMERAL.start).div_ceil(8);
+    for from in EPHEMERAL.step_by(eighth.into()) {
+        let within = picked.iter().filter(|p| **p >= from && **p - from < eighth);
+        // 125 are expected; a deviation of 11 is usual.
+        assert!((50..200).contains(&within.count()), "{picked:?}");
+    }
+    let follows = picked
+        .windows(2)
+        .filter(|p| p[0].abs_diff(p[1]) < 10)
+        .count();
+    assert!(follows < 50, "{picked:?}");
+    // Nor does another engine pick the same.
+    let other = Ports::default();
+    let same = (0..1_000).filter(|i| other.pick(i, |_| true) == Some(picked[*i]));
+    assert!(same.count() < 50);
+}
+
+/// RFC 6528: for the same ends the numbers follow a clock of 4 us, so that no segment of
+/// the last connection fits the next; those of others tell nothing of them.
+#[test]
+fn initial_sequence_numbers_follow_the_clock_and_differ_by_their_ends() {
+    let (demux, other) = (Demux::new(), Demux::new());
+    let (local, remote) = (addr("10.0.0.2:80"), addr("10.0.0.1:5000"));
+    let at = |demux: &Demux, remote, us| demux.initial_sequence(local, remote, Instant(us)).0;
+    let first = at(&demux, remote, 1_000_000);
+    assert_eq!(at(&demux, remote, 3_000_000).wrapping_sub(first), 500_000);
+    let of_port = |port| at(&demux, SocketAddr::new(remote.ip(), port), 1_000_000);
+    let near = |other: u32| other.wrapping_sub(first) as i32 as i64;
+    let close = (5_001..6_001).filter(|port| near(of_port(*port)).abs() < 1 << 20);
+    // One in two thousand is expected.
+    assert!(close.count() < 20);
+    assert_ne!(at(&other, remote, 1_000_000), first);
+}
+
 #[test]
 fn the_last_flow_is_found_again_without_the_table() {
     let mut demux = Demux::new();

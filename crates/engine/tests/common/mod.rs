@@ -382,6 +382,11 @@ impl Host {
     }
 
     pub(crate) fn close(&mut self, socket: SocketId) {
+        self.close_with(socket, None);
+    }
+
+    /// Closes with SO_LINGER at so many seconds.
+    pub(crate) fn close_with(&mut self, socket: SocketId, linger: Option<u32>) {
         self.arena
             .set_held(self.channel.index(), socket.index, false);
         let snd_edge = self.sent.remove(&socket.index).unwrap_or(0);
@@ -391,7 +396,7 @@ impl Host {
             socket,
             snd_edge,
             rcv_consumed,
-            linger: None,
+            linger,
         });
     }
 }

@@ -35,20 +35,38 @@ fn number(flags: TcpFlags) -> u32 {
     bit(TcpFlags::AE) << 2 | bit(TcpFlags::CWR) << 1 | bit(TcpFlags::ECE)
 }
 
+/// What has come with each ECN field, and of what was sent has arrived with it, as the
+/// peer told: packets with CE, and payload bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "named as in Linux's tcp_info (tcpi_...)")]
+pub struct EcnTotals {
+    pub received_ce: u32,
+    pub received_e1_bytes: u32,
+    pub received_e0_bytes: u32,
+    pub received_ce_bytes: u32,
+    pub delivered_ce: u32,
+    pub delivered_e1_bytes: u32,
+    pub delivered_e0_bytes: u32,
+    pub delivered_ce_bytes: u32,
+}
+
 /// The counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Accurate {
     /// r.cep: packets that came with CE.
     r_cep: u32,
-    /// r.e0b, r.ceb, r.e1b: payload bytes by ECN field.
+    /// r.e0b, r.ceb, r.e1b: payload bytes by ECN field, of which the option tells the
+    /// lower 24 bits.
     r_e0b: u32,
     r_ceb: u32,
     r_e1b: u32,
     /// r.ceb as the peer was last told.
     told_ceb: u32,
-    /// s.cep and s.ceb: the peer's counts, as it told.
+    /// s.cep, s.e0b, s.ceb, s.e1b: the peer's counts, as it told.
     s_cep: u32,
+    s_e0b: u32,
     s_ceb: u32,
+    s_e1b: u32,
     /// Segments that are still to carry the option in any case.
     beacons: u8,
 }
@@ -63,7 +81,9 @@ impl Accurate {
             r_e1b: 1,
             told_ceb: 0,
             s_cep: FIRST_CEP,
+            s_e0b: 1,
             s_ceb: 0,
+            s_e1b: 1,
             beacons: 0,
         }
     }
@@ -77,7 +97,7 @@ impl Accurate {
 
     /// Packets have come with this ECN field; says whether it was CE.
     pub(super) fn count(&mut self, ecn: Ecn, packets: u32, bytes: u32) -> bool {
-        let add = |counter: &mut u32| *counter = counter.wrapping_add(bytes) & OPTION_MASK;
+        let add = |counter: &mut u32| *counter = counter.wrapping_add(bytes);
         match ecn {
             Ecn::NotCapable => {}
             Ecn::Capable0 => add(&mut self.r_e0b),
@@ -111,9 +131,9 @@ impl Accurate {
         self.beacons = self.beacons.saturating_sub(1);
         self.told_ceb = self.r_ceb;
         Some(AccurateEcn {
-            ect0: Some(self.r_e0b),
-            ce: Some(self.r_ceb),
-            ect1: (self.r_e1b != 1).then_some(self.r_e1b),
+            ect0: Some(self.r_e0b & OPTION_MASK),
+            ce: Some(self.r_ceb & OPTION_MASK),
+            ect1: (self.r_e1b != 1).then_some(self.r_e1b & OPTION_MASK),
         })
     }
 
@@ -127,16 +147,38 @@ impl Accurate {
     ) -> (bool, u32) {
         let packets = number(flags).wrapping_sub(self.s_cep) & 7;
         self.s_cep = self.s_cep.wrapping_add(packets);
-        let told = option.and_then(|o| o.ce);
-        let Some(ceb) = told else {
-            return (packets > 0, packets * mss);
-        };
-        let bytes = ceb.wrapping_sub(self.s_ceb) & OPTION_MASK;
-        // An old option, overtaken by a newer one, seems to count back.
-        if bytes > OPTION_MASK / 2 {
-            return (packets > 0, packets * mss);
+        let told = option.copied().unwrap_or_default();
+        advance(&mut self.s_e0b, told.ect0);
+        advance(&mut self.s_e1b, told.ect1);
+        match advance(&mut self.s_ceb, told.ce) {
+            Some(bytes) => (packets > 0 || bytes > 0, bytes),
+            None => (packets > 0, packets * mss),
         }
-        self.s_ceb = ceb;
-        (packets > 0 || bytes > 0, bytes)
     }
+
+    /// What it has come to, for TCP_INFO.
+    pub(super) fn totals(&self) -> EcnTotals {
+        let from = |counter: u32, first: u32| counter.wrapping_sub(first);
+        EcnTotals {
+            received_ce: from(self.r_cep, FIRST_CEP),
+            received_e1_bytes: from(self.r_e1b, 1),
+            received_e0_bytes: from(self.r_e0b, 1),
+            received_ce_bytes: self.r_ceb,
+            delivered_ce: from(self.s_cep, FIRST_CEP),
+            delivered_e1_bytes: from(self.s_e1b, 1),
+            delivered_e0_bytes: from(self.s_e0b, 1),
+            delivered_ce_bytes: self.s_ceb,
+        }
+    }
+}
+
+/// Takes a counter of the option, and says by how much it has grown: `None` if it is not
+/// there, or is that of an old option, overtaken by a newer one, and seems to count back.
+fn advance(counter: &mut u32, told: Option<u32>) -> Option<u32> {
+    let bytes = told?.wrapping_sub(*counter) & OPTION_MASK;
+    if bytes > OPTION_MASK / 2 {
+        return None;
+    }
+    *counter = counter.wrapping_add(bytes);
+    Some(bytes)
 }

@@ -299,6 +299,44 @@ fn accurate_feedback_counts_packets_from_the_handshake_on() {
     hears(&mut s, Ecn::NotCapable, NONE, 6_000, 0, 1_000);
     hears(&mut s, Ecn::NotCapable, NONE, 7_000, 0, 1_000);
     assert_eq!(s.sent_one().flags, ACK | CWR);
+    let totals = s.tcb.info(s.now).ecn_totals;
+    assert_eq!((totals.received_ce, totals.received_ce_bytes), (5, 4_000));
+    let others = (totals.received_e0_bytes, totals.received_e1_bytes);
+    assert_eq!(others, (2_000, 0));
+}
+
+/// The option's fields have 24 bits, TCP_INFO's 32.
+#[test]
+fn what_the_peer_tells_of_bytes_is_summed_up() {
+    let mut s = established(&with(EcnMode::RequestAccurate), CWR);
+    s.writes(1_000);
+    s.sent();
+    let mut tells = |ect0: u32, ce: u32, ect1: u32| {
+        let fields = [ect0, ce, ect1].map(|count| Some(count & 0xff_ffff));
+        let options = TcpOptions {
+            accurate_ecn: Some(AccurateEcn {
+                ect0: fields[0],
+                ce: fields[1],
+                ect1: fields[2],
+            }),
+            ..TcpOptions::default()
+        };
+        // The count of packets is 7, which began at 5.
+        let _ = s.arrives_with(ACK | AE | CWR | ECE, 0, 0, 0, options);
+        s.tcb.info(s.now).ecn_totals
+    };
+    tells(0x70_0001, 0x10, 0x61_0001);
+    let totals = tells(0xe0_0001, 0x20_0000, 0xc0_0001);
+    // One that was overtaken.
+    assert_eq!(tells(0x70_0001, 0x10, 0x61_0001), totals);
+    let totals = tells(0x110_0001, 0x30_0000, 0x110_0001);
+    let delivered = (
+        totals.delivered_e0_bytes,
+        totals.delivered_ce_bytes,
+        totals.delivered_e1_bytes,
+    );
+    assert_eq!(delivered, (0x110_0000, 0x30_0000, 0x110_0000));
+    assert_eq!((totals.delivered_ce, totals.received_ce), (2, 0));
 }
 
 #[test]

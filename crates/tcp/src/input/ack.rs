@@ -70,9 +70,10 @@ impl Tcb {
     /// in use at some time in this round trip: bursts end below it.
     #[inline(always)]
     pub(crate) fn window_was_used(&mut self) -> bool {
-        self.snd_una <= self.cwnd_full_at
-            || (self.congestion.in_slow_start()
-                && self.most_in_flight() * 2 > self.congestion.cwnd())
+        // First, so that the most of a round trip counts though it began with a full window.
+        let half_used =
+            self.congestion.in_slow_start() && self.most_in_flight() * 2 > self.congestion.cwnd();
+        half_used || self.snd_una <= self.cwnd_full_at
     }
 
     /// The most that was in flight since the window's worth of data began that is being

@@ -475,3 +475,22 @@ fn a_peer_that_takes_its_window_back_is_waited_for() {
     let _ = s.arrives(ACK, 0, 2_000, 0);
     assert_eq!(s.tcb.snd_acked(), 2_000);
 }
+
+/// In slow start a window counts as used while it is less than twice what was in flight,
+/// whatever held back what went before.
+#[test]
+fn the_window_grows_to_twice_what_was_in_flight() {
+    let mut s = script();
+    s.window = 60_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    s.writes(28_000);
+    assert_eq!(s.sent().len(), 10);
+    let _ = s.arrives(ACK, 0, 10_000, 0);
+    assert_eq!(s.sent().len(), 18);
+    s.writes(30_000);
+    assert_eq!(s.sent().len(), 2);
+    for ack in (12_000..=30_000).step_by(2_000) {
+        let _ = s.arrives(ACK, 0, ack, 0);
+        assert_eq!(s.tcb.cwnd(), 10_000 + ack as u32);
+    }
+}

@@ -69,6 +69,7 @@ fn faults(rng: &mut Rng, hard: u32) -> Faults {
         loss: rng.pick(&[0, 1, 10, 30, 100, hard]),
         duplicate: rng.pick(&[0, 0, 20, 100]),
         reorder: rng.pick(&[0, 0, 20, 200]),
+        corrupt: rng.pick(&[0, 0, 10, 50]),
         late_us: 0,
         delay_us,
         jitter_us: rng.pick(&[0, 0, delay_us / 2, delay_us * 2]),

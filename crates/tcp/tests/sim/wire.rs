@@ -2,7 +2,8 @@
 
 use crate::rng::Rng;
 use longshore_tcp::{Ecn, Instant};
-use longshore_wire::tcp::TcpHeader;
+use longshore_wire::checksum::Partial;
+use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -15,12 +16,30 @@ pub(crate) struct Packet {
     pub(crate) ecn: Ecn,
 }
 
+impl Packet {
+    /// Whether the checksum shows that this bit of the segment was flipped on the way.
+    /// (Addresses are 0 here, and of the pseudo-header only the length is left.)
+    fn is_found_corrupt(&self, bit: u64) -> bool {
+        let mut bytes = vec![0; self.header.header_len()];
+        self.header.emit(&mut bytes);
+        bytes.extend_from_slice(&self.payload);
+        let len = Partial::of(&(bytes.len() as u16).to_be_bytes());
+        let sum = len.plus(Partial::of(&bytes)).finish();
+        bytes[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
+        let bit = bit as usize % (8 * bytes.len());
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        len.plus(Partial::of(&bytes)).finish() != 0
+    }
+}
+
 /// What a direction of the path does. Shares are in parts of a thousand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
     pub(crate) loss: u32,
     pub(crate) duplicate: u32,
     pub(crate) reorder: u32,
+    /// A bit of the segment is flipped, which its checksum has to find.
+    pub(crate) corrupt: u32,
     /// How much later what is reordered comes, microseconds; 0 for any time up to four
     /// delays.
     pub(crate) late_us: u64,
@@ -51,6 +70,7 @@ impl Faults {
         loss: 0,
         duplicate: 0,
         reorder: 0,
+        corrupt: 0,
         late_us: 0,
         delay_us: 1000,
         jitter_us: 0,
@@ -143,6 +163,12 @@ impl Wire {
         }
         let copies = 1 + u64::from(self.rng.permille(f.duplicate));
         for _ in 0..copies {
+            if f.corrupt > 0 && self.rng.permille(f.corrupt) {
+                let bit = self.rng.next();
+                assert!(packet.is_found_corrupt(bit), "bit {bit} of {packet:?}");
+                self.lost += 1;
+                continue;
+            }
             let mut at = leaves + f.delay_us;
             if f.jitter_us > 0 {
                 at += self.rng.range(0, f.jitter_us);
