@@ -59,6 +59,16 @@ impl Geometry {
         rcv_chunks: 32_768,
     };
 
+    /// As small as it may be, with a few waiters and chunks.
+    #[cfg(test)]
+    pub(crate) const SMALL: Self = Self {
+        channels: 64,
+        waiters: 8,
+        sockets: 64,
+        snd_chunks: 4,
+        rcv_chunks: 4,
+    };
+
     /// Whether the counts are in the ranges that the layout can hold.
     pub fn is_valid(&self) -> bool {
         let within = |v: u32, max: u32| (1..=max).contains(&v);
