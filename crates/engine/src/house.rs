@@ -284,11 +284,7 @@ impl Engine {
         self.expire_fragments();
         for key in self.sessions.keys() {
             let gone: Vec<u16> = match self.sessions.get(key) {
-                Some(s) => s
-                    .unwatched()
-                    .filter(|(_, lives)| !lives)
-                    .map(|(c, _)| c)
-                    .collect(),
+                Some(s) => s.ended_unwatched().collect(),
                 None => continue,
             };
             for channel in gone {

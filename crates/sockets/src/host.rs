@@ -81,8 +81,9 @@ pub struct Host {
     /// Its pid as the engine knows it, or what stands for it
     /// ([`INTRODUCED`](longshore_hostif::INTRODUCED)).
     pub(crate) pid: AtomicU32,
-    /// Pids mean something else to the engine: it is in another namespace.
-    pub(crate) is_abroad: bool,
+    /// Pids mean something else to the engine: it is in another namespace. So it stays
+    /// for all who descend from this process.
+    pub(crate) is_abroad: AtomicBool,
     /// Counts the forks between us and the process that joined.
     pub(crate) epoch: AtomicU32,
     pub(crate) next_waiter: AtomicU32,
