@@ -126,19 +126,18 @@ impl Host {
     }
 
     /// Hands over what raises SIGURG for whoever owns a socket: a pair of connected Unix
-    /// sockets, the first of which signals when it becomes readable; nothing if nobody
-    /// owns it any more.
-    /// Returns when that counts.
+    /// sockets, the first of which signals when it becomes readable. A second pair raises
+    /// SIGIO. Nothing if nobody owns it any more. Returns when that counts.
     ///
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
     pub fn set_owner(
         &'static self,
         socket: SocketId,
-        pair: &[BorrowedFd<'_>],
+        pairs: &[BorrowedFd<'_>],
     ) -> Result<(), SocketError> {
         let message = Message::Owner(socket);
-        if attach::send(self.connection.as_fd(), &message, pair).is_err() {
+        if attach::send(self.connection.as_fd(), &message, pairs).is_err() {
             self.look_at_engine();
         }
         self.call(|tag, waiter| Request::Owner {
