@@ -190,6 +190,7 @@ impl Engine {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);
+        self.heed_receive_buffer(key);
         self.touch(key);
         Ok(as_family(local, options.ipv6))
     }
@@ -263,6 +264,9 @@ impl Engine {
                 also |= self.tune_send_buffer(key, wanted);
             }
         }
+        if events.contains(Events::RCVBUF) {
+            self.heed_receive_buffer(key);
+        }
         if has_block && !orphan {
             if events.contains(Events::URGENT) {
                 self.urge(key);
@@ -286,7 +290,7 @@ impl Engine {
         if let Some(socket) = self.sockets.get(key)
             && let Some(session) = self.sessions.get_mut(socket.session)
         {
-            session.urge(socket.id);
+            session.urge(socket.id, &socket.edges());
         }
     }
 

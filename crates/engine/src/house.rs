@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::session::door::Knock;
 use crate::sleep::Source;
-use crate::socket::Kind;
+use crate::socket::{Kind, Socket};
 use longshore_hostif::Arena;
 use longshore_hostif::attach::{Message, Refusal, Token};
 use longshore_ring::{Doorbell, StrangersBell};
@@ -94,9 +94,14 @@ impl Engine {
                 }
             }
             Message::Owner(socket) => {
-                let session = self.door.session_of(visitor);
-                if let Some(s) = session.and_then(|key| self.sessions.get_mut(key)) {
-                    s.set_owner(socket, fds);
+                let Some(session) = self.door.session_of(visitor) else {
+                    return;
+                };
+                // What is there already is no news to whom it belongs now.
+                let key = self.key_of(session, socket);
+                let told = key.and_then(|key| self.sockets.get(key)).map(Socket::edges);
+                if let Some(s) = self.sessions.get_mut(session) {
+                    s.set_owner(socket, fds, told.unwrap_or_default());
                 }
             }
             Message::Child(channel) => {
@@ -284,11 +289,7 @@ impl Engine {
         self.expire_fragments();
         for key in self.sessions.keys() {
             let gone: Vec<u16> = match self.sessions.get(key) {
-                Some(s) => s
-                    .unwatched()
-                    .filter(|(_, lives)| !lives)
-                    .map(|(c, _)| c)
-                    .collect(),
+                Some(s) => s.ended_unwatched().collect(),
                 None => continue,
             };
             for channel in gone {

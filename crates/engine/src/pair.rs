@@ -413,10 +413,10 @@ impl Engine {
         };
         let news =
             edges.rcv_edge > p.told.rcv_edge || edges.flags != p.told.flags || p.urgent_untold;
-        let drained = edges.snd_acked > p.told.snd_acked
-            && edges.snd_acked == p.snd_edge
-            && p.snd_edge - p.told.snd_acked >= quarter;
-        if !news && edges.snd_acked - p.told.snd_acked < quarter && !drained {
+        let unsaid = edges.snd_acked - p.told.snd_acked;
+        // Whoever has shut it may wait until all that he wrote is there (SO_LINGER).
+        let delivered = p.shut && unsaid != 0 && edges.snd_acked == p.snd_edge;
+        if !news && unsaid < quarter && !delivered {
             return;
         }
         let is_urgent = std::mem::take(&mut p.urgent_untold);
@@ -427,7 +427,7 @@ impl Engine {
             s.post(id, &to, edges);
             if is_urgent {
                 // With what tells of it, so that a handler of SIGURG finds it.
-                s.urge(id);
+                s.urge(id, &edges);
             }
         }
     }

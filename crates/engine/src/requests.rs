@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::socket::{Kind, Options};
 use longshore_hostif::{
-    Address, Completion, EdgeFlags, OptionName, Query, RING, Request, SocketId,
+    Address, Completion, EdgeFlags, OptionName, Query, RING, Request, SendQueue, SocketId,
 };
 use std::sync::atomic::Ordering;
 
@@ -156,7 +156,7 @@ impl Engine {
     }
 
     /// The engine's key of a socket, if it is still the same one.
-    fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
+    pub(crate) fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
         let key = self.sessions.get(session)?.key(id.index)?;
         (self.sockets.get(key)?.id == id).then_some(key)
     }
@@ -312,7 +312,12 @@ impl Engine {
             return;
         }
         match &mut socket.kind {
-            Kind::Stream(c) => options.apply(name, &mut c.tcb, now),
+            Kind::Stream(c) => {
+                options.apply(name, &mut c.tcb, now);
+                if name == OptionName::ReceiveBuffer {
+                    self.heed_receive_buffer(key);
+                }
+            }
             Kind::Listener(l) => {
                 l.listener.set_defer_accept(options.defer_accept_s);
                 l.fast_open.set_limit(options.fast_open);
@@ -331,6 +336,7 @@ impl Engine {
             let answer = match (self.key_of(q.from.session, q.socket), q.query) {
                 (Some(key), Query::TcpInfo) => self.tcp_info(q.from, key),
                 (Some(key), Query::Error) => self.take_error(q.from.channel, key),
+                (Some(key), Query::SendQueue) => self.send_queue(q.from, key),
                 (None, _) => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
@@ -408,13 +414,28 @@ impl Engine {
         }
     }
 
-    fn tcp_info(&mut self, from: From, key: u32) -> Result<usize, RequestError> {
+    fn send_queue(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (unacked, unsent) = match &socket.kind {
+            Kind::Stream(c) => c.tcb.send_queue(),
+            // What has crossed is acknowledged.
+            Kind::Pair(p) => (p.snd_edge - p.snd_moved, p.snd_edge - p.snd_moved),
+            Kind::Datagram(d) => (d.snd_edge - d.snd_done, 0),
+            Kind::Listener(_) | Kind::Idle(_) => (0, 0),
+        };
+        self.answer_at_length(from, &SendQueue { unacked, unsent }.encode())
+    }
+
+    /// Writes an answer to the mailbox of who has asked; its length.
+    fn answer_at_length(&self, from: From, bytes: &[u8]) -> Result<usize, RequestError> {
+        let session = self.sessions.get(from.session);
+        let arena = &session.ok_or(RequestError::NoSocket)?.arena;
+        Ok(arena.control(u32::from(from.channel)).write_mailbox(bytes))
+    }
+
+    fn tcp_info(&self, from: From, key: u32) -> Result<usize, RequestError> {
         let now = self.now;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let session = self
-            .sessions
-            .get(socket.session)
-            .ok_or(RequestError::NoSocket)?;
         let bytes = match &socket.kind {
             Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
             Kind::Pair(p) => {
@@ -427,9 +448,6 @@ impl Engine {
             Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
             Kind::Datagram(_) => return Err(RequestError::Invalid),
         };
-        Ok(session
-            .arena
-            .control(u32::from(from.channel))
-            .write_mailbox(&bytes))
+        self.answer_at_length(from, &bytes)
     }
 }

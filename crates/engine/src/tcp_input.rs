@@ -276,6 +276,7 @@ impl Engine {
         );
         block.set_local(local);
         block.set_peer(peer);
+        options.write_send_limit(block);
         session.enter(id, key);
         let listener = self.sockets.get_mut(listener_key).ok_or(missing)?;
         let subscribers = listener.subscribers;
@@ -307,6 +308,7 @@ impl Engine {
         let socket = self.sockets.get_mut(key).ok_or(missing)?;
         socket.id = id;
         socket.subscribers = crate::session::Subscribers::of_accepted(&subscribers);
+        self.heed_receive_buffer(key);
         self.counters.passive_opens += 1;
         self.touch(listener_key);
         Ok(())

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::engines::{Running, bytes, config, joined, run, start};
+use common::engines::{Running, bytes, config, converse, joined, run, start};
 use common::{Host, PATIENCE};
 use longshore_engine::control::ControlReply;
 use longshore_hostif::{
@@ -57,15 +57,7 @@ fn bytes_go_both_ways() {
     assert_eq!(accepted.local.get(), Some(at("[fd00::1]:80")));
     let peer = accepted.peer.get().unwrap();
     assert_eq!(peer.ip(), at("[fd00::2]:0").ip());
-    let request = bytes(300_000, 1);
-    client.send(socket, &request, EdgeFlags::SHUT_WR);
-    assert_eq!(server.receive(accepted.socket, request.len()), request);
-    server.wait_flag(accepted.socket, EdgeFlags::PEER_FIN);
-    let response = bytes(700_000, 2);
-    server.send(accepted.socket, &response, EdgeFlags::empty());
-    assert_eq!(client.receive(socket, response.len()), response);
-    server.close(accepted.socket);
-    client.wait_flag(socket, EdgeFlags::PEER_FIN);
+    converse((&mut client, socket), (&mut server, accepted.socket));
     let refused = v6(&mut client, SocketKind::Stream, OpenFlags::empty());
     assert_eq!(client.connect(refused, at("[fd00::1]:81")), 111);
     let nowhere = v6(&mut client, SocketKind::Stream, OpenFlags::empty());

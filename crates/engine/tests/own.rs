@@ -9,7 +9,7 @@ use longshore_engine::Engine;
 use longshore_hostif::attach::{Message, send};
 use longshore_hostif::{
     AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, Query, Request, SEND_BUFFER,
-    SocketId, SocketKind,
+    SendQueue, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -71,6 +71,24 @@ fn a_host_is_to_say_what_it_has_read_before_the_room_is_used_up() {
     host.consume(accepted, read);
     host.wait("more", |h| {
         (h.edges(accepted)?.rcv_edge == room + read).then_some(())
+    });
+}
+
+#[test]
+fn whoever_shuts_his_end_hears_that_all_of_it_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let (socket, accepted) = connected(&mut host);
+    host.send(socket, b"little", EdgeFlags::empty());
+    assert_eq!(host.receive(accepted.socket, 6), b"little");
+    let queue = host.ask(socket, Query::SendQueue);
+    let queue = SendQueue::decode(queue.first_chunk().unwrap());
+    assert_eq!(queue, SendQueue::default());
+    // It is not worth a descriptor of its own before.
+    host.send(socket, b"", EdgeFlags::SHUT_WR);
+    host.wait("what was sent", |h| {
+        (h.edges(socket)?.snd_acked == 6).then_some(())
     });
 }
 

@@ -3,16 +3,18 @@
 
 mod common;
 
-use common::engines::{Running, bytes, config, joined, run_with, sleepy, start};
+use common::engines::{Running, bytes, config, converse, joined, run_with, sleepy, start};
 use common::far::{Far, Watched};
 use common::{Host, PATIENCE};
 use longshore_engine::Engine;
 use longshore_hostif::{
-    AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, RING, Request, SocketId, SocketKind,
+    AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, Query, RING, Request, SEND_BUFFER,
+    SendQueue, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::tcp::TcpHeader;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,15 +47,7 @@ fn bytes_go_both_ways_and_the_ends_are_seen() {
     let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
     let (socket, accepted) = connection(&mut client, &mut server);
     assert_eq!(accepted.local.get(), Some("10.0.0.1:80".parse().unwrap()));
-    let request = bytes(300_000, 1);
-    client.send(socket, &request, EdgeFlags::SHUT_WR);
-    assert_eq!(server.receive(accepted.socket, request.len()), request);
-    server.wait_flag(accepted.socket, EdgeFlags::PEER_FIN);
-    let response = bytes(700_000, 2);
-    server.send(accepted.socket, &response, EdgeFlags::empty());
-    assert_eq!(client.receive(socket, response.len()), response);
-    server.close(accepted.socket);
-    client.wait_flag(socket, EdgeFlags::PEER_FIN);
+    converse((&mut client, socket), (&mut server, accepted.socket));
     client.close(socket);
     server.wait("the block to come back", |h| {
         h.arena
@@ -291,8 +285,6 @@ fn the_user_timeout_is_told_where_the_engine_is_set_to() {
 /// The send buffer follows the window, unless the program has set it.
 #[test]
 fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
-    use longshore_hostif::{Request, SEND_BUFFER};
-    use std::sync::atomic::Ordering;
     for fixed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let (near, far) = pair(&MemoryConfig::default());
@@ -332,6 +324,78 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
             assert!(largest > SEND_BUFFER, "{largest}");
         }
     }
+}
+
+#[test]
+fn an_accepted_connection_begins_with_its_listeners_send_buffer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = listening(&mut server);
+    let mut limits = Vec::new();
+    for set in [None, Some(100_000)] {
+        if let Some(size) = set {
+            server.set(listener, OptionName::SendBuffer, size);
+            // What is answered comes after what is not.
+            server.tcp_info(listener);
+        }
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener).socket;
+        let limit = &server.arena.block(accepted.index).snd.limit;
+        limits.push(limit.load(Ordering::Acquire));
+    }
+    assert_eq!(limits, [SEND_BUFFER, 100_000]);
+}
+
+#[test]
+fn a_host_is_to_say_sooner_what_it_has_read_of_a_small_buffer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let heed = |host: &Host, socket: SocketId| {
+        let block = host.arena.block(socket.index);
+        block.heed.load(Ordering::Acquire)
+    };
+    let listener = listening(&mut server);
+    server.set(listener, OptionName::ReceiveBuffer, 16_384);
+    server.tcp_info(listener);
+    let socket = client.open(SocketKind::Stream);
+    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+    let accepted = server.accept(listener).socket;
+    assert_eq!((heed(&client, socket), heed(&server, accepted)), (0, 4096));
+    for (size, expected) in [(20_000, 5000), (1 << 20, 0)] {
+        client.set(socket, OptionName::ReceiveBuffer, size);
+        client.tcp_info(socket);
+        assert_eq!(heed(&client, socket), expected);
+    }
+}
+
+/// What the engine says of a send stream.
+fn send_queue(host: &mut Host, socket: SocketId) -> SendQueue {
+    let bytes = host.ask(socket, Query::SendQueue);
+    SendQueue::decode(bytes.first_chunk().unwrap())
+}
+
+#[test]
+fn what_is_not_acknowledged_and_what_is_not_sent_can_be_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let (socket, record) = connection(&mut client, &mut server);
+    assert_eq!(send_queue(&mut client, socket), SendQueue::default());
+    // More than the other end holds unread.
+    let data = bytes(600_000, 5);
+    client.send(socket, &data, EdgeFlags::empty());
+    let held = client.wait("a full window", |h| {
+        let queue = send_queue(h, socket);
+        (queue.unacked == queue.unsent && queue.unsent != data.len() as u64).then_some(queue)
+    });
+    assert!(held.unsent > 0, "{held:?}");
+    assert_eq!(server.receive(record.socket, data.len()), data);
+    client.wait("the rest", |h| {
+        (send_queue(h, socket) == SendQueue::default()).then_some(())
+    });
 }
 
 #[test]

@@ -254,18 +254,14 @@ impl AsFd for Arena {
 mod tests {
     use super::*;
 
-    const SMALL: Geometry = Geometry {
-        channels: 64,
-        waiters: 8,
-        sockets: 64,
-        snd_chunks: 4,
-        rcv_chunks: 4,
-    };
-
     #[test]
     fn both_sides_see_the_same_parts() {
-        let engine = Arena::create(SMALL).unwrap();
-        let host = Arena::open(engine.as_fd().try_clone_to_owned().unwrap(), SMALL).unwrap();
+        let engine = Arena::create(Geometry::SMALL).unwrap();
+        let host = Arena::open(
+            engine.as_fd().try_clone_to_owned().unwrap(),
+            Geometry::SMALL,
+        )
+        .unwrap();
         engine.snd_directory(63)[255].store(9, Ordering::Release);
         assert_eq!(host.snd_directory(63)[255].load(Ordering::Acquire), 9);
         let popped = host.header().free_sockets.pop(host.socket_links()).unwrap();
@@ -277,7 +273,7 @@ mod tests {
 
     #[test]
     fn more_waiters_than_there_are_cannot_be_claimed() {
-        let arena = Arena::create(SMALL).unwrap();
+        let arena = Arena::create(Geometry::SMALL).unwrap();
         assert!(arena.claimed_waiters().is_empty());
         arena.header().waiters_end.store(3, Ordering::Relaxed);
         assert_eq!(arena.claimed_waiters().len(), 3);
@@ -285,12 +281,15 @@ mod tests {
             .header()
             .waiters_end
             .store(u32::MAX, Ordering::Relaxed);
-        assert_eq!(arena.claimed_waiters().len(), SMALL.waiters as usize);
+        assert_eq!(
+            arena.claimed_waiters().len(),
+            Geometry::SMALL.waiters as usize
+        );
     }
 
     #[test]
     fn places_outside_a_chunk_do_not_exist() {
-        let arena = Arena::create(SMALL).unwrap();
+        let arena = Arena::create(Geometry::SMALL).unwrap();
         assert!(arena.snd_place(3, CHUNK, 0).is_some());
         assert!(arena.snd_place(3, CHUNK - 1, 2).is_none());
         assert!(arena.snd_place(4, 0, 1).is_none());

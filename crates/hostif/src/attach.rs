@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a session's token.
 pub const TOKEN_BYTES: usize = 16;
+/// Descriptors beside a message, at most.
+pub const MOST_FDS: usize = 4;
 /// Bytes of a message.
 pub const MESSAGE_BYTES: usize = 64;
 /// The environment variable that names the engine's socket.
@@ -138,7 +140,8 @@ pub enum Message {
     Eventfd(u32),
     /// Whoever owns this socket (F_SETOWN) is to get SIGURG: a pair of connected Unix
     /// sockets comes beside, of which the first sends the signal when it becomes
-    /// readable and the second makes it so. Without them nobody owns it any more.
+    /// readable and the second makes it so. A second pair is for SIGIO. Without any
+    /// nobody owns it any more.
     /// A descriptor ([`Request::Owner`](crate::Request::Owner)) asks whether it has come.
     Owner(SocketId),
     /// Who claims this channel, after a fork, is the process whose pidfd comes beside: its
@@ -259,7 +262,7 @@ pub fn send(
     message: &Message,
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(fds));
@@ -272,7 +275,7 @@ pub fn send(
     Ok(())
 }
 
-/// Receives a message and at most two descriptors.
+/// Receives a message and at most [`MOST_FDS`] descriptors.
 ///
 /// # Errors
 /// [`AttachError::Broken`] with the kernel's reason (`WOULDBLOCK` on a
@@ -299,7 +302,7 @@ fn receive_with(
     connection: BorrowedFd<'_>,
     flags: RecvFlags,
 ) -> Result<(Message, Vec<OwnedFd>), AttachError> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; MESSAGE_BYTES];
     let got = rustix::io::retry_on_intr(|| {

@@ -1,7 +1,8 @@
 //! The socket block: the host's side of one socket, shared by all processes of
 //! the session. The engine initialises it for an accepted connection, marks it when the
 //! connection has failed, writes the pending error of one that lives on, says when it is
-//! to hear what was read, and reads nothing of it but the waiters.
+//! to hear what was read and what it signals to the owner, and reads nothing of it but the
+//! waiters, and how full the send stream is for an owner who wants to hear of room.
 
 use crate::{Address, SocketId};
 use longshore_ring::{Shared, SharedLock};
@@ -81,6 +82,43 @@ bitflags::bitflags! {
     }
 }
 
+/// What the owner of a socket is told by a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum OwnersSignal {
+    /// Urgent data has come: SIGURG.
+    Urgent = 0,
+    /// Something can be done: SIGIO, if it is wanted (O_ASYNC).
+    Ready = 1,
+}
+
+/// How often signals were raised, modulo 65,536: twice the number, so that one that is
+/// just being raised is known by an odd count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Raised {
+    /// With those that were begun.
+    pub begun: u16,
+    /// Without those that are not done.
+    pub done: u16,
+}
+
+impl Raised {
+    /// Whether any was raised since `before`, one that was then under way not counted.
+    pub fn is_after(&self, before: &Self) -> bool {
+        self.done.wrapping_sub(before.begun).cast_signed() > 0
+    }
+}
+
+impl std::ops::Add for Raised {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            begun: self.begun.wrapping_add(other.begun),
+            done: self.done.wrapping_add(other.done),
+        }
+    }
+}
+
 /// One direction of a socket, all zero when new.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -106,6 +144,9 @@ pub struct StreamHalf {
     pub urgent: AtomicU64,
     /// Receive: what `urgent` was when the byte was read apart from the rest.
     pub urgent_read: AtomicU64,
+    /// Receive: what `urgent` is about to be, as the engine says before it signals the
+    /// socket's owner. The byte is there.
+    pub urgent_come: AtomicU64,
 }
 
 impl StreamHalf {
@@ -116,8 +157,14 @@ impl StreamHalf {
     }
 
     fn reset(&self) {
-        let words = [&self.edge, &self.done, &self.told];
-        for word in words.into_iter().chain([&self.urgent, &self.urgent_read]) {
+        for word in [
+            &self.edge,
+            &self.done,
+            &self.told,
+            &self.urgent,
+            &self.urgent_read,
+            &self.urgent_come,
+        ] {
             word.store(0, Ordering::Relaxed);
         }
         self.limit.store(0, Ordering::Relaxed);
@@ -149,6 +196,8 @@ pub struct SocketBlock {
     pub in_transit: AtomicU32,
     /// What the first write may be while [`SocketState::Early`] holds, bytes.
     pub syn_room: AtomicU32,
+    /// How often each [`OwnersSignal`] was raised ([`Raised`]).
+    signals: [AtomicU16; 2],
     /// The sending half.
     pub snd: StreamHalf,
     /// The receiving half.
@@ -195,6 +244,9 @@ impl SocketBlock {
         self.options.store(0, Ordering::Relaxed);
         self.in_transit.store(0, Ordering::Relaxed);
         self.syn_room.store(0, Ordering::Relaxed);
+        for count in &self.signals {
+            count.store(0, Ordering::Relaxed);
+        }
         self.linger.store(0, Ordering::Relaxed);
         self.dropped.store(0, Ordering::Relaxed);
         self.errors.store(0, Ordering::Relaxed);
@@ -256,6 +308,36 @@ impl SocketBlock {
     /// error, or a report.
     pub fn has_error(&self) -> bool {
         self.errno.load(Ordering::Acquire) != 0 || self.errors.load(Ordering::Acquire) != 0
+    }
+
+    /// Raises a signal to its owner by `raise`, and counts it: who waits there does not
+    /// learn of all of them from the kernel.
+    ///
+    /// # Errors
+    /// What `raise` says.
+    pub fn raise<E>(
+        &self,
+        signal: OwnersSignal,
+        raise: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let count = &self.signals[signal as usize];
+        count.fetch_add(1, Ordering::AcqRel);
+        let raised = raise();
+        if raised.is_ok() {
+            count.fetch_add(1, Ordering::AcqRel);
+        } else {
+            count.fetch_sub(1, Ordering::AcqRel);
+        }
+        raised
+    }
+
+    /// How often its owner was signalled.
+    pub fn raised(&self, signal: OwnersSignal) -> Raised {
+        let count = self.signals[signal as usize].load(Ordering::Acquire);
+        Raised {
+            begun: count.wrapping_add(count & 1),
+            done: count & !1,
+        }
     }
 
     /// Its local address, if it has one.
@@ -364,6 +446,23 @@ mod tests {
         b.remove_waiter(3);
         b.remove_waiter(19);
         assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_signal_that_is_being_raised_counts_for_who_looked_before() {
+        let b = block();
+        let signal = OwnersSignal::Ready;
+        let before = b.raised(signal);
+        let during = b.raise(signal, || {
+            assert!(!b.raised(signal).is_after(&before));
+            Err(b.raised(signal))
+        });
+        assert!(!b.raised(signal).is_after(&before), "it has failed");
+        assert_eq!(b.raise(signal, || Ok::<(), ()>(())), Ok(()));
+        assert!(b.raised(signal).is_after(&before));
+        assert!(!b.raised(signal).is_after(&during.unwrap_err()));
+        let other = b.raised(OwnersSignal::Urgent);
+        assert_eq!(other, Raised::default());
     }
 
     #[test]

@@ -306,17 +306,9 @@ mod tests {
     use super::*;
     use crate::{Geometry, SocketId};
 
-    const SMALL: Geometry = Geometry {
-        channels: 64,
-        waiters: 8,
-        sockets: 64,
-        snd_chunks: 4,
-        rcv_chunks: 4,
-    };
-
     #[test]
     fn requests_and_completions_cross() {
-        let arena = Arc::new(Arena::create(SMALL).unwrap());
+        let arena = Arc::new(Arena::create(Geometry::SMALL).unwrap());
         let (mut host, mut adapter) = (HostChannel::new(arena.clone(), 3), AdapterChannel::new(3));
         let bell = Doorbell::new().unwrap();
         let socket = SocketId {
@@ -346,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_says_so_and_empties_again() {
-        let arena = Arc::new(Arena::create(SMALL).unwrap());
+        let arena = Arc::new(Arena::create(Geometry::SMALL).unwrap());
         let (mut host, mut adapter) = (HostChannel::new(arena.clone(), 0), AdapterChannel::new(0));
         let bell = Doorbell::new().unwrap();
         let request = Request::Subscribe {
@@ -367,7 +359,7 @@ mod tests {
 
     #[test]
     fn mailboxes_carry_bytes() {
-        let arena = Arena::create(SMALL).unwrap();
+        let arena = Arena::create(Geometry::SMALL).unwrap();
         let bytes: Vec<u8> = (0..237u32).map(|b| b as u8).collect();
         assert_eq!(arena.control(1).write_mailbox(&bytes), 237);
         assert_eq!(arena.control(1).read_mailbox()[..237], bytes);

@@ -169,6 +169,16 @@ pub enum Query {
     /// The oldest error report ([`ErrorReport`](crate::ErrorReport)), which is taken
     /// off the queue; of no bytes if there is none.
     Error = 2,
+    /// The bytes of the send stream that are not acknowledged, and those of them that
+    /// were not sent yet ([`SendQueue`](crate::SendQueue)).
+    SendQueue = 3,
+}
+
+impl Query {
+    pub(crate) fn from_raw(raw: u64) -> Option<Self> {
+        const ALL: [Query; 3] = [Query::TcpInfo, Query::Error, Query::SendQueue];
+        ALL.into_iter().find(|q| *q as u64 == raw)
+    }
 }
 
 #[expect(missing_docs, reason = "each variant says what its fields are")]

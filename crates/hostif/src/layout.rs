@@ -10,7 +10,7 @@ use longshore_ring::{FreeList, Shared, Waiter};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The version of layout and descriptors. Both sides must have the same.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// "LONGSHOR", the first word of an arena.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
 /// Bytes in a stream's chunk.
@@ -57,6 +57,16 @@ impl Geometry {
         sockets: 65_536,
         snd_chunks: 32_768,
         rcv_chunks: 32_768,
+    };
+
+    /// As small as it may be, with a few waiters and chunks.
+    #[cfg(test)]
+    pub(crate) const SMALL: Self = Self {
+        channels: 64,
+        waiters: 8,
+        sockets: 64,
+        snd_chunks: 4,
+        rcv_chunks: 4,
     };
 
     /// Whether the counts are in the ranges that the layout can hold.

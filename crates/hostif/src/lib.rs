@@ -24,7 +24,9 @@ mod routes;
 
 pub use address::Address;
 pub use arena::{Arena, ArenaError};
-pub use block::{BlockFlags, MAX_WAITERS, SocketBlock, SocketState, StreamHalf};
+pub use block::{
+    BlockFlags, MAX_WAITERS, OwnersSignal, Raised, SocketBlock, SocketState, StreamHalf,
+};
 pub use channel::{
     AdapterChannel, ChannelControl, ChannelState, HostChannel, INTRODUCED, MAILBOX_BYTES, PutError,
 };
@@ -40,7 +42,8 @@ pub use layout::{
 pub use longshore_ring::Corrupt;
 pub use meter::{Crossings, Meter};
 pub use record::{
-    ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span,
+    ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, SEND_QUEUE,
+    SendQueue, datagram_span,
 };
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 

@@ -1,4 +1,5 @@
-//! The records that listeners' and datagram sockets' streams consist of.
+//! The records that listeners' and datagram sockets' streams consist of, and what a
+//! mailbox says of a send stream.
 
 use crate::{Address, SocketId};
 
@@ -24,6 +25,34 @@ fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
 fn put(words: &[u64], bytes: &mut [u8]) {
     for (to, from) in bytes.chunks_exact_mut(8).zip(words) {
         to.copy_from_slice(&from.to_le_bytes());
+    }
+}
+
+/// Bytes of [`SendQueue`].
+pub const SEND_QUEUE: usize = 16;
+
+/// What a send stream holds, in bytes, a FIN that is under way counted as one: the answer
+/// to [`Query::SendQueue`](crate::Query::SendQueue).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SendQueue {
+    /// Written and not acknowledged (SIOCOUTQ).
+    pub unacked: u64,
+    /// Written and not sent even once (SIOCOUTQNSD).
+    pub unsent: u64,
+}
+
+impl SendQueue {
+    /// The answer's bytes.
+    pub fn encode(&self) -> [u8; SEND_QUEUE] {
+        let mut bytes = [0; SEND_QUEUE];
+        put(&[self.unacked, self.unsent], &mut bytes);
+        bytes
+    }
+
+    /// Reads the answer.
+    pub fn decode(bytes: &[u8; SEND_QUEUE]) -> Self {
+        let [unacked, unsent] = words(bytes);
+        Self { unacked, unsent }
     }
 }
 

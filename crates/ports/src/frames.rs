@@ -83,10 +83,6 @@ impl FrameQueue {
         self.waiting.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// A frame to fill, from among those used before.
     pub(crate) fn take_empty(&mut self) -> StoredFrame {
         self.free.pop().unwrap_or_else(StoredFrame::empty)

@@ -14,7 +14,6 @@ mod frames;
 mod impair;
 mod interface;
 pub mod memory;
-pub mod offload;
 pub mod packet;
 mod port;
 mod random;

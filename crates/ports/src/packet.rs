@@ -25,7 +25,7 @@ pub use filter::MAX_ADDRESSES;
 
 use crate::check::check;
 use crate::interface::{Link, LinkNews};
-use crate::vnet::{self, HEADER_LEN};
+use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
     Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta,
     TxFrame,
@@ -35,10 +35,6 @@ use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-/// How many useless frames one call may throw away before it says that nothing
-/// waits; the descriptor stays readable, so the rest are met in the next round.
-const MAX_DISCARDED: usize = 64;
 
 /// How often, in calls that found nothing, the kernel is asked what it lost.
 const ASK_LOST_EVERY: u32 = 64;

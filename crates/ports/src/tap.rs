@@ -13,7 +13,7 @@ pub use config::{
 
 use crate::check::check;
 use crate::interface::{Link, LinkNews, sys};
-use crate::vnet::{self, HEADER_LEN};
+use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
     Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta,
     TxFrame,
@@ -21,10 +21,6 @@ use crate::{
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-/// How many useless frames one call may throw away before it says that nothing
-/// waits; the descriptor stays readable, so the rest are met in the next round.
-const MAX_DISCARDED: usize = 64;
 
 /// The shortest frame that means anything: an Ethernet header.
 const MIN_FRAME: usize = 14;

@@ -6,6 +6,10 @@ use crate::{Gso, GsoKind, RxChecksum, TxFrame};
 /// Its length on this port, in bytes: the layout without `num_buffers`.
 pub(crate) const HEADER_LEN: usize = 10;
 
+/// How many useless frames one call may throw away before it says that nothing
+/// waits; the descriptor stays readable, so the rest are met in the next round.
+pub(crate) const MAX_DISCARDED: usize = 64;
+
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 const GSO_NONE: u8 = 0;

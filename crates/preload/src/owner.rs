@@ -1,23 +1,31 @@
-//! Who owns a socket (F_SETOWN and its kin), and so gets SIGURG.
+//! Who owns a socket (F_SETOWN and its kin), and so gets SIGURG, and SIGIO if he wants it
+//! (O_ASYNC).
 //!
-//! The kernel keeps the owner of the socket behind the descriptor, but never sees urgent
-//! data there. So the engine gets something to ring that the kernel does see: one of a
-//! pair of Unix sockets, of which the other has the same owner and sends SIGURG. Neither
-//! is kept open here. Called by `fcntl` and `ioctl`, and by `decide` when a socket that
-//! has an owner becomes the engine's.
+//! The kernel keeps the owner of the socket behind the descriptor, but never sees data
+//! there. So the engine gets something to ring for each signal that the kernel does see:
+//! one of a pair of Unix sockets, of which the other has the same owner and sends the
+//! signal. Neither is kept open here. Called by `fcntl` and `ioctl`, and by `decide` when a
+//! socket that has an owner becomes the engine's.
 
 use crate::fds;
 use crate::log::once;
 use crate::{real, signals};
-use libc::{c_int, pid_t};
+use libc::{c_int, pid_t, sigset_t};
+use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::Socket;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const F_SETSIG: c_int = 10;
+pub(crate) const F_SETSIG: c_int = 10;
+const F_GETSIG: c_int = 11;
 pub(crate) const F_SETOWN_EX: c_int = 15;
 const F_GETOWN_EX: c_int = 16;
+
+/// The signals, as [`OwnersSignal`] counts them.
+const SIGNALS: [c_int; 2] = [libc::SIGURG, libc::SIGIO];
+/// What F_SETSIG sets for SIGIO without anything beside it.
+const BY_DEFAULT: c_int = 0;
 
 /// Linux's `struct f_owner_ex`: a thread, process or group.
 #[repr(C)]
@@ -29,8 +37,18 @@ struct OwnerEx {
 
 /// Whether any socket of this process was given an owner.
 static MAY_BE_OWNED: AtomicBool = AtomicBool::new(false);
+/// Whether O_ASYNC was set for any descriptor of this process.
+static MAY_BE_ASYNC: AtomicBool = AtomicBool::new(false);
 
-/// A descriptor was given another owner.
+/// The flags of a descriptor were set.
+pub(crate) fn flags_set(fd: RawFd, is_async: bool) {
+    if is_async || MAY_BE_ASYNC.load(Ordering::Relaxed) {
+        MAY_BE_ASYNC.store(true, Ordering::Relaxed);
+        changed(fd);
+    }
+}
+
+/// A descriptor was given another owner, or the owner is to hear of other things.
 pub(crate) fn changed(fd: RawFd) {
     MAY_BE_OWNED.store(true, Ordering::Relaxed);
     if let Some(socket) = fds::engine(fd) {
@@ -45,69 +63,106 @@ pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
     }
 }
 
-/// What a wait for sockets knows of SIGURG. Urgent data wakes whoever waits for its
-/// socket just when the owner gets the signal, and then the kernel may not say that it
-/// has interrupted the wait.
+/// What a wait for sockets knows of the signals to their owners. What is signalled wakes
+/// whoever waits for its socket, too, and then the kernel may not say that it has
+/// interrupted the wait.
 #[derive(Debug, Default)]
 pub(crate) struct Interruption {
-    /// Where the urgent data was when the wait began, of all its sockets together.
-    before: Option<u64>,
+    /// How often each signal was raised when it began, for all its sockets together.
+    before: Option<[Raised; 2]>,
 }
 
 impl Interruption {
-    /// Nothing was found to end the wait: whether a handler of SIGURG has run meanwhile,
-    /// so that the call is to end with EINTR. `restarts` says that such calls go on if
-    /// the handler was installed with SA_RESTART.
-    pub(crate) fn has_come<'a>(
+    /// Nothing was found to end the wait: whether a handler of such a signal has run since
+    /// this was asked first, so that the call is to end with EINTR. `raised` counts the
+    /// signals of the sockets. The thread waits with `mask`, or its own if that is null.
+    /// `restarts` says that such calls go on if the handler was installed with SA_RESTART.
+    pub(crate) fn has_come(
         &mut self,
-        sockets: impl Iterator<Item = &'a Socket>,
+        raised: impl Fn(OwnersSignal) -> Raised,
+        mask: *const sigset_t,
         restarts: bool,
     ) -> bool {
         if !MAY_BE_OWNED.load(Ordering::Relaxed) {
             return false;
         }
-        let now = sockets.fold(0u64, |sum, s| sum.wrapping_add(s.urgent_end()));
-        let before = self.before.replace(now);
-        before.is_some_and(|before| before != now) && signals::interrupts(libc::SIGURG, restarts)
+        let now = [OwnersSignal::Urgent, OwnersSignal::Ready].map(raised);
+        let Some(before) = &self.before else {
+            self.before = Some(now);
+            return false;
+        };
+        let mut each = SIGNALS.into_iter().zip(now.iter().zip(before));
+        each.any(|(signal, (now, before))| {
+            now.is_after(before)
+                && signals::interrupts(signal, restarts)
+                && !signals::is_blocked(signal, mask)
+        })
     }
 }
 
 /// Tells the engine how to reach the owner of the socket behind `fd`.
 fn tell(fd: RawFd, socket: &Socket) {
-    if socket.is_datagram() {
-        return;
-    }
     let mut owner = OwnerEx::default();
     // SAFETY: this command writes such a structure.
     if unsafe { real::fcntl(fd, F_GETOWN_EX, (&raw mut owner).addr()) } != 0 {
         return;
     }
-    if owner.pid == 0 {
+    let wants_io = wants_io(fd);
+    if owner.pid == 0 || (socket.is_datagram() && !wants_io) {
         let _ = socket.host().set_owner(socket.id(), &[]);
         return;
     }
-    match signalling(&owner) {
-        Some((raises, rings)) => {
-            let pair = [raises.as_fd(), rings.as_fd()];
-            let _ = socket.host().set_owner(socket.id(), &pair);
-        }
-        None => once!(
-            Warn,
-            Resource,
-            "no SIGURG for the owner of descriptor {fd}: {}",
-            std::io::Error::last_os_error()
-        ),
+    let signals = [Some(libc::SIGURG), wants_io.then_some(BY_DEFAULT)];
+    let mut fds = Vec::new();
+    for signal in signals.into_iter().flatten() {
+        let Some((raises, rings)) = signalling(&owner, signal) else {
+            once!(
+                Warn,
+                Resource,
+                "no signals for the owner of descriptor {fd}: {}",
+                std::io::Error::last_os_error()
+            );
+            return;
+        };
+        fds.extend([raises, rings]);
     }
+    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+    let _ = socket.host().set_owner(socket.id(), &fds);
 }
 
-/// Two connected sockets, of which the first sends `owner` SIGURG when the other writes.
-fn signalling(owner: &OwnerEx) -> Option<(OwnedFd, OwnedFd)> {
+/// Whether the owner of the socket behind `fd` wants SIGIO. With a signal of his own
+/// (F_SETSIG) goes the number of the descriptor (`si_fd`), which the kernel takes from the
+/// socket that raises it: none is better than one with another number.
+fn wants_io(fd: RawFd) -> bool {
+    // SAFETY: asks for numbers.
+    let (flags, signal) = unsafe {
+        (
+            real::fcntl(fd, libc::F_GETFL, 0),
+            real::fcntl(fd, F_GETSIG, 0),
+        )
+    };
+    if flags == -1 || flags & libc::O_ASYNC == 0 {
+        return false;
+    }
+    if signal != BY_DEFAULT {
+        once!(
+            Warn,
+            Signal,
+            "descriptor {fd} is to raise signal {signal} (F_SETSIG), of which the engine's sockets know nothing: none is raised; SIGIO is, without F_SETSIG"
+        );
+    }
+    signal == BY_DEFAULT
+}
+
+/// Two connected sockets, of which the first sends `owner` this signal when the other
+/// writes.
+fn signalling(owner: &OwnerEx, signal: c_int) -> Option<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (raises, rings) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     let fd = raises.as_raw_fd();
     let steps = [
         (F_SETOWN_EX, std::ptr::from_ref(owner).addr()),
-        (F_SETSIG, libc::SIGURG as usize),
+        (F_SETSIG, signal as usize),
         (libc::F_SETFL, (libc::O_NONBLOCK | libc::O_ASYNC) as usize),
     ];
     for (command, argument) in steps {

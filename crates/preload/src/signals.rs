@@ -34,6 +34,22 @@ pub(crate) fn interrupts(signal: c_int, restarts: bool) -> bool {
     handled && !(restarts && now.sa_flags & libc::SA_RESTART != 0)
 }
 
+/// Whether a signal is held back from this thread, in a call that has this `mask`; null is
+/// the thread's own.
+pub(crate) fn is_blocked(signal: c_int, mask: *const libc::sigset_t) -> bool {
+    // SAFETY: an all-zero set is a valid one to be overwritten.
+    let mut own: libc::sigset_t = unsafe { std::mem::zeroed() };
+    let mask = if mask.is_null() {
+        // SAFETY: asks only; the set outlives the call.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut own) };
+        &raw const own
+    } else {
+        mask
+    };
+    // SAFETY: the thread's, or the one that the caller waits with.
+    unsafe { libc::sigismember(mask, signal) == 1 }
+}
+
 /// Sends this thread SIGPIPE.
 pub(crate) fn broken_pipe() {
     // SAFETY: a signal to ourselves.

@@ -11,7 +11,7 @@ use crate::hub::Hub;
 use longshore_hostif::attach::{self, Message};
 use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -84,7 +84,7 @@ impl Host {
     /// What stands for process `pid` in `channel`, which is about to claim it: its pid, if
     /// that is the same for the engine.
     fn name_for_engine(&self, channel: u32, pid: u32) -> u32 {
-        if !self.is_abroad || is_confined() {
+        if !self.is_abroad.load(Ordering::Relaxed) || is_confined() {
             return pid;
         }
         let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -131,7 +131,7 @@ impl Reservation {
     /// Says which child that is, so that the engine finds out if it dies before it has
     /// taken the channel.
     pub fn is_for(self, child: u32) {
-        if self.host.is_abroad {
+        if self.host.is_abroad.load(Ordering::Relaxed) {
             return;
         }
         let control = self.host.arena.control(self.channel);
@@ -169,6 +169,11 @@ impl Forking {
             host.lose_engine();
             return;
         };
+        // The parent may have had its children begin a namespace of pids (unshare, setns),
+        // from which it cannot be seen.
+        if getppid().is_none() {
+            host.is_abroad.store(true, Ordering::Relaxed);
+        }
         let pid = host.name_for_engine(channel, own_pid());
         host.pid.store(pid, Ordering::Relaxed);
         host.channel.store(channel, Ordering::Relaxed);

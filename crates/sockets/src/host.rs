@@ -81,8 +81,9 @@ pub struct Host {
     /// Its pid as the engine knows it, or what stands for it
     /// ([`INTRODUCED`](longshore_hostif::INTRODUCED)).
     pub(crate) pid: AtomicU32,
-    /// Pids mean something else to the engine: it is in another namespace.
-    pub(crate) is_abroad: bool,
+    /// Pids mean something else to the engine: it is in another namespace. So it stays
+    /// for all who descend from this process.
+    pub(crate) is_abroad: AtomicBool,
     /// Counts the forks between us and the process that joined.
     pub(crate) epoch: AtomicU32,
     pub(crate) next_waiter: AtomicU32,
@@ -125,19 +126,18 @@ impl Host {
     }
 
     /// Hands over what raises SIGURG for whoever owns a socket: a pair of connected Unix
-    /// sockets, the first of which signals when it becomes readable; nothing if nobody
-    /// owns it any more.
-    /// Returns when that counts.
+    /// sockets, the first of which signals when it becomes readable. A second pair raises
+    /// SIGIO. Nothing if nobody owns it any more. Returns when that counts.
     ///
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
     pub fn set_owner(
         &'static self,
         socket: SocketId,
-        pair: &[BorrowedFd<'_>],
+        pairs: &[BorrowedFd<'_>],
     ) -> Result<(), SocketError> {
         let message = Message::Owner(socket);
-        if attach::send(self.connection.as_fd(), &message, pair).is_err() {
+        if attach::send(self.connection.as_fd(), &message, pairs).is_err() {
             self.look_at_engine();
         }
         self.call(|tag, waiter| Request::Owner {

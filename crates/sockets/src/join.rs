@@ -91,7 +91,7 @@ impl Host {
             post: Gate::new(Post::new(channel, sockets)),
             channel: AtomicU32::new(joined.channel),
             pid: AtomicU32::new(pid),
-            is_abroad: pid != own_pid(),
+            is_abroad: AtomicBool::new(pid != own_pid()),
             epoch: AtomicU32::new(0),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
             uses: zeroed(sockets),

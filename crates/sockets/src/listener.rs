@@ -99,7 +99,6 @@ impl Socket {
                 .fetch_max(u64::from(record.rcv_edge), Ordering::AcqRel);
             for (to, from) in [
                 (&of.linger, &block.linger),
-                (&of.snd.limit, &block.snd.limit),
                 (&of.rcv.limit, &block.rcv.limit),
                 (&of.rcv.low_water, &block.rcv.low_water),
                 (&of.snd.time_limit, &block.snd.time_limit),
@@ -115,5 +114,36 @@ impl Socket {
         let mut bytes = [0; ACCEPT_RECORD];
         self.copy_from(at, &mut bytes)?;
         Ok(AcceptRecord::decode(&bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Engine;
+    use crate::{Listener, Stream};
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn what_the_engine_has_made_of_the_send_buffer_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+        let to = listener.local().unwrap();
+        let connecting = std::thread::spawn(move || Stream::connect(host, to).unwrap());
+        let _stream = connecting.join().unwrap();
+        while !listener.socket().has_connection() {
+            host.drain_if_free();
+        }
+        let (accepted, _, limit) = listener
+            .socket()
+            .accept_with(|record| {
+                let limit = &host.arena.block(record.socket.index).snd.limit;
+                limit.store(3 << 20, Ordering::Release);
+                Ok(limit)
+            })
+            .unwrap();
+        assert_eq!(limit.load(Ordering::Acquire), 3 << 20);
+        drop(accepted);
     }
 }

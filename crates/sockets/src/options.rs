@@ -4,7 +4,8 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
 use longshore_hostif::{
-    ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, STREAM_MAX, StreamHalf,
+    BlockFlags, ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, SEND_QUEUE, STREAM_MAX,
+    SendQueue, StreamHalf,
 };
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
@@ -147,6 +148,30 @@ impl Socket {
         let len = to.len().min(have);
         to[..len].copy_from_slice(&mailbox[..len]);
         Ok(len)
+    }
+
+    /// What was written and not acknowledged, as the engine has it now. For a signal
+    /// handler that cannot ask: as it was told.
+    ///
+    /// # Errors
+    /// [`SocketError::EngineGone`], [`SocketError::Broken`].
+    pub fn send_queue(&self) -> Result<SendQueue, SocketError> {
+        let held = self.unacked_bytes();
+        if held == 0 && !self.block().flags().contains(BlockFlags::SHUT_WR) {
+            return Ok(SendQueue::default());
+        }
+        match self.ask(Query::SendQueue) {
+            Ok((mailbox, SEND_QUEUE)) => {
+                let bytes = mailbox.first_chunk().ok_or(SocketError::Broken)?;
+                Ok(SendQueue::decode(bytes))
+            }
+            Ok(_) => Err(SocketError::Broken),
+            Err(SocketError::Reentered) => Ok(SendQueue {
+                unacked: held as u64,
+                unsent: 0,
+            }),
+            Err(e) => Err(e),
+        }
     }
 
     /// Takes the oldest report of an ICMP error (IP_RECVERR); what it quotes is copied to

@@ -9,9 +9,10 @@ use crate::holds::Socket;
 use crate::host::Host;
 use crate::hub::{Interest, Set};
 use crate::readiness::{Ready, readiness};
-use longshore_hostif::SocketId;
+use longshore_hostif::{OwnersSignal, Raised, SocketId};
 use longshore_ring::{NONE, Sleep, Waiter, is_confined};
 use rustix::io::Errno;
+use std::ops::Add;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
@@ -304,6 +305,17 @@ impl ReadySet {
             .hub
             .enter()
             .is_ok_and(|mut hub| hub.set(self.index).is_ok_and(|s| s.by_key.is_empty()))
+    }
+
+    /// How often the owners of its sockets were signalled, all together.
+    pub fn raised(&self, signal: OwnersSignal) -> Raised {
+        let Ok(mut hub) = self.host.hub.enter() else {
+            return Raised::default();
+        };
+        let keys = hub.set(self.index).map(|set| set.by_key.keys());
+        let indices = keys.into_iter().flatten().map(|(_, index)| *index);
+        let each = indices.map(|index| self.host.arena.block(index).raised(signal));
+        each.fold(Raised::default(), Raised::add)
     }
 
     /// Looks at the ready list and reports at most `room` sockets by `report`;

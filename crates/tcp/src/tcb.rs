@@ -291,6 +291,18 @@ impl Tcb {
         self.snd_nxt.clamp(0, self.snd_edge) as u64
     }
 
+    /// Bytes that were written and are not acknowledged, and those of them that were not
+    /// sent yet, a FIN counted as one. None while the handshake lasts, as Linux has it.
+    #[must_use]
+    pub fn send_queue(&self) -> (u64, u64) {
+        if self.is_opening() || self.state == State::Closed {
+            return (0, 0);
+        }
+        let end = self.snd_end();
+        let left = |from: Pos| (end - from).max(0) as u64;
+        (left(self.snd_una), left(self.snd_nxt))
+    }
+
     /// The end of what the user has read, as it told.
     #[inline]
     #[must_use]

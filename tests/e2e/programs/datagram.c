@@ -396,6 +396,49 @@ static void flood_does_not_hang(void) {
   IS(n, 5);
 }
 
+/* Sends a byte to what is no address, as a message, too. */
+static ssize_t send_to(int fd, const void *name, socklen_t n, int as_message) {
+  struct iovec v = {"x", 1};
+  struct msghdr m = {
+      .msg_name = (void *)name, .msg_namelen = n, .msg_iov = &v, .msg_iovlen = 1};
+  return as_message ? sendmsg(fd, &m, 0) : sendto(fd, "x", 1, 0, name, n);
+}
+
+static void bad_destinations(void) {
+  TWO;
+  void *volatile nowhere = (void *)8, *kernels = (void *)(1UL << 63);
+  struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/nowhere"};
+  struct sockaddr_in6 newer = {.sin6_family = AF_INET6, .sin6_port = there.sin_port};
+  /* Connected, it could go to the peer. */
+  for (int is_connected = 0; is_connected < 2; is_connected++) {
+    if (is_connected)
+      SYS(connect(mine, A(there)));
+    for (int m = 0; m < 2; m++) {
+      FAILS(send_to(mine, nowhere, sizeof there, m), EFAULT);
+      FAILS(send_to(mine, kernels, sizeof there, m), EFAULT);
+      FAILS(send_to(mine, &there, 8, m), EINVAL);
+      FAILS(send_to(mine, &there, -1, m), EINVAL);
+      FAILS(send_to(mine, &local, sizeof local, m), EAFNOSUPPORT);
+      FAILS(send_to(mine, &newer, sizeof newer, m), EAFNOSUPPORT);
+    }
+    FAILS(send_to(mine, &there, 0, 0), EINVAL);
+    FAILS(send_to(mine, &there, 1000, 0), EINVAL);
+  }
+  char buf[8];
+  IS(send(mine, "end", 3, 0), 3);
+  IS(recv(far, buf, sizeof buf, 0), 3);
+  /* A stream goes to its peer, whatever the address says that can be read. */
+  EACH_PAIR(stream, other) {
+    for (int m = 0; m < 2; m++) {
+      FAILS(send_to(stream, nowhere, sizeof there, m), EFAULT);
+      FAILS(send_to(stream, &there, -1, m), EINVAL);
+      IS(send_to(stream, &local, sizeof local, m), 1);
+      IS(send_to(stream, &there, 0, m), 1);
+    }
+    receive_all(other, buf, 4);
+  }
+}
+
 const struct check CHECKS[] = {
     {"there_and_back", there_and_back},
     {"boundaries_stay", boundaries_stay},
@@ -405,6 +448,7 @@ const struct check CHECKS[] = {
     {"disconnected", disconnected},
     {"chosen_address", chosen_address},
     {"refused", refused},
+    {"bad_destinations", bad_destinations},
     {"sizes", sizes},
     {"too_long", too_long},
     {"waiting_bytes", waiting_bytes},

@@ -1,5 +1,6 @@
 /* A socket is a file descriptor: numbers, copies, flags, passing it on. */
 #include "check.h"
+#include <linux/sockios.h>
 
 static void duplicates(void) {
   EACH_PAIR(mine, far) {
@@ -338,6 +339,70 @@ static void descriptor_limit(void) {
   SYS(socket(AF_INET, SOCK_STREAM, 0));
 }
 
+static int queue(int fd, int request) {
+  int n = -1;
+  SYS(ioctl(fd, request, &n));
+  return n;
+}
+
+/* How many bytes wait to be acknowledged, and to be sent. */
+static void bytes_on_their_way(void) {
+  EACH_PAIR(mine, far) {
+    IS(queue(mine, SIOCOUTQ), 0);
+    IS(queue(mine, SIOCOUTQNSD), 0);
+    send_all(mine, "some", 4);
+    char buf[4];
+    receive_all(far, buf, 4);
+    while (queue(mine, SIOCOUTQ))
+      ; /* the far end takes its time to acknowledge */
+    IS(queue(mine, SIOCOUTQNSD), 0);
+    nonblocking(mine);
+    static char big[1 << 16];
+    size_t sent = 0;
+    /* Until the far end, where nobody reads, takes no more. */
+    int unacked, unsent;
+    do {
+      ssize_t n;
+      while ((n = write(mine, big, sizeof big)) > 0)
+        sent += n;
+      unacked = queue(mine, SIOCOUTQ);
+      unsent = queue(mine, SIOCOUTQNSD);
+      OK(unacked >= unsent);
+      OK((size_t)unsent < sent);
+    } while (!unsent);
+    pid_t child = SYS(fork());
+    if (!child) {
+      while (sent) {
+        ssize_t n = SYS(read(far, big, sizeof big));
+        OK(n > 0);
+        sent -= n;
+      }
+      _exit(0);
+    }
+    joined(child);
+    SYS(shutdown(mine, SHUT_WR));
+    while (queue(mine, SIOCOUTQ))
+      ;
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    SYS(getsockopt(mine, IPPROTO_TCP, TCP_INFO, &info, &n));
+    IS(info.tcpi_unacked, 0);
+    IS(queue(mine, SIOCOUTQNSD), 0);
+  }
+  int listener = my_listener(8), n;
+  FAILS(ioctl(listener, FIONREAD, &n), EINVAL);
+  FAILS(ioctl(listener, SIOCOUTQ, &n), EINVAL);
+  FAILS(ioctl(listener, SIOCOUTQNSD, &n), EINVAL);
+  int datagrams = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(datagrams, A(a)));
+  a = name_of(datagrams);
+  SYS(sendto(datagrams, "x", 1, 0, A(a)));
+  while (queue(datagrams, SIOCOUTQ))
+    ;
+  FAILS(ioctl(datagrams, SIOCOUTQNSD, &n), ENOTTY);
+}
+
 const struct check CHECKS[] = {
     {"duplicates", duplicates},
     {"duplicate_onto", duplicate_onto},
@@ -346,6 +411,7 @@ const struct check CHECKS[] = {
     {"flags_belong_to_the_description", flags_belong_to_the_description},
     {"nonblocking_by_ioctl", nonblocking_by_ioctl},
     {"looks_like_a_socket", looks_like_a_socket},
+    {"bytes_on_their_way", bytes_on_their_way},
     {"no_descriptor", no_descriptor},
     {"not_a_socket", not_a_socket},
     {"lowest_number_is_taken", lowest_number_is_taken},

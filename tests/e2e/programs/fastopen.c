@@ -36,19 +36,48 @@ static void talk(int fd, int far, const char *text) {
   OK(memcmp(buf, "answer", 6) == 0);
 }
 
+static void over(int fd, int far) {
+  SYS(close(fd));
+  SYS(close(far));
+}
+
+/* What is said of data on the SYN when nothing is. */
+enum { EITHER = -1 };
+
+/* Whether data goes with the SYN of a round: of the first it may not, which may have to
+ * ask for the cookie. */
+static int from_the_second(int round) { return round ? 1 : EITHER; }
+
+/* A connection to `listener` that begins with "request" is served, and over. */
+static void served(int fd, int listener, int with_syn) {
+  int far = far_accept(listener);
+  talk(fd, far, "request");
+  if (with_syn != EITHER)
+    went_with_the_syn(fd, 0, with_syn);
+  over(fd, far);
+}
+
+enum { MUCH = 100000 };
+static unsigned char much[MUCH];
+
+/* Of `much`, so much was sent by what opens a connection to `listener`: all of it
+ * arrives. */
+static void much_arrives(int fd, int listener, size_t sent) {
+  static unsigned char in[MUCH];
+  int far = far_accept(listener);
+  send_all(fd, much + sent, sizeof much - sent);
+  receive_all(far, in, sizeof in);
+  check_pattern(in, sizeof in, 0);
+  over(fd, far);
+}
+
 static void a_cookie_is_asked_for_and_used_by_sendto(void) {
   struct sockaddr_in there;
   int listener = far_fast_listener(&there);
   for (int round = 0; round < 3; round++) {
     int fd = stream();
     IS(sendto(fd, "request", 7, MSG_FASTOPEN, A(there)), 7);
-    int far = far_accept(listener);
-    talk(fd, far, "request");
-    /* The first one may have to ask for the cookie. */
-    if (round)
-      went_with_the_syn(fd, 0, 1);
-    SYS(close(fd));
-    SYS(close(far));
+    served(fd, listener, from_the_second(round));
   }
 }
 
@@ -65,30 +94,17 @@ static void connect_waits_for_the_first_write(void) {
     if (round && far_in_kernel())
       FAILS(getpeername(fd, (struct sockaddr *)&peer, &n), ENOTCONN);
     IS(write(fd, "request", 7), 7);
-    int far = far_accept(listener);
-    talk(fd, far, "request");
-    if (round)
-      went_with_the_syn(fd, 0, 1);
-    SYS(close(fd));
-    SYS(close(far));
+    served(fd, listener, from_the_second(round));
   }
 }
 
 static void more_than_a_syn_takes(void) {
   struct sockaddr_in there;
   int listener = far_fast_listener(&there);
-  static unsigned char out[100000], in[100000];
-  pattern(out, sizeof out, 0);
+  pattern(much, sizeof much, 0);
   for (int round = 0; round < 2; round++) {
     int fd = stream();
-    size_t sent = SYS(sendto(fd, out, sizeof out, MSG_FASTOPEN, A(there)));
-    int far = far_accept(listener);
-    if (sent < sizeof out)
-      send_all(fd, out + sent, sizeof out - sent);
-    receive_all(far, in, sizeof in);
-    check_pattern(in, sizeof in, 0);
-    SYS(close(fd));
-    SYS(close(far));
+    much_arrives(fd, listener, SYS(sendto(fd, much, sizeof much, MSG_FASTOPEN, A(there))));
   }
 }
 
@@ -96,18 +112,13 @@ static void more_than_a_syn_takes(void) {
 static void a_write_past_the_syn_waits(void) {
   struct sockaddr_in there;
   int listener = far_fast_listener(&there);
-  static unsigned char out[100000], in[100000];
-  pattern(out, sizeof out, 0);
+  pattern(much, sizeof much, 0);
   for (int round = 0; round < 2; round++) {
     int fd = stream();
     set(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
     SYS(connect(fd, A(there)));
-    IS(write(fd, out, sizeof out), sizeof out);
-    int far = far_accept(listener);
-    receive_all(far, in, sizeof in);
-    check_pattern(in, sizeof in, 0);
-    SYS(close(fd));
-    SYS(close(far));
+    IS(write(fd, much, sizeof much), sizeof much);
+    much_arrives(fd, listener, sizeof much);
   }
 }
 
@@ -125,10 +136,7 @@ static void sendto_that_does_not_wait(void) {
       sent = SYS(write(fd, "request", 7));
     }
     IS(sent, 7);
-    int far = far_accept(listener);
-    talk(fd, far, "request");
-    SYS(close(fd));
-    SYS(close(far));
+    served(fd, listener, EITHER);
   }
 }
 
@@ -146,11 +154,7 @@ static void a_listener_that_does_not_know_of_it(void) {
   for (int round = 0; round < 2; round++) {
     int fd = stream();
     IS(sendto(fd, "request", 7, MSG_FASTOPEN, A(there)), 7);
-    int far = far_accept(listener);
-    talk(fd, far, "request");
-    went_with_the_syn(fd, 0, 0);
-    SYS(close(fd));
-    SYS(close(far));
+    served(fd, listener, 0);
   }
 }
 
@@ -164,21 +168,24 @@ static int far_opens(struct sockaddr_in to, const char *text) {
   return fd;
 }
 
+/* The far end opens by "request", is answered, and it is over. */
+static void serves(int listener, int with_syn) {
+  int far = far_opens(name_of(listener), "request");
+  int fd = SYS(accept(listener, 0, 0));
+  talk(far, fd, "request");
+  if (with_syn != EITHER) {
+    went_with_the_syn(fd, 0, with_syn);
+    went_with_the_syn(far, 1, with_syn);
+  }
+  over(fd, far);
+}
+
 static void a_listener_gives_cookies_and_takes_them(void) {
   int listener = my_listener(8);
   set(listener, IPPROTO_TCP, TCP_FASTOPEN, 8);
   IS(option(listener, IPPROTO_TCP, TCP_FASTOPEN), 8);
-  for (int round = 0; round < 3; round++) {
-    int far = far_opens(name_of(listener), "request");
-    int fd = SYS(accept(listener, 0, 0));
-    talk(far, fd, "request");
-    if (round) {
-      went_with_the_syn(fd, 0, 1);
-      went_with_the_syn(far, 1, 1);
-    }
-    SYS(close(fd));
-    SYS(close(far));
-  }
+  for (int round = 0; round < 3; round++)
+    serves(listener, from_the_second(round));
 }
 
 static void readable_as_soon_as_it_is_accepted(void) {
@@ -191,21 +198,14 @@ static void readable_as_soon_as_it_is_accepted(void) {
     char buf[16];
     if (round && far_in_kernel())
       IS(read(fd, buf, sizeof buf), 7);
-    SYS(close(fd));
-    SYS(close(far));
+    over(fd, far);
   }
 }
 
 static void a_listener_without_it_takes_the_connection(void) {
   int listener = my_listener(8);
-  for (int round = 0; round < 2; round++) {
-    int far = far_opens(name_of(listener), "request");
-    int fd = SYS(accept(listener, 0, 0));
-    talk(far, fd, "request");
-    went_with_the_syn(fd, 0, 0);
-    SYS(close(fd));
-    SYS(close(far));
-  }
+  for (int round = 0; round < 2; round++)
+    serves(listener, 0);
 }
 
 const struct check CHECKS[] = {

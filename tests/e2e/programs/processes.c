@@ -1,6 +1,7 @@
 /* fork, exec and threads: whose socket is it. */
 #include "check.h"
 #include <sched.h>
+#include <sched.h>
 #include <spawn.h>
 
 static void child_uses_a_connection(void) {
@@ -596,6 +597,65 @@ static void fork_while_other_threads_talk(void) {
   }
 }
 
+/* A process whose children begin a namespace of pids: their numbers say nothing to others,
+ * and are those of others. */
+static void in_a_pid_namespace_of_its_own(int kind) {
+  int mine, far, its, its_far;
+  pair(kind, &mine, &far);
+  pair(kind, &its, &its_far);
+  SYS(unshare(CLONE_NEWPID));
+  int up[2];
+  SYS(pipe(up));
+  pid_t child = SYS(fork());
+  if (!child) {
+    IS(getpid(), 1);
+    SYS(close(far)), SYS(close(its_far));
+    pid_t grandchild = SYS(fork());
+    if (!grandchild) {
+      SYS(close(mine));
+      send_all(its, "x", 1);
+      pause();
+    }
+    SYS(close(its));
+    send_all(mine, "y", 1);
+    send_all(up[1], "r", 1);
+    char c;
+    receive_all(mine, &c, 1);
+    SYS(kill(grandchild, SIGKILL));
+    int status;
+    IS(waitpid(grandchild, &status, 0), grandchild);
+    pause();
+  }
+  SYS(close(mine)), SYS(close(its));
+  char c;
+  receive_all(up[0], &c, 1);
+  receive_all(far, &c, 1);
+  receive_all(its_far, &c, 1);
+  /* Longer than it takes to find out that somebody has died. */
+  sleep_ms(1500);
+  IS(recv(far, &c, 1, MSG_DONTWAIT), -1);
+  IS(recv(its_far, &c, 1, MSG_DONTWAIT), -1);
+  send_all(far, "k", 1);
+  IS(read(its_far, &c, 1), 0);
+  IS(recv(far, &c, 1, MSG_DONTWAIT), -1);
+  SYS(kill(child, SIGKILL));
+  int status;
+  IS(waitpid(child, &status, 0), child);
+  IS(read(far, &c, 1), 0);
+}
+
+static void children_in_a_pid_namespace(void) {
+  for (int kind = 0; kind < 2; kind++) {
+    /* Once its first process has died, a namespace takes no others. */
+    pid_t child = SYS(fork());
+    if (!child) {
+      in_a_pid_namespace_of_its_own(kind);
+      _exit(0);
+    }
+    joined(child);
+  }
+}
+
 const struct check CHECKS[] = {
     {"child_uses_a_connection", child_uses_a_connection},
     {"connection_outlives_the_parents_copy", connection_outlives_the_parents_copy},
@@ -623,5 +683,6 @@ const struct check CHECKS[] = {
     {"shutdown_from_another_thread", shutdown_from_another_thread},
     {"threads_connect", threads_connect},
     {"fork_while_other_threads_talk", fork_while_other_threads_talk},
+    {"children_in_a_pid_namespace", children_in_a_pid_namespace},
     {0, 0},
 };

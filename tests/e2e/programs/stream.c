@@ -259,6 +259,20 @@ static void linger_waits_for_delivery(void) {
   }
 }
 
+static void linger_ends_when_all_is_delivered(void) {
+  EACH_PAIR(mine, far) {
+    struct linger l = {1, 15};
+    SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &l, sizeof l));
+    send_all(mine, "little", 6);
+    char buf[6];
+    receive_all(far, buf, 6);
+    double start = now();
+    SYS(close(mine));
+    mine = -1;
+    OK(now() - start < 14);
+  }
+}
+
 static void close_delivers_what_was_sent(void) {
   EACH_PAIR(mine, far) {
     static unsigned char big[200000];
@@ -655,6 +669,7 @@ const struct check CHECKS[] = {
     {"close_with_unread_data_resets", close_with_unread_data_resets},
     {"linger_zero_resets", linger_zero_resets},
     {"linger_waits_for_delivery", linger_waits_for_delivery},
+    {"linger_ends_when_all_is_delivered", linger_ends_when_all_is_delivered},
     {"close_delivers_what_was_sent", close_delivers_what_was_sent},
     {"sigpipe", sigpipe},
     {"sigpipe_kills", sigpipe_kills},

@@ -151,6 +151,33 @@ static void calls_stop_at_the_mark(void) {
   }
 }
 
+/* Linux's splice stops at the mark and does not pass over it, wherever the byte is read. */
+static void splice_stops_at_the_mark(void) {
+  for (int is_inline = 0; is_inline < 2; is_inline++)
+    EACH_WAY(in, out) {
+      int p[2];
+      SYS(pipe(p));
+      plain(out, "ab");
+      urgent(out, "c");
+      plain(out, "de");
+      all_arrive(in, 5);
+      set(in, SOL_SOCKET, SO_OOBINLINE, is_inline);
+      IS(splice(in, 0, p[1], 0, 100, 0), 2);
+      IS(sockatmark(in), 1);
+      IS(splice(in, 0, p[1], 0, 100, 0), 0);
+      if (!is_inline)
+        gets(in, "c", MSG_OOB);
+      IS(splice(in, 0, p[1], 0, 100, 0), 0);
+      nonblocking(in);
+      FAILS(splice(in, 0, p[1], 0, 100, 0), EAGAIN);
+      char c;
+      receive_all(in, &c, 1);
+      IS(c, is_inline ? 'c' : 'd');
+      IS(splice(in, 0, p[1], 0, 100, 0), is_inline ? 2 : 1);
+      close(p[0]), close(p[1]);
+    }
+}
+
 static void a_vector_stops_at_the_mark(void) {
   EACH_WAY(in, out) {
     plain(out, "abc");
@@ -505,6 +532,67 @@ static void a_poll_is_interrupted(void) {
   }
 }
 
+static void an_epoll_wait_is_interrupted(void) {
+  EACH_PAIR(mine, far) {
+    catch_urgent();
+    SYS(fcntl(mine, F_SETOWN, getpid()));
+    int ep = SYS(epoll_create1(0));
+    struct epoll_event e = {.events = EPOLLIN};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    for (int i = 1; i <= 5; i++) {
+      pid_t parent = getpid(), child = SYS(fork());
+      if (!child) {
+        until_it_sleeps(parent);
+        urgent(far, "x");
+        _exit(0);
+      }
+      FAILS(epoll_wait(ep, &e, 1, 5000), EINTR);
+      IS(urged, i);
+      joined(child);
+    }
+    SYS(close(ep));
+  }
+}
+
+/* The handler runs in the midst of calls, on the same socket and on others. */
+static void a_handler_in_a_call_finds_the_byte(void) {
+  enum { TIMES = 200 };
+  EACH_PAIR(mine, far) {
+    int other, its_far;
+    pair(kind_, &other, &its_far);
+    catch_urgent();
+    handled_fd = mine;
+    SYS(fcntl(mine, F_SETOWN, getpid()));
+    int up[2];
+    SYS(pipe(up));
+    pid_t child = SYS(fork());
+    if (!child) {
+      for (int i = 0; i < TIMES; i++) {
+        char c = 'a' + i % 26;
+        IS(send(far, &c, 1, MSG_OOB), 1);
+        receive_all(up[0], &c, 1);
+      }
+      _exit(0);
+    }
+    char buf[16] = {0};
+    for (int i = 0; i < TIMES; i++) {
+      for (double end = now() + 10; urged <= i && now() < end;) {
+        IS(recv(mine, buf, sizeof buf, MSG_DONTWAIT | MSG_PEEK), -1);
+        IS(send(other, buf, 1, 0), 1);
+        IS(recv(its_far, buf, 1, 0), 1);
+        struct pollfd p = {.fd = mine, .events = POLLIN};
+        OK(poll(&p, 1, 0) == 0 || errno == EINTR);
+      }
+      IS(urged, i + 1);
+      IS(handled, 'a' + i % 26);
+      handled = 0;
+      send_all(up[1], buf, 1);
+    }
+    joined(child);
+    close(up[0]), close(up[1]), close(other), close(its_far);
+  }
+}
+
 static void an_owner_by_ioctl_before_connect(void) {
   catch_urgent();
   int listener = far_listener(8);
@@ -570,6 +658,7 @@ const struct check CHECKS[] = {
     {"inline_is_inherited_by_accepted_sockets", inline_is_inherited_by_accepted_sockets},
     {"inline_set_before_connect", inline_set_before_connect},
     {"calls_stop_at_the_mark", calls_stop_at_the_mark},
+    {"splice_stops_at_the_mark", splice_stops_at_the_mark},
     {"a_vector_stops_at_the_mark", a_vector_stops_at_the_mark},
     {"messages_say_so", messages_say_so},
     {"fionread_counts_up_to_the_mark", fionread_counts_up_to_the_mark},
@@ -588,6 +677,8 @@ const struct check CHECKS[] = {
     {"a_handler_finds_the_byte", a_handler_finds_the_byte},
     {"a_blocked_reader_is_interrupted", a_blocked_reader_is_interrupted},
     {"a_poll_is_interrupted", a_poll_is_interrupted},
+    {"an_epoll_wait_is_interrupted", an_epoll_wait_is_interrupted},
+    {"a_handler_in_a_call_finds_the_byte", a_handler_in_a_call_finds_the_byte},
     {"an_owner_by_ioctl_before_connect", an_owner_by_ioctl_before_connect},
     {"a_group_and_another_process_can_own_it", a_group_and_another_process_can_own_it},
     {"an_owner_outlives_a_fork_and_goes_with_the_socket",

@@ -34,6 +34,9 @@ scenarios! {
     /// Urgent data and SIGURG.
     fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
 
+    /// SIGIO.
+    fn signal_driven(lab) within 300 { conformance::run(lab, "async"); }
+
     /// Multicast and broadcasts.
     fn groups(lab) within 300 { conformance::run(lab, "groups"); }
 

@@ -40,6 +40,16 @@ fn with(addresses: &[&str], gateways: &[&str]) -> Tried {
     on(&MemoryConfig::default(), addresses, gateways).0
 }
 
+/// A link without a link layer, of both versions, and its far end.
+fn bare() -> (Link, MemoryPort) {
+    let config = MemoryConfig {
+        ethernet: false,
+        ..MemoryConfig::default()
+    };
+    let (link, far) = on(&config, &["10.0.0.1/24", "fd00::1/64"], &[]);
+    (link.unwrap(), far)
+}
+
 #[test]
 fn addresses_that_an_engine_cannot_have() {
     let error = |addresses: &[&str], gateways: &[&str]| with(addresses, gateways).err();
@@ -94,12 +104,7 @@ fn each_version_has_its_way_and_its_source() {
 
 #[test]
 fn what_has_no_link_layer_leads_everywhere() {
-    let bare = MemoryConfig {
-        ethernet: false,
-        ..MemoryConfig::default()
-    };
-    let (link, _far) = on(&bare, &["10.0.0.1/24", "fd00::1/64"], &[]);
-    let link = link.unwrap();
+    let (link, _far) = bare();
     assert_eq!(link.source_for(ip("192.0.2.1")), Some(ip("10.0.0.1")));
     assert_eq!(link.source_for(ip("2001:db8::1")), Some(ip("fd00::1")));
     assert_eq!(link.addresses().count(), 2, "no link-local address");
@@ -235,12 +240,7 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
 
 #[test]
 fn a_link_without_stations_has_nobody_to_tell() {
-    let bare = MemoryConfig {
-        ethernet: false,
-        ..MemoryConfig::default()
-    };
-    let (link, far) = on(&bare, &["10.0.0.1/24", "fd00::1/64"], &[]);
-    let (mut link, mut counters) = (link.unwrap(), Counters::new());
+    let ((mut link, far), mut counters) = (bare(), Counters::new());
     link.link_returned(at(20));
     link.poll_neighbors(at(20), &mut counters);
     assert_eq!(far.waiting(), 0);

@@ -3,7 +3,7 @@
 //!
 //! The engine owns the arena and frees it when the session ends. `door` opens
 //! sessions and lets processes in; `processes` watches them die; `post` puts
-//! completions and wakes who waits for them, and `owners` has what raises SIGURG.
+//! completions and wakes who waits for them, and `owners` has what raises SIGURG and SIGIO.
 
 pub(crate) mod door;
 mod owners;
@@ -12,7 +12,7 @@ mod processes;
 
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
-use longshore_hostif::{AdapterChannel, Arena, ChannelState, Meter, SocketId};
+use longshore_hostif::{AdapterChannel, Arena, ChannelState, Meter, OwnersSignal, SocketId};
 use longshore_ring::{Doorbell, Ringer, StrangersBell};
 use longshore_tcp::Instant;
 use std::collections::HashMap;
@@ -112,10 +112,10 @@ pub(crate) struct Session {
     to_wake: Vec<u32>,
     /// Sockets whose waiters to wake after it.
     touched: Vec<u32>,
-    /// What tells the owners of sockets of urgent data, by the block's index.
+    /// What signals to the owners of sockets, by the block's index.
     owners: HashMap<u32, owners::Owner>,
-    /// Sockets whose owners to tell after the next publication.
-    urged: Vec<SocketId>,
+    /// Sockets whose owners to signal what after the next publication.
+    urged: Vec<(SocketId, OwnersSignal)>,
     /// Channels that were reserved when the house was last kept.
     reservations: Vec<processes::Reservation>,
     /// Sockets that no process holds, and that are on their way to one.

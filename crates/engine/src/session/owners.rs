@@ -1,34 +1,42 @@
-//! SIGURG for those who own a socket (F_SETOWN, F_SETOWN_EX, FIOSETOWN).
+//! Signals for those who own a socket (F_SETOWN, F_SETOWN_EX, FIOSETOWN): SIGURG, and
+//! SIGIO if the program wants that (O_ASYNC).
 //!
 //! The engine sends no signals itself: it may have no right to, and its numbers of
 //! processes need not be the program's. The program's kernel does it. Its process hands
-//! over a pair of connected Unix sockets of which the first raises SIGURG, for the owner
-//! and in the name of whoever has made it the owner, whenever it becomes readable
-//! (O_ASYNC, F_SETSIG). Owns those pairs; `post` has them ring after the descriptors that
-//! tell of urgent data are published, so that a handler finds them.
+//! over a pair of connected Unix sockets for each signal, of which the first raises it,
+//! for the owner and in the name of whoever has made it the owner, whenever it becomes
+//! readable (O_ASYNC, F_SETSIG). Owns those pairs; `post` has them ring after the
+//! descriptors that tell the news are published, so that a handler finds them.
 
 use super::Session;
-use longshore_hostif::SocketId;
+use longshore_hostif::{Edges, OwnersSignal, SEND_BUFFER, SocketBlock, SocketId};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, sockopt};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 
-/// Sockets with an owner, at most in one session: each takes two descriptors.
+/// Sockets with an owner, at most in one session: each takes two descriptors, or four.
 const MOST: usize = 1024;
 
-/// What raises the signal of one socket.
+/// What raises one signal.
 #[derive(Debug)]
-pub(super) struct Owner {
-    generation: u32,
+struct Bell {
     /// Signals when it becomes readable. Closed before the other end, whose closing
     /// would be a signal, too.
     raises: OwnedFd,
     rings: OwnedFd,
 }
 
-impl Owner {
+impl Bell {
+    /// Of a process's descriptors, if they are Unix sockets.
+    fn new(raises: OwnedFd, rings: OwnedFd) -> Option<Self> {
+        let is_unix = |fd: &OwnedFd| sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX);
+        let right = is_unix(&raises) && is_unix(&rings);
+        right.then_some(Self { raises, rings })
+    }
+
     /// Neither end is trusted to be non-blocking, or to be still what it was.
-    fn signal(&self) -> Result<(), Errno> {
+    fn ring(&self) -> Result<(), Errno> {
         let now = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         send(&self.rings, &[0], now)?;
         recv(&self.raises, &mut [0u8; 16][..], RecvFlags::DONTWAIT)?;
@@ -36,44 +44,104 @@ impl Owner {
     }
 }
 
+/// What raises the signals of one socket.
+#[derive(Debug)]
+pub(super) struct Owner {
+    generation: u32,
+    urgent: Bell,
+    /// If it wants SIGIO.
+    ready: Option<Bell>,
+    /// What SIGIO was raised for last.
+    told: Edges,
+}
+
+/// Whether so much is free of a send buffer that the socket counts as writable: a third,
+/// as the host has it. The block is the program's, which is served as it says.
+fn is_writable(block: &SocketBlock, acked: u64) -> bool {
+    let limit = match block.snd.limit.load(Ordering::Relaxed) {
+        0 => SEND_BUFFER,
+        limit => limit,
+    };
+    let held = block.snd.edge.load(Ordering::Relaxed).saturating_sub(acked);
+    held.saturating_mul(3) <= u64::from(limit) * 2
+}
+
 impl Session {
-    /// A socket has an owner, or none any more if `pair` is empty. Pairs beyond
-    /// [`MOST`], of other kinds or of sockets that are not there are not kept.
-    pub(crate) fn set_owner(&mut self, socket: SocketId, pair: Vec<OwnedFd>) {
+    /// A socket that stands where `told` says has an owner, or none any more if there are
+    /// no `fds`: a pair for SIGURG and perhaps one for SIGIO. Those beyond [`MOST`], of
+    /// other kinds or of sockets that are not there are not kept.
+    pub(crate) fn set_owner(&mut self, socket: SocketId, fds: Vec<OwnedFd>, told: Edges) {
         self.owners.remove(&socket.index);
-        let Ok([raises, rings]) = <[OwnedFd; 2]>::try_from(pair) else {
-            return;
-        };
-        let is_unix = |fd: &OwnedFd| sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX);
-        // The descriptor that opens the socket may come later than this.
-        let block = self.arena.get_block(socket.index);
-        let right = is_unix(&raises) && is_unix(&rings) && block.is_some_and(|b| b.is(socket));
-        if !right || self.owners.len() >= MOST {
-            self.bad_descriptors += 1;
+        if fds.is_empty() {
             return;
         }
+        let mut fds = fds.into_iter();
+        let mut bell = || Bell::new(fds.next()?, fds.next()?);
+        let (urgent, ready) = (bell(), bell());
+        // The descriptor that opens the socket may come later than this.
+        let block = self.arena.get_block(socket.index);
+        let is_there = block.is_some_and(|b| b.is(socket)) && self.owners.len() < MOST;
+        let Some(urgent) = urgent.filter(|_| is_there) else {
+            self.bad_descriptors += 1;
+            return;
+        };
         let owner = Owner {
             generation: socket.generation,
-            raises,
-            rings,
+            urgent,
+            ready,
+            told,
         };
         self.owners.insert(socket.index, owner);
     }
 
-    /// The owner of a socket, if it has one, is to be told after the next publication.
-    pub(crate) fn urge(&mut self, socket: SocketId) {
-        if self.owners.contains_key(&socket.index) {
-            self.urged.push(socket);
+    /// The owner of a socket that stands where `edges` says, if it has one, is to be told
+    /// of urgent data after the next publication. A handler that interrupts its process
+    /// while that takes descriptors finds the byte all the same: the block says where it
+    /// is, if it has come.
+    pub(crate) fn urge(&mut self, socket: SocketId, edges: &Edges) {
+        if !self.owners.contains_key(&socket.index) {
+            return;
+        }
+        if edges.rcv_edge >= edges.rcv_urgent {
+            let come = &self.arena.block(socket.index).rcv.urgent_come;
+            come.fetch_max(edges.rcv_urgent, Ordering::AcqRel);
+        }
+        self.urged.push((socket, OwnersSignal::Urgent));
+    }
+
+    /// The same for an owner who wants to hear of what is new: of data, connections, the
+    /// end, and of room where there was none.
+    #[cold]
+    pub(super) fn stir(&mut self, socket: SocketId, edges: &Edges) {
+        let Some(owner) = self.owners.get_mut(&socket.index) else {
+            return;
+        };
+        let told = std::mem::replace(&mut owner.told, *edges);
+        let block = self.arena.block(socket.index);
+        let has_room = edges.snd_acked > told.snd_acked
+            && is_writable(block, edges.snd_acked)
+            && !is_writable(block, told.snd_acked);
+        let news = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
+        if news && owner.ready.is_some() {
+            self.urged.push((socket, OwnersSignal::Ready));
         }
     }
 
     /// Sends the signals that are due.
     #[cold]
     pub(super) fn signal_owners(&mut self) {
-        for socket in std::mem::take(&mut self.urged) {
-            if let Some(owner) = self.owners.get(&socket.index)
-                && owner.generation == socket.generation
-                && owner.signal().is_err()
+        for (socket, signal) in std::mem::take(&mut self.urged) {
+            let owner = self.owners.get(&socket.index);
+            let Some(owner) = owner.filter(|o| o.generation == socket.generation) else {
+                continue;
+            };
+            let bell = match signal {
+                OwnersSignal::Urgent => Some(&owner.urgent),
+                OwnersSignal::Ready => owner.ready.as_ref(),
+            };
+            let block = self.arena.block(socket.index);
+            if let Some(bell) = bell
+                && block.raise(signal, || bell.ring()).is_err()
             {
                 self.bad_descriptors += 1;
             }

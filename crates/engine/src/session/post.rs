@@ -39,6 +39,9 @@ impl Session {
             self.put(channel, &Completion::Edges { socket, edges });
         }
         self.touched.push(socket.index);
+        if !self.owners.is_empty() {
+            self.stir(socket, &edges);
+        }
         if edges.flags.contains(EdgeFlags::DEAD) {
             let block = self.arena.block(socket.index);
             block.set_flags(BlockFlags::FAILED);

@@ -6,7 +6,7 @@ use longshore_hostif::{AdapterChannel, ChannelState, INTRODUCED};
 use longshore_tcp::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
@@ -47,30 +47,26 @@ fn pid_of(pidfd: &OwnedFd) -> Option<u32> {
     Some(pid.trim().parse().unwrap_or(0))
 }
 
-fn watch(pid: u32) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-    pidfd_open(pid, PidfdFlags::empty()).ok()
+/// What is readable once a process has ended.
+///
+/// # Errors
+/// ESRCH if there is none, EINVAL if the number is none of a process; the kernel's.
+fn watch(pid: u32) -> Result<OwnedFd, Errno> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pidfd_open(pid.ok_or(Errno::INVAL)?, PidfdFlags::empty())
 }
 
-/// Whether a process has ended, though its parent may not have waited for it yet.
+/// Whether a process is known to have ended, though its parent may not have waited for it
+/// yet.
 fn has_ended(pid: u32) -> bool {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return false;
-    };
-    match pidfd_open(pid, PidfdFlags::empty()) {
+    match watch(pid) {
         Ok(fd) => {
             let at_once = Timespec::default();
             let mut fds = [PollFd::new(&fd, PollFlags::IN)];
             poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
         }
-        Err(e) => e == Errno::SRCH,
+        Err(e) => matches!(e, Errno::SRCH | Errno::INVAL),
     }
-}
-
-/// Whether a process exists, as far as can be seen.
-fn lives(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 impl Session {
@@ -98,7 +94,7 @@ impl Session {
         control.set_state(ChannelState::Open);
         let pidfd = match known.and_then(|c| self.processes[c].take()) {
             Some(old) => old.pidfd,
-            None => watch(pid),
+            None => watch(pid).ok(),
         };
         let process = Process {
             channel: AdapterChannel::new(channel as u32),
@@ -124,7 +120,7 @@ impl Session {
     /// death. `None` if it has not been introduced as it should be.
     fn claimant(&mut self, channel: u16, name: u32) -> Option<(u32, Option<OwnedFd>)> {
         if name & INTRODUCED == 0 {
-            return Some((name, watch(name)));
+            return Some((name, watch(name).ok()));
         }
         if name != INTRODUCED | u32::from(channel) {
             return None;
@@ -177,18 +173,13 @@ impl Session {
         Some(pid)
     }
 
-    /// Channels of processes that have no descriptor to watch, and whether each
-    /// is still there: for those the kernel has to be asked.
-    pub(crate) fn unwatched(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
-        let unwatched = |p: &&Process| p.pidfd.is_none();
-        self.processes
-            .iter()
-            .enumerate()
-            .filter_map(move |(channel, p)| {
-                p.as_ref()
-                    .filter(unwatched)
-                    .map(|p| (channel as u16, lives(p.pid)))
-            })
+    /// Channels of processes that have ended without a descriptor to tell of it: for
+    /// those that have none the kernel has to be asked.
+    pub(crate) fn ended_unwatched(&self) -> impl Iterator<Item = u16> + '_ {
+        let has_ended = |p: &Process| p.pidfd.is_none() && has_ended(p.pid);
+        let all = self.processes.iter().enumerate();
+        let ended = all.filter(move |(_, p)| p.as_ref().is_some_and(has_ended));
+        ended.map(|(channel, _)| channel as u16)
     }
 
     /// Whether a living process holds socket `index`.

@@ -1,8 +1,9 @@
 //! Engines on memory wires, for the tests.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use super::Host;
 use longshore_engine::{Config, Engine, Stopper};
-use longshore_hostif::{Geometry, Loopback};
+use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketId};
 use longshore_ports::Port;
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::path::{Path, PathBuf};
@@ -125,4 +126,21 @@ pub(crate) fn bytes(len: usize, seed: u32) -> Vec<u8> {
     (0..len as u32)
         .map(|i| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 24) as u8)
         .collect()
+}
+
+/// A request of the first, which then has no more to say, and a response of the second,
+/// which then closes.
+pub(crate) fn converse(
+    (client, socket): (&mut Host, SocketId),
+    (server, accepted): (&mut Host, SocketId),
+) {
+    let request = bytes(300_000, 1);
+    client.send(socket, &request, EdgeFlags::SHUT_WR);
+    assert_eq!(server.receive(accepted, request.len()), request);
+    server.wait_flag(accepted, EdgeFlags::PEER_FIN);
+    let response = bytes(700_000, 2);
+    server.send(accepted, &response, EdgeFlags::empty());
+    assert_eq!(client.receive(socket, response.len()), response);
+    server.close(accepted);
+    client.wait_flag(socket, EdgeFlags::PEER_FIN);
 }

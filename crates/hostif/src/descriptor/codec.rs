@@ -263,11 +263,7 @@ impl Request {
                 socket,
                 tag,
                 waiter,
-                query: match m[2] {
-                    1 => Query::TcpInfo,
-                    2 => Query::Error,
-                    _ => return Err(f.bad("query")),
-                },
+                query: Query::from_raw(m[2]).ok_or(f.bad("query"))?,
             },
             kind::OWNER => Self::Owner {
                 socket,

@@ -85,14 +85,14 @@ fn request() -> impl Strategy<Value = Request> {
             name: OptionName::from_raw(name).unwrap(),
             value,
         }),
-        (socket(), any::<u32>(), waiter(), any::<bool>()).prop_map(
-            |(socket, tag, waiter, error)| Request::Query {
+        (socket(), any::<u32>(), waiter(), 1u64..4).prop_map(|(socket, tag, waiter, query)| {
+            Request::Query {
                 socket,
                 tag,
                 waiter,
-                query: if error { Query::Error } else { Query::TcpInfo }
+                query: Query::from_raw(query).unwrap(),
             }
-        ),
+        }),
         (socket(), any::<u32>(), waiter()).prop_map(|(socket, tag, waiter)| Request::Owner {
             socket,
             tag,

@@ -1,11 +1,12 @@
 //! `fcntl`.
 //!
 //! Flags live in the kernel socket behind the descriptor, so only duplicating and owning
-//! concern us; O_NONBLOCK is noted for the time when the kernel cannot be asked. The
+//! concern us, with O_ASYNC; O_NONBLOCK is noted for the time when the kernel cannot be
+//! asked. The
 //! argument is a number or a pointer, passed in a register in either case.
 
 use crate::calls::{guard, note_nonblocking};
-use crate::owner::{self, F_SETOWN_EX};
+use crate::owner::{self, F_SETOWN_EX, F_SETSIG};
 use crate::{fds, real};
 use libc::c_int;
 
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
             result
         });
     }
-    if matches!(cmd, libc::F_SETOWN | F_SETOWN_EX) && result == 0 {
+    if matches!(cmd, libc::F_SETOWN | F_SETOWN_EX | F_SETSIG) && result == 0 {
         return guard(|| {
             owner::changed(fd);
             result
@@ -32,6 +33,10 @@ pub unsafe extern "C" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
     }
     if cmd == libc::F_SETFL && result == 0 && !fds::is_kernels(fd) {
         note_nonblocking(fd, arg as c_int & libc::O_NONBLOCK != 0);
+        return guard(|| {
+            owner::flags_set(fd, arg as c_int & libc::O_ASYNC != 0);
+            result
+        });
     }
     result
 }

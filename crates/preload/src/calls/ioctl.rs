@@ -1,6 +1,6 @@
 //! `ioctl`.
 
-use crate::calls::{answer, note_nonblocking};
+use crate::calls::{answer, note_nonblocking, refused};
 use crate::{fds, owner, real, vectors};
 use libc::{c_int, c_ulong};
 use longshore_sockets::{Socket, SocketError};
@@ -9,7 +9,11 @@ use longshore_sockets::{Socket, SocketError};
 const SIOCATMARK: c_ulong = 0x8905;
 /// Bytes that wait to be sent (as TIOCOUTQ).
 const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
+/// Those of them that were not sent even once.
+const SIOCOUTQNSD: c_ulong = 0x894b;
 
+/// Whether the owner gets SIGIO, as O_ASYNC.
+const FIOASYNC: c_ulong = 0x5452;
 /// Who owns the socket, as F_SETOWN.
 const FIOSETOWN: c_ulong = 0x8901;
 const SIOCSPGRP: c_ulong = 0x8902;
@@ -28,7 +32,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
     let number = fds::engine(fd).and_then(|socket| number(&socket, request));
     match number {
         Some(number) => answer(|| {
-            let to = arg as *mut c_int;
+            let (number, to) = (number?, arg as *mut c_int);
             vectors::check(to, size_of::<c_int>())?;
             // SAFETY: these requests take a pointer to a number.
             unsafe { to.write_unaligned(number) };
@@ -40,10 +44,14 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
             if matches!(request, FIOSETOWN | SIOCSPGRP) && result == 0 {
                 owner::changed(fd);
             }
-            if request == libc::FIONBIO && result == 0 {
+            if matches!(request, libc::FIONBIO | FIOASYNC) && result == 0 {
                 // SAFETY: the kernel has read a number there.
-                let on = unsafe { (arg as *const c_int).read_unaligned() };
-                note_nonblocking(fd, on != 0);
+                let on = unsafe { (arg as *const c_int).read_unaligned() } != 0;
+                if request == FIOASYNC {
+                    owner::flags_set(fd, on);
+                } else {
+                    note_nonblocking(fd, on);
+                }
             }
             result
         }
@@ -64,22 +72,26 @@ pub unsafe extern "C" fn sockatmark(fd: c_int) -> c_int {
     }
 }
 
-fn number(socket: &Socket, request: c_ulong) -> Option<c_int> {
+/// What the request asks of the socket; `None` if it is for the kernel to answer.
+fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError>> {
+    let is_stream = !socket.is_datagram();
     let number = match request {
-        libc::FIONREAD if socket.is_datagram() => socket.next_datagram(),
-        // As Linux has it, a listener has no such number.
-        libc::FIONREAD if socket.is_listening() => return None,
-        libc::FIONREAD => arrived(socket),
-        SIOCOUTQ => socket.unacked_bytes(),
+        libc::FIONREAD if !is_stream => Ok(socket.next_datagram()),
+        libc::FIONREAD | SIOCOUTQ | SIOCOUTQNSD if socket.is_listening() => {
+            // Linux has no such numbers of a listener.
+            Err(refused(libc::EINVAL))
+        }
+        libc::FIONREAD => Ok(arrived(socket)),
+        SIOCOUTQ => socket.send_queue().map(|q| q.unacked as usize),
+        SIOCOUTQNSD if is_stream => socket.send_queue().map(|q| q.unsent as usize),
         // Datagrams have no mark, and the kernel says so.
-        SIOCATMARK if socket.is_datagram() => return None,
-        SIOCATMARK => {
+        SIOCATMARK if is_stream => {
             socket.host().drain_if_free();
-            usize::from(socket.at_mark())
+            Ok(usize::from(socket.at_mark()))
         }
         _ => return None,
     };
-    Some(c_int::try_from(number).unwrap_or(c_int::MAX))
+    Some(number.map(|n| c_int::try_from(n).unwrap_or(c_int::MAX)))
 }
 
 /// Bytes to read. Before it is said that there are none, what has reached this machine is

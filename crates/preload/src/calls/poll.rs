@@ -10,9 +10,11 @@ use crate::fds::{self, Entry};
 use crate::owner::Interruption;
 use crate::{real, state, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
+use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{
     BLIND_SLEEP, Host, LONGEST_SLEEP, Ready, ReadySet, Socket, SocketError, is_confined,
 };
+use std::ops::Add;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -157,12 +159,13 @@ impl<'a> Lists<'a> {
         found
     }
 
-    /// The engine's sockets among ours.
-    fn sockets(&self) -> impl Iterator<Item = &Socket> {
-        self.ours.iter().filter_map(|(_, one)| match one {
-            Ours::Socket(socket) => Some(socket),
-            Ours::Set(..) => None,
-        })
+    /// How often the owners of ours were signalled, all together.
+    fn raised(&self, signal: OwnersSignal) -> Raised {
+        let each = self.ours.iter().map(|(_, one)| match one {
+            Ours::Socket(socket) => socket.raised(signal),
+            Ours::Set(_, set) => set.raised(signal),
+        });
+        each.fold(Raised::default(), Raised::add)
     }
 
     /// Whether the kernel has anything to look at.
@@ -212,6 +215,8 @@ pub(crate) fn wait(
 ) -> Result<usize, SocketError> {
     let mut lists = Lists::new(list);
     host.drain_if_free();
+    let mut interruption = Interruption::default();
+    interruption.has_come(|s| lists.raised(s), mask, false);
     let found = lists.look();
     if found != 0 || limit == Some(Duration::ZERO) {
         lists.ask_kernel()?;
@@ -223,7 +228,7 @@ pub(crate) fn wait(
         lists.ask_kernel()?;
         return Ok(lists.merge());
     }
-    sleep(host, &mut lists, limit, mask)
+    sleep(host, &mut lists, limit, mask, interruption)
 }
 
 fn sleep(
@@ -231,6 +236,7 @@ fn sleep(
     lists: &mut Lists<'_>,
     limit: Option<Duration>,
     mask: *const sigset_t,
+    mut interruption: Interruption,
 ) -> Result<usize, SocketError> {
     let deadline = limit.map(|l| Instant::now() + l);
     let sleeper = host.sleeper();
@@ -258,8 +264,6 @@ fn sleep(
     };
     heard &= asked.contains(&count);
     let longest = longest_sleep(host, heard);
-    let mut interruption = Interruption::default();
-    interruption.has_come(lists.sockets(), false);
     loop {
         for (_, one) in &lists.ours {
             if let Ours::Set(_, set) = one {
@@ -267,14 +271,14 @@ fn sleep(
             }
         }
         sleeper.declare()?;
-        let mut result = Ok(0);
-        if lists.look() == 0 {
-            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            let nap = longest(left);
-            result = in_kernel(&mut lists.kernel[asked.clone()], nap, mask);
+        let result = if lists.look() != 0 {
+            lists.ask_kernel()
+        } else if interruption.has_come(|s| lists.raised(s), mask, false) {
+            Err(SocketError::Interrupted)
         } else {
-            lists.ask_kernel()?;
-        }
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            in_kernel(&mut lists.kernel[asked.clone()], longest(left), mask)
+        };
         for (_, one) in &lists.ours {
             if let Ours::Set(_, set) = one {
                 set.awake();
@@ -290,9 +294,6 @@ fn sleep(
         let found = lists.merge();
         if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
             return Ok(found);
-        }
-        if interruption.has_come(lists.sockets(), false) {
-            return Err(SocketError::Interrupted);
         }
     }
 }
@@ -319,7 +320,7 @@ fn in_kernel(
     list: &mut [pollfd],
     left: Option<Duration>,
     mask: *const sigset_t,
-) -> Result<usize, SocketError> {
+) -> Result<(), SocketError> {
     let time = left.map(|l| timespec {
         tv_sec: l.as_secs() as i64,
         tv_nsec: i64::from(l.subsec_nanos()),
@@ -328,7 +329,7 @@ fn in_kernel(
     // SAFETY: a list of that length; the mask is the caller's.
     match unsafe { real::ppoll(list.as_mut_ptr(), list.len() as nfds_t, time, mask) } {
         -1 => Err(last_error()),
-        found => Ok(found as usize),
+        _ => Ok(()),
     }
 }
 

@@ -194,7 +194,9 @@ fn wait_to_read<T>(
 ) -> Result<T, SocketError> {
     let mut interruption = Interruption::default();
     wait_unless_told(fd, socket, flags, Way::In, || match attempt() {
-        Err(SocketError::WouldBlock) if interruption.has_come(std::iter::once(socket), true) => {
+        Err(SocketError::WouldBlock)
+            if interruption.has_come(|s| socket.raised(s), std::ptr::null(), true) =>
+        {
             Err(SocketError::Interrupted)
         }
         other => other,

@@ -56,10 +56,12 @@ pub unsafe extern "C" fn sendto(
     guard(|| {
         // SAFETY: the caller's promise.
         let to = unsafe { destination(addr, addr_len) };
-        match sender(fd, to) {
+        match to.and_then(|to| sender(fd, to)) {
             Ok(Sender::Kernel) => plain(),
             // SAFETY: the caller's promise.
-            Ok(Sender::Engine(socket)) => unsafe { send_buffer(fd, &socket, buf, len, flags, to) },
+            Ok(Sender::Engine(socket, to)) => unsafe {
+                send_buffer(fd, &socket, buf, len, flags, to)
+            },
             Err(e) => answer(|| Err(e)),
         }
     })
@@ -82,27 +84,51 @@ pub(crate) unsafe fn send_buffer(
     }
 }
 
-/// Where a C address says that something goes, if it says it.
+/// Where a call says that something goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum To {
+    /// To whom the socket is connected.
+    Peer,
+    Address(SocketAddr),
+    /// To what is no address of the internet. A stream does not look at it, and of a
+    /// datagram the kernel knows what to say to it.
+    Unclear,
+}
+
+/// Where a C address says that something goes.
+///
+/// # Errors
+/// EINVAL if it is longer than any address, EFAULT.
 ///
 /// # Safety
 /// As [`address::read`].
-pub(crate) unsafe fn destination(addr: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
-    // SAFETY: the caller's promise.
-    match unsafe { address::read(addr, len) } {
-        Given::Inet(to) => Some(to),
-        _ => None,
+pub(crate) unsafe fn destination(addr: *const sockaddr, len: socklen_t) -> Result<To, SocketError> {
+    if addr.is_null() {
+        return Ok(To::Peer);
     }
+    if len as usize > size_of::<libc::sockaddr_storage>() {
+        return Err(refused(libc::EINVAL));
+    }
+    if len != 0 {
+        vectors::check(addr, len as usize)?;
+    }
+    // SAFETY: the caller's promise.
+    Ok(match unsafe { address::read(addr, len) } {
+        Given::Inet(to) => To::Address(to),
+        Given::Unspecified => To::Peer,
+        Given::Other => To::Unclear,
+    })
 }
 
-/// Who sends.
+/// Who sends, and a datagram to whom, if not to the peer.
 pub(crate) enum Sender {
     Kernel,
-    Engine(Socket),
+    Engine(Socket, Option<SocketAddr>),
 }
 
 /// Who sends from `fd` to `to`. Decides about a new datagram socket if it has
 /// to.
-pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, SocketError> {
+pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
     let Some(host) = state::attached() else {
         return Ok(Sender::Kernel);
     };
@@ -111,7 +137,12 @@ pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, Socket
             let Some(socket) = fds::engine(fd) else {
                 return Ok(Sender::Kernel);
             };
-            let to = to.filter(|_| socket.is_datagram());
+            let to = match to {
+                _ if !socket.is_datagram() => None,
+                To::Peer => None,
+                To::Address(to) => Some(to),
+                To::Unclear => return Ok(Sender::Kernel),
+            };
             let by_kernel = to.is_some_and(|to| {
                 let set = options::set_by_program(&socket);
                 groups::owner_of(fd, host, set, socket.is_v6(), to) == Owner::Kernel
@@ -124,15 +155,15 @@ pub(crate) fn sender(fd: c_int, to: Option<SocketAddr>) -> Result<Sender, Socket
                 socket.set_host_bits(host_bits::KERNEL_TOO);
                 return Ok(Sender::Kernel);
             }
-            Ok(Sender::Engine(socket))
+            Ok(Sender::Engine(socket, to))
         }
         Entry::Undecided(undecided) if !undecided.stream => match to {
-            Some(to)
+            To::Address(to)
                 if groups::owner_of(fd, host, undecided.options, undecided.v6, to)
                     == Owner::Engine =>
             {
                 groups::check_broadcast(fd, host, to)?;
-                first_datagram(fd, undecided, to).map(Sender::Engine)
+                first_datagram(fd, undecided, to).map(|socket| Sender::Engine(socket, Some(to)))
             }
             // It may still go elsewhere later.
             _ => Ok(Sender::Kernel),

@@ -5,8 +5,11 @@ use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, send_parts, sender};
 use crate::calls::{answer, guard};
 use crate::{fds, real, vectors};
-use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t};
+use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
 use longshore_sockets::Socket;
+
+/// Bytes of the longest address.
+const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 
 /// `sendmsg(2)`. Descriptors of the engine's sockets may go to other processes
 /// of the session over Unix sockets.
@@ -47,11 +50,17 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
     guard(|| {
         // SAFETY: the caller's promise.
         let m = unsafe { &*msg };
+        // A name of no length is none, and of a long one the kernel reads so much.
+        let (name, len) = match m.msg_namelen {
+            0 => (std::ptr::null(), 0),
+            len if len.cast_signed() < 0 => (m.msg_name.cast_const(), len),
+            len => (m.msg_name.cast_const(), len.min(LONGEST_NAME)),
+        };
         // SAFETY: as above.
-        let to = unsafe { destination(m.msg_name.cast(), m.msg_namelen) };
-        match sender(fd, to) {
+        let to = unsafe { destination(name.cast(), len) };
+        match to.and_then(|to| sender(fd, to)) {
             Ok(Sender::Kernel) => plain(),
-            Ok(Sender::Engine(socket)) => {
+            Ok(Sender::Engine(socket, to)) => {
                 // SAFETY: as above.
                 let parts =
                     unsafe { vectors::sources(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };

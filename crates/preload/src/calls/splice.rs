@@ -2,7 +2,7 @@
 //! send stream, and written straight from the receive stream.
 
 use crate::calls::sendfile::reserve;
-use crate::calls::{Way, answer, refused, wait_unless_told};
+use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_told};
 use crate::{fds, real};
 use libc::{c_int, c_uint, size_t, ssize_t};
 use longshore_sockets::{Socket, SocketError};
@@ -82,7 +82,19 @@ fn out_of(
     if flags != 0 && !pipe_is_ready(pipe, PollFlags::OUT) {
         return Err(SocketError::WouldBlock);
     }
-    let peeked = wait_unless_told(fd, socket, flags, Way::In, || socket.peek())?;
+    let peeked = wait_unless_told(fd, socket, flags, Way::In, || {
+        let peeked = socket.peek()?;
+        // Linux does not pass over an urgent byte here: that is left to `recv`.
+        let stands = !peeked.is_empty() && socket.at_mark();
+        Ok((!stands).then_some(peeked))
+    })?;
+    let Some(peeked) = peeked else {
+        return if must_not_wait(fd, flags) {
+            Err(SocketError::WouldBlock)
+        } else {
+            Ok(0)
+        };
+    };
     let most = peeked.len().min(len);
     let mut moved = 0;
     for piece in peeked.pieces(0, most) {

@@ -9,6 +9,7 @@ pub use recv::Peeked;
 pub use send::Reserved;
 pub(crate) use urgent::{is_urgent, move_mark, stands_at_mark};
 
+use crate::errors::SocketError;
 use longshore_hostif::{
     CHUNK, DIRECTORY, EdgeFlags, RECEIVE_BUFFER, Request, SEND_BUFFER, STREAM_MAX, SocketBlock,
     SocketId,
@@ -109,6 +110,20 @@ fn spans(from: u64, to: u64) -> impl Iterator<Item = (u64, usize, usize)> {
         let len = (CHUNK - within).min((to - at) as usize);
         at += len as u64;
         Some((number, within, len))
+    })
+}
+
+/// The places in memory of `len` bytes of a stream from `from` on, in order: `chunk` says
+/// what its directory has in an entry, and `place` where that chunk's bytes lie.
+fn places(
+    from: u64,
+    len: usize,
+    chunk: impl Fn(usize) -> u32,
+    place: impl Fn(u32, usize, usize) -> Option<usize>,
+) -> impl Iterator<Item = Result<(usize, usize), SocketError>> {
+    spans(from, from + len as u64).map(move |(number, within, len)| {
+        let place = place(chunk(entry(number)), within, len);
+        place.map(|p| (p, len)).ok_or(SocketError::Broken)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Reading from a receive stream: what lies between what is consumed and the
 //! edge, in chunks that the engine placed it in.
 
-use super::{edges, entry, spans, telling_threshold};
+use super::{edges, places, telling_threshold};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
@@ -114,12 +114,16 @@ impl Socket {
     /// them, for who has its lock.
     pub(crate) fn copy_from(&self, at: u64, to: &mut [u8]) -> Result<(), SocketError> {
         let arena = &self.host.arena;
+        let directory = arena.rcv_directory(self.id.index);
+        let places = places(
+            at,
+            to.len(),
+            |at| directory[at].load(Ordering::Acquire),
+            |chunk, within, len| arena.rcv_place(chunk, within, len),
+        );
         let mut done = 0;
-        for (number, within, len) in spans(at, at + to.len() as u64) {
-            let chunk = arena.rcv_directory(self.id.index)[entry(number)].load(Ordering::Acquire);
-            let place = arena
-                .rcv_place(chunk, within, len)
-                .ok_or(SocketError::Broken)?;
+        for place in places {
+            let (place, len) = place?;
             arena.memory().read(place, &mut to[done..done + len]);
             done += len;
         }
@@ -138,7 +142,8 @@ impl Socket {
         self.block().rcv.edge.load(Ordering::Acquire)
     }
 
-    /// Bytes that were written and are not acknowledged yet (SIOCOUTQ).
+    /// Bytes that were written and are not acknowledged yet, as far as we were told
+    /// ([`Socket::send_queue`] asks).
     pub fn unacked_bytes(&self) -> usize {
         self.block().snd.held().min(STREAM_MAX) as usize
     }
@@ -233,14 +238,14 @@ impl Peeked<'_> {
         len: usize,
     ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
         assert!(at <= self.len && len <= self.len - at);
-        let host = self.socket.host;
-        let index = self.socket.id.index;
-        let from = self.from + at as u64;
-        spans(from, from + len as u64).map(move |(number, within, len)| {
-            let chunk = host.arena.rcv_directory(index)[entry(number)].load(Ordering::Acquire);
-            let place = host.arena.rcv_place(chunk, within, len);
-            place.map(|p| (p, len)).ok_or(SocketError::Broken)
-        })
+        let arena = &self.socket.host.arena;
+        let directory = arena.rcv_directory(self.socket.id.index);
+        places(
+            self.from + at as u64,
+            len,
+            |at| directory[at].load(Ordering::Acquire),
+            |chunk, within, len| arena.rcv_place(chunk, within, len),
+        )
     }
 
     /// Consumes the first `len` bytes: their memory is the engine's again.

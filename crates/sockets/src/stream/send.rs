@@ -1,7 +1,7 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
-use super::{edges, entry, snd_limit, spans, split};
+use super::{edges, entry, places, snd_limit, spans, split};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
@@ -305,14 +305,14 @@ impl Reserved<'_> {
         len: usize,
     ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
         assert!(at <= self.len && len <= self.len - at);
-        let host = self.socket.host;
-        let index = self.socket.id.index;
-        let from = self.edge + at as u64;
-        spans(from, from + len as u64).map(move |(number, within, len)| {
-            let chunk = host.arena.snd_directory(index)[entry(number)].load(Ordering::Relaxed);
-            let place = host.arena.snd_place(chunk, within, len);
-            place.map(|p| (p, len)).ok_or(SocketError::Broken)
-        })
+        let arena = &self.socket.host.arena;
+        let directory = arena.snd_directory(self.socket.id.index);
+        places(
+            self.edge + at as u64,
+            len,
+            |at| directory[at].load(Ordering::Relaxed),
+            |chunk, within, len| arena.snd_place(chunk, within, len),
+        )
     }
 
     /// Sends the first `len` bytes; the rest of the reservation lapses.

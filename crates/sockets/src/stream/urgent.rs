@@ -8,18 +8,19 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{BlockFlags, SocketBlock, SocketState};
+use longshore_hostif::{BlockFlags, OwnersSignal, Raised, SocketBlock, SocketState};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
-/// The position of the urgent byte, if the program has not read past it.
-fn mark(block: &SocketBlock) -> Option<u64> {
-    ahead(block).map(|(mark, _)| mark)
+/// The position of the urgent byte, if the program has not read past it, and how many
+/// bytes of the stream come before it.
+fn ahead(block: &SocketBlock) -> Option<(u64, u64)> {
+    ahead_of(block, block.rcv.urgent.load(Ordering::Acquire))
 }
 
-/// The same, and how many bytes of the stream come before it.
-fn ahead(block: &SocketBlock) -> Option<(u64, u64)> {
-    let mark = block.rcv.urgent.load(Ordering::Acquire).checked_sub(1)?;
+/// The same for the urgent byte before `urgent`.
+fn ahead_of(block: &SocketBlock, urgent: u64) -> Option<(u64, u64)> {
+    let mark = urgent.checked_sub(1)?;
     let before = mark.checked_sub(block.rcv.done.load(Ordering::Acquire))?;
     Some((mark, before))
 }
@@ -41,7 +42,8 @@ pub(crate) fn stands_at_mark(block: &SocketBlock) -> bool {
 /// Whether there is an urgent byte to be read (POLLPRI).
 pub(crate) fn is_urgent(block: &SocketBlock) -> bool {
     let read = block.rcv.urgent_read.load(Ordering::Acquire);
-    mark(block).is_some_and(|mark| block.rcv.edge.load(Ordering::Acquire) > mark && read <= mark)
+    ahead(block)
+        .is_some_and(|(mark, _)| block.rcv.edge.load(Ordering::Acquire) > mark && read <= mark)
 }
 
 /// The engine has told of an urgent byte before `urgent`.
@@ -113,8 +115,14 @@ impl Socket {
 
     /// The urgent byte that the peer told of last is the one before this; 0 if there was
     /// none.
+    #[cfg(any(test, feature = "testing"))]
     pub fn urgent_end(&self) -> u64 {
         self.block().rcv.urgent.load(Ordering::Acquire)
+    }
+
+    /// How often this socket's owner was signalled.
+    pub fn raised(&self, signal: OwnersSignal) -> Raised {
+        self.block().raised(signal)
     }
 
     /// Sets whether the urgent byte is read in its place (SO_OOBINLINE).
@@ -136,11 +144,18 @@ impl Socket {
     pub fn recv_urgent(&self, keep: bool) -> Result<Option<u8>, SocketError> {
         let block = self.block();
         self.host.drain_if_free();
-        let _lock = block.rcv.lock.lock()?;
+        // A signal handler in the midst of a call of its own thread on this half goes on
+        // without the lock: that call has it, and goes on only after us, and what we do does
+        // not touch what it does.
+        let _lock = block.rcv.lock.lock().ok();
         let none = SocketError::Refused(Errno::INVAL);
+        // The call that a handler interrupts may have kept us from hearing of the byte.
+        let come = block.rcv.urgent_come.load(Ordering::Acquire);
+        let urgent = block.rcv.urgent.load(Ordering::Acquire).max(come);
         let mark = match block.state() {
             SocketState::Listening => return Err(SocketError::Refused(Errno::NOTCONN)),
-            _ => mark(block).filter(|_| !is_inline(block)).ok_or(none)?,
+            _ if is_inline(block) => return Err(none),
+            _ => ahead_of(block, urgent).ok_or(none)?.0,
         };
         if block.rcv.urgent_read.load(Ordering::Acquire) > mark {
             return Err(none);
@@ -151,7 +166,7 @@ impl Socket {
         if block.state() == SocketState::Dead && !ended {
             return Err(SocketError::Refused(Errno::NOTCONN));
         }
-        if block.rcv.edge.load(Ordering::Acquire) > mark {
+        if come > mark || block.rcv.edge.load(Ordering::Acquire) > mark {
             let mut byte = [0];
             self.copy_from(mark, &mut byte)?;
             if !keep {
@@ -163,5 +178,38 @@ impl Socket {
             return Ok(None);
         }
         Err(SocketError::WouldBlock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Engine;
+    use crate::{Listener, Stream};
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_handler_in_the_midst_of_a_call_finds_the_byte() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+        let to = listener.local().unwrap();
+        let connecting = std::thread::spawn(move || Stream::connect(host, to).unwrap());
+        let (reader, _) = listener.accept().unwrap();
+        let writer = connecting.join().unwrap();
+        writer.write_all(b"ab!").unwrap();
+        engine.wait_until("all of it", |_| {
+            host.drain_if_free();
+            reader.socket().readable_bytes() == 3
+        });
+        // The engine has said so in the block, and the call that is interrupted, which
+        // holds the stream and the channel, has not heard of it.
+        let block = reader.socket().block();
+        block.rcv.urgent_come.store(3, Ordering::Release);
+        let _stream = block.rcv.lock.lock().unwrap();
+        let _channel = host.post.enter().unwrap();
+        assert_eq!(reader.socket().recv_urgent(true), Ok(Some(b'!')));
+        assert_eq!(reader.socket().recv_urgent(false), Ok(Some(b'!')));
+        assert!(reader.socket().recv_urgent(false).is_err(), "it was read");
     }
 }

@@ -3,8 +3,10 @@
 use super::{Instance, instance, of_descriptor, prepare_bell, ready_set};
 use crate::calls::poll::{duration, longest_sleep};
 use crate::calls::{answer, last_error};
+use crate::owner::Interruption;
 use crate::{real, state, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
+use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{Host, ReadySet, SocketError, is_confined};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -199,6 +201,8 @@ impl Waiting<'_> {
             self.ask_kernel(usize::MAX, 0)?;
             return Ok(self.found.count);
         }
+        let mut interruption = Interruption::default();
+        interruption.has_come(|s| self.raised(s), self.mask, false);
         self.host.settle()?;
         let host = self.host;
         let concerns_us = self.set.is_some() || self.instance.has_nested.load(Ordering::Relaxed);
@@ -209,15 +213,32 @@ impl Waiting<'_> {
         {
             return Ok(self.found.count);
         }
-        self.sleep(limit)
+        self.sleep(limit, interruption)
     }
 
-    fn sleep(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
+    /// How often the owners of all its sockets were signalled, all together.
+    fn raised(&self, signal: OwnersSignal) -> Raised {
+        let own = self.set.map_or(Raised::default(), |set| set.raised(signal));
+        let Ok(lists) = self.instance.lists.enter() else {
+            return own;
+        };
+        let nested = lists.nested.iter().filter_map(|r| ready_set(r.inner));
+        nested.fold(own, |sum, set| sum + set.raised(signal))
+    }
+
+    fn sleep(
+        &mut self,
+        limit: Option<Duration>,
+        mut interruption: Interruption,
+    ) -> Result<usize, SocketError> {
         let deadline = limit.map(|l| Instant::now() + l);
         loop {
             let (sets, heard) = self.declare()?;
             let longest = longest_sleep(self.host, heard);
             let result = match self.harvest() {
+                Ok(0) if interruption.has_come(|s| self.raised(s), self.mask, false) => {
+                    Err(SocketError::Interrupted)
+                }
                 Ok(0) => {
                     let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
                     self.ask_kernel(usize::MAX, milliseconds(longest(left)))
