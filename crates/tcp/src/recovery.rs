@@ -9,6 +9,7 @@
 //! | here | what is lost without SACK (RFC 5681, RFC 6582); the phases of repair, what goes next (RFC 6675, RFC 6298) |
 //! | `prr.rs` | at which pace (RFC 9937) |
 //! | `probe.rs` | the tail loss probe (RFC 8985 section 7) |
+//! | `stamps.rs` | which timestamps repetitions have |
 //! | `spurious.rs` | what was not lost after all: F-RTO, Eifel, DSACK (RFC 5682, 3522, 4015, 3708) |
 //!
 //! Every kind of repair looks at one picture, the scoreboard's: a stretch is in the
@@ -21,6 +22,7 @@ mod probe;
 mod prr;
 mod rack;
 mod spurious;
+mod stamps;
 
 pub(crate) use rack::Delivery;
 
@@ -63,6 +65,8 @@ pub(crate) struct Recovery {
     dup_bytes: u32,
     /// RecoveryPoint: recovery ends when it is acknowledged.
     recover: Pos,
+    /// Our timestamp on the last repetition.
+    pub(crate) last_stamp: u32,
     pub(crate) rack: Rack,
     pub(crate) probe: Probe,
     reduction: Reduction,
@@ -78,6 +82,7 @@ impl Recovery {
             forced: false,
             dup_bytes: 0,
             recover: 0,
+            last_stamp: 0,
             rack: Rack::new(),
             probe: Probe::new(),
             reduction: Reduction::new(),

@@ -132,15 +132,16 @@ impl Tcb {
 
     /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
     /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
-    /// not spoil.
+    /// not spoil unless it was held back.
     #[inline(always)]
     fn sample_round_trip(&mut self, ack: Pos, echo: impl FnOnce() -> Option<u32>, now: Instant) {
         if ack >= self.rtt_pos {
             self.end_timing(now);
         } else if !self.is_timing()
             && let Some(echo) = echo()
+            && !self.may_be_held_back(echo)
         {
-            let clock = now.millis32().wrapping_add(self.ts_offset);
+            let clock = self.timestamp_clock(now);
             let elapsed = clock.wrapping_sub(echo);
             // An echo from the future, or from long ago, is the peer's mistake.
             if elapsed < 120_000 {

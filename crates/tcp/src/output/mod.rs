@@ -221,7 +221,11 @@ impl Tcb {
             self.rate.on_repeated(start, end);
         }
         self.note_data_sent(start, now);
-        self.emit_data(start, end, true, now)
+        let mut transmit = self.emit_data(start, end, true, now);
+        if let Some(stamps) = &mut transmit.options.timestamps {
+            stamps.val = self.recovery.last_stamp;
+        }
+        transmit
     }
 
     /// A segment goes out that begins at `start`. Payload soon after the peer's is

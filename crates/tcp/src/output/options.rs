@@ -68,11 +68,17 @@ impl Tcb {
             .then(|| self.timestamps_if_agreed(now))
     }
 
+    /// The timestamp clock (RFC 7323 section 5.4).
+    #[inline(always)]
+    pub(crate) fn timestamp_clock(&self, now: Instant) -> u32 {
+        now.millis32().wrapping_add(self.ts_offset)
+    }
+
     /// What the option has if it was agreed; without meaning otherwise.
     #[inline(always)]
     pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
         Timestamps {
-            val: now.millis32().wrapping_add(self.ts_offset),
+            val: self.timestamp_clock(now),
             echo: self.ts_recent,
         }
     }

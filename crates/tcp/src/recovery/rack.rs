@@ -58,6 +58,8 @@ pub(crate) struct Delivery {
     min_rtt: u64,
     /// How long ago what it echoes was sent, in microseconds, if it has timestamps.
     echo_age: Option<u64>,
+    /// How much older than it is a repetition may say to be, microseconds.
+    held_back: u64,
     /// Where the recovery that is under way ends.
     recover: Pos,
     /// Bytes not reported before.
@@ -124,7 +126,8 @@ impl Rack {
         if s.was_repeated() {
             // Was it the original? Then its time tells nothing. The echo is that of
             // what is in order, so it speaks for the cumulative part alone.
-            let echo_is_older = d.echo_age.is_some_and(|echo| echo > age + 2 * MS);
+            let as_told = age + d.held_back + 2 * MS;
+            let echo_is_older = d.echo_age.is_some_and(|echo| echo > as_told);
             if age < d.min_rtt || (echo_is_older && !reported) {
                 return;
             }
@@ -198,7 +201,7 @@ impl Rack {
 
     /// RACK.reo_wnd, microseconds. `at_once`: in recovery, or DupThresh segments are
     /// reported.
-    fn window(&self, at_once: bool, rtt: &RttEstimator) -> u64 {
+    pub(super) fn window(&self, at_once: bool, rtt: &RttEstimator) -> u64 {
         if !self.reordering_seen && at_once {
             return 0;
         }
@@ -211,12 +214,13 @@ impl Tcb {
     /// What is known before an acknowledgment is looked at that echoes `echo`.
     pub(crate) fn start_delivery(&self, echo: Option<u32>, now: Instant) -> Delivery {
         let una = self.snd_una;
-        let clock = now.millis32().wrapping_add(self.ts_offset);
+        let clock = self.timestamp_clock(now);
         Delivery {
             now,
             fack: self.scoreboard.highest(una),
             min_rtt: self.rtt.min_rtt_or(0),
             echo_age: echo.map(|echo| u64::from(clock.wrapping_sub(echo)) * MS),
+            held_back: u64::from(self.hold_back()) * MS,
             recover: self.recovery.recover,
             bytes: 0,
             original: false,

@@ -93,12 +93,12 @@ impl Tcb {
 
     /// Something has been repeated.
     pub(super) fn note_repetition(&mut self, bytes: Pos, now: Instant) {
-        let clock = now.millis32().wrapping_add(self.ts_offset);
+        let stamp = self.stamp_repetition(now);
         let undo = &mut self.recovery.undo;
         undo.repeated = undo.repeated.saturating_add(bytes as u32);
         if !undo.stamped {
             undo.stamped = true;
-            undo.stamp = clock;
+            undo.stamp = stamp;
         }
     }
 

@@ -3,6 +3,7 @@
 //! The bytes of a stream are a function of their offset, so that a byte in the wrong
 //! place cannot go unnoticed.
 
+use crate::linux::LinuxPaws;
 use crate::rng::Rng;
 use crate::wire::{Packet, Wire};
 use longshore_tcp::{Disposition, Events, Instant, Place, Segment, State, Tcb, Transmit};
@@ -33,6 +34,8 @@ pub(crate) struct Program {
     pub(crate) max_payload: usize,
     /// Merged segments travel whole.
     pub(crate) merged: bool,
+    /// The end drops by timestamps what Linux would.
+    pub(crate) paws_of_linux: bool,
 }
 
 pub(crate) struct Endpoint {
@@ -47,6 +50,9 @@ pub(crate) struct Endpoint {
     pub(crate) acts_at: Instant,
     pub(crate) rng: Rng,
     pub(crate) events: Events,
+    pub(crate) linux: Option<LinuxPaws>,
+    /// Answers to what Linux has dropped, not sent yet.
+    answers: Vec<Packet>,
     /// Highest edge (ack + window) that has reached us, as distance from the ISS.
     peer_edge: Option<u64>,
     peer_scale: u8,
@@ -80,6 +86,8 @@ impl Endpoint {
             acts_at: Instant(0),
             rng: Rng::new(seed),
             events: Events::empty(),
+            linux: program.paws_of_linux.then(LinuxPaws::default),
+            answers: Vec::new(),
             peer_edge: None,
             peer_scale: 0,
             closed: false,
@@ -94,6 +102,12 @@ impl Endpoint {
     /// A packet has come.
     pub(crate) fn receive(&mut self, packet: &Packet, now: Instant) -> Disposition {
         self.learn_window(packet);
+        if let Some(linux) = &mut self.linux
+            && linux.drops(packet)
+        {
+            self.answers.extend(linux.answer());
+            return Disposition::default();
+        }
         let segment = Segment {
             gso_size: packet.gso_size,
             ecn: packet.ecn,
@@ -299,6 +313,9 @@ impl Endpoint {
 
     /// Sends all there is.
     pub(crate) fn flush(&mut self, wire: &mut Wire, now: Instant) {
+        for answer in self.answers.drain(..) {
+            wire.send(answer, now);
+        }
         let mut count = 0;
         loop {
             let sacked = self.tcb.info(now).sacked;
@@ -325,6 +342,9 @@ impl Endpoint {
                 );
             }
             self.check_transmit(&t, sacked);
+            if let Some(linux) = &mut self.linux {
+                linux.on_sent(&t);
+            }
             self.retransmissions += u64::from(t.retransmission);
             self.cut(&t, wire, now);
             self.check();
@@ -441,5 +461,8 @@ impl Endpoint {
     /// The SYN that made us.
     pub(crate) fn hear_syn(&mut self, packet: &Packet) {
         self.learn_window(packet);
+        if let Some(linux) = &mut self.linux {
+            linux.drops(packet);
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
 mod endpoint;
+mod linux;
 mod loss;
 mod rng;
 mod wire;
@@ -60,6 +61,7 @@ fn program(rng: &mut Rng, merged: bool, most: u64) -> Program {
         pause_us: rng.pick(&[1, 100, 5000, 200_000]),
         max_payload: rng.pick(&[1400, 20_000, 65_000]),
         merged,
+        paws_of_linux: false,
     }
 }
 
@@ -199,6 +201,7 @@ fn bulk_program(total: u64) -> Program {
         pause_us: 50,
         max_payload: 65_000,
         merged: false,
+        paws_of_linux: false,
     }
 }
 
