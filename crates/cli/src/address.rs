@@ -212,7 +212,7 @@ impl FromStr for Expose {
                 Ok(host_port) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), host_port),
                 Err(_) => listen.parse().ok()?,
             };
-            Some(Expose { listen, port })
+            (listen.port() != 0).then_some(Expose { listen, port })
         };
         parse().ok_or_else(|| bad(text, WANTED))
     }
@@ -396,6 +396,8 @@ mod tests {
         for bad in [
             "80",
             "8080:0",
+            "0:80",
+            "127.0.0.1:0:80",
             "x:80",
             "8080:x",
             "1.2.3.4:80",

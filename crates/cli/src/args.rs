@@ -80,7 +80,7 @@ the kernel: Unix sockets, other interfaces, and loopback unless --loopback engin
 
 Exit status:
   that of PROGRAM; 128+N if signal N ended it; 127 if it was not found, 126 if it cannot be
-  executed, 125 if Longshore failed.
+  executed, 125 if Longshore failed or its options are wrong.
 
 Signals: INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to PROGRAM. If PROGRAM goes into
 the background, longshore stays until the last of its processes has ended.")]
@@ -101,13 +101,14 @@ pub(crate) struct RunArguments {
     /// the kernel
     #[arg(long, value_name = "ADDR", conflicts_with = "engine")]
     pub(crate) gateway: Vec<IpAddr>,
-    /// Largest packet in bytes, 1500 to 65535
+    /// Largest packet in bytes, 1500 to 65535; by default 1500, or what the device has
     #[arg(long, value_name = "N", value_parser = mtu, conflicts_with = "engine")]
     pub(crate) mtu: Option<usize>,
-    /// Who has 127.0.0.0/8 and ::1: the kernel, or the engine for the programs on it
+    /// Who has 127.0.0.0/8 and ::1: the kernel (the default), or the engine for the programs on it
     #[arg(long, value_name = "WHO", conflicts_with = "engine")]
     pub(crate) loopback: Option<LoopbackOwner>,
-    /// Whose TCP settings new sockets start from: the host's (net.ipv4.tcp_*), or Longshore's own
+    /// Whose TCP settings new sockets start from: the host's (net.ipv4.tcp_*, the default), or
+    /// Longshore's own
     #[arg(long, value_name = "WHOSE", conflicts_with = "engine")]
     pub(crate) sysctl: Option<Sysctl>,
     /// Explicit congestion notification, with the numbers of net.ipv4.tcp_ecn; accurate ECN is
@@ -148,7 +149,11 @@ Examples:
   longshore run --engine /run/longshore/engine.sock -- nginx -g 'daemon off;'
 
 On SIGTERM or SIGINT the engine takes no new programs, waits for those it has to end, at most as
-long as `drain_seconds` says, and ends.")]
+long as `drain_seconds` says, and ends. At a second signal it ends at once.
+
+Exit status:
+  0 if it ended by a signal, 128+N at once by a second one N, 125 if it could not run, 2 if the
+  command line is wrong.")]
 pub(crate) struct EngineArguments {
     /// The configuration
     #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
@@ -159,6 +164,10 @@ pub(crate) struct EngineArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status:
+  0 if all is shown, 125 if no engine runs or one that was named does not answer, 2 if the command
+  line is wrong.")]
 pub(crate) struct ShowArguments {
     /// Print JSON: an array with one object for each engine
     #[arg(long)]

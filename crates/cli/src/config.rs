@@ -3,7 +3,7 @@
 
 use crate::address::{AddressOrder, Automatic, Network, list};
 use crate::args::{LoopbackOwner, PortName, Sysctl};
-use longshore_hostif::{CHUNK, Geometry};
+use longshore_hostif::{CHUNK, DIRECTORY, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -251,21 +251,30 @@ fn check_addresses(
     Ok(())
 }
 
+/// MiB for data received, at least: the engine keeps what the largest window could bring
+/// free before it takes anything, and that is half of this.
+const LEAST_RECEIVE: u32 = 2 * ((DIRECTORY * CHUNK) >> 20) as u32;
+
 /// Rounds limits up to what the arena's layout takes.
 fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> {
-    let within = |key, value: u32, most: u32| match value {
-        0 => Err((key, "must be at least 1".to_owned())),
+    let within = |key, value: u32, least: u32, most: u32| match value {
+        v if v < least => Err((key, format!("must be at least {least}"))),
         v if v > most => Err((key, format!("{v} is more than {most}"))),
         v => Ok(v),
     };
     let chunks = |mib: u32| mib * ((1 << 20) / CHUNK as u32);
     let most_mib = (1 << 20) / chunks(1);
     let geometry = Geometry {
-        channels: within("session.processes", limits.processes, 1024)?.next_multiple_of(64),
+        channels: within("session.processes", limits.processes, 1, 1024)?.next_multiple_of(64),
         waiters: Geometry::DEFAULT.waiters,
-        sockets: within("session.sockets", limits.sockets, 1 << 20)?.next_multiple_of(64),
-        snd_chunks: chunks(within("session.send_mib", limits.send_mib, most_mib)?),
-        rcv_chunks: chunks(within("session.receive_mib", limits.receive_mib, most_mib)?),
+        sockets: within("session.sockets", limits.sockets, 1, 1 << 20)?.next_multiple_of(64),
+        snd_chunks: chunks(within("session.send_mib", limits.send_mib, 1, most_mib)?),
+        rcv_chunks: chunks(within(
+            "session.receive_mib",
+            limits.receive_mib,
+            LEAST_RECEIVE,
+            most_mib,
+        )?),
     };
     debug_assert!(geometry.is_valid(), "{geometry:?}");
     Ok(geometry)
@@ -386,6 +395,11 @@ mod tests {
             (
                 &format!("{LEAST}[session]\nsend_mib = 99999999"),
                 "send_mib",
+            ),
+            // With less no byte would ever be received.
+            (
+                &format!("{LEAST}[session]\nreceive_mib = 31"),
+                "receive_mib: must be at least 32",
             ),
             (&format!("{LEAST}ecn = 6"), "ecn: 6"),
             ("port = ", "line 1"),

@@ -45,8 +45,11 @@ impl Client {
     fn ask(&mut self, request: ControlRequest) -> Result<ControlReply, Error> {
         let mut question = serde_json::to_vec(&request).map_err(|error| self.fail(error))?;
         question.push(b'\n');
-        let sent = self.stream.get_mut().write_all(&question);
-        sent.map_err(|error| self.fail(error))?;
+        match self.stream.get_mut().write_all(&question) {
+            // It has turned us away, and says why.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            sent => sent.map_err(|error| self.fail(error))?,
+        }
         let mut line = Vec::new();
         let got = (&mut self.stream)
             .take(LONGEST)

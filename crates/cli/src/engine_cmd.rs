@@ -8,7 +8,7 @@ use crate::errors::{Error, system};
 use crate::network::{Opened, Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
-use crate::slice;
+use crate::{limits, slice};
 use longshore_engine::{Engine, Stopper};
 use longshore_hostif::Geometry;
 use std::net::IpAddr;
@@ -25,6 +25,11 @@ const GRACE: Duration = Duration::from_secs(10);
 const NOTICE: Duration = Duration::from_secs(2);
 /// And after this long it is an error.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What an engine says to who runs it.
+pub(crate) fn notice(text: &str) {
+    eprintln!("longshore: {text}");
+}
 
 /// Waits for addresses that are to be found out; gives all that the engine has then.
 pub(crate) fn acquire(engine: &mut Engine, port: &str) -> Result<Vec<Network>, Error> {
@@ -83,6 +88,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         return Ok(());
     };
     let config = Config::read(path)?;
+    limits::raise();
     // Before anything starts a thread.
     let signals =
         Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
@@ -126,7 +132,14 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         );
     }
     engine.set_user_timeout_option(config.user_timeout_option);
-    stop_on_signals(signals, engine.stopper())?;
+    engine.on_notice(notice);
+    let drains = format!(
+        "longshore: engine {} takes no more programs; it ends with the last it has, or in {} s, \
+         or at a second signal",
+        std::process::id(),
+        config.drain.as_secs()
+    );
+    stop_on_signals(signals, engine.stopper(), Some(drains))?;
     let networks = acquire(&mut engine, &port)?;
     // Whoever may use the engine is a matter of `users`, not of the file's mode.
     let open_to_all = std::fs::Permissions::from_mode(0o666);
@@ -185,11 +198,18 @@ impl Drop for ControlLink {
     }
 }
 
-/// Starts a thread that stops the engine at the first of these signals, and
-/// ends the process at the second.
-pub(crate) fn stop_on_signals(signals: Signals, stopper: Stopper) -> Result<(), Error> {
+/// Starts a thread that stops the engine at the first of these signals, with a word on
+/// stderr if there is one to say, and ends the process at the second.
+pub(crate) fn stop_on_signals(
+    signals: Signals,
+    stopper: Stopper,
+    word: Option<String>,
+) -> Result<(), Error> {
     let wait = move || {
         signals.wait();
+        if let Some(word) = word {
+            eprintln!("{word}");
+        }
         stopper.stop();
         let again = signals.wait();
         std::process::exit(128 + again.number);

@@ -5,7 +5,7 @@ use crate::address::BadAddress;
 use crate::config::ConfigError;
 use longshore_engine::EngineError;
 use longshore_engine::control::ControlError;
-use longshore_hostif::attach::AttachError;
+use longshore_hostif::attach::{AttachError, Refusal};
 use longshore_ports::capture::CaptureError;
 use longshore_ports::packet::PacketError;
 use longshore_ports::tap::TapError;
@@ -140,6 +140,9 @@ impl Error {
 
     /// What the user can do about it.
     pub(crate) fn hint(&self) -> Option<String> {
+        if let Some(hint) = descriptors_hint(self) {
+            return Some(hint.to_owned());
+        }
         let hint = match self {
             Error::PreloadMissing { tried, .. } => {
                 let tried: Vec<_> = tried.iter().map(|p| p.display().to_string()).collect();
@@ -165,23 +168,21 @@ impl Error {
             }
             Error::Expose { source, .. } => match source.kind() {
                 std::io::ErrorKind::AddrInUse => {
-                    "another program listens there: choose another port, as --expose 8080:80"
+                    "another program listens there: choose another HOSTPORT"
                 }
                 std::io::ErrorKind::PermissionDenied => {
                     "ports below 1024 need root: choose another, as --expose 8080:80"
                 }
                 _ => return None,
             },
-            Error::Attach(AttachError::Unreachable { .. }) => {
-                "is the engine running? start one with `longshore engine --config FILE`, or leave \
-                 --engine out to get one of your own"
-            }
+            Error::Attach(error) => return attach_hint(error).map(str::to_owned),
             Error::Awake(_) => "this needs root; leave --awake out",
             Error::NoEngine => {
                 "start one with `longshore run -- PROGRAM` or `longshore engine --config FILE`; \
                  engines of other users are only seen by root"
             }
             Error::ControlAnswer { .. } => "does it belong to another user, or has it just ended?",
+            Error::NotAnEngine(_) => "without --engine, all that run are shown",
             Error::Config(ConfigError::Read { .. }) => {
                 "`longshore engine --example-config` prints a complete file to start from"
             }
@@ -200,13 +201,66 @@ impl Error {
     }
 }
 
+/// Errors of any kind may come from a want of descriptors.
+fn descriptors_hint(error: &Error) -> Option<&'static str> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<std::io::Error>();
+        let errno = match io.and_then(Errno::from_io_error) {
+            None => error.downcast_ref::<Errno>().copied(),
+            some => some,
+        };
+        match errno {
+            Some(Errno::MFILE) => return Some("raise the limit, as `ulimit -n 1024`"),
+            Some(Errno::NFILE) => return Some("raise the system's limit, fs.file-max"),
+            _ => next = error.source(),
+        }
+    }
+    None
+}
+
+fn attach_hint(error: &AttachError) -> Option<&'static str> {
+    Some(match error {
+        AttachError::Unreachable {
+            source: Errno::ACCESS,
+            ..
+        } => "this user may not open it; leave --engine out to get an engine of your own",
+        AttachError::Unreachable { .. } | AttachError::Broken(_) => {
+            "is the engine running? start one with `longshore engine --config FILE`, or leave \
+             --engine out to get one of your own"
+        }
+        AttachError::NotAnEngine => "--engine takes the `socket` of an engine's configuration",
+        AttachError::Refused(why) => match why {
+            Refusal::Version => {
+                "it was started by another release of longshore: start it again with this one"
+            }
+            Refusal::NoResources => {
+                "end some of its programs, or start it with more (`ulimit -n`, or LimitNOFILE= \
+                 of its service)"
+            }
+            Refusal::Draining => {
+                "start it again when it has ended, or leave --engine out to get one of your own"
+            }
+            Refusal::NotAllowed => {
+                "`users` in its configuration has those that it serves; leave --engine out to get \
+                 one of your own"
+            }
+            Refusal::NoChannel => "`session.processes` in its configuration allows more",
+            Refusal::UnknownSession => return None,
+        },
+        AttachError::BadToken => return None,
+    })
+}
+
 fn tap_hint(error: &TapError) -> Option<&'static str> {
     Some(match error {
         TapError::NoDriver => "load it with `modprobe tun`, or give the container /dev/net/tun",
         TapError::DriverClosed => {
             "let users open it (mode 0666, as distributions have it), or run as root"
         }
-        TapError::AddressInUse { .. } => "choose another network with --addr",
+        TapError::AddressInUse { .. } => {
+            "choose another network with --addr, or with `address` in the configuration"
+        }
         TapError::Busy { .. } => {
             "another engine has it: join that with --engine, or use another device"
         }
@@ -257,6 +311,36 @@ mod tests {
         };
         assert_eq!(not.code(), 126);
         assert_eq!(Error::NoEngine.code(), 125);
+    }
+
+    #[test]
+    fn a_want_of_descriptors_is_seen_through_any_error() {
+        let hint = |error: Error| error.hint().unwrap();
+        let none = || std::io::Error::from(Errno::MFILE);
+        assert!(hint(system("block signals")(none())).contains("ulimit -n"));
+        assert!(hint(system("x")(Errno::NFILE)).contains("fs.file-max"));
+        let path = || PathBuf::from("s");
+        let door = longshore_engine::DoorError::Listen {
+            path: path(),
+            source: Errno::MFILE,
+        };
+        assert!(hint(EngineError::Door(door).into()).contains("ulimit -n"));
+        let door = longshore_engine::DoorError::InUse { path: path() };
+        assert!(hint(EngineError::Door(door).into()).contains("another `socket`"));
+    }
+
+    #[test]
+    fn whoever_is_refused_is_told_what_to_do() {
+        for (why, says) in [
+            (Refusal::Version, "another release"),
+            (Refusal::NoResources, "ulimit -n"),
+            (Refusal::Draining, "when it has ended"),
+            (Refusal::NotAllowed, "`users`"),
+            (Refusal::NoChannel, "session.processes"),
+        ] {
+            let hint = Error::Attach(AttachError::Refused(why)).hint().unwrap();
+            assert!(hint.contains(says), "{why}: {hint}");
+        }
     }
 
     #[test]

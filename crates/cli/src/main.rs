@@ -16,6 +16,7 @@ mod errors;
 mod expose;
 mod fault;
 mod identity;
+mod limits;
 mod namespace;
 mod network;
 mod preload;
@@ -67,8 +68,12 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints to stdout; a reader that has gone away, as `head` does, is no error.
+/// Prints to stdout; a reader that has gone away, as `head` does, is no error. What would
+/// control a terminal is not printed: root asks other users' engines, and programs choose
+/// their own names.
 fn print(text: &str) -> std::io::Result<()> {
+    let control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let text = text.replace(control, "?");
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other,

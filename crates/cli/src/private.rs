@@ -13,7 +13,7 @@ use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
 use crate::network::{Wanted, interface_number};
 use crate::signals::Signals;
-use crate::{engine_cmd, namespace, slice};
+use crate::{engine_cmd, limits, namespace, slice};
 use longshore_engine::Stopper;
 use rustix::io::Errno;
 use rustix::net::{
@@ -157,6 +157,7 @@ fn hear<T: for<'a> Deserialize<'a>>(channel: &OwnedFd) -> std::io::Result<(T, Ve
 /// The engine's process.
 pub(crate) fn main() -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-eng");
+    limits::raise();
     let stdin = std::io::stdin();
     let channel = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).map_err(system("take the order"))?;
     let null = std::fs::File::open("/dev/null").map_err(system("open /dev/null"))?;
@@ -216,12 +217,13 @@ fn prepare(
         engine.set_ecn(ecn)?;
     }
     engine.set_user_timeout_option(order.user_timeout_option);
+    engine.on_notice(engine_cmd::notice);
     // An address may be long in coming, and the launcher gone before.
     let launcher = channel
         .try_clone()
         .map_err(system("keep the launcher's channel"))?;
     watch(launcher, engine.stopper())?;
-    engine_cmd::stop_on_signals(signals, engine.stopper())?;
+    engine_cmd::stop_on_signals(signals, engine.stopper(), None)?;
     let networks = engine_cmd::acquire(&mut engine, &port)?;
     relay(&order.expose, listeners, &networks)?;
     let ready = Answer::Ready { networks, port };

@@ -18,6 +18,9 @@ const INTERPRETERS: usize = 4;
 /// As much of a file as is read to judge it.
 const HEAD: u64 = 4096;
 
+/// Why a file cannot even be looked at.
+const CLOSED: &str = "a directory on the way to it is closed to you";
+
 /// Finds a program as a shell does: by its path if it has a slash, else in
 /// `path` (the value of `$PATH`).
 pub(crate) fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Error> {
@@ -32,11 +35,12 @@ pub(crate) fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Err
         });
     }
     let mut refused = None;
+    // A closed directory in $PATH is passed over, as shells do.
     let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
     for directory in std::env::split_paths(path) {
         match check(&directory.join(program)) {
             Ok(found) => return Ok(found),
-            Err(None) => {}
+            Err(None | Some(CLOSED)) => {}
             Err(Some(why)) => refused = Some(why),
         }
     }
@@ -52,9 +56,7 @@ pub(crate) fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Err
 /// Whether a file is there (`None` if not) and can be executed (why not).
 fn check(path: &Path) -> Result<PathBuf, Option<&'static str>> {
     let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            Some("a directory on the way to it is closed to you")
-        }
+        std::io::ErrorKind::PermissionDenied => Some(CLOSED),
         _ => None,
     })?;
     if meta.is_dir() {

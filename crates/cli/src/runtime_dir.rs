@@ -3,7 +3,7 @@
 //!
 //! Root's are under `/run/longshore`, another user's under
 //! `$XDG_RUNTIME_DIR/longshore`, or `/tmp/longshore-UID` where that directory is
-//! missing.
+//! missing. Root is shown those of all users.
 
 use crate::errors::Error;
 use rustix::fs::{Mode, mkdir};
@@ -140,9 +140,38 @@ fn entries(base: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The control sockets of all engines of this user, dead ones included.
+/// Where this user may look for engines: under its own directory and, for root, under those
+/// of the others.
+fn bases() -> Vec<PathBuf> {
+    let mut all = vec![base()];
+    if rustix::process::geteuid().is_root() {
+        all.extend(bases_of_others(Path::new("/run/user"), Path::new("/tmp")));
+    }
+    all
+}
+
+/// The directories of users, by the names that [`base`] gives them. In a directory that
+/// all may write to, one that another user has made is passed over.
+fn bases_of_others(runtime: &Path, shared: &Path) -> Vec<PathBuf> {
+    let is_of = |path: &Path, uid: u32| {
+        std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
+    };
+    let uid_of = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let in_runtime = entries(runtime)
+        .into_iter()
+        .filter_map(|path| Some((uid_of(&path)?, path.join("longshore"))));
+    let in_shared = entries(shared).into_iter().filter_map(|path| {
+        let uid = path.file_name()?.to_str()?.strip_prefix("longshore-")?;
+        Some((uid.parse().ok()?, path.clone()))
+    });
+    let mut all: Vec<_> = in_runtime.chain(in_shared).collect();
+    all.retain(|(uid, path)| is_of(path, *uid));
+    all.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The control sockets of all engines that this user may ask, dead ones included.
 pub(crate) fn control_sockets() -> Vec<PathBuf> {
-    let all = entries(&base()).into_iter();
+    let all = bases().into_iter().flat_map(|base| entries(&base));
     all.map(|dir| dir.join(CONTROL))
         .filter(|path| path.exists())
         .collect()
@@ -151,12 +180,13 @@ pub(crate) fn control_sockets() -> Vec<PathBuf> {
 /// The control socket of the engine that a user names by its pid, its
 /// directory, or one of the sockets there.
 pub(crate) fn control_socket_of(engine: &Path) -> Result<PathBuf, Error> {
-    let candidates = [
-        base().join(engine).join(CONTROL),
+    let by_pid = bases().into_iter().map(|base| base.join(engine));
+    let by_name = [
         engine.join(CONTROL),
         PathBuf::from(format!("{}.{CONTROL}", engine.display())),
         engine.with_file_name(CONTROL),
     ];
+    let candidates = by_pid.map(|dir| dir.join(CONTROL)).chain(by_name);
     let found = candidates.into_iter().find(|path| path.exists());
     found.ok_or_else(|| Error::NotAnEngine(engine.to_owned()))
 }
@@ -188,6 +218,26 @@ mod tests {
         let path = dir.0.clone();
         drop(dir);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn root_finds_those_of_users_and_not_what_others_put_in_their_place() {
+        let top = tempfile::tempdir().unwrap();
+        let (runtime, shared) = (top.path().join("user"), top.path().join("tmp"));
+        let me = rustix::process::geteuid().as_raw();
+        let other = me + 1;
+        let make = |path: PathBuf| {
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let first = make(runtime.join(me.to_string()).join("longshore"));
+        let second = make(shared.join(format!("longshore-{me}")));
+        make(runtime.join(other.to_string()).join("longshore"));
+        make(shared.join(format!("longshore-{other}")));
+        make(shared.join("longshore-x"));
+        make(runtime.join("7"));
+        std::fs::write(shared.join("longshore"), "").unwrap();
+        assert_eq!(bases_of_others(&runtime, &shared), [first, second]);
     }
 
     #[test]

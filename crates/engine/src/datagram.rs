@@ -201,7 +201,8 @@ impl Engine {
         );
         let (Ok(a), Ok(b)) = (header, body) else {
             d.overruns += 1;
-            return self.counters.drop(EngineDrop::ArenaFull);
+            let session = socket.session;
+            return self.arena_is_full(session);
         };
         d.rcv_edge += span;
         let count = [&mut socket.meter.to_host, &mut s.meter.to_host];

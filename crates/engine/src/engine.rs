@@ -6,7 +6,7 @@
 //! [`Engine::run`] repeats it and sleeps between.
 
 use crate::control::{ControlError, ControlServer};
-use crate::counters::Counters;
+use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Flow};
 use crate::inlet::Inlet;
 use crate::link::Link;
@@ -144,6 +144,8 @@ pub struct Engine {
     pub(crate) user_timeout_option: bool,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
+    /// Says something to who runs it.
+    notice: fn(&str),
     rx: Vec<u8>,
     pub(crate) inlet: Inlet,
     due: Vec<u32>,
@@ -217,6 +219,7 @@ impl Engine {
             ecn: None,
             user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
+            notice: |_| (),
             rx: vec![0; RECV_ROOM],
             inlet: Inlet::default(),
             due: Vec::new(),
@@ -229,6 +232,26 @@ impl Engine {
     /// AIO.
     pub fn may_be_held_up(&self) -> bool {
         self.ringer.may_wait()
+    }
+
+    /// From now on, what the operator should know is said so, each thing once for each
+    /// session.
+    pub fn on_notice(&mut self, notice: fn(&str)) {
+        self.notice = notice;
+    }
+
+    /// A session had no memory for what has come for it.
+    pub(crate) fn arena_is_full(&mut self, session: u32) {
+        self.counters.drop(EngineDrop::ArenaFull);
+        if let Some(s) = self.sessions.get_mut(session)
+            && !std::mem::replace(&mut s.was_full, true)
+        {
+            (self.notice)(&format!(
+                "session {session} has no memory left for what it receives: its programs have \
+                 to read, or to use an engine with more (`session.receive_mib` in its \
+                 configuration)"
+            ));
+        }
     }
 
     /// From now on, new sockets start from the host's settings.

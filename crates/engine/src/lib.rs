@@ -62,6 +62,7 @@ mod session;
 mod slab;
 mod sleep;
 mod socket;
+mod spare;
 mod streams;
 mod sysctl;
 mod tcp_input;

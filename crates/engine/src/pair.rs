@@ -28,6 +28,8 @@ pub(crate) const PIECES_A_TURN: usize = 16;
 /// How long a corked end holds back less than a full piece, in microseconds, as
 /// Linux does.
 const HOLD_US: u64 = 200_000;
+/// How long after it had no memory the other end is tried again, in microseconds.
+const AGAIN_US: u64 = 10_000;
 
 /// One end.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub(crate) struct Pair {
     /// It is connected, and its listener is not told before there is something to
     /// read (TCP_DEFER_ACCEPT), or before this time.
     deferred_until: Option<Instant>,
+    /// The other end's session had no memory for what is to be moved: when to try again.
+    again_at: Option<Instant>,
     /// Why it is dead, an errno.
     pub(crate) dead: Option<u16>,
     pub(crate) told: Told,
@@ -94,6 +98,7 @@ impl Pair {
             corked: false,
             hold_until: None,
             deferred_until: None,
+            again_at: None,
             dead: None,
             told: Told::default(),
         }
@@ -121,7 +126,8 @@ impl Pair {
 
     /// When it is to be looked at even if nothing happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.hold_until.or(self.deferred_until)
+        let any = [self.hold_until, self.deferred_until, self.again_at];
+        any.into_iter().flatten().min()
     }
 
     /// The flags that its host should see.
@@ -258,6 +264,7 @@ impl Engine {
     pub(crate) fn settle_pair(&mut self, key: u32) {
         let (now, mut moved) = (self.now, 0);
         if let Some(p) = self.pair_mut(key) {
+            p.again_at = None;
             let (deferred, urgent) = (p.deferred_until.is_some(), p.is_urgent());
             if deferred {
                 self.end_deferral(key);
@@ -319,6 +326,11 @@ impl Engine {
             return false;
         }
         if !q.deaf && !self.copy_across((session, index, at..at + len), other) {
+            let again = self.now.after_us(AGAIN_US);
+            if let Some(p) = self.pair_mut(key) {
+                p.again_at = Some(again);
+            }
+            self.arm(key);
             return false;
         }
         if let Some(p) = self.pair_mut(key) {
@@ -369,7 +381,8 @@ impl Engine {
                 receiver.id.index,
             );
             if placed.is_err() {
-                self.counters.drop(EngineDrop::ArenaFull);
+                let session = receiver.session;
+                self.arena_is_full(session);
                 return false;
             }
             at += piece.len() as u64;

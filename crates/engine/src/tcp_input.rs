@@ -9,7 +9,8 @@ use crate::engine::Engine;
 use crate::input::IpPacket;
 use crate::link::Way;
 use crate::socket::{Connection, Kind, Socket};
-use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, Address, SocketId, SocketState};
+use crate::streams::RcvSlab;
+use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, Address, CHUNK, SocketId, SocketState};
 use longshore_ring::NONE;
 use longshore_tcp::{
     DropReason, Ecn, ListenVerdict, Segment, State, Tcb, TimeWaitVerdict, reset_for,
@@ -19,8 +20,20 @@ use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::SocketAddr;
 
 /// Chunks that must be free before a connection is given data: what a whole
-/// receive buffer could need beyond what it has.
+/// receive buffer could need beyond what it has. Also what is kept for connections of which
+/// nearly all has been read, so that who reads one to its end is not held up by others that
+/// nobody reads.
 pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
+/// Chunks that a segment needs where all before it is there, or nothing was before it.
+const FEW_CHUNKS: u32 = 2;
+
+/// Whether a session has memory for a segment's payload.
+fn has_room(slab: &RcvSlab, tcb: &Tcb, segment: &Segment<'_>) -> bool {
+    let free = slab.available();
+    let unread = tcb.rcv_edge().saturating_sub(tcb.rcv_consumed());
+    let is_awaited = || unread < CHUNK as u64 && tcb.is_next(segment.header.seq);
+    free >= SPARE_CHUNKS || free >= FEW_CHUNKS && is_awaited()
+}
 
 /// What a segment asks for beside what its connection sends.
 enum Beside {
@@ -82,9 +95,10 @@ impl Engine {
         let fast_opened = c.tcb.is_fast_opened();
         let was_half_open = before == State::SynReceived && c.listener.is_some() && !fast_opened;
         if !payload.is_empty() && !was_half_open {
-            let slab = self.sessions.get(socket.session).map(|s| &s.rcv_slab);
-            if slab.is_none_or(|slab| slab.available() < SPARE_CHUNKS) {
-                self.counters.drop(EngineDrop::ArenaFull);
+            let session = self.sessions.get(socket.session);
+            if session.is_none_or(|s| !has_room(&s.rcv_slab, &c.tcb, segment)) {
+                let session = socket.session;
+                self.arena_is_full(session);
                 return Beside::Nothing;
             }
         }
@@ -175,7 +189,8 @@ impl Engine {
             // It was made sure that there is room; if there is none all the
             // same, the stream has a hole that nothing can fill.
             Err(_) => {
-                self.counters.drop(EngineDrop::ArenaFull);
+                let session = socket.session;
+                self.arena_is_full(session);
                 self.abort(key);
             }
         }
@@ -222,12 +237,14 @@ impl Engine {
             }
             return true;
         }
+        let session = socket.session;
+        // Its listener's stream may need one for the record of it.
         let full = self
             .sessions
-            .get(socket.session)
-            .is_none_or(|s| s.rcv_slab.available() < SPARE_CHUNKS);
+            .get(session)
+            .is_none_or(|s| s.rcv_slab.available() < FEW_CHUNKS + 1);
         if full {
-            self.counters.drop(EngineDrop::ArenaFull);
+            self.arena_is_full(session);
         }
         full
     }

@@ -347,6 +347,25 @@ pub fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
     Ok(fd)
 }
 
+/// Sends the first message. An engine that [`turn_away`]s may have done so before that: then
+/// the pipe is broken, and the refusal there to be read.
+fn ask(connection: BorrowedFd<'_>, message: &Message) -> Result<(), AttachError> {
+    match send(connection, message, &[]) {
+        Ok(()) | Err(Errno::PIPE) => Ok(()),
+        Err(errno) => Err(AttachError::Broken(errno)),
+    }
+}
+
+/// Refuses a connection, which does not block, that is to be closed then, whether or not it
+/// has said what it wants.
+pub fn turn_away(connection: &OwnedFd, why: Refusal) {
+    // What is unread when a connection is closed has the kernel throw the answer away.
+    let _ = rustix::net::shutdown(connection, rustix::net::Shutdown::Read);
+    let mut bytes = [0; MESSAGE_BYTES];
+    while let Ok((1.., _)) = rustix::net::recv(connection, &mut bytes, RecvFlags::DONTWAIT) {}
+    let _ = send(connection.as_fd(), &Message::Refused(why), &[]);
+}
+
 /// Asks for a new session. The session lives at least as long as the
 /// connection that is returned.
 ///
@@ -354,7 +373,7 @@ pub fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
 /// [`AttachError`].
 pub fn new_session(path: &Path) -> Result<(OwnedFd, Token), AttachError> {
     let connection = dial(path)?;
-    send(connection.as_fd(), &Message::NewSession, &[]).map_err(AttachError::Broken)?;
+    ask(connection.as_fd(), &Message::NewSession)?;
     match receive(connection.as_fd())? {
         (Message::Session(token), _) => Ok((connection, token)),
         (Message::Refused(why), _) => Err(AttachError::Refused(why)),
@@ -383,7 +402,7 @@ pub struct Joined {
 /// [`AttachError`].
 pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
     let connection = dial(path)?;
-    send(connection.as_fd(), &Message::Join(token), &[]).map_err(AttachError::Broken)?;
+    ask(connection.as_fd(), &Message::Join(token))?;
     let (message, fds) = receive_soon(connection.as_fd())?;
     match message {
         Message::Welcome(channel, geometry) => {
@@ -438,6 +457,30 @@ mod tests {
             Message::decode(&bytes),
             Err(AttachError::Refused(Refusal::Version))
         ));
+    }
+
+    #[test]
+    fn who_is_turned_away_is_told_why_whenever_he_asks() {
+        use rustix::net::socketpair;
+        for early in [true, false] {
+            let (ours, theirs) = socketpair(
+                AddressFamily::UNIX,
+                SocketType::SEQPACKET,
+                SocketFlags::CLOEXEC,
+                None,
+            )
+            .unwrap();
+            if early {
+                ask(ours.as_fd(), &Message::NewSession).unwrap();
+            }
+            turn_away(&theirs, Refusal::NoResources);
+            drop(theirs);
+            if !early {
+                ask(ours.as_fd(), &Message::NewSession).unwrap();
+            }
+            let (answer, _) = receive(ours.as_fd()).unwrap();
+            assert_eq!(answer, Message::Refused(Refusal::NoResources), "{early}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{Cmd, Finished, Host, Lab, Proc};
 use rustix::process::Signal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A running `longshore engine`.
 #[derive(Debug)]
@@ -53,6 +53,12 @@ impl<'l> Engine<'l> {
             .arg(&self.socket)
             .arg("--")
             .arg(program)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Its pid.

@@ -165,8 +165,10 @@ impl Forking {
         }
         let Some(channel) = self.channel else {
             drop(self);
-            (host.hooks.log)("the session has no room for another process; its sockets fail here");
-            host.lose_engine();
+            host.fail_from_now(
+                "the session has no room for another process: sockets fail in this one; \
+                 use an engine with more (`session.processes` in its configuration)",
+            );
             return;
         };
         // The parent may have had its children begin a namespace of pids (unshare, setns),
@@ -191,10 +193,9 @@ impl Forking {
             post.channel.flag();
             if !claimed {
                 drop(self);
-                (host.hooks.log)(
-                    "this process was held up for too long after its fork; its sockets fail here",
+                host.fail_from_now(
+                    "this process was held up for too long after its fork: its sockets fail",
                 );
-                host.lose_engine();
                 return;
             }
         }

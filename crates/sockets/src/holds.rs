@@ -77,7 +77,12 @@ impl Host {
         }
         let free = &self.arena.header().free_sockets;
         let Some(index) = free.pop(self.arena.socket_links())? else {
-            (self.hooks.log)("the session has no free socket; start the engine with room for more");
+            if !self.full.swap(true, Ordering::Relaxed) {
+                (self.hooks.log)(
+                    "the session has no free socket: this program has to close some, or to use \
+                     an engine with more (`session.sockets` in its configuration)",
+                );
+            }
             return Err(SocketError::NoSocket);
         };
         let Some(block) = self.arena.get_block(index) else {

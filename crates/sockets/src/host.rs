@@ -96,6 +96,10 @@ pub struct Host {
     pub(crate) query: Gate<()>,
     pub(crate) gone: AtomicBool,
     pub(crate) short: AtomicBool,
+    /// It was said that it is.
+    pub(crate) was_short: AtomicBool,
+    /// It was said that the session has no free socket.
+    pub(crate) full: AtomicBool,
 }
 
 impl Host {
@@ -187,11 +191,17 @@ impl Host {
         }
     }
 
-    /// From now on all calls fail: the engine is gone, or this process has no
-    /// channel to it.
+    /// From now on all calls fail: the engine is gone.
     pub(crate) fn lose_engine(&self) {
+        self.fail_from_now(
+            "the engine is gone: this program's sockets fail from now on; start it again",
+        );
+    }
+
+    /// From now on all calls fail, for this reason.
+    pub(crate) fn fail_from_now(&self, why: &str) {
         if !self.gone.swap(true, Ordering::AcqRel) {
-            (self.hooks.log)("the engine is gone; its sockets fail from now on");
+            (self.hooks.log)(why);
         }
         if let Ok(mut hub) = self.hub.enter() {
             hub.all_moved(&self.arena);
@@ -201,8 +211,15 @@ impl Host {
     /// Notes that the session is short of send memory: who waits for it looks
     /// again by himself.
     pub(crate) fn set_short(&self, short: bool) {
-        if self.short.load(Ordering::Relaxed) != short {
-            self.short.store(short, Ordering::Relaxed);
+        if self.short.load(Ordering::Relaxed) == short {
+            return;
+        }
+        self.short.store(short, Ordering::Relaxed);
+        if short && !self.was_short.swap(true, Ordering::Relaxed) {
+            (self.hooks.log)(
+                "the session has no memory left for what it sends, and waits for some; use an \
+                 engine with more (`session.send_mib` in its configuration)",
+            );
         }
     }
 

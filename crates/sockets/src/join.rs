@@ -101,6 +101,8 @@ impl Host {
             query: Gate::new(()),
             gone: AtomicBool::new(false),
             short: AtomicBool::new(false),
+            was_short: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             arena,
         };
         Ok(Box::leak(Box::new(host)))

@@ -270,6 +270,13 @@ impl Tcb {
         self.rcv_nxt.min(self.rcv_fin).max(0) as u64
     }
 
+    /// Whether a segment with this sequence number begins with the next byte of the receive
+    /// stream.
+    #[must_use]
+    pub fn is_next(&self, seq: SeqNumber) -> bool {
+        self.rcv_pos(seq) == self.rcv_nxt
+    }
+
     /// The end of what is acknowledged, in bytes of the send stream: chunks below
     /// may be freed.
     #[inline]

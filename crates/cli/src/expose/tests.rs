@@ -6,9 +6,17 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
+/// A port that is free.
+fn any_port() -> Expose {
+    Expose {
+        listen: ([127, 0, 0, 1], 0).into(),
+        port: 1,
+    }
+}
+
 /// A relay to a listener; its address.
 fn relay_to(target: SocketAddr) -> SocketAddr {
-    let listener = listen(&"127.0.0.1:0:1".parse().unwrap()).unwrap();
+    let listener = listen(&any_port()).unwrap();
     let std_listener = TcpListener::from(listener.try_clone().unwrap());
     let address = std_listener.local_addr().unwrap();
     thread::spawn(move || Relay::new(vec![(listener, target)]).unwrap().run());
@@ -145,5 +153,5 @@ fn a_port_that_is_taken_is_an_error_with_a_hint() {
     let text = format!("127.0.0.1:{}:80", taken.local_addr().unwrap().port());
     let error = listen(&text.parse().unwrap()).unwrap_err();
     assert!(error.to_string().contains("cannot listen on 127.0.0.1"));
-    assert!(error.hint().unwrap().contains("another port"));
+    assert!(error.hint().unwrap().contains("another HOSTPORT"));
 }

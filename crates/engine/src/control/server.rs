@@ -3,10 +3,11 @@
 //! can make it hold.
 
 use super::{ControlReply, ControlRequest};
+use crate::spare::Spare;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,6 +50,7 @@ pub struct ControlServer {
     clients: Vec<Option<Client>>,
     /// The listener is left alone while all places are taken.
     listening: bool,
+    spare: Spare,
 }
 
 impl ControlServer {
@@ -80,6 +82,7 @@ impl ControlServer {
             path: path.to_owned(),
             clients: Vec::new(),
             listening: true,
+            spare: Spare::new(),
         })
     }
 
@@ -111,8 +114,7 @@ impl ControlServer {
     }
 
     fn let_in(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(fd) = accept_with(&self.listener, flags) else {
+        let Some(fd) = self.spare.accept(&self.listener, turn_away) else {
             return;
         };
         let free = self.clients.iter().position(Option::is_none);
@@ -176,6 +178,24 @@ impl Drop for ControlServer {
     fn drop(&mut self) {
         let _ = rustix::fs::unlink(&self.path);
     }
+}
+
+/// Tells a client for whom there is no descriptor why it gets no answer.
+fn turn_away(fd: OwnedFd) {
+    let reply = ControlReply::Error {
+        message: "it has no file descriptor left".to_owned(),
+    };
+    // Its question would be lost with the connection, and the answer with that.
+    let _ = rustix::net::shutdown(&fd, rustix::net::Shutdown::Read);
+    let mut client = Client {
+        fd,
+        question: Vec::new(),
+        answer: serde_json::to_vec(&reply).unwrap_or_default(),
+        written: 0,
+    };
+    client.answer.push(b'\n');
+    let _ = client.hear();
+    client.say();
 }
 
 impl Client {

@@ -4,11 +4,12 @@
 //! It owns the connections; what it decides about them it hands to the engine
 //! as [`Knock`]s, which answers through [`Door::answer`].
 
-use longshore_hostif::attach::{AttachError, Message, Refusal, receive, send};
+use crate::spare::Spare;
+use longshore_hostif::attach::{AttachError, Message, Refusal, receive, send, turn_away};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, listen,
-    socket_with, sockopt::socket_peercred,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, bind, listen, socket_with,
+    sockopt::socket_peercred,
 };
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -60,6 +61,7 @@ pub(crate) struct Door {
     listener: OwnedFd,
     path: PathBuf,
     visitors: HashMap<RawFd, Visitor>,
+    spare: Spare,
 }
 
 impl Door {
@@ -90,6 +92,7 @@ impl Door {
             listener,
             path: path.to_owned(),
             visitors: HashMap::new(),
+            spare: Spare::new(),
         })
     }
 
@@ -100,11 +103,11 @@ impl Door {
 
     /// Lets the next visitor in, if one waits.
     pub(crate) fn let_in(&mut self) -> Option<RawFd> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = accept_with(&self.listener, flags).ok()?;
+        let full = |fd: OwnedFd| turn_away(&fd, Refusal::NoResources);
+        let fd = self.spare.accept(&self.listener, full)?;
         let credentials = socket_peercred(&fd).ok()?;
         if self.visitors.len() >= MOST_CONNECTIONS {
-            let _ = send(fd.as_fd(), &Message::Refused(Refusal::NoResources), &[]);
+            full(fd);
             return None;
         }
         let raw = fd.as_raw_fd();

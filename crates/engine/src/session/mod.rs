@@ -132,6 +132,8 @@ pub(crate) struct Session {
     pub(crate) bad_descriptors: u64,
     /// Sockets that it has on the engine.
     pub(crate) sockets: usize,
+    /// It was said that its receive slab is full.
+    pub(crate) was_full: bool,
 }
 
 impl Session {
@@ -166,6 +168,7 @@ impl Session {
             meter: Meter::default(),
             bad_descriptors: 0,
             sockets: 0,
+            was_full: false,
         }
     }
 

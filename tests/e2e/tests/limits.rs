@@ -1,0 +1,275 @@
+//! Limits that are reached: the engine's of file descriptors, and a session's of sockets,
+//! processes and memory. Who meets one is told what to do; everybody else goes on.
+//! Longshore only: the limits are its own.
+
+use longshore_e2e::servers::PYTHON;
+use longshore_e2e::{Engine, Lab, Stack, eventually, run, signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+    run(Stack::Longshore, Duration::from_secs(300), body);
+}
+
+/// How many times something is said.
+fn times(text: &str, what: &str) -> usize {
+    text.matches(what).count()
+}
+
+/// Takes all of the engine's file descriptors, as long as what it returns is held.
+fn take_all_descriptors(engine: &Engine<'_>) -> Vec<OwnedFd> {
+    const MORE: u64 = 16;
+    permit(engine, Some(MORE));
+    // Each takes one; the last are turned away.
+    let callers = (0..100 + MORE).map(|_| {
+        let kind = SocketType::SEQPACKET;
+        let flags = SocketFlags::CLOEXEC;
+        let caller = socket_with(AddressFamily::UNIX, kind, flags, None).expect("a socket");
+        let at = SocketAddrUnix::new(engine.socket()).expect("a path");
+        connect(&caller, &at).expect("the engine listens");
+        caller
+    });
+    let callers: Vec<OwnedFd> = callers.collect();
+    eventually("the last is turned away", || {
+        let last = callers.last()?;
+        let mut fds = [PollFd::new(last, PollFlags::IN)];
+        let at_once = Timespec::default();
+        (poll(&mut fds, Some(&at_once)) == Ok(1)).then_some(())
+    });
+    callers
+}
+
+/// Has the engine have room for this many descriptors more; as many as it may, if `None`.
+fn permit(engine: &Engine<'_>, more: Option<u64>) {
+    let pid = Pid::from_raw(engine.pid());
+    let open = std::fs::read_dir(format!("/proc/{}/fd", engine.pid())).expect("it runs");
+    let open = open.count() as u64;
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = more.map_or(maximum, |more| Some(open + more));
+    prlimit(pid, Resource::Nofile, Rlimit { current, maximum }).expect("prlimit");
+}
+
+/// An engine that has no descriptor left says so to who wants one, and goes on with those
+/// that it serves.
+#[test]
+fn an_engine_without_descriptors() {
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("");
+        let mut server = engine.cmd(PYTHON).args(["-m", "http.server", "80"]).spawn();
+        peer.wait_for(host.at(80));
+        let callers = take_all_descriptors(&engine);
+        for _ in 0..3 {
+            let end = engine.cmd("/bin/true").run();
+            assert_eq!(end.status.code(), Some(125), "{end:?}");
+            for word in ["file descriptors", "ulimit -n"] {
+                assert!(end.stderr.contains(word), "{end:?}");
+            }
+            let end = host
+                .longshore()
+                .args(["stat", "--engine"])
+                .arg(engine.socket())
+                .run();
+            assert_eq!(end.status.code(), Some(125), "{end:?}");
+            assert!(end.stderr.contains("no file descriptor left"), "{end:?}");
+        }
+        peer.cmd("curl")
+            .args(["-sSf", "-o", "/dev/null"])
+            .arg(format!("http://{}/", host.ip()))
+            .check();
+        server.assert_running();
+        drop(callers);
+        permit(&engine, None);
+        engine.cmd("/bin/true").check();
+    });
+}
+
+/// An engine has all the descriptors that it may have, whatever it was started with; one
+/// that has too few says so.
+#[test]
+fn an_engine_that_is_started_with_few_descriptors() {
+    scenario(|lab| {
+        let peer = lab.peer();
+        let run = |limit: &str| {
+            let longshore = longshore_e2e::longshore();
+            let script = format!("{limit}; exec {} run -- /bin/true", longshore.display());
+            peer.cmd("/bin/sh").args(["-c", &script]).run()
+        };
+        let end = run("ulimit -Sn 12");
+        assert!(end.status.success(), "{end:?}");
+        let end = run("ulimit -n 12");
+        assert_eq!(end.status.code(), Some(125), "{end:?}");
+        assert!(end.stderr.contains("ulimit -n"), "{end:?}");
+    });
+}
+
+const SOCKETS: &str = r#"
+import errno, os, socket, time
+held = []
+def one():
+    s = socket.socket()
+    s.bind(("", 0))
+    held.append(s)
+for again in range(3):
+    try:
+        while len(held) < 1000:
+            one()
+    except OSError as e:
+        assert e.errno == errno.ENFILE, e
+print("held", len(held), flush=True)
+held.pop().close()
+deadline = time.monotonic() + 60
+while True:
+    try:
+        one()
+        break
+    except OSError as e:
+        assert e.errno == errno.ENFILE and time.monotonic() < deadline, e
+        time.sleep(0.01)
+print("one more")
+"#;
+
+/// A session has as many sockets as its engine's configuration says; the program that wants
+/// more gets the error of a full table, and a line that says what to do.
+#[test]
+fn a_session_without_sockets() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let engine = host.engine("[session]\nsockets = 64");
+        let script = lab.file("sockets.py", SOCKETS);
+        let end = engine.cmd(PYTHON).arg(&script).run();
+        assert_eq!(end.stdout, "held 64\none more\n", "{end:?}");
+        assert_eq!(times(&end.stderr, "session.sockets"), 1, "{end:?}");
+        // The neighbour has a session of its own.
+        let end = engine.cmd(PYTHON).arg(&script).run();
+        assert_eq!(end.stdout, "held 64\none more\n", "{end:?}");
+    });
+}
+
+const PROCESSES: &str = r#"
+import os, socket, sys
+listener = socket.create_server(("", 7))
+children, hold = 80, os.pipe()
+say = os.pipe()
+for i in range(children):
+    if not os.fork():
+        os.close(hold[1])
+        try:
+            socket.socket().bind(("", 0))
+            os.write(say[1], b"y")
+        except OSError:
+            os.write(say[1], b"n")
+        os.read(hold[0], 1)
+        os._exit(0)
+said = b""
+while len(said) < children:
+    said += os.read(say[0], 100)
+os.close(hold[1])
+for i in range(children):
+    os.wait()
+print("with sockets", said.count(b"y"), "without", said.count(b"n"))
+# The parent's, and those of who comes later, are as they were.
+if not os.fork():
+    listener.getsockname()
+    socket.socket().bind(("", 0))
+    print("and one more", flush=True)
+    os._exit(0)
+os.wait()
+"#;
+
+/// The same for its processes: those that find no room have no sockets, and say why.
+#[test]
+fn a_session_without_room_for_processes() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let engine = host.engine("[session]\nprocesses = 64");
+        let script = lab.file("processes.py", PROCESSES);
+        let end = engine.cmd(PYTHON).arg(&script).run();
+        assert_eq!(
+            end.stdout, "with sockets 63 without 17\nand one more\n",
+            "{end:?}"
+        );
+        assert_eq!(times(&end.stderr, "session.processes"), 17, "{end:?}");
+        assert!(!end.stderr.contains("engine is gone"), "{end:?}");
+    });
+}
+
+/// Accepts connections, reads nothing until told to, and then each to its end, that first
+/// for which there is least room.
+const HOARDER: &str = r#"
+import hashlib, signal, socket, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+listener.bind(("", 7))
+listener.listen(100)
+held = [listener.accept()[0] for _ in range(int(sys.argv[1]))]
+print("all are here", flush=True)
+signal.sigwait([signal.SIGUSR1])
+for s in reversed(held):
+    digest, size = hashlib.sha256(), 0
+    while data := s.recv(1 << 20):
+        digest.update(data)
+        size += len(data)
+    print(size, digest.hexdigest(), flush=True)
+"#;
+
+/// As many connections, over each of which it sends a megabyte.
+const SENDERS: &str = r#"
+import os, socket, sys, threading
+data = open(sys.argv[1], "rb").read()
+def send():
+    s = socket.create_connection(("10.77.0.2", 7))
+    s.sendall(data)
+    s.close()
+threads = [threading.Thread(target=send) for _ in range(int(sys.argv[2]))]
+for t in threads: t.start()
+for t in threads: t.join()
+print("sent")
+"#;
+
+/// More has come than a session has memory for, and nobody reads: the connections wait, the
+/// neighbour's do not, and nothing is lost when somebody reads at last.
+#[test]
+fn a_session_without_memory_for_what_comes() {
+    const CONNECTIONS: &str = "20";
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("[session]\nreceive_mib = 32");
+        let hoarder = lab.file("hoarder.py", HOARDER);
+        let hoarder = engine.cmd(PYTHON).arg(&hoarder).arg(CONNECTIONS).spawn();
+        let mut neighbour = engine.cmd(PYTHON).args(["-m", "http.server", "80"]).spawn();
+        peer.wait_for(host.at(80));
+        let (file, hash) = lab.payload("data", 1 << 20);
+        let senders = lab.file("senders.py", SENDERS);
+        eventually("the hoarder listens", || {
+            let ss = host
+                .longshore()
+                .args(["ss", "--engine"])
+                .arg(engine.socket());
+            ss.check().contains("0.0.0.0:7").then_some(())
+        });
+        let senders = peer.cmd(PYTHON).arg(senders).arg(file).arg(CONNECTIONS);
+        let senders = senders.spawn();
+        eventually("no memory is left", || {
+            let full = engine.stat()["drops"]["arena_full"].as_u64();
+            (full.unwrap_or(0) > 0).then_some(())
+        });
+        peer.cmd("curl")
+            .args(["-sSf", "-o", "/dev/null"])
+            .arg(format!("http://{}/", host.ip()))
+            .check();
+        neighbour.assert_running();
+        signal(hoarder.program_pid("python3"), Signal::USR1);
+        assert_eq!(senders.wait().check(), "sent\n");
+        let said = hoarder.wait().check();
+        assert_eq!(times(&said, &format!("{} {hash}", 1 << 20)), 20, "{said}");
+        engine.signal(Signal::TERM);
+        drop(neighbour);
+        let end = engine.wait();
+        assert_eq!(times(&end.stderr, "session.receive_mib"), 1, "{end:?}");
+    });
+}
