@@ -12,7 +12,7 @@ SOAK_MINUTES ?= 60
 PRODUCT := -p longshore-cli -p longshore-preload
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test deps lint unit model-check boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
+.PHONY: help build demo test deps lint unit model-check boundaries docs e2e instructions soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -42,7 +42,7 @@ demo: deps ## nginx on Longshore: files, rates, crossings, beside the kernel
 # the change; `make fuzz` takes longer and goes elsewhere each time.
 test: FUZZ_SECONDS = 60
 test: export FUZZ_SEED = 1
-test: deps lint boundaries unit model-check docs e2e fuzz ## all checks and tests; each fuzz target for a minute
+test: deps lint boundaries unit model-check docs e2e instructions fuzz ## all checks and tests; each fuzz target for a minute
 	@echo
 	@echo 'make test: everything passed'
 
@@ -88,6 +88,9 @@ bench-instructions: check-instructions ## instructions for each packet, counted 
 check-instructions: ## the same; fails if a part has become dearer by more than 3 %
 	@scripts/install-deps.sh --bench
 	@scripts/bench-instructions.sh
+
+instructions:
+	@$(STEP) 'instructions' $(MAKE) --no-print-directory check-instructions
 
 bench-instructions-keep: ## the same, and write the counts down for the next time
 	@scripts/install-deps.sh --bench
