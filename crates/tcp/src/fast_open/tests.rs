@@ -441,6 +441,21 @@ fn data_on_the_syn_are_as_much_as_the_user_has_allowed() {
 }
 
 #[test]
+fn a_syn_holds_what_every_host_takes_whatever_was_remembered() {
+    for ipv6 in [false, true] {
+        let cfg = Config { ipv6, ..config() };
+        let mut s = Script::connecting(&cfg);
+        let way = FastOpenWay::Send {
+            cookie: cookie(7),
+            mss: 100,
+        };
+        s.tcb.start_fast_open(way, true);
+        let least = default_mss(ipv6).min(MSS);
+        assert_eq!(s.tcb.syn_room(), least - OPTION_ROOM);
+    }
+}
+
+#[test]
 fn a_syn_ack_of_two_syns_that_cross_has_no_cookie() {
     let (mut s, _) = client(300);
     let _ = s.arrives(SYN, -1, 0, 0);
