@@ -401,8 +401,9 @@ impl Tcb {
     pub(crate) fn on_repeated(&mut self, start: Pos, end: Pos, now: Instant) {
         let una = self.snd_una;
         let lost = self.scoreboard.first_lost(una);
+        let age = lost.map_or(u64::MAX, |l| l.at.age(now));
         self.scoreboard.repeat(una, start, end, now);
-        self.note_repetition(end - start, now);
+        self.note_repetition(end - start, age, now);
         let r = &mut self.recovery;
         r.rescued |= lost.is_none();
         r.forced = false;

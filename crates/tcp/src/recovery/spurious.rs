@@ -91,9 +91,9 @@ impl Tcb {
         self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
     }
 
-    /// Something has been repeated.
-    pub(super) fn note_repetition(&mut self, bytes: Pos, now: Instant) {
-        let stamp = self.stamp_repetition(now);
+    /// Something has been repeated that was last sent so many microseconds ago.
+    pub(super) fn note_repetition(&mut self, bytes: Pos, age: u64, now: Instant) {
+        let stamp = self.stamp_repetition(age, now);
         let undo = &mut self.recovery.undo;
         undo.repeated = undo.repeated.saturating_add(bytes as u32);
         if !undo.stamped {

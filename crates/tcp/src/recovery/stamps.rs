@@ -15,8 +15,7 @@ use crate::time::{Instant, MS};
 
 impl Tcb {
     /// How much older than it is a repetition says to be, milliseconds: as late as packets
-    /// are known to be (RACK.reo_wnd), the smoothed round trip at most. The original was
-    /// sent a round trip before that, so the repetition is younger (RFC 3522).
+    /// are known to be (RACK.reo_wnd), the smoothed round trip at most.
     pub(super) fn hold_back(&self) -> u32 {
         let rack = &self.recovery.rack;
         if !rack.reordering_seen {
@@ -25,10 +24,13 @@ impl Tcb {
         (rack.window(false, &self.rtt) / MS) as u32
     }
 
-    /// The timestamp of what is repeated now. It is not older than that of an earlier
-    /// repetition, by which the receiver's TS.Recent may be.
-    pub(super) fn stamp_repetition(&mut self, now: Instant) -> u32 {
-        let hold_back = self.hold_back();
+    /// The timestamp of what is repeated now, `age` microseconds after it was sent last. It
+    /// stays younger than that (RFC 3522), and not older than that of an earlier repetition:
+    /// the receiver's TS.Recent may have either. What is found lost by time is older than a
+    /// round trip and the reordering window, what was too long for the path need not be.
+    pub(super) fn stamp_repetition(&mut self, age: u64, now: Instant) -> u32 {
+        let most = (age / (2 * MS)).min(u64::from(u32::MAX)) as u32;
+        let hold_back = self.hold_back().min(most);
         let stamp = self.timestamp_clock(now).wrapping_sub(hold_back);
         // The last one is between this and now, or long ago.
         let last = self.recovery.last_stamp;

@@ -88,10 +88,26 @@ fn a_repetition_is_not_older_than_the_one_before() {
     sacks(&mut s, 988, &[(0, 988), (988, 9_880)]);
     assert_eq!(s.tcb.hold_back(), 2 * window);
     s.now = s.now.after_ms(1);
-    assert_eq!(s.tcb.stamp_repetition(s.now), stamp);
+    assert_eq!(s.tcb.stamp_repetition(u64::MAX, s.now), stamp);
     s.now = s.now.after_ms(u64::from(LATE_MS));
-    let later = s.tcb.stamp_repetition(s.now);
+    let later = s.tcb.stamp_repetition(u64::MAX, s.now);
     assert_eq!(s.now.millis32() - later, 2 * LATE_MS);
+}
+
+#[test]
+fn a_repetition_is_younger_than_the_original() {
+    let mut s = flight();
+    s.tcb.recovery.rack.note_reordering();
+    sacks(&mut s, 19_760, &[]);
+    assert!(!s.sent().is_empty());
+    // Four milliseconds later it turns out that it was too long.
+    s.now = s.now.after_ms(4);
+    s.tcb.repeat_for_smaller_mss();
+    let (again, _) = ages(&mut s);
+    assert!(
+        !again.is_empty() && again.iter().all(|age| *age == 2),
+        "{again:?}"
+    );
 }
 
 #[test]
