@@ -8,7 +8,6 @@ use crate::errors::{Error, system};
 use crate::network::{Opened, Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
-use crate::slice;
 use longshore_engine::{Engine, Stopper};
 use longshore_hostif::Geometry;
 use std::net::IpAddr;
@@ -140,7 +139,6 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         port,
         config.socket.display()
     );
-    slice::shorten();
     engine.run()?;
     eprintln!("longshore: engine {} has ended", std::process::id());
     Ok(())

@@ -23,7 +23,6 @@ mod program;
 mod run;
 mod runtime_dir;
 mod signals;
-mod slice;
 mod ss;
 mod stat;
 
