@@ -8,7 +8,7 @@ use crate::errors::{Error, system};
 use crate::network::{Opened, Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
-use crate::{limits, slice};
+use crate::limits;
 use longshore_engine::{Engine, Stopper};
 use longshore_hostif::Geometry;
 use std::net::IpAddr;
@@ -154,7 +154,6 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         config.socket.display()
     );
     tell_the_service_manager();
-    slice::shorten();
     engine.run()?;
     eprintln!("longshore: engine {} has ended", std::process::id());
     Ok(())

@@ -25,7 +25,6 @@ mod program;
 mod run;
 mod runtime_dir;
 mod signals;
-mod slice;
 mod ss;
 mod stat;
 

@@ -13,7 +13,7 @@ use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
 use crate::network::{Wanted, interface_number};
 use crate::signals::Signals;
-use crate::{engine_cmd, limits, namespace, slice};
+use crate::{engine_cmd, limits, namespace};
 use longshore_engine::Stopper;
 use rustix::io::Errno;
 use rustix::net::{
@@ -21,6 +21,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -69,6 +70,23 @@ pub(crate) struct Started {
     pub(crate) port: String,
 }
 
+/// What glibc takes settings from.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+/// glibc registers each thread for restartable sequences (rseq(2)), and then the kernel
+/// writes at each switch to the thread where it runs. The engine has none; it is switched to
+/// twice in a round trip if it shares a processor with the program and the peer.
+const NO_SEQUENCES: &str = "glibc.pthread.rseq=0";
+
+/// The engine's settings of glibc: those that were there, and none of its sequences.
+fn tunables(before: Option<OsString>) -> OsString {
+    let mut all = before.unwrap_or_default();
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push(NO_SEQUENCES);
+    all
+}
+
 /// Starts the engine's process and gives it its order. In a process group of
 /// its own, so that the terminal's signals leave it alone. `signals` are those
 /// that the launcher has blocked.
@@ -91,7 +109,8 @@ pub(crate) fn start(
         .arg("__engine")
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
-        .process_group(0);
+        .process_group(0)
+        .env(TUNABLES, tunables(std::env::var_os(TUNABLES)));
     signals.unblock_in(&mut command);
     let child = command.spawn().map_err(system("start the engine"))?;
     let borrowed: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
@@ -167,7 +186,6 @@ pub(crate) fn main() -> Result<(), Error> {
     ))?;
     match prepare(&order, listeners, &channel) {
         Ok(mut engine) => {
-            slice::shorten();
             // Nobody is there to be told any more; stderr is the launcher's.
             engine.run().map_err(Error::from)
         }

@@ -21,7 +21,7 @@ use crate::timers::Wheel;
 use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_net::fragment::{Limits, Reassembler};
-use longshore_ports::{Port, PortError, RECV_ROOM};
+use longshore_ports::{Port, PortError, RecvBuffer};
 use longshore_ring::Ringer;
 use longshore_tcp::{EcnMode, Instant};
 use longshore_wire::ipv6::Ipv6Header;
@@ -146,7 +146,8 @@ pub struct Engine {
     pub(crate) past_meter: longshore_hostif::Meter,
     /// Says something to who runs it.
     notice: fn(&str),
-    rx: Vec<u8>,
+    /// Out of its place while a turn receives.
+    rx: Option<RecvBuffer>,
     pub(crate) inlet: Inlet,
     due: Vec<u32>,
     /// What was asked in this turn and not yet answered.
@@ -220,7 +221,7 @@ impl Engine {
             user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
             notice: |_| (),
-            rx: vec![0; RECV_ROOM],
+            rx: Some(RecvBuffer::new()),
             inlet: Inlet::default(),
             due: Vec::new(),
             questions: Vec::new(),
@@ -318,24 +319,23 @@ impl Engine {
     }
 
     fn receive(&mut self) -> Result<bool, EngineError> {
-        let mut rx = std::mem::take(&mut self.rx);
+        let mut rx = self.rx.take().unwrap_or_default();
         let most = self.inlet.most();
         let mut count = 0;
         let result = loop {
             if count == most {
                 break Ok(());
             }
-            match self.link.port.recv(&mut rx) {
+            match self.link.port.recv_single(&mut rx) {
                 Ok(Some(meta)) => {
                     count += 1;
-                    let frame = rx.get(..meta.len).unwrap_or_default();
-                    self.frame_in(frame, &meta);
+                    self.frame_in(rx.frame(meta.len), &meta);
                 }
                 Ok(None) => break Ok(()),
                 Err(e) => break Err(EngineError::Port(e)),
             }
         };
-        self.rx = rx;
+        self.rx = Some(rx);
         self.inlet.took(count);
         while let Some(packet) = self.link.own.pop_front() {
             count += 1;

@@ -7,6 +7,12 @@
 //! not there yet; and what a program asks is done before the port is looked at again.
 //! From time to time it reads to the end all the same, as more may have come by then.
 //!
+//! Giving way costs more than a read that finds nothing, if nobody takes the turn. Where
+//! the peer is on the engine's own processor, the write of a frame that wakes it lets it
+//! run at once, and its next frame is there before the engine has so much as returned from
+//! that write. So it is tried from time to time whether a read right after an answer finds
+//! one, and done so as long as it does.
+//!
 //! Owned by the engine: `turn` asks it, `rest` tells it that nothing was left to do.
 
 /// Frames taken from the port in one turn, so that requests and timers get
@@ -17,6 +23,12 @@ const BURST: usize = 64;
 /// are then taken without a look behind them.
 const TRUST: u8 = 16;
 
+/// After a read that came too early, an answer is followed by giving way before it is tried
+/// again, and after each further one twice as many, up to so many: a read in vain is then
+/// lost among them. On the peer's own processor it is too early now and then, too, when the
+/// scheduler leaves the engine to itself.
+const MOST_DOUBTS: u8 = 64;
+
 /// What is known of the frames that come.
 #[derive(Debug, Default)]
 pub(crate) struct Inlet {
@@ -26,10 +38,17 @@ pub(crate) struct Inlet {
     unseen: u8,
     /// There was nothing to do before this.
     rested: bool,
-    /// This turn took one, and did not read on.
+    /// This turn took one, and no more.
     found: bool,
     /// This turn did not look.
     passed_over: bool,
+    /// The turn after this one follows at once.
+    hastens: bool,
+    /// Answers to be followed by giving way, before it is tried again to read at once.
+    doubts: u8,
+    /// How many those were after the last read that came too early; 0 as long as what is
+    /// read at once finds the next frame.
+    doubted: u8,
 }
 
 impl Inlet {
@@ -57,6 +76,13 @@ impl Inlet {
 
     /// This turn took so many.
     pub(crate) fn took(&mut self, count: usize) {
+        if std::mem::take(&mut self.hastens) {
+            self.doubted = match count {
+                0 => (2 * self.doubted).clamp(1, MOST_DOUBTS),
+                _ => 0,
+            };
+            self.doubts = self.doubted;
+        }
         let one = self.most() == 1 && count == 1;
         if one {
             // The second in a row.
@@ -68,13 +94,20 @@ impl Inlet {
         } else if count > 1 {
             self.alone = 0;
         }
-        self.found = one;
+        self.found = count == 1;
     }
 
     /// Whether others go before the next look at the port, although this turn did
     /// something: what comes next comes of what they do.
-    pub(crate) fn gives_way(&self) -> bool {
-        self.is_calm() && (self.found || self.passed_over)
+    pub(crate) fn gives_way(&mut self) -> bool {
+        if !self.is_calm() {
+            return false;
+        }
+        if self.passed_over {
+            self.hastens = self.doubts == 0;
+            self.doubts = self.doubts.saturating_sub(1);
+        }
+        self.found || (self.passed_over && !self.hastens)
     }
 
     /// There was nothing to do.
@@ -112,7 +145,41 @@ mod tests {
             inlet.took(1);
             assert!(inlet.gives_way());
             assert!(!inlet.is_due(true), "the program's answer");
-            assert!(inlet.gives_way());
+            assert!(!inlet.gives_way(), "the peer's next is there");
+        }
+    }
+
+    #[test]
+    fn a_read_that_came_too_early_is_tried_again_later() {
+        let mut inlet = calm();
+        let mut answer = |next_is_there: bool| {
+            assert!(!inlet.is_due(true));
+            let gave_way = inlet.gives_way();
+            assert!(inlet.is_due(false));
+            if !gave_way && !next_is_there {
+                inlet.took(0);
+                assert!(!inlet.gives_way());
+                inlet.rests();
+                assert!(inlet.is_due(false));
+            }
+            // To the end, from time to time: there is none behind it.
+            inlet.took(1);
+            inlet.rests();
+            gave_way
+        };
+        for doubts in [1, 2, 4, 8, 16, 32, 64, 64] {
+            assert!(!answer(false));
+            for _ in 0..doubts {
+                assert!(answer(false));
+            }
+        }
+        for _ in 0..3 {
+            assert!(!answer(true));
+        }
+        assert!(!answer(false));
+        assert!(answer(true));
+        for _ in 0..3 {
+            assert!(!answer(true));
         }
     }
 

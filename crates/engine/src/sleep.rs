@@ -78,13 +78,19 @@ impl Stopper {
 struct Crowd {
     gave_way: Option<Instant>,
     until: Instant,
+    /// How long it was taken to last when it was met last.
+    length: u64,
 }
 
 /// As long as this, in microseconds, the processor is kept by none who passes
 /// something on.
 const KEPT: u64 = 1_000;
-/// How long the engine does not give way to such.
-const CROWDED_FOR: u64 = 100_000;
+/// How long the engine does not give way to such, if it is the first for a while: it may
+/// have been an interruption, of which a virtual machine has many.
+const CROWDED_FOR: u64 = 10_000;
+/// And how long at the most, if it is twice as long with each that is met within as long as
+/// this: who has work all the time costs a time slice whenever he is given way to.
+const CROWDED_LONGEST: u64 = 100_000;
 
 impl Crowd {
     /// The engine gives way.
@@ -97,7 +103,13 @@ impl Crowd {
         if let Some(then) = self.gave_way.take()
             && now.since(then) >= KEPT
         {
-            self.until = Instant(now.0 + CROWDED_FOR);
+            let goes_on = now.0 < self.until.0.saturating_add(CROWDED_LONGEST);
+            self.length = match self.length {
+                0 => CROWDED_FOR,
+                last if goes_on => (2 * last).min(CROWDED_LONGEST),
+                _ => CROWDED_FOR,
+            };
+            self.until = Instant(now.0 + self.length);
         }
     }
 
@@ -369,8 +381,26 @@ mod tests {
         crowd.leave(Instant(7_000 + KEPT));
         assert!(crowd.is_dense(Instant(8_000)));
         // A long turn without giving way says nothing.
-        crowd.leave(Instant(90_000));
+        crowd.leave(Instant(17_000));
         assert!(!crowd.is_dense(Instant(8_000 + CROWDED_FOR)));
+    }
+
+    #[test]
+    fn who_keeps_the_processor_again_and_again_is_avoided_for_longer() {
+        let mut crowd = Crowd::default();
+        // How long the engine does not give way to who keeps the processor now.
+        let mut meet = |at: u64| {
+            crowd.enter(Instant(at - KEPT));
+            crowd.leave(Instant(at));
+            let lasts = |length: &u64| crowd.is_dense(Instant(at + length));
+            (0..).step_by(1_000).take_while(lasts).count() as u64 * 1_000
+        };
+        let mut at = 5_000;
+        for expected in [10_000, 20_000, 40_000, 80_000, 100_000, 100_000] {
+            assert_eq!(meet(at), expected);
+            at += expected + CROWDED_LONGEST - 1;
+        }
+        assert_eq!(meet(at + 1), CROWDED_FOR, "none was met for long");
     }
 
     #[test]

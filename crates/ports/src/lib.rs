@@ -27,6 +27,6 @@ pub use error::PortError;
 pub use impair::{FaultCounts, Faults};
 pub use interface::{BadName, InterfaceName};
 pub use port::{
-    Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, Port, RECV_ROOM, RxChecksum,
-    RxMeta, TxChecksum, TxFrame, TxGso,
+    Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, Port, RECV_ROOM, RecvBuffer,
+    RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
 };

@@ -16,6 +16,42 @@ pub const MAX_FRAME: usize = 65_535 + 14 + 4;
 /// buffer from one that was cut to fit it.
 pub const RECV_ROOM: usize = MAX_FRAME + 1;
 
+/// Where [`Port::recv_single`] puts a frame: room for any, and before it for what a port's
+/// driver says of a frame in front of it, so that both come in one piece.
+#[derive(Debug)]
+pub struct RecvBuffer(Box<[u8]>);
+
+/// The room before the frame, in bytes: the longest virtio-net header.
+const HEADROOM: usize = 12;
+
+impl RecvBuffer {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(vec![0; HEADROOM + RECV_ROOM].into())
+    }
+
+    /// The room for a frame, [`RECV_ROOM`] bytes.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.0[HEADROOM..]
+    }
+
+    /// The same with the `before` bytes in front of it, at most the headroom.
+    pub(crate) fn room_behind(&mut self, before: usize) -> &mut [u8] {
+        &mut self.0[HEADROOM - before..]
+    }
+
+    /// The frame of `len` bytes that was received last; empty if that is longer than any.
+    pub fn frame(&self, len: usize) -> &[u8] {
+        self.0[HEADROOM..].get(..len).unwrap_or_default()
+    }
+}
+
+impl Default for RecvBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The most pieces in which a frame's payload may be given to [`Port::send`].
 pub const MAX_PIECES: usize = 16;
 
@@ -232,6 +268,15 @@ pub trait Port: Send {
         self.recv_scatter(&mut [IoSliceMut::new(buf)])
     }
 
+    /// Receives one frame into a buffer that has room before it, which is a little
+    /// cheaper where a driver writes something there.
+    ///
+    /// # Errors
+    /// [`PortError::Down`] or [`PortError::Os`].
+    fn recv_single(&mut self, buffer: &mut RecvBuffer) -> Result<Option<RxMeta>, PortError> {
+        self.recv(buffer.room())
+    }
+
     /// Sends one frame, wholly or not at all.
     ///
     /// # Errors
@@ -316,6 +361,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn recv(&mut self, buf: &mut [u8]) -> Result<Option<RxMeta>, PortError> {
         (**self).recv(buf)
+    }
+
+    fn recv_single(&mut self, buffer: &mut RecvBuffer) -> Result<Option<RxMeta>, PortError> {
+        (**self).recv_single(buffer)
     }
 
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {

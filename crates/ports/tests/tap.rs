@@ -5,7 +5,7 @@ mod common;
 
 use common::{PATIENCE, ask, expect_frame, in_own_namespace, ip};
 use longshore_ports::tap::{Tap, TapConfig, TapError};
-use longshore_ports::{Capabilities, LinkKind, Port, PortError, RECV_ROOM, TxFrame};
+use longshore_ports::{Capabilities, LinkKind, Port, PortError, RECV_ROOM, RecvBuffer, TxFrame};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -92,6 +92,79 @@ fn large_datagrams_come_scattered_and_unsegmented() {
         }
     }
     assert_eq!(body[..data.len()], data);
+}
+
+/// A frame with an echo request of ICMP to the kernel, complete with checksums, whose
+/// data is `len` bytes.
+fn echo_request(mac: [u8; 6], to: [u8; 6], len: usize) -> Vec<u8> {
+    let sum = |bytes: &[u8]| {
+        let words = bytes.chunks(2).map(|w| match *w {
+            [a, b] => u32::from(a) << 8 | u32::from(b),
+            [a] => u32::from(a) << 8,
+            _ => 0,
+        });
+        let mut sum: u32 = words.sum();
+        while sum >> 16 != 0 {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        (!(sum as u16)).to_be_bytes()
+    };
+    let mut ip = vec![0x45, 0];
+    ip.extend((28 + len as u16).to_be_bytes());
+    ip.extend([0, 0, 0x40, 0, 64, 1, 0, 0]);
+    ip.extend(OURS.octets());
+    ip.extend(KERNEL.octets());
+    let header_sum = sum(&ip);
+    ip[10..12].copy_from_slice(&header_sum);
+    let mut echo = vec![8, 0, 0, 0, 1, 2, 3, 4];
+    echo.extend((0..len).map(|i| (i * 7) as u8));
+    let echo_sum = sum(&echo);
+    echo[2..4].copy_from_slice(&echo_sum);
+    [&to[..], &mac, &[8, 0], &ip, &echo].concat()
+}
+
+/// Short frames go out in one piece and long ones in several, and both come in one.
+#[test]
+fn frames_of_any_length_come_back() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let mac = our_mac(tap.capabilities());
+    let mut buf = vec![0; RECV_ROOM];
+    let arp_answer = |f: &[u8]| f[12..14] == [8, 6] && f[21] == 2;
+    ask(
+        &mut tap,
+        &mut buf,
+        &arp(mac, [0xff; 6], 1, [0; 6]),
+        arp_answer,
+    );
+    let kernels = buf[6..12].try_into().unwrap();
+    let mut buffer = RecvBuffer::new();
+    // With 42 bytes of headers, some of them around the length that counts as short.
+    for len in [0, 1, 2, 255, 469, 470, 471, 1472] {
+        let request = echo_request(mac, kernels, len);
+        let (headers, data) = request.split_at(42);
+        let (a, b) = data.split_at(len / 3);
+        let payload = [std::io::IoSlice::new(a), std::io::IoSlice::new(b)];
+        tap.send(&TxFrame {
+            payload: &payload,
+            ..TxFrame::whole(headers)
+        })
+        .unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let answer = loop {
+            assert!(Instant::now() < deadline, "no answer to {len} bytes");
+            match tap.recv_single(&mut buffer).unwrap().map(|meta| meta.len) {
+                Some(n) if buffer.frame(n)[23] == 1 => break buffer.frame(n),
+                Some(_) => {}
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        assert_eq!(answer[34], 0, "an echo reply");
+        assert_eq!(answer[38..], request[38..], "{len} bytes");
+    }
+    assert_eq!(buffer.frame(RECV_ROOM + 1), []);
 }
 
 #[test]

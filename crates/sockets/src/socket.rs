@@ -242,6 +242,17 @@ impl Socket {
     ) -> Result<Option<T>, SocketError> {
         self.host.look_awhile(or_not_yet(attempt))
     }
+
+    /// The same for who has just looked and found that `attempt` would block.
+    ///
+    /// # Errors
+    /// As [`Socket::look_awhile`].
+    pub fn look_again<T>(
+        &self,
+        attempt: impl FnMut() -> Result<T, SocketError>,
+    ) -> Result<Option<T>, SocketError> {
+        self.host.look_again(or_not_yet(attempt))
+    }
 }
 
 /// An attempt that would block has found nothing yet.

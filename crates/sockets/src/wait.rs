@@ -261,8 +261,8 @@ impl Host {
         Ok(None)
     }
 
-    /// What comes before a sleep: says what was put off, and looks for a short while
-    /// whether `attempt` gives something.
+    /// What comes before a sleep: looks, says what was put off, and looks for a short
+    /// while whether `attempt` gives something.
     pub(crate) fn look_awhile<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
@@ -271,6 +271,14 @@ impl Host {
         if let Some(found) = attempt()? {
             return Ok(Some(found));
         }
+        self.look_again(attempt)
+    }
+
+    /// The same for who has just looked, in vain.
+    pub(crate) fn look_again<T>(
+        &self,
+        attempt: impl FnMut() -> Result<Option<T>, SocketError>,
+    ) -> Result<Option<T>, SocketError> {
         self.settle()?;
         self.spin(attempt)
     }

@@ -166,7 +166,7 @@ pub(crate) fn wait_unless_told<T>(
     // Of one that is taken to wait, the kernel is asked before it sleeps: most often
     // there is an answer first.
     let looks = !noted_nonblocking(socket);
-    if looks && let Some(found) = socket.look_awhile(&mut attempt)? {
+    if looks && let Some(found) = socket.look_again(&mut attempt)? {
         return Ok(found);
     }
     if is_nonblocking(fd) {
