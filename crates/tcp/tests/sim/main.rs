@@ -105,7 +105,7 @@ fn scenario(seed: u64) -> Scenario {
     let mut one = || {
         let cfg = config(&mut rng);
         let mut p = program(&mut rng, merged, 400_000);
-        p.paws_of_linux = seed % 3 == 0;
+        p.paws_of_linux = seed.is_multiple_of(3);
         if p.pause_us * p.total / p.write.min(p.read) > 400_000_000 {
             p.pause_us = 1;
         }
