@@ -177,7 +177,9 @@ struct ControlLink(PathBuf);
 impl ControlLink {
     fn make(socket: &Path, control: &Path) -> Option<Self> {
         let link = PathBuf::from(format!("{}.{CONTROL}", socket.display()));
-        let _ = std::fs::remove_file(&link);
+        if std::fs::symlink_metadata(&link).is_ok_and(|there| there.is_symlink()) {
+            let _ = std::fs::remove_file(&link);
+        }
         std::os::unix::fs::symlink(control, &link).ok()?;
         Some(ControlLink(link))
     }
