@@ -8,7 +8,7 @@ use crate::errors::{Error, system};
 use crate::network::{Opened, Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
-use crate::{limits, slice};
+use crate::slice;
 use longshore_engine::{Engine, Stopper};
 use longshore_hostif::Geometry;
 use std::net::IpAddr;
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         return Ok(());
     };
     let config = Config::read(path)?;
-    limits::raise();
+    crate::limits::raise();
     // Before anything starts a thread.
     let signals =
         Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
