@@ -5,7 +5,6 @@ use crate::args::{EngineArguments, LoopbackOwner};
 use crate::awake::Awake;
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
-use crate::limits;
 use crate::network::{Opened, Wanted, interface_number};
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
@@ -88,7 +87,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         return Ok(());
     };
     let config = Config::read(path)?;
-    limits::raise();
+    crate::limits::raise();
     // Before anything starts a thread.
     let signals =
         Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
@@ -185,7 +184,9 @@ struct ControlLink(PathBuf);
 impl ControlLink {
     fn make(socket: &Path, control: &Path) -> Option<Self> {
         let link = PathBuf::from(format!("{}.{CONTROL}", socket.display()));
-        let _ = std::fs::remove_file(&link);
+        if std::fs::symlink_metadata(&link).is_ok_and(|there| there.is_symlink()) {
+            let _ = std::fs::remove_file(&link);
+        }
         std::os::unix::fs::symlink(control, &link).ok()?;
         Some(ControlLink(link))
     }

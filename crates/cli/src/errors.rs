@@ -3,8 +3,8 @@
 
 use crate::address::BadAddress;
 use crate::config::ConfigError;
-use longshore_engine::EngineError;
 use longshore_engine::control::ControlError;
+use longshore_engine::{DoorError, EngineError};
 use longshore_hostif::attach::{AttachError, Refusal};
 use longshore_ports::capture::CaptureError;
 use longshore_ports::packet::PacketError;
@@ -182,7 +182,9 @@ impl Error {
                  engines of other users are only seen by root"
             }
             Error::ControlAnswer { .. } => "does it belong to another user, or has it just ended?",
-            Error::NotAnEngine(_) => "without --engine, all that run are shown",
+            Error::NotAnEngine(_) => {
+                "without --engine, all that run are shown; those of other users, to root alone"
+            }
             Error::Config(ConfigError::Read { .. }) => {
                 "`longshore engine --example-config` prints a complete file to start from"
             }
@@ -193,7 +195,10 @@ impl Error {
                 "is there a DHCP server, or a router that advertises, on that link? else give an \
                  address with --addr ADDR/PREFIX"
             }
-            Error::Engine(EngineError::Door(_)) => "stop the other engine, or set another `socket`",
+            Error::Engine(EngineError::Door(DoorError::InUse { .. })) => {
+                "stop the other engine, or set another `socket`"
+            }
+            Error::Engine(EngineError::Door(_)) => "set another `socket`",
             Error::Reported(report) => return report.hint.clone(),
             _ => return None,
         };
@@ -320,12 +325,12 @@ mod tests {
         assert!(hint(system("block signals")(none())).contains("ulimit -n"));
         assert!(hint(system("x")(Errno::NFILE)).contains("fs.file-max"));
         let path = || PathBuf::from("s");
-        let door = longshore_engine::DoorError::Listen {
+        let door = DoorError::Listen {
             path: path(),
             source: Errno::MFILE,
         };
         assert!(hint(EngineError::Door(door).into()).contains("ulimit -n"));
-        let door = longshore_engine::DoorError::InUse { path: path() };
+        let door = DoorError::InUse { path: path() };
         assert!(hint(EngineError::Door(door).into()).contains("another `socket`"));
     }
 

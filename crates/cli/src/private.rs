@@ -13,7 +13,7 @@ use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
 use crate::network::{Wanted, interface_number};
 use crate::signals::Signals;
-use crate::{engine_cmd, limits, namespace};
+use crate::{engine_cmd, namespace};
 use longshore_engine::Stopper;
 use rustix::io::Errno;
 use rustix::net::{
@@ -176,7 +176,7 @@ fn hear<T: for<'a> Deserialize<'a>>(channel: &OwnedFd) -> std::io::Result<(T, Ve
 /// The engine's process.
 pub(crate) fn main() -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-eng");
-    limits::raise();
+    crate::limits::raise();
     let stdin = std::io::stdin();
     let channel = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).map_err(system("take the order"))?;
     let null = std::fs::File::open("/dev/null").map_err(system("open /dev/null"))?;

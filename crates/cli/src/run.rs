@@ -1,7 +1,7 @@
 //! `longshore run`: finds the program, starts or finds an engine, opens a
 //! session, runs the program in it, and ends as the program ends.
 
-use crate::address::{Automatic, list};
+use crate::address::{Automatic, Expose, list};
 use crate::args::RunArguments;
 use crate::awake::Awake;
 use crate::errors::{Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
@@ -155,13 +155,23 @@ fn start_private(
     })?;
     dir.let_programs_in()?;
     if std::io::stderr().is_terminal() {
-        eprintln!(
-            "longshore: engine at {} on {}",
-            list(&started.networks),
-            started.port
-        );
+        announce(&started, own_namespace, &arguments.expose);
     }
     Ok(Ok(EngineInUse::Private { pid, dir, started }))
+}
+
+/// Says where the engine is, and how it is reached.
+fn announce(started: &Started, own_namespace: bool, exposed: &[Expose]) {
+    let networks = list(&started.networks);
+    let place = if own_namespace {
+        ", in a network namespace of its own"
+    } else {
+        ""
+    };
+    eprintln!("longshore: engine at {networks} on {}{place}", started.port);
+    for Expose { listen, port } in exposed {
+        eprintln!("longshore: {listen} leads to port {port}");
+    }
 }
 
 /// How an engine ended that said nothing.

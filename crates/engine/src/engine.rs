@@ -134,6 +134,8 @@ pub struct Engine {
     pub(crate) drain_by: Instant,
     pub(crate) housekeeping_at: Instant,
     pub(crate) control: Option<ControlServer>,
+    /// Says something to who runs it.
+    notice: fn(&str),
     /// What its port is called.
     pub(crate) port_name: String,
     /// Where new sockets' settings come from, if not from our defaults.
@@ -144,8 +146,6 @@ pub struct Engine {
     pub(crate) user_timeout_option: bool,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
-    /// Says something to who runs it.
-    notice: fn(&str),
     /// Out of its place while a turn receives.
     rx: Option<RecvBuffer>,
     pub(crate) inlet: Inlet,
@@ -215,12 +215,12 @@ impl Engine {
             drain_by: Instant::NEVER,
             housekeeping_at: now,
             control,
+            notice: |_| (),
             port_name: config.port_name,
             host_settings: None,
             ecn: None,
             user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
-            notice: |_| (),
             rx: Some(RecvBuffer::new()),
             inlet: Inlet::default(),
             due: Vec::new(),

@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::{Loopback, Meter};
 use longshore_tcp::{Tcb, TcpInfo};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 fn counts<const N: usize>(named: [(&str, u64); N]) -> Counts {
@@ -175,7 +175,15 @@ impl Engine {
             Kind::Datagram(d) => {
                 row.proto = "udp".to_owned();
                 row.state = if d.peer.is_some() { "ESTAB" } else { "UNCONN" }.to_owned();
-                row.peer = d.peer.map_or(row.peer, |p| p.to_string());
+                if let (Some(peer), Some(local)) = (d.peer, socket.local) {
+                    row.peer = peer.to_string();
+                    // As its program is told, and as it sends.
+                    if local.ip().is_unspecified()
+                        && let Some(source) = self.link.source_for(peer.ip())
+                    {
+                        row.local = SocketAddr::new(source, local.port()).to_string();
+                    }
+                }
                 row.recv_q = d.rcv_edge - d.rcv_consumed;
                 row.send_q = d.snd_edge - d.snd_done;
             }

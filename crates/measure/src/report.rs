@@ -84,7 +84,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// A number with about three digits that matter.
+/// A number with about three digits that matter; four after the point at most.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {
@@ -92,7 +92,8 @@ pub fn number(value: f64) -> String {
         v if v >= 1e4 => format!("{:.1} k", value / 1e3),
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        v if v >= 0.1 || v == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 
@@ -231,6 +232,8 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
+        assert_eq!(number(0.0), "0.00");
+        assert_eq!(number(0.008_23), "0.0082");
         assert_eq!(number(0.1234), "0.12");
         assert_eq!(number(12.34), "12.3");
         assert_eq!(number(143.2), "143");

@@ -13,6 +13,10 @@ use std::time::Duration;
 
 /// Where `tcpi_snd_mss` is in Linux's `struct tcp_info`.
 const SND_MSS_AT: usize = 16;
+/// And `tcpi_pmtu`.
+const PMTU_AT: usize = 60;
+/// As much of it as has all of these.
+const INFO_BYTES: usize = 64;
 
 impl Socket {
     /// Sets an option, in the engine's units.
@@ -130,12 +134,24 @@ impl Socket {
     /// # Errors
     /// The engine's reason.
     pub fn segment_size(&self) -> Result<u32, SocketError> {
-        let mut info = [0; SND_MSS_AT + 4];
+        self.number_of_tcp_info::<SND_MSS_AT>()
+    }
+
+    /// The largest packet that the path to the peer takes, as far as is known, in bytes.
+    ///
+    /// # Errors
+    /// The engine's reason.
+    pub fn path_mtu(&self) -> Result<u32, SocketError> {
+        self.number_of_tcp_info::<PMTU_AT>()
+    }
+
+    /// The number at offset `AT` of Linux's `struct tcp_info`.
+    fn number_of_tcp_info<const AT: usize>(&self) -> Result<u32, SocketError> {
+        let mut info = [0; INFO_BYTES];
         if self.tcp_info(&mut info)? < info.len() {
             return Err(SocketError::Broken);
         }
-        let bytes: [u8; 4] = std::array::from_fn(|i| info[SND_MSS_AT + i]);
-        Ok(u32::from_le_bytes(bytes))
+        Ok(u32::from_le_bytes(std::array::from_fn(|i| info[AT + i])))
     }
 
     /// Copies what Linux's `struct tcp_info` would hold to `to`; returns how

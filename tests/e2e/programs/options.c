@@ -258,6 +258,7 @@ static void tcp_info(void) {
     OK(i.tcpi_rtt > 0 && i.tcpi_rtt < 1000000);
     OK(i.tcpi_rto >= 1000 && i.tcpi_rto < 5000000);
     OK(i.tcpi_snd_mss >= 1000 && i.tcpi_snd_cwnd >= 2);
+    IS(option(mine, IPPROTO_IP, IP_MTU), (int)i.tcpi_pmtu);
     joined(child);
     /* A short buffer gets the beginning. */
     n = 1;
@@ -277,6 +278,8 @@ static void tcp_info(void) {
   socklen_t n = sizeof i;
   SYS(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &i, &n));
   IS(i.tcpi_state, TCP_LISTEN);
+  int mtu;
+  FAILS(getsockopt(listener, IPPROTO_IP, IP_MTU, &mtu, &n), ENOTCONN);
 }
 
 /* An option counts for the connection that comes next, however late the engine

@@ -274,12 +274,21 @@ fn ordinary_user_without_permission() {
     });
 }
 
+/// Listens, and has a connected UDP socket.
+const SHOWN: &str = r#"
+import runpy, socket, sys
+asks = socket.socket(type=socket.SOCK_DGRAM)
+asks.connect(("10.77.0.1", 9))
+sys.argv[1:] = ["8000"]
+runpy.run_module("http.server", run_name="__main__")
+"#;
+
 /// `stat` and `ss` show what runs, for people and for programs.
 #[test]
 fn stat_and_ss() {
     scenario(|lab| {
         let (host, peer) = (lab.host(0), lab.peer());
-        let server = host.cmd(PYTHON).args(["-m", "http.server", "8000"]).spawn();
+        let server = host.cmd(PYTHON).args(["-c", SHOWN]).spawn();
         peer.wait_for(host.at(8000));
         peer.cmd("curl")
             .args(["-sSf", "-o", "/dev/null"])
@@ -292,6 +301,10 @@ fn stat_and_ss() {
         assert!(!json.as_array().expect("an array").is_empty());
         let ss = peer.longshore().arg("ss").check();
         assert!(ss.contains(":8000"), "{ss}");
+        let mut words = ss.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
+        let udp = words.find(|w| w[0] == "udp").expect("a UDP socket");
+        assert!(udp[4].starts_with("10.77.0.2:"), "{ss}");
+        assert_eq!((udp[1], udp[5]), ("ESTAB", "10.77.0.1:9"), "{ss}");
         let json = peer.longshore().args(["ss", "--json"]).check();
         assert!(json.contains("8000"), "{json}");
         drop(server);

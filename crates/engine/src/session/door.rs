@@ -6,6 +6,7 @@
 
 use crate::spare::Spare;
 use longshore_hostif::attach::{AttachError, Message, Refusal, receive, send, turn_away};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, bind, listen, socket_with,
@@ -24,6 +25,12 @@ pub enum DoorError {
     /// Another engine answers at this path.
     #[error("another engine is serving {path}; stop it or choose another path")]
     InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something else is there, which is not to be lost.
+    #[error("{path} is there already, and is no socket")]
+    NoSocket {
         /// The path.
         path: PathBuf,
     },
@@ -82,6 +89,12 @@ impl Door {
                 });
             }
             Err(Errno::ADDRINUSE) => {
+                let there = rustix::fs::lstat(path).map_err(fail)?;
+                if !FileType::from_raw_mode(there.st_mode).is_socket() {
+                    return Err(DoorError::NoSocket {
+                        path: path.to_owned(),
+                    });
+                }
                 rustix::fs::unlink(path).map_err(fail)?;
                 bind(&listener, &address).map_err(fail)?;
             }
@@ -184,5 +197,28 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         let _ = rustix::fs::unlink(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_nobody_answers_at_is_replaced_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engine");
+        let first = Door::open(&path).unwrap();
+        assert!(matches!(Door::open(&path), Err(DoorError::InUse { .. })));
+        // As if its engine had been killed.
+        let kept = dir.path().join("kept");
+        std::fs::rename(&path, &kept).unwrap();
+        drop(first);
+        std::fs::rename(&kept, &path).unwrap();
+        drop(Door::open(&path).unwrap());
+        std::fs::write(&path, "precious").unwrap();
+        let error = Door::open(&path).unwrap_err();
+        assert!(matches!(error, DoorError::NoSocket { .. }), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
 }
