@@ -129,9 +129,7 @@ mod tests {
         let engine = Engine::start(directory.path());
         let host = engine.join();
         let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-        let to = listener.local().unwrap();
-        let connecting = std::thread::spawn(move || Stream::connect(host, to).unwrap());
-        let _stream = connecting.join().unwrap();
+        let _stream = Stream::connect(host, listener.local().unwrap()).unwrap();
         while !listener.socket().has_connection() {
             host.drain_if_free();
         }

@@ -1,7 +1,7 @@
 //! Readiness of sockets, and sets of them.
 
 use longshore_sockets::testing::{Engine, SILENT_PORT};
-use longshore_sockets::{EDGE, Half, Host, Listener, ONE_SHOT, Ready, ReadySet, Socket, Stream};
+use longshore_sockets::{EDGE, Half, Host, ONE_SHOT, Ready, ReadySet, Socket};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
 use rustix::time::Timespec;
@@ -17,13 +17,6 @@ fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
     let engine = Engine::start(directory.path());
     let host = engine.join();
     (engine, host, directory)
-}
-
-fn pair(host: &'static Host) -> (Stream, Stream) {
-    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-    let a = Stream::connect(host, listener.local().unwrap()).unwrap();
-    let (b, _) = listener.accept().unwrap();
-    (a, b)
 }
 
 /// Sleeps on the set as epoll does; the data words of what is ready. Who was not woken
@@ -81,7 +74,7 @@ fn masks_are_those_of_linux() {
     assert_eq!(fresh.readiness(), Ready::HUP | writable);
     let _ = fresh.start_connect(Engine::address(SILENT_PORT));
     assert_eq!(fresh.readiness(), Ready::empty());
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     assert_eq!(a.socket().readiness(), writable);
     b.finish().unwrap();
     assert_eq!(a.read(&mut [0; 3]), Ok(0));
@@ -89,7 +82,7 @@ fn masks_are_those_of_linux() {
     a.socket().shutdown(Half::Write).unwrap();
     let all = readable | writable | Ready::RDHUP | Ready::HUP;
     assert_eq!(a.socket().readiness(), all);
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     b.socket().set_linger(Some(0));
     drop(b);
     let set = ReadySet::new(host).unwrap();
@@ -101,7 +94,7 @@ fn masks_are_those_of_linux() {
 #[test]
 fn level_is_reported_again_and_edge_is_not() {
     let (_engine, host, _directory) = engine();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let (level, edge) = (ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap());
     level.add(b.socket(), 5, IN, 50).unwrap();
     edge.add(b.socket(), 5, IN | EDGE, 51).unwrap();
@@ -119,7 +112,7 @@ fn level_is_reported_again_and_edge_is_not() {
 #[test]
 fn one_shot_is_armed_by_modify() {
     let (_engine, host, _directory) = engine();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let set = ReadySet::new(host).unwrap();
     set.add(b.socket(), 5, IN | ONE_SHOT, 1).unwrap();
     a.write_all(b"one").unwrap();
@@ -133,7 +126,7 @@ fn one_shot_is_armed_by_modify() {
 #[test]
 fn room_is_an_edge_only_for_who_ran_out_of_it() {
     let (engine, host, _directory) = engine();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let set = ReadySet::new(host).unwrap();
     set.add(a.socket(), 5, OUT | EDGE, 1).unwrap();
     assert_eq!(wait(host, &set, SOON), [(1, OUT)]);
@@ -161,7 +154,7 @@ fn room_is_an_edge_only_for_who_ran_out_of_it() {
 #[test]
 fn closed_sockets_leave_their_sets() {
     let (_engine, host, _directory) = engine();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let set = ReadySet::new(host).unwrap();
     set.add(b.socket(), 5, IN, 1).unwrap();
     set.add(b.socket(), 6, IN, 2).unwrap();
@@ -179,7 +172,7 @@ fn closed_sockets_leave_their_sets() {
 fn every_thread_that_sleeps_for_a_set_is_woken() {
     let (_engine, host, _directory) = engine();
     let set = ReadySet::new(host).unwrap();
-    let pairs: Vec<_> = (0..4).map(|_| pair(host)).collect();
+    let pairs: Vec<_> = (0..4).map(|_| Engine::pair(host)).collect();
     for (i, (_, b)) in pairs.iter().enumerate() {
         set.add(b.socket(), i as i32, IN | EDGE, i as u64).unwrap();
     }
@@ -200,7 +193,7 @@ fn every_thread_that_sleeps_for_a_set_is_woken() {
 fn a_sleeper_is_told_of_what_was_there_when_a_socket_is_added() {
     let (_engine, host, _directory) = engine();
     let set = ReadySet::new(host).unwrap();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let sleeper = std::thread::spawn(move || wait(host, &set, SOON));
     std::thread::sleep(Duration::from_millis(30));
     // Nobody is woken for it, and nobody looks at what the engine says.
@@ -213,7 +206,7 @@ fn a_sleeper_is_told_of_what_was_there_when_a_socket_is_added() {
 /// What a thread finds that sleeps for a socket while the engine ends, and `then` happens.
 fn at_the_end(then: impl FnOnce(&'static Host)) -> Vec<(u64, u32)> {
     let (mut engine, host, _directory) = engine();
-    let (_a, b) = pair(host);
+    let (_a, b) = Engine::pair(host);
     let set = ReadySet::new(host).unwrap();
     set.add(b.socket(), 5, IN, 1).unwrap();
     let began = Instant::now();

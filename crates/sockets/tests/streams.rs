@@ -13,17 +13,6 @@ fn engine() -> (Engine, tempfile::TempDir) {
     (Engine::start(directory.path()), directory)
 }
 
-fn pair(host: &'static Host) -> (Stream, Stream) {
-    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-    let to = listener.local().unwrap();
-    let client = std::thread::spawn(move || Stream::connect(host, to).unwrap());
-    let (server, from) = listener.accept().unwrap();
-    let client = client.join().unwrap();
-    assert_eq!(client.socket().local(), Some(from));
-    assert_eq!(client.socket().peer(), Ok(to));
-    (client, server)
-}
-
 /// Who is woken is awake soon; who is not looks for himself after [`LONGEST_SLEEP`].
 /// `round` gives the time from the call that wakes to the one that was awake. A busy
 /// machine may hold up one round or another, but not all.
@@ -57,7 +46,7 @@ fn bytes_arrive_in_order_and_memory_comes_back() {
     let (engine, _directory) = engine();
     let host = engine.join();
     let before = free_chunks(host);
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let data = pattern(3_000_000);
     std::thread::scope(|s| {
         s.spawn(|| {
@@ -78,7 +67,7 @@ fn bytes_arrive_in_order_and_memory_comes_back() {
 fn memory_of_an_idle_connection_is_given_back() {
     let (engine, _directory) = engine();
     let host = engine.join();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let before = free_chunks(host);
     let mut buf = vec![0; 1000];
     for _ in 0..200 {
@@ -98,7 +87,7 @@ fn memory_of_an_idle_connection_is_given_back() {
 fn a_writer_waits_for_room_and_a_nonblocking_one_is_told() {
     let (engine, _directory) = engine();
     let host = engine.join();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     engine
         .manners
         .holds_acknowledgments
@@ -130,7 +119,7 @@ fn a_writer_waits_for_room_and_a_nonblocking_one_is_told() {
 fn reservations_are_filled_in_place_and_lapse_unused() {
     let (engine, _directory) = engine();
     let host = engine.join();
-    let (a, b) = pair(host);
+    let (a, b) = Engine::pair(host);
     let before = free_chunks(host);
     // The second round begins in the middle of a chunk.
     for _ in 0..2 {
@@ -169,7 +158,7 @@ fn reservations_are_filled_in_place_and_lapse_unused() {
 #[test]
 fn peeked_bytes_stay() {
     let (engine, _directory) = engine();
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     a.write_all(b"hello").unwrap();
     let mut buf = [0; 3];
     let peek = || b.socket().recv(&mut [IoSliceMut::new(&mut [0; 9])], true);
@@ -182,7 +171,7 @@ fn peeked_bytes_stay() {
 #[test]
 fn halves_are_shut_and_say_so() {
     let (engine, _directory) = engine();
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     a.socket().shutdown(Half::Write).unwrap();
     assert_eq!(a.write(b"x"), Err(SocketError::BrokenPipe));
     let mut buf = [0; 3];
@@ -196,7 +185,7 @@ fn a_reader_that_sleeps_is_woken_by_its_own_sides_shutdown() {
     let (engine, _directory) = engine();
     let host = engine.join();
     is_woken(|| {
-        let (a, _b) = pair(host);
+        let (a, _b) = Engine::pair(host);
         let reader = a.clone();
         let sleeper = std::thread::spawn(move || reader.read(&mut [0; 3]));
         std::thread::sleep(Duration::from_millis(30));
@@ -210,7 +199,7 @@ fn a_reader_that_sleeps_is_woken_by_its_own_sides_shutdown() {
 #[test]
 fn resets_are_reported_once() {
     let (engine, _directory) = engine();
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     b.socket().set_linger(Some(0));
     drop(b);
     let mut buf = [0; 3];
@@ -222,7 +211,7 @@ fn resets_are_reported_once() {
 #[test]
 fn a_writer_that_never_looks_is_told_of_a_reset() {
     let (engine, _directory) = engine();
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     let write = || a.socket().send(&[IoSlice::new(b"x")], false);
     assert_eq!(write(), Ok(1));
     b.socket().set_linger(Some(0));
@@ -281,7 +270,7 @@ fn connecting_is_refused_is_under_way_and_times_out() {
 #[test]
 fn options_and_information_cross() {
     let (engine, _directory) = engine();
-    let (a, _b) = pair(engine.join());
+    let (a, _b) = Engine::pair(engine.join());
     let options = [(OptionName::NoDelay, 1), (OptionName::KeepIdle, 30)];
     a.socket().set_options(options.into_iter()).unwrap();
     let mut info = [0; 200];
@@ -298,7 +287,7 @@ fn options_and_information_cross() {
 #[test]
 fn edges_that_were_left_out_come_later() {
     let (engine, _directory) = engine();
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     is_woken(|| {
         engine.manners.loses.store(1, Ordering::Relaxed);
         a.write_all(b"lost").unwrap();
@@ -312,7 +301,7 @@ fn edges_that_were_left_out_come_later() {
 fn two_processes_share_a_connection() {
     let (engine, _directory) = engine();
     let (first, second) = (engine.join(), engine.join());
-    let (a, b) = pair(first);
+    let (a, b) = Engine::pair(first);
     let shared = second.adopt(b.socket().id()).unwrap();
     b.socket().share();
     drop(b);
@@ -395,7 +384,7 @@ fn an_engine_that_ends_ends_all_waits() {
     is_woken(|| {
         let (mut engine, _directory) = engine();
         let host = engine.join();
-        let (a, _b) = pair(host);
+        let (a, _b) = Engine::pair(host);
         let reader = std::thread::spawn(move || a.read(&mut [0; 9]));
         std::thread::sleep(Duration::from_millis(30));
         let start = Instant::now();
@@ -414,7 +403,7 @@ fn an_engine_that_ends_ends_all_waits() {
 #[test]
 fn a_full_request_ring_is_waited_for() {
     let (engine, _directory) = engine();
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     engine.manners.is_deaf.store(true, Ordering::Relaxed);
     let writer = std::thread::spawn(move || {
         for _ in 0..3000 {

@@ -1,19 +1,11 @@
 //! Urgent data: where it stands apart from the rest of a stream, both ends on one engine.
 
 use longshore_sockets::testing::Engine;
-use longshore_sockets::{Host, Listener, Patience, Ready, Socket, SocketError, Stream};
+use longshore_sockets::{Patience, Ready, Socket, SocketError, Stream};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 
 const NONE: Result<Option<u8>, SocketError> = Err(SocketError::Refused(Errno::INVAL));
-
-fn pair(host: &'static Host) -> (Stream, Stream) {
-    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-    let to = listener.local().unwrap();
-    let client = std::thread::spawn(move || Stream::connect(host, to).unwrap());
-    let (server, _) = listener.accept().unwrap();
-    (client.join().unwrap(), server)
-}
 
 fn urgent(to: &Stream, bytes: &[u8]) {
     let sent = to.socket().send_urgent(&[IoSlice::new(bytes)]);
@@ -40,7 +32,7 @@ fn read(from: &Stream) -> Result<Vec<u8>, SocketError> {
 fn reading_stops_before_it_and_passes_over_it() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     let s = b.socket();
     assert_eq!(s.recv_urgent(false), NONE);
     a.write_all(b"ab").unwrap();
@@ -67,7 +59,7 @@ fn reading_stops_before_it_and_passes_over_it() {
 fn alone_it_is_nothing_for_who_reads_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     let s = b.socket();
     urgent(&a, b"x");
     arrived(&engine, s, 1);
@@ -90,7 +82,7 @@ fn alone_it_is_nothing_for_who_reads_in_order() {
 fn in_its_place_it_is_read_like_any_other() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     let s = b.socket();
     s.set_urgent_inline(true);
     urgent(&a, b"ab");
@@ -109,7 +101,7 @@ fn in_its_place_it_is_read_like_any_other() {
 fn the_next_makes_an_ordinary_byte_of_the_last_but_for_who_stands_there() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     urgent(&a, b"ab");
     arrived(&engine, b.socket(), 2);
     urgent(&a, b"cd");
@@ -125,7 +117,7 @@ fn the_next_makes_an_ordinary_byte_of_the_last_but_for_who_stands_there() {
 fn its_place_is_known_before_it_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
-    let (a, b) = pair(engine.join());
+    let (a, b) = Engine::pair(engine.join());
     let much = vec![7; 200_000];
     assert_eq!(
         a.socket().send(&[IoSlice::new(&much)], false),

@@ -131,18 +131,13 @@ fn places(
 mod tests {
     use super::*;
     use crate::testing::Engine;
-    use crate::{Listener, Stream};
 
     #[test]
     fn little_that_is_read_adds_up_until_the_engine_is_told() {
         let directory = tempfile::tempdir().unwrap();
         let engine = Engine::start(directory.path());
         let host = engine.join();
-        let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-        let to = listener.local().unwrap();
-        let connecting = std::thread::spawn(move || Stream::connect(host, to).unwrap());
-        let (reader, _) = listener.accept().unwrap();
-        let writer = connecting.join().unwrap();
+        let (writer, reader) = Engine::pair(host);
         writer.write_all(&[7; 1500]).unwrap();
         let block = reader.socket().block();
         block.heed.store(1000, Ordering::Relaxed);

@@ -184,7 +184,6 @@ impl Socket {
 #[cfg(test)]
 mod tests {
     use crate::testing::Engine;
-    use crate::{Listener, Stream};
     use std::sync::atomic::Ordering;
 
     #[test]
@@ -192,11 +191,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let engine = Engine::start(directory.path());
         let host = engine.join();
-        let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
-        let to = listener.local().unwrap();
-        let connecting = std::thread::spawn(move || Stream::connect(host, to).unwrap());
-        let (reader, _) = listener.accept().unwrap();
-        let writer = connecting.join().unwrap();
+        let (writer, reader) = Engine::pair(host);
         writer.write_all(b"ab!").unwrap();
         engine.wait_until("all of it", |_| {
             host.drain_if_free();

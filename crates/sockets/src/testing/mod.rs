@@ -10,6 +10,7 @@ mod session;
 
 use crate::host::Host;
 use crate::join::Hooks;
+use crate::native::{Listener, Stream};
 use longshore_hostif::attach::Token;
 use longshore_hostif::{Geometry, OptionName};
 use session::Session;
@@ -125,6 +126,20 @@ impl Engine {
     /// An address of the engine.
     pub fn address(port: u16) -> SocketAddr {
         SocketAddr::new(ADDRESS.parse().expect("an address"), port)
+    }
+
+    /// A connection of the process to itself: the end that connected, and the other.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn pair(host: &'static Host) -> (Stream, Stream) {
+        let listener = Listener::bind(host, Self::address(0), 8).expect("a listener");
+        let to = listener.local().expect("its address");
+        let client = Stream::connect(host, to).expect("a connection");
+        let (server, from) = listener.accept().expect("its other end");
+        assert_eq!(client.socket().local(), Some(from));
+        assert_eq!(client.socket().peer(), Ok(to));
+        (client, server)
     }
 
     /// Waits until `right` holds of what the engine has seen.
