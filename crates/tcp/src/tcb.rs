@@ -218,6 +218,14 @@ pub struct Tcb {
 const _: () =
     assert!(core::mem::offset_of!(Tcb, snd_wl1) == 64 && core::mem::offset_of!(Tcb, events) == 128);
 
+/// The send buffer of a short path on which much is sent, in bytes: what a program can write
+/// in one go while the engine, on a processor of its own, is at work on what came before.
+/// With less, the two wait for each other: a file of 1 GB on a path of 50 us took 0.45 s
+/// with half of this and 0.34 s with this; with twice as much, it took 0.37 s.
+const SHORT_PATH_BUFFER: u64 = 2 << 20;
+/// The congestion window, in bytes, of somebody who sends much.
+const BULK_WINDOW: u64 = 128 << 10;
+
 impl Tcb {
     // ---- Conversions between positions and the wire. ----
 
@@ -397,15 +405,19 @@ impl Tcb {
     /// holds `size` now: twice what may be in flight, as Linux would tune SO_SNDBUF.
     ///
     /// On a path shorter than a millisecond a large window is mostly a queue of our own
-    /// making, and a buffer of megabytes no longer fits the caches that it goes through:
-    /// there it grows only as long as what it holds does not make the round trip longer.
+    /// making, and a buffer of many megabytes no longer fits the caches that it goes
+    /// through: there it grows beyond [`SHORT_PATH_BUFFER`], which a program that sends
+    /// much gets at once, only as long as what it holds does not make the round trip
+    /// longer.
     #[must_use]
     pub fn snd_buffer_wanted(&self, size: u32) -> u64 {
         let cwnd = u64::from(self.congestion.cwnd());
         let min_rtt = self.rtt.min_rtt_or(0);
         let in_flight = match self.rtt.srtt() {
             Some(srtt) if min_rtt < MS => {
-                cwnd.min(u64::from(size)) * min_rtt / srtt.max(min_rtt).max(1)
+                let unqueued = cwnd.min(u64::from(size)) * min_rtt / srtt.max(min_rtt).max(1);
+                let is_bulk = cwnd >= BULK_WINDOW;
+                unqueued.max(if is_bulk { SHORT_PATH_BUFFER / 2 } else { 0 })
             }
             _ => cwnd,
         };

@@ -153,9 +153,9 @@ fn the_buffer_does_not_grow_beyond_the_memory_there_is() {
 
 #[test]
 fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one() {
-    let wanted = |samples: &[u64], size| {
+    let wanted = |segments: u8, samples: &[u64], size| {
         let cfg = Config {
-            initial_window: 200,
+            initial_window: segments,
             ..Config::default()
         };
         let mut s = Script::established_with(&cfg, Default::default());
@@ -163,13 +163,17 @@ fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one(
         samples.iter().for_each(|rtt| s.tcb.rtt.sample(*rtt));
         (s.tcb.snd_buffer_wanted(size), u64::from(s.tcb.cwnd()))
     };
-    let (long, cwnd) = wanted(&[100_000; 20], 1 << 20);
+    let (long, cwnd) = wanted(80, &[100_000; 20], 1 << 20);
     assert_eq!(long, 2 * cwnd);
-    assert_eq!(wanted(&[50; 20], 1 << 30).0, 2 * cwnd);
+    assert_eq!(wanted(80, &[50; 20], 1 << 30).0, 2 * cwnd);
     // No more is in flight than the buffer holds; it may double.
-    assert_eq!(wanted(&[50; 20], 50_000).0, 100_000);
+    assert_eq!(wanted(80, &[50; 20], 50_000).0, 100_000);
     // Sixteen times the round trip is a queue.
     let mut queued = vec![50];
     queued.extend([800; 100]);
-    assert_eq!(wanted(&queued, 1 << 30).0, 2 * (cwnd * 50 / 800));
+    assert_eq!(wanted(80, &queued, 1 << 30).0, 2 * (cwnd * 50 / 800));
+    // Who sends much gets a good buffer at once.
+    assert_eq!(wanted(200, &queued, 50_000).0, 2 << 20);
+    let (far, cwnd) = wanted(200, &[100_000; 20], 50_000);
+    assert_eq!(far, 2 * cwnd);
 }
