@@ -168,10 +168,10 @@ fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one(
     assert_eq!(wanted(80, &[50; 20], 1 << 30).0, 2 * cwnd);
     // No more is in flight than the buffer holds; it may double.
     assert_eq!(wanted(80, &[50; 20], 50_000).0, 100_000);
-    // Sixteen times the round trip is a queue.
+    // Four times the round trip is a queue.
     let mut queued = vec![50];
-    queued.extend([800; 100]);
-    assert_eq!(wanted(80, &queued, 1 << 30).0, 2 * (cwnd * 50 / 800));
+    queued.extend([200; 100]);
+    assert_eq!(wanted(80, &queued, 1 << 30).0, 2 * (cwnd * 50 / 200));
     // Who sends much gets a good buffer at once.
     assert_eq!(wanted(200, &queued, 50_000).0, 2 << 20);
     let (far, cwnd) = wanted(200, &[100_000; 20], 50_000);
