@@ -288,3 +288,16 @@ fn watch(channel: OwnedFd, stopper: Stopper) -> Result<(), Error> {
         .map_err(system("watch the launcher"))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_glibc_that_were_there_stay() {
+        assert_eq!(tunables(None), NO_SEQUENCES);
+        let before = OsString::from("glibc.malloc.check=1");
+        let all = "glibc.malloc.check=1:glibc.pthread.rseq=0";
+        assert_eq!(tunables(Some(before)), all);
+    }
+}
