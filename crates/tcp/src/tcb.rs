@@ -406,9 +406,8 @@ impl Tcb {
     ///
     /// On a path shorter than a millisecond a large window is mostly a queue of our own
     /// making, and a buffer of many megabytes no longer fits the caches that it goes
-    /// through: there it grows beyond [`SHORT_PATH_BUFFER`], which a program that sends
-    /// much gets at once, only as long as what it holds does not make the round trip
-    /// longer.
+    /// through: there it grows beyond 2 MiB, which a program that sends much gets at once,
+    /// only as long as what it holds does not make the round trip longer.
     #[must_use]
     pub fn snd_buffer_wanted(&self, size: u32) -> u64 {
         let cwnd = u64::from(self.congestion.cwnd());
