@@ -53,17 +53,34 @@ pub(super) struct Owner {
     ready: Option<Bell>,
     /// What SIGIO was raised for last.
     told: Edges,
+    /// The room that there was then: acknowledgments make it, and a buffer that grows.
+    sent: Sent,
 }
 
-/// Whether so much is free of a send buffer that the socket counts as writable: a third,
-/// as the host has it. The block is the program's, which is served as it says.
-fn is_writable(block: &SocketBlock, acked: u64) -> bool {
-    let limit = match block.snd.limit.load(Ordering::Relaxed) {
-        0 => SEND_BUFFER,
-        limit => limit,
-    };
-    let held = block.snd.edge.load(Ordering::Relaxed).saturating_sub(acked);
-    held.saturating_mul(3) <= u64::from(limit) * 2
+/// Where a send stream stands, as far as the engine has a say in it.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    acked: u64,
+    limit: u64,
+}
+
+impl Sent {
+    fn new(block: &SocketBlock, acked: u64) -> Self {
+        let limit = match block.snd.limit.load(Ordering::Relaxed) {
+            0 => SEND_BUFFER,
+            limit => limit,
+        };
+        Sent {
+            acked,
+            limit: limit.into(),
+        }
+    }
+
+    /// Whether so much is free of the buffer, with what is written up to `edge`, that the
+    /// socket counts as writable: a third, as the host has it.
+    fn is_writable(self, edge: u64) -> bool {
+        edge.saturating_sub(self.acked).saturating_mul(3) <= self.limit.saturating_mul(2)
+    }
 }
 
 impl Session {
@@ -85,11 +102,13 @@ impl Session {
             self.bad_descriptors += 1;
             return;
         };
+        let sent = Sent::new(self.arena.block(socket.index), told.snd_acked);
         let owner = Owner {
             generation: socket.generation,
             urgent,
             ready,
             told,
+            sent,
         };
         self.owners.insert(socket.index, owner);
     }
@@ -116,11 +135,13 @@ impl Session {
         let Some(owner) = self.owners.get_mut(&socket.index) else {
             return;
         };
-        let told = std::mem::replace(&mut owner.told, *edges);
         let block = self.arena.block(socket.index);
-        let has_room = edges.snd_acked > told.snd_acked
-            && is_writable(block, edges.snd_acked)
-            && !is_writable(block, told.snd_acked);
+        // The block is the program's, which is served as it says.
+        let edge = block.snd.edge.load(Ordering::Relaxed);
+        let sent = Sent::new(block, edges.snd_acked);
+        let before = std::mem::replace(&mut owner.sent, sent);
+        let told = std::mem::replace(&mut owner.told, *edges);
+        let has_room = sent.is_writable(edge) && !before.is_writable(edge);
         let news = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
         if news && owner.ready.is_some() {
             self.urged.push((socket, OwnersSignal::Ready));
@@ -146,5 +167,28 @@ impl Session {
                 self.bad_descriptors += 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_of_the_buffer_is_room_and_a_larger_buffer_makes_it_too() {
+        let full = Sent {
+            acked: 0,
+            limit: 300,
+        };
+        assert!(full.is_writable(200));
+        assert!(!full.is_writable(201));
+        assert!(!full.is_writable(300));
+        let acked = Sent { acked: 100, ..full };
+        assert!(acked.is_writable(300));
+        let grown = Sent { limit: 450, ..full };
+        assert!(grown.is_writable(300));
+        // A program may write what it likes there.
+        assert!(!full.is_writable(u64::MAX));
+        assert!(full.is_writable(0));
     }
 }
