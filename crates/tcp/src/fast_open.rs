@@ -20,12 +20,15 @@ pub use key::FastOpenKey;
 pub use queue::{FastOpenQueue, FastOpenUse, FastOpenVerdict};
 
 use crate::events::Events;
-use crate::open::default_mss;
 use crate::segment::{Disposition, Place, Segment};
 use crate::state::State;
 use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::Instant;
 use longshore_wire::tcp::FastOpenCookie;
+
+/// Data on a SYN to a server whose MSS was not remembered, bytes (RFC 7413 section
+/// 4.1.3: the default of RFC 9293).
+const DEFAULT_MSS: u16 = 536;
 
 /// Left free on a SYN with data, bytes: what options may take at most, since there are
 /// middleboxes that add some (and Linux leaves it).
@@ -110,7 +113,6 @@ impl Tcb {
         if self.state != State::SynSent || self.snd_nxt != SYN_POS {
             return;
         }
-        let least = default_mss(self.cfg.ipv6);
         let f = &mut self.fast_open;
         match way {
             FastOpenWay::Ask { experimental } => {
@@ -121,11 +123,11 @@ impl Tcb {
             FastOpenWay::Send { cookie, mss } => {
                 f.role = Role::Sends;
                 f.cookie = cookie;
-                f.most = mss.max(least);
+                f.most = mss.max(DEFAULT_MSS);
             }
             FastOpenWay::SendBare { mss } => {
                 f.role = Role::SendsBare;
-                f.most = mss.max(least);
+                f.most = mss.max(DEFAULT_MSS);
             }
         }
         f.waits = wait;

@@ -4,8 +4,7 @@
 //! Owns [`FastOpenCache`]. The engine has one and asks it for the way when a connection
 //! begins; what came of it is learned when it is established.
 
-use super::{FastOpenOutcome, FastOpenUse};
-use crate::open::default_mss;
+use super::{DEFAULT_MSS, FastOpenOutcome, FastOpenUse};
 use crate::time::{Instant, SECOND};
 use core::net::IpAddr;
 use longshore_wire::tcp::FastOpenCookie;
@@ -151,8 +150,7 @@ impl FastOpenCache {
                 self.known.push(Known {
                     server,
                     cookie: FastOpenCookie::REQUEST,
-                    // RFC 7413 section 4.1.3: nothing is remembered.
-                    mss: default_mss(server.is_ipv6()),
+                    mss: DEFAULT_MSS,
                     kind: Kind::Standard,
                     losses: 0,
                     not_before: Instant(0),
