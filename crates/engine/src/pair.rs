@@ -229,8 +229,7 @@ impl Engine {
         accepted.local = Some(server);
         let other = self.sockets.insert(accepted);
         self.demux.insert(flow, other);
-        if self.hand_over(other).is_err() {
-            self.counters.drop(EngineDrop::NoSocketLeft);
+        if self.hand_over(other).is_none() {
             self.forget(other);
             return self.refuse(key);
         }

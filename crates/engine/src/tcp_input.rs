@@ -1,6 +1,5 @@
 //! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
 
-use crate::connection::RequestError;
 use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
@@ -10,7 +9,7 @@ use crate::input::IpPacket;
 use crate::link::Way;
 use crate::socket::{Connection, Kind, Socket};
 use crate::streams::RcvSlab;
-use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, Address, CHUNK, SocketId, SocketState};
+use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, CHUNK, SocketId};
 use longshore_ring::NONE;
 use longshore_tcp::{
     DropReason, Ecn, ListenVerdict, Segment, State, Tcb, TimeWaitVerdict, reset_for,
@@ -252,51 +251,38 @@ impl Engine {
     /// A connection that came in is established: it gets a block, and its
     /// listener's host a record of it.
     pub(crate) fn established(&mut self, key: u32) {
-        if self.hand_over(key).is_err() {
-            self.counters.drop(EngineDrop::NoSocketLeft);
+        if self.hand_over(key).is_none() {
             self.listener_lost(key);
             self.abort(key);
         }
     }
 
-    pub(crate) fn hand_over(&mut self, key: u32) -> Result<(), RequestError> {
-        let missing = RequestError::NoSocket;
-        let socket = self.sockets.get(key).ok_or(missing)?;
+    /// Gives a connection a block and its listener's host a record of it; `None` if there
+    /// is no room for either, which is counted.
+    pub(crate) fn hand_over(&mut self, key: u32) -> Option<()> {
+        let socket = self.sockets.get(key)?;
         let (listener_key, remote) = match &socket.kind {
-            Kind::Stream(c) => (c.listener.ok_or(missing)?, c.remote),
-            Kind::Pair(p) => (p.listener.ok_or(missing)?, p.remote),
-            _ => return Err(missing),
+            Kind::Stream(c) => (c.listener?, c.remote),
+            Kind::Pair(p) => (p.listener?, p.remote),
+            _ => return None,
         };
-        let local = socket.local.ok_or(missing)?;
         let (session_key, options) = (socket.session, socket.options);
-        let session = self.sessions.get_mut(session_key).ok_or(missing)?;
+        let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
+        let listener = self.sockets.get_mut(listener_key)?;
+        let subscribers = listener.subscribers;
+        let Kind::Listener(l) = &mut listener.kind else {
+            return None;
+        };
+        let session = self.sessions.get_mut(session_key)?;
+        let Some(id) = session.take_block(options.block_flags()) else {
+            self.counters.drop(EngineDrop::NoSocketLeft);
+            return None;
+        };
         let arena = session.arena.clone();
-        let index = arena
-            .header()
-            .free_sockets
-            .pop(arena.socket_links())
-            .ok()
-            .flatten()
-            .ok_or(missing)?;
-        // A program that gave back what is in use harms itself: the index is
-        // ours as long as our table says so.
-        let block = arena.get_block(index).ok_or(missing)?;
-        if session.key(index).is_some() {
-            session.bad_descriptors += 1;
-            return Err(missing);
-        }
-        let generation = block.begin(SocketState::Connected, options.block_flags());
-        let (v6, id) = (options.ipv6, SocketId { index, generation });
-        let (local, peer) = (
-            Address::from(as_family(local, v6)),
-            Address::from(as_family(remote, v6)),
-        );
+        let block = arena.block(id.index);
         block.set_local(local);
         block.set_peer(peer);
         options.write_send_limit(block);
-        session.enter(id, key);
-        let listener = self.sockets.get_mut(listener_key).ok_or(missing)?;
-        let subscribers = listener.subscribers;
         let record = AcceptRecord {
             socket: id,
             local,
@@ -304,31 +290,27 @@ impl Engine {
             rcv_edge: 0,
             subscriber: subscribers.single(),
         };
-        let Kind::Listener(l) = &mut listener.kind else {
-            return Err(missing);
-        };
         let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
-        let placed = l.rcv.place(
-            base,
-            at,
-            &record.encode(),
-            &mut session.rcv_slab,
-            &arena,
-            listener_index,
-        );
-        let pieces = placed.map_err(|_| missing)?;
+        let record = record.encode();
+        let slab = &mut session.rcv_slab;
+        let Ok(pieces) = l.rcv.place(base, at, &record, slab, &arena, listener_index) else {
+            session.give_block_back(id);
+            self.arena_is_full(session_key);
+            return None;
+        };
+        session.enter(id, key);
         l.rcv_edge += ACCEPT_RECORD as u64;
         l.queue.push_back(key);
         l.listener.on_established();
         let count = [&mut listener.meter.to_host, &mut session.meter.to_host];
         Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
-        let socket = self.sockets.get_mut(key).ok_or(missing)?;
+        let socket = self.sockets.get_mut(key)?;
         socket.id = id;
         socket.subscribers = crate::session::Subscribers::of_accepted(&subscribers);
         self.heed_receive_buffer(key);
         self.counters.passive_opens += 1;
         self.touch(listener_key);
-        Ok(())
+        Some(())
     }
 
     /// A half-open connection is gone: its listener counts one less.
