@@ -3,7 +3,7 @@
 use super::*;
 use crate::script::{ACK, MSS, PSH, SYN, Script};
 use crate::{Config, Congestion};
-use longshore_wire::tcp::TcpOptions;
+use longshore_wire::tcp::{TcpOptions, Timestamps};
 
 /// The round trip of these tests, milliseconds.
 pub(crate) const RTT: u64 = 20;
@@ -49,6 +49,36 @@ pub(crate) fn flight_of(sack: bool, total: u64) -> Script {
     assert_eq!(s.sent().len(), 20);
     s.now = s.now.after_ms(RTT);
     s
+}
+
+/// A connection with timestamps, and SACK or not, NewReno, that has sent 20 segments of 988
+/// bytes just now, of a stream of `total`. The peer echoes the time of that.
+pub(crate) fn stamped_flight(sack: bool, total: u64) -> Script {
+    let cfg = Config {
+        window_scaling: false,
+        sack,
+        congestion: Congestion::NewReno,
+        initial_window: 20,
+        ..Config::default()
+    };
+    let options = TcpOptions {
+        sack_permitted: sack,
+        timestamps: Some(Timestamps { val: 5, echo: 0 }),
+        ..TcpOptions::default()
+    };
+    let mut s = established(&cfg, options);
+    s.window = 60_000;
+    echo(&mut s, 0);
+    let _ = s.arrives(ACK, 0, 0, 0);
+    s.writes(total);
+    assert_eq!(s.sent().len(), 20);
+    s
+}
+
+/// From now on the peer echoes what was sent `ago` milliseconds before now.
+pub(crate) fn echo(s: &mut Script, ago: u32) {
+    let echo = s.now.millis32() - ago;
+    s.timestamps = Some(Timestamps { val: 5, echo });
 }
 
 /// Time passes until the retransmission timer has run out; what is sent before is lost.
