@@ -326,14 +326,14 @@ fn note_unknown(level: c_int, name: c_int) {
     }
 }
 
-/// Whether an option asks for the path's MTU, in the version of IP that the socket is of.
-fn is_mtu(socket: &Socket, level: c_int, name: c_int) -> bool {
-    (level, name)
-        == if socket.is_v6() {
-            (IP6, libc::IPV6_MTU)
-        } else {
-            (IP, libc::IP_MTU)
-        }
+/// The option, with its level, that asks for the path's MTU, in the version of IP that the
+/// socket is of.
+fn mtu_of(socket: &Socket) -> (c_int, c_int) {
+    if socket.is_v6() {
+        (IP6, libc::IPV6_MTU)
+    } else {
+        (IP, libc::IP_MTU)
+    }
 }
 
 fn has_connection(socket: &Socket) -> bool {
@@ -398,14 +398,10 @@ pub unsafe extern "C" fn getsockopt(
             give(&socket.segment_size()?.to_ne_bytes());
             Ok(0)
         }),
-        (IP | IP6, libc::IP_MTU | libc::IPV6_MTU)
-            if is_mtu(&socket, level, name) && has_connection(&socket) =>
-        {
-            answer(|| {
-                give(&socket.path_mtu()?.to_ne_bytes());
-                Ok(0)
-            })
-        }
+        asked if asked == mtu_of(&socket) && has_connection(&socket) => answer(|| {
+            give(&socket.path_mtu()?.to_ne_bytes());
+            Ok(0)
+        }),
         (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
             let mut info = [0; longshore_hostif::MAILBOX_BYTES];
             let have = socket.tcp_info(&mut info)?;
