@@ -153,6 +153,8 @@ pub struct Engine {
     /// What was asked in this turn and not yet answered.
     pub(crate) questions: Vec<crate::requests::Question>,
     over: Vec<Flow>,
+    /// A datagram that is put together, to be cut in another way.
+    pub(crate) whole: Vec<u8>,
 }
 
 impl Engine {
@@ -226,6 +228,7 @@ impl Engine {
             due: Vec::new(),
             questions: Vec::new(),
             over: Vec::new(),
+            whole: Vec::new(),
         })
     }
 
