@@ -55,6 +55,7 @@ mod link;
 mod link6;
 mod output;
 mod pair;
+mod passive;
 mod report;
 mod requests;
 mod routing;
