@@ -16,6 +16,7 @@ use crate::session::door::{Door, DoorError};
 use crate::slab::Slab;
 use crate::sleep::Sleeper;
 use crate::socket::Socket;
+use crate::strangers::Strangers;
 use crate::time::Clock;
 use crate::timers::Wheel;
 use longshore_hostif::{Geometry, Loopback};
@@ -149,6 +150,7 @@ pub struct Engine {
     /// Out of its place while a turn receives.
     rx: Option<RecvBuffer>,
     pub(crate) inlet: Inlet,
+    pub(crate) strangers: Strangers,
     due: Vec<u32>,
     /// What was asked in this turn and not yet answered.
     pub(crate) questions: Vec<crate::requests::Question>,
@@ -225,6 +227,7 @@ impl Engine {
             past_meter: longshore_hostif::Meter::default(),
             rx: Some(RecvBuffer::new()),
             inlet: Inlet::default(),
+            strangers: Strangers::default(),
             due: Vec::new(),
             questions: Vec::new(),
             over: Vec::new(),
@@ -340,6 +343,8 @@ impl Engine {
         };
         self.rx = Some(rx);
         self.inlet.took(count);
+        // A turn that takes one frame leaves others for the next, which is no sign.
+        self.strangers.looked(count == most && most > 1);
         while let Some(packet) = self.link.own.pop_front() {
             count += 1;
             self.own_packet_in(&packet);

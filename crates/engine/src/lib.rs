@@ -11,6 +11,7 @@
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `cookies` | SYNs answered and not remembered |
+//! | `strangers` | how much is answered to packets of no connection |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
@@ -64,6 +65,7 @@ mod slab;
 mod sleep;
 mod socket;
 mod spare;
+mod strangers;
 mod streams;
 mod sysctl;
 mod tcp_input;

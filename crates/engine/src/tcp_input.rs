@@ -223,6 +223,9 @@ impl Engine {
     }
 
     pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        if !self.answers_stranger() {
+            return;
+        }
         self.counters.resets_out += 1;
         self.send_bare(local, remote, header);
     }
