@@ -22,6 +22,7 @@
 //! | `errors` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
 //! | `buffers` | how much a connection may hold |
+//! | `scarcity` | what happens when there is no memory for more |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
@@ -60,6 +61,7 @@ mod passive;
 mod report;
 mod requests;
 mod routing;
+mod scarcity;
 mod session;
 mod slab;
 mod sleep;
