@@ -26,8 +26,8 @@ pub unsafe extern "C" fn syscall(
     match number {
         // SAFETY: the caller's promise, for a call of this name.
         libc::SYS_close => c_long::from(unsafe { close::close(a as c_int) }),
-        // SAFETY: as above.
         libc::SYS_close_range => {
+            // SAFETY: as above.
             c_long::from(unsafe { close::close_range(a as c_uint, b as c_uint, c as c_int) })
         }
         // SAFETY: as above.
