@@ -7,6 +7,7 @@ use common::engines::{Running, bytes, config, converse, joined, run_with, sleepy
 use common::far::{Far, Watched};
 use common::{Host, PATIENCE};
 use longshore_engine::Engine;
+use longshore_engine::control::ControlReply;
 use longshore_hostif::{
     AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, Query, RING, Request, SEND_BUFFER,
     SendQueue, SocketId, SocketKind,
@@ -14,6 +15,8 @@ use longshore_hostif::{
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -78,6 +81,71 @@ fn a_reset_is_marked_in_the_block() {
     client.close(socket);
     server.wait_flag(accepted.socket, EdgeFlags::DEAD);
     assert!(failed(&server));
+}
+
+/// The states of the connections of the engine whose control socket is at `path`.
+fn states(path: &Path) -> Vec<String> {
+    let mut control = BufReader::new(UnixStream::connect(path).unwrap());
+    let question = b"{\"cmd\":\"ss\"}\n";
+    control.get_mut().write_all(question).unwrap();
+    let mut line = String::new();
+    control.read_line(&mut line).unwrap();
+    let rows = match serde_json::from_str(&line).unwrap() {
+        ControlReply::Ss(ss) => ss.rows,
+        other => panic!("{other:?}"),
+    };
+    let states = rows.into_iter().map(|row| row.state);
+    states.filter(|state| state != "LISTEN").collect()
+}
+
+/// A connection that was over before its program closed it goes with the close: neither
+/// the engine nor its port keeps anything of it.
+#[test]
+fn what_was_over_already_goes_when_it_is_closed() {
+    for reset in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (near, far) = pair(&MemoryConfig::default());
+        let (near_control, far_control) = (dir.path().join("near"), dir.path().join("far"));
+        let at = |address, port, control: &Path| {
+            let mut config = config(dir.path(), address, port, Loopback::Kernel, true);
+            config.control = Some(control.to_owned());
+            run_with(config, |_| ())
+        };
+        let a = at("10.0.0.1/24", Box::new(near), &near_control);
+        let b = at("10.0.0.2/24", Box::new(far), &far_control);
+        let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+        let listener = listening(&mut server);
+        let socket = client.open(SocketKind::Stream);
+        let local = "10.0.0.2:5555".parse().unwrap();
+        client.bind(socket, local).unwrap();
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener);
+        if reset {
+            server.close_with(accepted.socket, Some(0));
+        } else {
+            // The server ends first, and so has the TIME-WAIT; the client is through as
+            // soon as its own FIN is acknowledged.
+            server.send(accepted.socket, b"", EdgeFlags::SHUT_WR);
+            client.wait_flag(socket, EdgeFlags::PEER_FIN);
+            client.send(socket, b"", EdgeFlags::SHUT_WR);
+            server.wait_flag(accepted.socket, EdgeFlags::PEER_FIN);
+        }
+        client.wait("the end", |_| {
+            (states(&far_control) == ["CLOSED"]).then_some(())
+        });
+        client.close(socket);
+        client.wait("the connection to go", |_| {
+            states(&far_control).is_empty().then_some(())
+        });
+        if !reset {
+            server.close(accepted.socket);
+            server.wait("its TIME-WAIT to be all", |_| {
+                (states(&near_control) == ["TIME-WAIT"]).then_some(())
+            });
+        }
+        let next = client.open(SocketKind::Stream);
+        client.bind(next, local).unwrap();
+    }
 }
 
 #[test]

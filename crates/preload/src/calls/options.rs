@@ -314,7 +314,11 @@ fn note_unknown(level: c_int, name: c_int) {
                 | libc::SO_BROADCAST
         ) | (IP6, libc::IPV6_V6ONLY)
             | (IP | IP6, libc::IP_MTU_DISCOVER | libc::IPV6_MTU_DISCOVER)
-            | (IP, libc::IP_BIND_ADDRESS_NO_PORT)
+            // What is bound to the engine needs no leave to be.
+            | (IP, libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_FREEBIND)
+            // On a stream, where Linux tells nothing either.
+            | (IP, libc::IP_PKTINFO | libc::IP_RECVTTL | libc::IP_RECVTOS)
+            | (IP6, libc::IPV6_RECVPKTINFO | libc::IPV6_RECVHOPLIMIT | libc::IPV6_RECVTCLASS)
             // On an interface of the kernel's.
             | (IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP)
             | (IP6, libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP)
