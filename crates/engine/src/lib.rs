@@ -10,6 +10,7 @@
 //! | `engine` | the loop and everything it owns |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `passive`, `fast_open` | connections that come in |
 //! | `cookies` | SYNs answered and not remembered |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
