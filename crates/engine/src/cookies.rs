@@ -1,7 +1,7 @@
 //! SYN cookies: the engine's half of `tcp`'s `SynCookie`, for listeners whose queue of
 //! half-open connections is full.
 //!
-//! Called by `tcp_input`. A SYN that is answered by a cookie leaves nothing behind; what
+//! Called by `passive`. A SYN that is answered by a cookie leaves nothing behind; what
 //! comes back becomes a half-open connection, and is established by the same
 //! acknowledgment.
 

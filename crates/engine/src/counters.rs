@@ -3,28 +3,10 @@
 
 use longshore_wire::WireError;
 
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why the engine itself did not take a packet, beside the reasons of
-        /// `tcp` and `net`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum EngineDrop { $($(#[doc = $doc])+ $variant,)+ }
-
-        impl EngineDrop {
-            /// All of them, in the order of their counters.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The name of its counter.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-        }
-    };
-}
-
-reasons! {
+longshore_wire::drop_reasons! {
+    /// Why the engine itself did not take a packet, beside the reasons of
+    /// `tcp` and `net`.
+    pub enum EngineDrop;
     /// Addressed to another station on the link.
     NotOurMac = "not_our_mac",
     /// A protocol that the engine does not speak.
@@ -67,7 +49,7 @@ reasons! {
 /// Counters of the engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Counters {
-    engine: [u64; EngineDrop::ALL.len()],
+    engine: [u64; EngineDrop::COUNT],
     wire: [u64; 5],
     tcp: [u64; longshore_tcp::DropReason::COUNT],
     net: [u64; longshore_net::DropReason::COUNT],
@@ -97,7 +79,7 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn new() -> Self {
         Self {
-            engine: [0; EngineDrop::ALL.len()],
+            engine: [0; EngineDrop::COUNT],
             wire: [0; 5],
             tcp: [0; longshore_tcp::DropReason::COUNT],
             net: [0; longshore_net::DropReason::COUNT],

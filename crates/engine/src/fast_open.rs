@@ -2,8 +2,8 @@
 //! listeners that allow it (TCP_FASTOPEN), and SYNs that wait for their data
 //! (TCP_FASTOPEN_CONNECT).
 //!
-//! Owns what joins `longshore_tcp`'s two ends of it to sockets; `tcp_input.rs` and
-//! `connection.rs` call it.
+//! Owns what joins `longshore_tcp`'s two ends of it to sockets; `passive.rs`,
+//! `tcp_input.rs` and `connection.rs` call it.
 
 use crate::cookies::Sides;
 use crate::engine::Engine;

@@ -7,12 +7,14 @@
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `engine` | the loop and everything it owns |
+//! | `engine`, `inlet` | the loop and everything it owns; when it reads the port |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `passive`, `fast_open` | connections that come in |
 //! | `cookies` | SYNs answered and not remembered |
 //! | `strangers` | how much is answered to packets of no connection |
 //! | `requests` | what programs ask |
+//! | `socket` | what is known of a socket |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
@@ -27,7 +29,7 @@
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
 //! | `sysctl` | the host's TCP settings |
-//! | `house`, `sleep` | letting in, clearing up, sleeping |
+//! | `house`, `sleep`, `spare` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
 mod automatic;

@@ -2,33 +2,9 @@
 
 use longshore_wire::WireError;
 
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a packet was dropped.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum DropReason { $($(#[doc = $doc])+ $variant,)+ }
-
-        impl DropReason {
-            /// Every reason, in the order of `index`.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// How many there are.
-            pub const COUNT: usize = Self::ALL.len();
-
-            /// The name of its counter.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// Its place in a table of [`DropReason::COUNT`] counters.
-            #[must_use]
-            pub const fn index(self) -> usize { self as usize }
-        }
-    };
-}
-
-reasons! {
+longshore_wire::drop_reasons! {
+    /// Why a packet was dropped.
+    pub enum DropReason;
     /// Fewer bytes than the IP header says.
     IpTruncated = "ip_truncated",
     /// The IP header's lengths contradict each other.

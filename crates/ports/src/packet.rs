@@ -146,23 +146,8 @@ impl PacketPort {
     /// What came with a frame of which the kernel gave `got` bytes in all into
     /// `room`. `None` if it is to be thrown away.
     fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
-        let drops = &mut self.counters.drops;
-        let len = got.saturating_sub(HEADER_LEN);
-        if len <= self.capabilities.link_header_len() {
-            drops.rx_runt += 1;
-            return None;
-        }
-        // The kernel cuts a frame to the room and does not say so.
-        if len >= room {
-            drops.rx_truncated += 1;
-            return None;
-        }
-        let Some((checksum, gso)) = vnet::decode(header, len) else {
-            drops.rx_bad_offload += 1;
-            return None;
-        };
-        self.counters.received(len, gso.is_some());
-        Some(RxMeta { len, checksum, gso })
+        let least = self.capabilities.link_header_len() + 1;
+        vnet::accept(header, got, room, least, &mut self.counters)
     }
 
     /// What a failed read means: go on, nothing there, or the end.

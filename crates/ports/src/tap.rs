@@ -94,23 +94,7 @@ impl Tap {
     /// What came with a frame of which the kernel gave `got` bytes in all into
     /// `room`. `None` if it is to be thrown away.
     fn accept(&mut self, header: &[u8; HEADER_LEN], got: usize, room: usize) -> Option<RxMeta> {
-        let drops = &mut self.counters.drops;
-        let len = got.saturating_sub(HEADER_LEN);
-        if len < MIN_FRAME {
-            drops.rx_runt += 1;
-            return None;
-        }
-        // The kernel cuts a frame to the room and does not say so.
-        if len >= room {
-            drops.rx_truncated += 1;
-            return None;
-        }
-        let Some((checksum, gso)) = vnet::decode(header, len) else {
-            drops.rx_bad_offload += 1;
-            return None;
-        };
-        self.counters.received(len, gso.is_some());
-        Some(RxMeta { len, checksum, gso })
+        vnet::accept(header, got, room, MIN_FRAME, &mut self.counters)
     }
 
     /// Whether reading failed for good.

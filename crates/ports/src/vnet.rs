@@ -4,7 +4,7 @@
 //! Owns its coding, and reading and writing a frame in pieces behind it. `tap` and `packet`
 //! call it.
 
-use crate::{Gso, GsoKind, MAX_PIECES, PortError, RxChecksum, TxFrame};
+use crate::{Gso, GsoKind, MAX_PIECES, PortCounters, PortError, RxChecksum, RxMeta, TxFrame};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -72,6 +72,34 @@ pub(crate) fn encode(frame: &TxFrame<'_>) -> [u8; HEADER_LEN] {
         header[4..6].copy_from_slice(&gso.size.to_le_bytes());
     }
     header
+}
+
+/// What a read of `got` bytes, the header among them, has brought into `room` bytes for the
+/// frame. `None`, counted, if it is no frame: shorter than `least`, cut, or with a header
+/// that makes no sense.
+pub(crate) fn accept(
+    header: &[u8; HEADER_LEN],
+    got: usize,
+    room: usize,
+    least: usize,
+    counters: &mut PortCounters,
+) -> Option<RxMeta> {
+    let len = got.saturating_sub(HEADER_LEN);
+    if len < least {
+        counters.drops.rx_runt += 1;
+        return None;
+    }
+    // The kernel cuts a frame to the room and does not say so.
+    if len >= room {
+        counters.drops.rx_truncated += 1;
+        return None;
+    }
+    let Some((checksum, gso)) = decode(header, len) else {
+        counters.drops.rx_bad_offload += 1;
+        return None;
+    };
+    counters.received(len, gso.is_some());
+    Some(RxMeta { len, checksum, gso })
 }
 
 /// Whether a frame may be received into these parts.

@@ -2,7 +2,7 @@
 //! instance.
 //!
 //! `harvest` looks at each socket on the set's ready list again and reports
-//! what it finds. All sets of a process stand in one [`Hub`](crate::hub::Hub).
+//! what it finds. All sets of a process stand in one [`Hub`].
 
 use crate::errors::SocketError;
 use crate::holds::Socket;

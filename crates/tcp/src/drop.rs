@@ -3,33 +3,9 @@
 //! Owns [`DropReason`]. Input returns one in its `Disposition`; the engine counts
 //! them by [`DropReason::index`] and prints [`DropReason::name`].
 
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a segment, or a part of one, was dropped.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum DropReason { $($(#[doc = $doc])+ $variant,)+ }
-
-        impl DropReason {
-            /// Every reason, in the order of `index`.
-            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant),+];
-            /// How many there are.
-            pub const COUNT: usize = Self::ALL.len();
-
-            /// The name of its counter.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(DropReason::$variant => $name,)+ }
-            }
-
-            /// Its place in a table of [`DropReason::COUNT`] counters.
-            #[must_use]
-            pub const fn index(self) -> usize { self as usize }
-        }
-    };
-}
-
-reasons! {
+longshore_wire::drop_reasons! {
+    /// Why a segment, or a part of one, was dropped.
+    pub enum DropReason;
     /// The connection is closed.
     Closed = "tcp_closed",
     /// All of it was received before.

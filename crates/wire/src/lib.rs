@@ -13,6 +13,7 @@
 pub mod arp;
 pub mod checksum;
 pub mod dhcp;
+mod drop;
 pub mod ethernet;
 pub mod icmpv4;
 pub mod icmpv6;
