@@ -177,7 +177,18 @@ impl Engine {
             Request::Bind {
                 tag, waiter, local, ..
             } => {
-                let answer = self.bind(key, local);
+                let answer = match self.bind(key, local) {
+                    // By a process that has ended, perhaps: who has waited for it may
+                    // count on it that all it held is let go.
+                    Err(RequestError::AddressInUse) => {
+                        self.bury_the_dead();
+                        match self.key_of(from.session, id) {
+                            Some(key) => self.bind(key, local),
+                            None => Err(RequestError::NoSocket),
+                        }
+                    }
+                    answer => answer,
+                };
                 self.done(
                     from,
                     id,
