@@ -78,6 +78,11 @@ Which connections go where: sockets that are bound to the engine's address or to
 and connections to networks that the engine reaches, are Longshore's. Everything else stays with
 the kernel: Unix sockets, other interfaces, and loopback unless --loopback engine is given.
 
+Environment:
+  LONGSHORE_LOG says how much is told on PROGRAM's stderr of what Longshore does in it: error,
+  what makes calls fail; warn, the default, what is not done as PROGRAM asked; debug, what
+  stays with the kernel, and why.
+
 Exit status:
   that of PROGRAM; 128+N if signal N ended it; 127 if it was not found, 126 if it cannot be
   executed, 125 if Longshore failed or its options are wrong.

@@ -261,7 +261,8 @@ fn tap_hint(error: &TapError) -> Option<&'static str> {
     Some(match error {
         TapError::NoDriver => "load it with `modprobe tun`, or give the container /dev/net/tun",
         TapError::DriverClosed => {
-            "let users open it (mode 0666, as distributions have it), or run as root"
+            "have root let users open it (`chmod 666 /dev/net/tun`, as distributions do), or run \
+             as root"
         }
         TapError::AddressInUse { .. } => {
             "choose another network with --addr, or with `address` in the configuration"

@@ -94,6 +94,8 @@ pub(crate) enum Obstacle {
     Static(PathBuf),
     /// The library is of another architecture.
     OtherArchitecture(PathBuf),
+    /// The library gets in, and is not called.
+    Go(PathBuf),
 }
 
 impl fmt::Display for Obstacle {
@@ -105,10 +107,15 @@ impl fmt::Display for Obstacle {
             ),
             Obstacle::Static(p) => (p, "is statically linked"),
             Obstacle::OtherArchitecture(p) => (p, "is for another architecture"),
+            Obstacle::Go(p) => (p, "is written in Go"),
+        };
+        let so = match self {
+            Obstacle::Go(_) => "whose programs make their system calls without libc",
+            _ => "so the loader does not put Longshore into it",
         };
         write!(
             f,
-            "{} {why}, so the loader does not put Longshore into it: its connections stay with the kernel",
+            "{} {why}, {so}: its connections stay with the kernel",
             path.display()
         )
     }
@@ -136,6 +143,7 @@ pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
         }
         return match elf(&head)? {
             Elf::Dynamic => None,
+            Elf::Go => Some(Obstacle::Go(path)),
             Elf::Static => Some(Obstacle::Static(path)),
             Elf::OtherArchitecture => Some(Obstacle::OtherArchitecture(path)),
         };
@@ -162,6 +170,8 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
 #[derive(Debug, PartialEq, Eq)]
 enum Elf {
     Dynamic,
+    /// Dynamic, and of Go's linker.
+    Go,
     Static,
     OtherArchitecture,
 }
@@ -169,6 +179,7 @@ enum Elf {
 /// What an ELF file is; `None` if it is none, or its headers lie beyond `head`.
 fn elf(head: &[u8]) -> Option<Elf> {
     const INTERPRETER: u32 = 3;
+    const NOTES: u32 = 4;
     const CLASS_64: u8 = 2;
     const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
         62
@@ -182,16 +193,48 @@ fn elf(head: &[u8]) -> Option<Elf> {
     if *head.get(4)? != CLASS_64 || u16_at(18)? != MACHINE {
         return Some(Elf::OtherArchitecture);
     }
-    let table = usize::try_from(u64::from_le_bytes(*head.get(32..)?.first_chunk()?)).ok()?;
+    let u64_at = |at: usize| {
+        let bytes = *head.get(at..)?.first_chunk()?;
+        usize::try_from(u64::from_le_bytes(bytes)).ok()
+    };
+    let table = u64_at(32)?;
     let (size, count) = (usize::from(u16_at(54)?), usize::from(u16_at(56)?));
+    let (mut is_dynamic, mut is_go) = (false, false);
     for i in 0..count {
         let at = table.checked_add(i * size)?;
         let kind = u32::from_le_bytes(*head.get(at..)?.first_chunk()?);
-        if kind == INTERPRETER {
-            return Some(Elf::Dynamic);
+        is_dynamic |= kind == INTERPRETER;
+        if kind == NOTES {
+            let (from, len) = (u64_at(at + 8)?, u64_at(at + 32)?);
+            // Linkers put them behind the headers; further on they are not looked for.
+            let notes = from.checked_add(len).and_then(|to| head.get(from..to));
+            is_go |= notes.is_some_and(has_note_of_go);
         }
     }
-    Some(Elf::Static)
+    Some(match (is_dynamic, is_go) {
+        (false, _) => Elf::Static,
+        (true, false) => Elf::Dynamic,
+        (true, true) => Elf::Go,
+    })
+}
+
+/// Whether one of these notes is what Go's linker leaves in all that it makes.
+fn has_note_of_go(mut notes: &[u8]) -> bool {
+    const HEADER: usize = 12;
+    let padded = |len: u32| len.next_multiple_of(4) as usize;
+    while let Some(header) = notes.first_chunk::<HEADER>() {
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| header[at + i]));
+        let (name, description) = (word(0), word(4));
+        if name > HEAD as u32 || description > HEAD as u32 {
+            return false;
+        }
+        if notes[HEADER..].starts_with(b"Go\0\0") && name == 4 {
+            return true;
+        }
+        let whole = HEADER + padded(name) + padded(description);
+        notes = notes.get(whole..).unwrap_or_default();
+    }
+    false
 }
 
 #[cfg(test)]
@@ -255,6 +298,41 @@ mod tests {
         let script = format!("#! {} -x\n", fixed.display());
         let script = file(dir.path(), "script", script.as_bytes(), 0o755);
         assert_eq!(obstacle(&script), Some(Obstacle::Static(fixed)));
+    }
+
+    /// A dynamic executable with these notes.
+    fn with_notes(notes: &[u8]) -> Vec<u8> {
+        let mut elf = std::fs::read("/bin/sh").unwrap()[..64].to_vec();
+        elf[32..40].copy_from_slice(&64u64.to_le_bytes());
+        elf[54..58].copy_from_slice(&[56, 0, 2, 0]);
+        let mut interpreter = [0; 56];
+        interpreter[0] = 3;
+        let mut noted = [0; 56];
+        noted[0] = 4;
+        noted[8..16].copy_from_slice(&176u64.to_le_bytes());
+        noted[32..40].copy_from_slice(&(notes.len() as u64).to_le_bytes());
+        [&elf, &interpreter[..], &noted, notes].concat()
+    }
+
+    #[test]
+    fn programs_of_go_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let gnu = [&[4, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0][..], b"GNU\0abc\0"].concat();
+        let go = [&[4, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0][..], b"Go\0\0id\0\0"].concat();
+        let both = file(
+            dir.path(),
+            "go",
+            &with_notes(&[&gnu[..], &go].concat()),
+            0o755,
+        );
+        let told = obstacle(&both).unwrap();
+        assert_eq!(told, Obstacle::Go(both));
+        assert!(told.to_string().contains("Go"), "{told}");
+        let plain = file(dir.path(), "plain", &with_notes(&gnu), 0o755);
+        assert_eq!(obstacle(&plain), None);
+        // Notes that lie about their lengths.
+        assert_eq!(elf(&with_notes(&[0xff; 12])), Some(Elf::Dynamic));
+        assert_eq!(elf(&with_notes(&go[..14])), Some(Elf::Dynamic));
     }
 
     #[test]

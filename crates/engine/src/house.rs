@@ -240,6 +240,27 @@ impl Engine {
         self.housekeeping_at = self.now;
     }
 
+    /// Looks for processes that have ended, before the kernel's word of it is come upon
+    /// as one event among others.
+    #[cold]
+    pub(crate) fn bury_the_dead(&mut self) {
+        for (session, channel) in self.channels(Session::claimed) {
+            self.take_requests_of(session, u32::from(channel));
+        }
+        for (session, channel) in self.channels(Session::ended_watched) {
+            self.process_died(session, channel);
+        }
+        // Those that nobody watches, and children that ended before they were known.
+        self.keep_house();
+    }
+
+    fn channels(&self, of: impl Fn(&Session) -> Vec<u16>) -> Vec<(u32, u16)> {
+        let sessions = self.sessions.iter();
+        sessions
+            .flat_map(|(key, s)| of(s).into_iter().map(move |channel| (key, channel)))
+            .collect()
+    }
+
     /// What a dead process had written or read and not yet told us of is taken
     /// from the socket's block, checked like any request.
     fn take_last_words(&mut self, key: u32) {

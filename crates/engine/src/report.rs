@@ -19,6 +19,10 @@ fn counts<const N: usize>(named: [(&str, u64); N]) -> Counts {
         .collect()
 }
 
+/// Where [`SsReply::next`] begins to number connections in TIME-WAIT; no socket's key is as
+/// large.
+const WAITING: u32 = 1 << 31;
+
 impl Engine {
     pub(crate) fn answer_control(&mut self) {
         let Some(mut control) = self.control.take() else {
@@ -122,26 +126,34 @@ impl Engine {
         ])
     }
 
+    /// The sockets from the key `from` on, then those in TIME-WAIT, from
+    /// [`WAITING`] on.
     fn ss(&self, from: u32) -> SsReply {
         let mut reply = SsReply::default();
+        let is_full = |reply: &SsReply| reply.rows.len() as u32 == ROWS_AT_ONCE;
         for (key, socket) in self.sockets.iter().filter(|(key, _)| *key >= from) {
-            if reply.rows.len() as u32 == ROWS_AT_ONCE {
+            if is_full(&reply) {
                 reply.next = Some(key);
                 return reply;
             }
             reply.rows.push(self.row(socket));
         }
-        if from == 0 || reply.rows.len() < ROWS_AT_ONCE as usize {
-            let room = ROWS_AT_ONCE as usize - reply.rows.len();
-            reply
-                .rows
-                .extend(self.demux.all_waiting().take(room).map(|w| SsRow {
-                    proto: "tcp".to_owned(),
-                    state: "TIME-WAIT".to_owned(),
-                    local: w.local.to_string(),
-                    peer: w.remote.to_string(),
-                    ..SsRow::default()
-                }));
+        let first = from.saturating_sub(WAITING);
+        for (w, number) in self.demux.all_waiting().zip(0..WAITING) {
+            if number < first {
+                continue;
+            }
+            if is_full(&reply) {
+                reply.next = Some(WAITING + number);
+                return reply;
+            }
+            reply.rows.push(SsRow {
+                proto: "tcp".to_owned(),
+                state: "TIME-WAIT".to_owned(),
+                local: w.local.to_string(),
+                peer: w.remote.to_string(),
+                ..SsRow::default()
+            });
         }
         reply
     }

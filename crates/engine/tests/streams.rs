@@ -16,6 +16,7 @@ use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -86,16 +87,63 @@ fn a_reset_is_marked_in_the_block() {
 /// The states of the connections of the engine whose control socket is at `path`.
 fn states(path: &Path) -> Vec<String> {
     let mut control = BufReader::new(UnixStream::connect(path).unwrap());
-    let question = b"{\"cmd\":\"ss\"}\n";
-    control.get_mut().write_all(question).unwrap();
-    let mut line = String::new();
-    control.read_line(&mut line).unwrap();
-    let rows = match serde_json::from_str(&line).unwrap() {
-        ControlReply::Ss(ss) => ss.rows,
-        other => panic!("{other:?}"),
-    };
-    let states = rows.into_iter().map(|row| row.state);
-    states.filter(|state| state != "LISTEN").collect()
+    let (mut states, mut from) = (Vec::new(), 0);
+    loop {
+        let question = format!("{{\"cmd\":\"ss\",\"from\":{from}}}\n");
+        control.get_mut().write_all(question.as_bytes()).unwrap();
+        let mut line = String::new();
+        control.read_line(&mut line).unwrap();
+        let some = match serde_json::from_str(&line).unwrap() {
+            ControlReply::Ss(some) => some,
+            other => panic!("{other:?}"),
+        };
+        let rows = some.rows.into_iter().map(|row| row.state);
+        states.extend(rows.filter(|state| state != "LISTEN"));
+        match some.next {
+            Some(next) => from = next,
+            None => return states,
+        }
+    }
+}
+
+/// More connections in TIME-WAIT than one answer holds are told of, all of them.
+#[test]
+fn all_that_wait_are_shown() {
+    const MANY: usize = 600;
+    let dir = tempfile::tempdir().unwrap();
+    let (near, far) = pair(&MemoryConfig::default());
+    let control = dir.path().join("control");
+    let mut of_a = config(
+        dir.path(),
+        "10.0.0.1/24",
+        Box::new(near),
+        Loopback::Kernel,
+        true,
+    );
+    of_a.control = Some(control.clone());
+    let a = run_with(of_a, |_| ());
+    let b = start(
+        dir.path(),
+        "10.0.0.2/24",
+        Box::new(far),
+        Loopback::Kernel,
+        true,
+    );
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = listening(&mut server);
+    for i in 0..MANY as u16 {
+        let socket = client.open(SocketKind::Stream);
+        let own = SocketAddr::from(([10, 0, 0, 2], 10_000 + i));
+        client.bind(socket, own).unwrap();
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener);
+        server.close(accepted.socket);
+        client.wait_flag(socket, EdgeFlags::PEER_FIN);
+        client.close(socket);
+    }
+    server.wait("all in TIME-WAIT", |_| {
+        (states(&control) == vec!["TIME-WAIT"; MANY]).then_some(())
+    });
 }
 
 /// A connection that was over before its program closed it goes with the close: neither

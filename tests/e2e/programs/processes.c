@@ -656,6 +656,38 @@ static void children_in_a_pid_namespace(void) {
   }
 }
 
+/* Who has waited for a process finds what it alone held let go: supervisors make a
+ * dead worker's listener anew. */
+static void free_once_its_holder_was_waited_for(void) {
+  struct sockaddr_in a = address(my_ip(), 0);
+  for (int i = 0; i < 30; i++) {
+    int listener = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    SYS(bind(listener, A(a)));
+    SYS(listen(listener, 4));
+    a = name_of(listener);
+    int gate[2];
+    SYS(pipe(gate));
+    pid_t child = SYS(fork());
+    if (child == 0) {
+      fcntl(listener, F_GETFL);
+      struct pollfd nobody = {.fd = listener, .events = POLLIN};
+      poll(&nobody, 1, 0);
+      SYS(write(gate[1], "x", 1));
+      if (i % 2)
+        _exit(0);
+      pause();
+    }
+    char c;
+    IS(read(gate[0], &c, 1), 1);
+    SYS(close(listener));
+    if (i % 2 == 0)
+      SYS(kill(child, SIGKILL));
+    IS(waitpid(child, 0, 0), child);
+    close(gate[0]);
+    close(gate[1]);
+  }
+}
+
 const struct check CHECKS[] = {
     {"child_uses_a_connection", child_uses_a_connection},
     {"connection_outlives_the_parents_copy", connection_outlives_the_parents_copy},
@@ -684,5 +716,6 @@ const struct check CHECKS[] = {
     {"threads_connect", threads_connect},
     {"fork_while_other_threads_talk", fork_while_other_threads_talk},
     {"children_in_a_pid_namespace", children_in_a_pid_namespace},
+    {"free_once_its_holder_was_waited_for", free_once_its_holder_was_waited_for},
     {0, 0},
 };

@@ -60,13 +60,16 @@ fn watch(pid: u32) -> Result<OwnedFd, Errno> {
 /// yet.
 fn has_ended(pid: u32) -> bool {
     match watch(pid) {
-        Ok(fd) => {
-            let at_once = Timespec::default();
-            let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-            poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
-        }
+        Ok(fd) => tells_of_an_end(&fd),
         Err(e) => matches!(e, Errno::SRCH | Errno::INVAL),
     }
+}
+
+/// Whether the process of this descriptor has ended.
+fn tells_of_an_end(pidfd: &OwnedFd) -> bool {
+    let at_once = Timespec::default();
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
 }
 
 impl Session {
@@ -176,10 +179,29 @@ impl Session {
     /// Channels of processes that have ended without a descriptor to tell of it: for
     /// those that have none the kernel has to be asked.
     pub(crate) fn ended_unwatched(&self) -> impl Iterator<Item = u16> + '_ {
-        let has_ended = |p: &Process| p.pidfd.is_none() && has_ended(p.pid);
+        self.channels_where(|p| p.pidfd.is_none() && has_ended(p.pid))
+    }
+
+    /// Channels of processes whose descriptor tells that they have ended.
+    pub(crate) fn ended_watched(&self) -> Vec<u16> {
+        let has_ended = |p: &Process| p.pidfd.as_ref().is_some_and(tells_of_an_end);
+        self.channels_where(has_ended).collect()
+    }
+
+    /// Channels that a child has claimed and nobody has seen yet.
+    pub(crate) fn claimed(&self) -> Vec<u16> {
+        let is_claimed = |c: &usize| {
+            self.processes[*c].is_none()
+                && self.arena.control(*c as u32).state() == ChannelState::Claimed
+        };
+        let all = 0..self.processes.len();
+        all.filter(is_claimed).map(|c| c as u16).collect()
+    }
+
+    fn channels_where(&self, is: impl Fn(&Process) -> bool) -> impl Iterator<Item = u16> {
         let all = self.processes.iter().enumerate();
-        let ended = all.filter(move |(_, p)| p.as_ref().is_some_and(has_ended));
-        ended.map(|(channel, _)| channel as u16)
+        let such = all.filter(move |(_, p)| p.as_ref().is_some_and(&is));
+        such.map(|(channel, _)| channel as u16)
     }
 
     /// Whether a living process holds socket `index`.
