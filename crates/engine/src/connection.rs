@@ -253,6 +253,7 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        c.tcb.note_send_buffer(socket.options.send_buffer, self.now);
         let events = c.tcb.take_events();
         // What makes a report worth its while beside the edges themselves.
         let mut also = events.contains(Events::URGENT);

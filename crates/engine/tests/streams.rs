@@ -320,6 +320,9 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
         }
         if fixed {
             assert_eq!(largest, 100_000);
+            // The path would have taken more (tcpi_sndbuf_limited).
+            let info = client.tcp_info(socket);
+            assert_ne!(info[184..192], [0; 8]);
         } else {
             assert!(largest > SEND_BUFFER, "{largest}");
         }

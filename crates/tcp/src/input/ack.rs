@@ -53,6 +53,7 @@ impl Tcb {
         news.original = delivery.original;
         if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
             self.on_ack_news(news, a.now);
+            self.end_timeout_repair(a.now);
             self.note_delivery(news.delivered, a.now);
         }
         self.ecn_on_feedback(feedback);
