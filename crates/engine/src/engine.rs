@@ -111,6 +111,8 @@ pub struct Engine {
     pub(crate) time_waits: Wheel<Flow>,
     /// Sockets to be looked at at the end of this turn.
     pub(crate) dirty: Vec<u32>,
+    /// Connections that were denied memory for what they receive.
+    pub(crate) starved: std::collections::VecDeque<u32>,
     /// Connections that wait for their next hop.
     pub(crate) unresolved: Vec<u32>,
     pub(crate) reassembler: Reassembler,
@@ -191,6 +193,7 @@ impl Engine {
             wheel: Wheel::new(now),
             time_waits: Wheel::new(now),
             dirty: Vec::new(),
+            starved: std::collections::VecDeque::new(),
             unresolved: Vec::new(),
             reassembler: Reassembler::new(Limits::default()),
             reassembler6: Reassembler::new(Limits::for_ipv6()),
@@ -311,6 +314,9 @@ impl Engine {
             worked |= self.receive()?;
         }
         worked |= self.run_timers();
+        if !self.starved.is_empty() {
+            self.feed_starved();
+        }
         worked |= self.settle();
         self.answer_questions();
         self.publish();

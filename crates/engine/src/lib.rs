@@ -21,6 +21,7 @@
 //! | `errors` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
 //! | `buffers` | how much a connection may hold |
+//! | `scarcity` | what happens when there is no memory for more |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
@@ -58,6 +59,7 @@ mod pair;
 mod report;
 mod requests;
 mod routing;
+mod scarcity;
 mod session;
 mod slab;
 mod sleep;

@@ -59,6 +59,8 @@ bitflags::bitflags! {
         const BUFFER_LIMITED = 1 << 24;
         /// What a timeout has found is not repaired yet (`busy.rs`).
         const REPAIRS_TIMEOUT = 1 << 25;
+        /// There is no memory for payload: none is taken, and the window is told as closed.
+        const NO_ROOM = 1 << 26;
     }
 }
 

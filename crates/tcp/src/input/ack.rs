@@ -225,6 +225,9 @@ impl Tcb {
             return;
         }
         let window = u32::from(a.segment.header.window) << self.snd_wscale;
+        if self.snd_wnd == 0 && window > 0 && ack == self.snd_una {
+            self.repeat_into_open_window();
+        }
         self.snd_wl1 = self.snd_wl1.max(a.start);
         self.snd_wl2 = ack;
         self.max_snd_wnd = self.max_snd_wnd.max(window);
@@ -294,6 +297,7 @@ impl Tcb {
             && !self.mtu.is_probing()
             && self.recovery.dup_acks == 0
             && self.ecn.is_predictable()
+            && !self.is_denied_room()
             && self.snd_wl1 <= self.rcv_nxt
             && (self.rcv_fin == NO_POS || self.peer_closed());
         self.predict_data = plain

@@ -362,6 +362,29 @@ fn who_sends_little_and_loses_it_keeps_what_a_silence_would_have_left() {
     assert!(cwnd >= 20_000, "{cwnd}");
 }
 
+/// A peer that runs out of memory takes its window back, and opens it again: what it has
+/// refused goes again at once.
+#[test]
+fn what_a_closed_window_has_refused_is_repeated_when_it_opens() {
+    let mut s = flight(true);
+    s.window = 0;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    timeout(&mut s);
+    for _ in 0..3 {
+        assert_eq!(s.sent_one().payload, 0..1_000);
+        let _ = s.arrives(ACK, 0, 0, 0);
+        s.silent();
+        s.until_timer();
+    }
+    s.sent();
+    s.window = 60_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(s.sent_one().payload, 0..1_000);
+    s.now = s.now.after_ms(RTT);
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    assert_eq!(s.sent()[0].payload.start, 1_000);
+}
+
 /// Sends and has acknowledged what the windows take, in so many round trips.
 fn rounds(s: &mut Script, n: usize) {
     for _ in 0..n {
