@@ -241,6 +241,9 @@ pub unsafe extern "C" fn setsockopt(
             once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
             return Err(crate::calls::refused(524));
         }
+        if level == TCP && socket.as_ref().is_some_and(|s| is_too_late(s, name)) {
+            return Err(crate::calls::refused(libc::EINVAL));
+        }
         let known = find(stream, level, name);
         match known {
             // SAFETY: the caller's promise.
@@ -336,6 +339,18 @@ fn is_mtu(socket: &Socket, level: c_int, name: c_int) -> bool {
         }
 }
 
+/// Whether an option of TCP is only for before the socket is connected, and it is: Fast Open
+/// is allowed to a listener, too.
+pub(crate) fn is_too_late(socket: &Socket, name: c_int) -> bool {
+    use longshore_hostif::SocketState::{Dead, Listening, Open};
+    let fresh = matches!(socket.state(), Open | Dead);
+    match name {
+        libc::TCP_FASTOPEN => !fresh && socket.state() != Listening,
+        libc::TCP_FASTOPEN_CONNECT => !fresh,
+        _ => false,
+    }
+}
+
 fn has_connection(socket: &Socket) -> bool {
     use longshore_hostif::SocketState::{Connected, Early};
     !socket.is_datagram() && matches!(socket.state(), Connected | Early)
@@ -399,7 +414,8 @@ pub unsafe extern "C" fn getsockopt(
             Ok(0)
         }),
         (IP | IP6, libc::IP_MTU | libc::IPV6_MTU)
-            if is_mtu(&socket, level, name) && has_connection(&socket) =>
+            if is_mtu(&socket, level, name)
+                && (socket.is_datagram() || has_connection(&socket)) =>
         {
             answer(|| {
                 give(&socket.path_mtu()?.to_ne_bytes());
