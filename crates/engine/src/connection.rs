@@ -179,7 +179,10 @@ impl Engine {
             self.open_pair(key, local, remote)?;
             return Ok(as_family(local, options.ipv6));
         }
-        let (mss, iss) = (self.mss_to(remote), self.initial_sequence(local, remote));
+        let (mss, iss) = (
+            self.mss_to(remote),
+            self.demux.initial_sequence(local, remote, self.now),
+        );
         let offset = self.timestamp_offset(local, remote);
         let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
         if options.fast_open_connect {
@@ -253,7 +256,10 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        c.tcb.note_send_buffer(socket.options.send_buffer, self.now);
         let events = c.tcb.take_events();
+        // Over before its program closed it: no event is to come.
+        let is_done = orphan && c.retired;
         // What makes a report worth its while beside the edges themselves.
         let mut also = events.contains(Events::URGENT);
         if events.contains(Events::SND_ACKED) {
@@ -279,6 +285,8 @@ impl Engine {
             self.retire(key);
         } else if events.contains(Events::CLOSED) {
             self.disconnect(key);
+        } else if is_done {
+            self.forget(key);
         } else {
             self.arm(key);
         }

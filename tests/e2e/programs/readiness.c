@@ -384,6 +384,51 @@ static void timeouts_take_their_time(void) {
   }
 }
 
+/* As long as numbers go is no error, and less than nothing is. */
+static void timeouts_of_any_length(void) {
+  struct timespec ages = {LONG_MAX, 999999999}, bad[] = {{-1, 0}, {0, -1}, {0, 1000000000}};
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    struct pollfd p = {mine, POLLIN, 0};
+    struct epoll_event e;
+    fd_set r;
+    FD_ZERO(&r);
+    for (int way = 0; way < 4; way++) {
+      pid_t parent = getpid(), child = SYS(fork());
+      if (!child) {
+        until_it_sleeps(parent);
+        send_all(far, "x", 1);
+        _exit(0);
+      }
+      FD_SET(mine, &r);
+      if (way == 0)
+        IS(ppoll(&p, 1, &ages, 0), 1);
+      else if (way == 1)
+        IS(select(mine + 1, &r, 0, 0, &(struct timeval){LONG_MAX, 999999}), 1);
+      else if (way == 2)
+        IS(pselect(mine + 1, &r, 0, 0, &ages, 0), 1);
+      else
+        IS(epoll_pwait2(ep, &e, 1, &ages, 0), 1);
+      char c;
+      receive_all(mine, &c, 1);
+      joined(child);
+    }
+    for (int i = 0; i < 3; i++) {
+      FD_SET(mine, &r);
+      FAILS(ppoll(&p, 1, &bad[i], 0), EINVAL);
+      FAILS(pselect(mine + 1, &r, 0, 0, &bad[i], 0), EINVAL);
+      FAILS(epoll_pwait2(ep, &e, 1, &bad[i], 0), EINVAL);
+    }
+    FAILS(select(mine + 1, &r, 0, 0, &(struct timeval){-1, 0}), EINVAL);
+    FAILS(select(mine + 1, &r, 0, 0, &(struct timeval){0, -1}), EINVAL);
+    /* Microseconds may be more than a second's. */
+    send_all(far, "x", 1);
+    FD_SET(mine, &r);
+    IS(select(mine + 1, &r, 0, 0, &(struct timeval){0, 30000000}), 1);
+    close(ep);
+  }
+}
+
 static void *wait_in_thread(void *ep) {
   struct epoll_event e;
   return (void *)(intptr_t)epoll_wait(*(int *)ep, &e, 1, 5000);
@@ -457,13 +502,29 @@ static void added_with_what_is_there_while_another_thread_waits(void) {
   }
 }
 
-/* A thread waits for a socket of which it is not known yet whose it will be. */
-static void bound_while_another_thread_waits(void) {
-  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
-  int ep = epoll_with(mine, EPOLLIN);
+static void *hear_in_thread(void *ep) {
+  struct epoll_event e = {0};
+  int n = epoll_wait(*(int *)ep, &e, 1, 5000);
+  return (void *)(intptr_t)(n == 1 ? e.data.fd : -n);
+}
+
+/* A thread waits for a socket of which it is not known yet whose it will be; it hears
+ * of that socket, and of nothing else meanwhile. `late` is for one that is the first
+ * of its process, and added when the thread already waits. */
+static void told_once_it_is_bound(int late) {
+  int ep = SYS(epoll_create1(0)), mine = -1;
   pthread_t thread;
-  OK(pthread_create(&thread, 0, wait_in_thread, &ep) == 0);
-  sleep_ms(50);
+  if (late) {
+    OK(pthread_create(&thread, 0, hear_in_thread, &ep) == 0);
+    sleep_ms(50);
+  }
+  mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+  if (!late) {
+    OK(pthread_create(&thread, 0, hear_in_thread, &ep) == 0);
+    sleep_ms(50);
+  }
   struct sockaddr_in a = address(my_ip(), 0);
   SYS(bind(mine, A(a)));
   a = name_of(mine);
@@ -472,14 +533,14 @@ static void bound_while_another_thread_waits(void) {
   SYS(far_connect(far, a));
   double began = now();
   IS(far_in_kernel() ? syscall(SYS_write, far, "x", 1) : write(far, "x", 1), 1);
-  void *n;
-  OK(pthread_join(thread, &n) == 0);
-  IS((intptr_t)n, 1);
+  void *told;
+  OK(pthread_join(thread, &told) == 0);
+  IS((intptr_t)told, mine);
   OK(now() - began < 2.5);
-  close(far);
-  close(ep);
-  close(mine);
 }
+
+static void bound_while_another_thread_waits(void) { told_once_it_is_bound(0); }
+static void made_while_another_thread_waits(void) { told_once_it_is_bound(1); }
 
 static void disconnected_while_another_thread_waits(void) {
   EACH_PAIR(mine, far) {
@@ -680,10 +741,12 @@ const struct check CHECKS[] = {
     {"mixed_select", mixed_select},
     {"waits_for_what_comes_later", waits_for_what_comes_later},
     {"timeouts_take_their_time", timeouts_take_their_time},
+    {"timeouts_of_any_length", timeouts_of_any_length},
     {"added_while_another_thread_waits", added_while_another_thread_waits},
     {"added_with_what_is_there_while_another_thread_waits",
      added_with_what_is_there_while_another_thread_waits},
     {"bound_while_another_thread_waits", bound_while_another_thread_waits},
+    {"made_while_another_thread_waits", made_while_another_thread_waits},
     {"disconnected_while_another_thread_waits",
      disconnected_while_another_thread_waits},
     {"interrupted", interrupted},

@@ -280,6 +280,9 @@ pub unsafe extern "C" fn setsockopt(
             once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
             return Err(crate::calls::refused(524));
         }
+        if level == TCP && socket.as_ref().is_some_and(|s| is_too_late(s, name)) {
+            return Err(crate::calls::refused(libc::EINVAL));
+        }
         let known = find(stream, level, name);
         if let (Some(known), Some(socket)) = (known, &socket) {
             // SAFETY: the caller's promise.
@@ -387,7 +390,11 @@ fn note_unknown(level: c_int, name: c_int) {
                 | libc::SO_BROADCAST
         ) | (IP6, libc::IPV6_V6ONLY)
             | (IP | IP6, libc::IP_MTU_DISCOVER | libc::IPV6_MTU_DISCOVER)
-            | (IP, libc::IP_BIND_ADDRESS_NO_PORT)
+            // What is bound to the engine needs no leave to be.
+            | (IP, libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_FREEBIND)
+            // On a stream, where Linux tells nothing either.
+            | (IP, libc::IP_PKTINFO | libc::IP_RECVTTL | libc::IP_RECVTOS)
+            | (IP6, libc::IPV6_RECVPKTINFO | libc::IPV6_RECVHOPLIMIT | libc::IPV6_RECVTCLASS)
             // On an interface of the kernel's.
             | (IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP)
             | (IP6, libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP)
@@ -402,14 +409,26 @@ fn note_unknown(level: c_int, name: c_int) {
     }
 }
 
-/// Whether an option asks for the path's MTU, in the version of IP that the socket is of.
-fn is_mtu(socket: &Socket, level: c_int, name: c_int) -> bool {
-    (level, name)
-        == if socket.is_v6() {
-            (IP6, libc::IPV6_MTU)
-        } else {
-            (IP, libc::IP_MTU)
-        }
+/// The option, with its level, that asks for the path's MTU, in the version of IP that the
+/// socket is of.
+fn mtu_of(socket: &Socket) -> (c_int, c_int) {
+    if socket.is_v6() {
+        (IP6, libc::IPV6_MTU)
+    } else {
+        (IP, libc::IP_MTU)
+    }
+}
+
+/// Whether an option of TCP is only for before the socket is connected, and it is: Fast Open
+/// is allowed to a listener, too.
+fn is_too_late(socket: &Socket, name: c_int) -> bool {
+    use longshore_hostif::SocketState::{Dead, Listening, Open};
+    let fresh = matches!(socket.state(), Open | Dead);
+    match name {
+        libc::TCP_FASTOPEN => !fresh && socket.state() != Listening,
+        libc::TCP_FASTOPEN_CONNECT => !fresh,
+        _ => false,
+    }
 }
 
 fn has_connection(socket: &Socket) -> bool {
@@ -482,9 +501,7 @@ pub unsafe extern "C" fn getsockopt(
             give(&socket.segment_size()?.to_ne_bytes());
             Ok(0)
         }),
-        (IP | IP6, libc::IP_MTU | libc::IPV6_MTU)
-            if is_mtu(&socket, level, name) && has_connection(&socket) =>
-        {
+        asked if asked == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) => {
             answer(|| {
                 give(&socket.path_mtu()?.to_ne_bytes());
                 Ok(0)
