@@ -127,6 +127,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         .host()
         .open(SocketKind::Stream, open_flags(fd, undecided), inode(fd))?;
     new.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
+    options::give_switches(fd, old);
     options::replay(fd, &new, undecided.options)?;
     if matches!(
         old.state(),

@@ -36,6 +36,44 @@ static void switches(void) {
   }
 }
 
+/* The same of a connection, through each descriptor of it and in each process; what is
+   no value changes nothing, and what is on outlives the connection. */
+static void switches_of_a_connection(void) {
+  static const int all[] = {TCP_NODELAY, TCP_CORK};
+  EACH_PAIR(mine, far) {
+    int again = SYS(dup(mine));
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+      set(mine, IPPROTO_TCP, all[i], 0);
+      IS(option(again, IPPROTO_TCP, all[i]), 0);
+      set(again, IPPROTO_TCP, all[i], -7);
+      IS(option(mine, IPPROTO_TCP, all[i]), 1);
+      int off = 0;
+      FAILS(setsockopt(mine, IPPROTO_TCP, all[i], &off, 3), EINVAL);
+      FAILS(setsockopt(mine, IPPROTO_TCP, all[i], (void *)1, 4), EFAULT);
+      char byte = 9;
+      socklen_t one = 1;
+      SYS(getsockopt(mine, IPPROTO_TCP, all[i], &byte, &one));
+      IS(byte, 1);
+      IS(one, 1);
+      char odd[1 + 2 * sizeof(int)] = {0};
+      SYS(setsockopt(mine, IPPROTO_TCP, all[i], odd + 1, 2 * sizeof(int)));
+      IS(option(mine, IPPROTO_TCP, all[i]), 0);
+      pid_t child = SYS(fork());
+      if (!child) {
+        set(again, IPPROTO_TCP, all[i], 1);
+        _exit(0);
+      }
+      SYS(waitpid(child, 0, 0));
+      IS(option(mine, IPPROTO_TCP, all[i]), 1);
+    }
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+    SYS(connect(mine, &none, sizeof none));
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+      IS(option(again, IPPROTO_TCP, all[i]), 1);
+    close(again);
+  }
+}
+
 static void keepalive_times(void) {
   int fd = tcp();
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -511,6 +549,7 @@ static void keepalive_finds_the_dead(void) {
 const struct check CHECKS[] = {
     {"what_it_is", what_it_is},
     {"switches", switches},
+    {"switches_of_a_connection", switches_of_a_connection},
     {"keepalive_times", keepalive_times},
     {"buffers", buffers},
     {"small_buffers_still_work", small_buffers_still_work},

@@ -3,6 +3,7 @@
 //! The kernel socket behind the descriptor is asked first: it checks the value
 //! and keeps it, so that reading it back gives what Linux gives. What the
 //! engine has to know is then sent on, at once or when the socket becomes its.
+//! The switches of a connection are kept beside it instead, which saves the calls.
 
 mod known;
 
@@ -74,6 +75,10 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             None
         }
         What::Number(name) => Some((name, u64::try_from(value).ok()?)),
+        What::Switch(name, kept) => {
+            keep_switch(socket, kept, value != 0);
+            Some((name, u64::from(value != 0)))
+        }
         What::Name(name) => {
             let text = congestion_name(&bytes, len)?;
             let mut word = [0; 8];
@@ -111,6 +116,39 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         }
         What::Asked => None,
     }
+}
+
+/// Notes whether a switch is on.
+fn keep_switch(socket: &Socket, kept: u32, on: bool) {
+    if on {
+        socket.set_host_bits(kept);
+    } else {
+        socket.clear_host_bits(kept);
+    }
+}
+
+/// Whether a switch is on.
+fn has_switch(socket: &Socket, kept: u32) -> bool {
+    socket.host_bits() & kept != 0
+}
+
+/// Gives the kernel socket behind one of the engine's the switches that are kept beside
+/// it, before it is asked for all that the program has set.
+pub(crate) fn give_switches(fd: c_int, socket: &Socket) {
+    for known in known::all(!socket.is_datagram()) {
+        if let What::Switch(_, kept) = known.what {
+            let on = i32::from(has_switch(socket, kept));
+            give_behind(fd, known, &on.to_ne_bytes());
+        }
+    }
+}
+
+/// Sets an option of a kernel socket behind one of the engine's to what is known to be
+/// one of its values.
+fn give_behind(fd: c_int, known: &Known, bytes: &[u8]) {
+    let (value, len) = (bytes.as_ptr().cast(), bytes.len() as socklen_t);
+    // SAFETY: the buffer and its length.
+    unsafe { real::setsockopt(fd, known.level, known.name, value, len) };
 }
 
 /// The congestion control that the kernel's answer names, if the engine has it.
@@ -158,9 +196,7 @@ unsafe fn set_behind(
         return Ok(());
     }
     if let Some(len) = had {
-        let before = before.as_ptr().cast();
-        // SAFETY: the buffer and the length that was read into it.
-        unsafe { real::setsockopt(fd, known.level, known.name, before, len as socklen_t) };
+        give_behind(fd, known, &before[..len.min(before.len())]);
     }
     Err(crate::calls::refused(libc::ENOENT))
 }
@@ -186,6 +222,11 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
     }
     let mut have = 0;
     for known in known::all(true).filter(|k| k.inherited && set & 1 << k.bit != 0) {
+        if let What::Switch(_, kept) = known.what {
+            keep_switch(socket, kept, has_switch(listener, kept));
+            have |= 1 << known.bit;
+            continue;
+        }
         let mut bytes = [0; 16];
         let Some(len) = read_back(listener_fd, known, &mut bytes) else {
             continue;
@@ -195,9 +236,7 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
             let set = int(&bytes) / 2;
             bytes[..4].copy_from_slice(&set.to_ne_bytes());
         }
-        let value = bytes.as_ptr().cast();
-        // SAFETY: the buffer and the length that was read into it.
-        unsafe { real::setsockopt(fd, known.level, known.name, value, len as socklen_t) };
+        give_behind(fd, known, &bytes[..len.min(bytes.len())]);
         if matches!(known.what, What::UrgentInline) {
             carry(fd, known, socket);
         }
@@ -245,6 +284,12 @@ pub unsafe extern "C" fn setsockopt(
             return Err(crate::calls::refused(libc::EINVAL));
         }
         let known = find(stream, level, name);
+        if let (Some(known), Some(socket)) = (known, &socket) {
+            // SAFETY: the caller's promise.
+            if let Some(done) = unsafe { flip(socket, known, value, len) } {
+                return done.map(|()| 0);
+            }
+        }
         match known {
             // SAFETY: the caller's promise.
             Some(known) if socket.is_some() && matches!(known.what, What::Name(_)) => unsafe {
@@ -270,6 +315,37 @@ pub unsafe extern "C" fn setsockopt(
     })
 }
 
+/// Sets a switch of a connection, of which only the engine is told. Nothing is done of
+/// what is no such switch, or where the kernel has to say that the value is none.
+///
+/// # Safety
+/// As `setsockopt`'s.
+unsafe fn flip(
+    socket: &Socket,
+    known: &Known,
+    value: *const c_void,
+    len: socklen_t,
+) -> Option<Result<(), SocketError>> {
+    let What::Switch(name, kept) = known.what else {
+        return None;
+    };
+    let size = size_of::<c_int>();
+    let is_number = (len as usize) >= size && vectors::check(value, size).is_ok();
+    if !is_number || !has_connection(socket) || socket.has_kernel_side() {
+        return None;
+    }
+    // SAFETY: the caller's promise; it is long enough, and may lie anywhere.
+    let on = unsafe { value.cast::<c_int>().read_unaligned() } != 0;
+    keep_switch(socket, kept, on);
+    note_set(socket, known);
+    Some(socket.set_option(name, u64::from(on)))
+}
+
+/// Notes that the program has set an option.
+fn note_set(socket: &Socket, known: &Known) {
+    socket.set_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+}
+
 fn remember(fd: c_int, mut undecided: Undecided, known: &Known) {
     loop {
         let with = Undecided {
@@ -287,7 +363,7 @@ fn remember(fd: c_int, mut undecided: Undecided, known: &Known) {
 }
 
 fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), SocketError> {
-    socket.set_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
+    note_set(socket, known);
     if known.bit == RECEIVE_TIMEOUT.bit {
         socket.clear_host_bits(host_bits::OUR_TIMEOUT);
     }
@@ -410,6 +486,14 @@ pub unsafe extern "C" fn getsockopt(
         }
         (SOL_SOCKET, libc::SO_RCVTIMEO) if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
             give(&[0; 16]);
+            0
+        }
+        (TCP, libc::TCP_NODELAY) if !socket.is_datagram() => {
+            give(&i32::from(has_switch(&socket, host_bits::NO_DELAY)).to_ne_bytes());
+            0
+        }
+        (TCP, libc::TCP_CORK) if !socket.is_datagram() => {
+            give(&i32::from(has_switch(&socket, host_bits::CORK)).to_ne_bytes());
             0
         }
         (TCP, libc::TCP_MAXSEG) if has_connection(&socket) => answer(|| {

@@ -3,11 +3,15 @@
 use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
 use crate::{fds, real, signals};
 use libc::{c_int, off_t, size_t, ssize_t};
-use longshore_sockets::{Reserved, Socket, SocketError};
+use longshore_hostif::CHUNK;
+use longshore_sockets::{Reserved, Socket, SocketError, is_confined};
 use rustix::io::Errno;
+use std::io::IoSliceMut;
 
 /// Most that is reserved at a time.
 const STEP: usize = 512 * 1024;
+/// Most pieces of memory that it lies in.
+const MOST_PIECES: usize = STEP / CHUNK + 1;
 
 /// `sendfile(2)`.
 ///
@@ -107,39 +111,33 @@ fn fill(
     at: &mut Option<off_t>,
 ) -> Result<usize, SocketError> {
     let len = reserved.len();
-    let mut filled = 0;
-    let mut failed = None;
-    for piece in reserved.pieces(0, len) {
-        match read_file(from, piece?, at) {
-            Ok((read, whole)) => {
-                filled += read;
-                if !whole {
-                    break;
-                }
-            }
-            Err(e) => {
-                failed = Some(e);
-                break;
-            }
-        }
+    let mut pieces: [IoSliceMut<'_>; MOST_PIECES] =
+        std::array::from_fn(|_| IoSliceMut::new(&mut []));
+    let mut used = 0;
+    for (slot, piece) in pieces.iter_mut().zip(reserved.pieces(0, len)) {
+        *slot = IoSliceMut::new(piece?);
+        used += 1;
     }
-    match failed {
-        Some(e) if filled == 0 => Err(e),
-        _ => reserved.commit(filled, false).map(|()| filled),
-    }
+    let read = read_file(from, &mut pieces[..used], at)?;
+    reserved.commit(read, false).map(|()| read)
 }
 
+/// Fills the pieces, with one call where nothing comes between, or, under a filter of system
+/// calls, with the plainest; gives how many bytes there were.
 fn read_file(
     from: c_int,
-    to: &mut [u8],
+    mut to: &mut [IoSliceMut<'_>],
     at: &mut Option<off_t>,
-) -> Result<(usize, bool), SocketError> {
+) -> Result<usize, SocketError> {
     let file = crate::calls::borrow(from);
+    let most = if is_confined() { 1 } else { to.len() };
     let mut filled = 0;
-    while filled < to.len() {
-        let read = match at {
-            Some(at) => rustix::io::pread(file, &mut to[filled..], *at as u64),
-            None => rustix::io::read(file, &mut to[filled..]),
+    while !to.is_empty() {
+        let read = match (&mut *at, &mut to[..]) {
+            (Some(at), [one, ..]) if most == 1 => rustix::io::pread(file, &mut **one, *at as u64),
+            (None, [one, ..]) if most == 1 => rustix::io::read(file, &mut **one),
+            (Some(at), all) => rustix::io::preadv(file, all, *at as u64),
+            (None, all) => rustix::io::readv(file, all),
         };
         match read {
             Ok(0) => break,
@@ -148,13 +146,14 @@ fn read_file(
                 if let Some(at) = at {
                     *at += n as off_t;
                 }
+                IoSliceMut::advance_slices(&mut to, n);
             }
             Err(Errno::INTR) => {}
             Err(_) if filled != 0 => break,
             Err(e) => return Err(SocketError::Refused(e)),
         }
     }
-    Ok((filled, filled == to.len()))
+    Ok(filled)
 }
 
 /// Waits for room in the send stream, if the descriptor blocks, and reserves

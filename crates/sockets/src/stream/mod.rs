@@ -26,8 +26,12 @@ pub mod host_bits {
     /// The program wants its calls not to wait (O_NONBLOCK). Only kept for those
     /// that cannot ask the kernel.
     pub const NONBLOCKING: u32 = 16;
+    /// TCP_NODELAY is on.
+    pub const NO_DELAY: u32 = 32;
+    /// TCP_CORK is on.
+    pub const CORK: u32 = 64;
     /// From this bit on: options that the program has set.
-    pub const OPTIONS_SHIFT: u32 = 5;
+    pub const OPTIONS_SHIFT: u32 = 7;
 }
 
 /// Where byte `at` of a stream lies: its chunk's number and the offset in it.

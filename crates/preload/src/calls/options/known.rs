@@ -6,6 +6,7 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, SOL_UDP, c_int};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::OptionName;
+use longshore_sockets::host_bits;
 
 /// An option that concerns the engine, or an accepted connection's kernel
 /// socket.
@@ -25,6 +26,11 @@ pub(crate) struct Known {
 pub(super) enum What {
     /// A number, sent to the engine.
     Number(OptionName),
+    /// TCP_NODELAY and TCP_CORK, which are switched with each answer by programs that put
+    /// it together from pieces: sent to the engine as a number. Whether one is on stands in
+    /// this bit of the socket's own ([`host_bits`]); the kernel socket of one that is
+    /// connected is not asked.
+    Switch(OptionName, u32),
     /// TCP_CONGESTION: a name.
     Name(OptionName),
     /// SO_MAX_PACING_RATE: a number of 32 or 64 bits, all ones for none.
@@ -55,6 +61,16 @@ const fn number(level: c_int, name: c_int, bit: u32, to: OptionName, inherited: 
         bit,
         what: What::Number(to),
         inherited,
+    }
+}
+
+const fn switch(name: c_int, bit: u32, to: OptionName, kept: u32) -> Known {
+    Known {
+        level: TCP,
+        name,
+        bit,
+        what: What::Switch(to, kept),
+        inherited: true,
     }
 }
 
@@ -96,8 +112,8 @@ const COMMON: [Known; 15] = [
 
 /// Options of TCP.
 const STREAM: [Known; 17] = [
-    number(TCP, libc::TCP_NODELAY, 11, O::NoDelay, true),
-    number(TCP, libc::TCP_CORK, 12, O::Cork, true),
+    switch(libc::TCP_NODELAY, 11, O::NoDelay, host_bits::NO_DELAY),
+    switch(libc::TCP_CORK, 12, O::Cork, host_bits::CORK),
     number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
     number(TCP, libc::TCP_KEEPINTVL, 14, O::KeepInterval, true),
     number(TCP, libc::TCP_KEEPCNT, 15, O::KeepCount, true),
