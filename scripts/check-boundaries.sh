@@ -15,7 +15,7 @@ ALLOWED=(
   "ports    wire"
   "engine   wire tcp net ring hostif ports"
   "sockets  hostif ring"
-  "preload  sockets hostif ring"
+  "preload  sockets hostif"
   "script   wire"
 )
 failed=0

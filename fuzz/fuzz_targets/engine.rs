@@ -122,7 +122,7 @@ fn run(input: &Input, near: &mut Near, far: &mut Far) {
 fn sent_by(step: &Step, near: &mut Near, far: &mut Far) -> Vec<Vec<u8>> {
     match step {
         Step::Bytes(bytes) => vec![bytes.clone()],
-        Step::Frame(kind, group, body) => vec![far.frame(*kind, *group, body)],
+        Step::Frame(kind, to_all, body) => vec![far.frame(*kind, *to_all, body)],
         Step::Packet(who, packet) => vec![far.packet(*who, packet)],
         Step::Segment(who, segment) => vec![far.segment(*who, segment)],
         Step::Connects(who) => {

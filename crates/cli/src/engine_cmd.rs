@@ -93,45 +93,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
     let _awake = config.awake.then(Awake::hold).transpose()?;
     let dir = RuntimeDir::create()?;
-    make_parent(&config.socket)?;
-    let wanted = Wanted {
-        port: Some(config.port.clone()),
-        networks: config.addresses.clone(),
-        automatic: config.automatic,
-        gateways: config.gateways.clone(),
-        mtu: config.mtu,
-        capture: config.capture.clone(),
-        fault: None,
-    };
-    let opened = wanted.open()?;
-    let port = opened.name.clone();
-    let mut engine = Engine::new(longshore_engine::Config {
-        scope: interface_number(&port),
-        users: config.users.clone(),
-        geometry: config.geometry,
-        grace: config.drain,
-        ..engine_config(
-            opened,
-            &config.gateways,
-            config.loopback,
-            config.socket.clone(),
-            dir.control(),
-        )
-    })?;
-    if let Some(settings) = config.sysctl.open() {
-        engine.follow(settings);
-    }
-    if let Some(ecn) = config.ecn {
-        engine.set_ecn(ecn)?;
-    }
-    if engine.may_be_held_up() {
-        eprintln!(
-            "longshore: warning: this kernel has no AIO, or fs.aio-max-nr is used up: \
-             a hostile program can hold up the engine"
-        );
-    }
-    engine.set_user_timeout_option(config.user_timeout_option);
-    engine.on_notice(notice);
+    let (mut engine, port) = make(&config, dir.control())?;
     let drains = format!(
         "longshore: engine {} takes no more programs; it ends with the last it has, or in {} s, \
          or at a second signal",
@@ -156,6 +118,50 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     engine.run()?;
     eprintln!("longshore: engine {} has ended", std::process::id());
     Ok(())
+}
+
+/// The engine that a configuration describes, and what its port is called.
+fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
+    make_parent(&config.socket)?;
+    let wanted = Wanted {
+        port: Some(config.port.clone()),
+        networks: config.addresses.clone(),
+        automatic: config.automatic,
+        gateways: config.gateways.clone(),
+        mtu: config.mtu,
+        capture: config.capture.clone(),
+        fault: None,
+    };
+    let opened = wanted.open()?;
+    let port = opened.name.clone();
+    let mut engine = Engine::new(longshore_engine::Config {
+        scope: interface_number(&port),
+        users: config.users.clone(),
+        geometry: config.geometry,
+        grace: config.drain,
+        ..engine_config(
+            opened,
+            &config.gateways,
+            config.loopback,
+            config.socket.clone(),
+            control,
+        )
+    })?;
+    if let Some(settings) = config.sysctl.open() {
+        engine.follow(settings);
+    }
+    if let Some(ecn) = config.ecn {
+        engine.set_ecn(ecn)?;
+    }
+    if engine.may_be_held_up() {
+        eprintln!(
+            "longshore: warning: this kernel has no AIO, or fs.aio-max-nr is used up: \
+             a hostile program can hold up the engine"
+        );
+    }
+    engine.set_user_timeout_option(config.user_timeout_option);
+    engine.on_notice(notice);
+    Ok((engine, port))
 }
 
 /// Says to systemd, if it started this process and asked to be told (`Type=notify`), that

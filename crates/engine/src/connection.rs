@@ -179,7 +179,10 @@ impl Engine {
             self.open_pair(key, local, remote)?;
             return Ok(as_family(local, options.ipv6));
         }
-        let (mss, iss) = (self.mss_to(remote), self.initial_sequence(local, remote));
+        let (mss, iss) = (
+            self.mss_to(remote),
+            self.demux.initial_sequence(local, remote, self.now),
+        );
         let offset = self.timestamp_offset(local, remote);
         let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
         if options.fast_open_connect {
@@ -253,6 +256,7 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        c.tcb.note_send_buffer(socket.options.send_buffer, self.now);
         let events = c.tcb.take_events();
         // Over before its program closed it: no event is to come.
         let is_done = orphan && c.retired;

@@ -10,13 +10,16 @@ use crate::link::Way;
 use crate::socket::{Kind, Socket};
 use crate::streams::{MAX_PIECES, RcvStream, snd_copy, snd_pieces};
 use crate::tcp_input::as_family;
-use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span};
+use longshore_hostif::{
+    Address, Arena, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span,
+};
 use longshore_wire::checksum::Partial;
 use longshore_wire::dhcp;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp::{self, UdpHeader};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 
 /// Datagrams that one socket may send in one turn.
 const DATAGRAMS_A_TURN: usize = 64;
@@ -182,23 +185,11 @@ impl Engine {
             bytes[DATAGRAM_HEADER..].copy_from_slice(&to.octets());
         }
         let rcv = d.rcv.get_or_insert(RcvStream::EMPTY);
-        let (at, index) = (d.rcv_edge, socket.id.index);
-        let header = rcv.place(
-            d.rcv_consumed,
-            at,
-            &bytes[..begins],
-            &mut s.rcv_slab,
-            &s.arena,
-            index,
-        );
-        let body = rcv.place(
-            d.rcv_consumed,
-            at + begins as u64,
-            payload,
-            &mut s.rcv_slab,
-            &s.arena,
-            index,
-        );
+        let (base, at, index) = (d.rcv_consumed, d.rcv_edge, socket.id.index);
+        let mut place =
+            |at, bytes: &[u8]| rcv.place(base, at, bytes, &mut s.rcv_slab, &s.arena, index);
+        let header = place(at, &bytes[..begins]);
+        let body = place(at + begins as u64, payload);
         let (Ok(a), Ok(b)) = (header, body) else {
             d.overruns += 1;
             let session = socket.session;
@@ -325,25 +316,11 @@ impl Engine {
         }
         let (index, options, local) = (socket.id.index, socket.options, socket.local);
         let arena = self.sessions.get(socket.session)?.arena.clone();
-        let mut header = [0; DATAGRAM_HEADER];
-        if edge - at < DATAGRAM_HEADER as u64 {
-            return None;
-        }
-        snd_copy(&arena, index, at..at + DATAGRAM_HEADER as u64, &mut header).ok()?;
-        let record = DatagramRecord::decode(&header);
-        let span = datagram_span(record.len);
-        if record.len > MOST_PAYLOAD || span > edge - at {
-            return None;
-        }
+        let (record, span) = next_record(&arena, index, at..edge)?;
         let start = at + DATAGRAM_HEADER as u64;
+        let range = start..start + u64::from(record.len);
         let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
-        let count = snd_pieces(
-            &arena,
-            index,
-            start..start + u64::from(record.len),
-            &mut pieces,
-        )
-        .ok()?;
+        let count = snd_pieces(&arena, index, range, &mut pieces).ok()?;
         let payload = pieces.get(..count)?;
         let remote = record.peer.get().or(peer);
         if local.is_none() {
@@ -420,10 +397,13 @@ impl Engine {
         let segment = usize::from(segment);
         let cut = segment != 0 && segment < len;
         if cut && !(self.link.capabilities.uso && way != Way::Own) {
-            let whole = payload.concat_bytes();
+            let mut whole = std::mem::take(&mut self.whole);
+            whole.clear();
+            payload.iter().for_each(|p| whole.extend_from_slice(p));
             for part in whole.chunks(segment) {
                 self.send_datagram(way, ends, service, ports, &[IoSlice::new(part)], 0);
             }
+            self.whole = whole;
             return;
         }
         let packet_len = len + udp::HEADER_LEN + ends.header_len();
@@ -447,11 +427,11 @@ impl Engine {
         header: &UdpHeader,
         payload: &[IoSlice<'_>],
     ) {
-        let mut message = vec![0; udp::HEADER_LEN];
+        let mut message = std::mem::take(&mut self.whole);
+        message.clear();
+        message.resize(udp::HEADER_LEN, 0);
         header.emit(&mut message);
-        for piece in payload {
-            message.extend_from_slice(piece);
-        }
+        payload.iter().for_each(|p| message.extend_from_slice(p));
         let len = message.len() as u32;
         let pseudo = match *ends {
             Ends::V4 { from, to } => Partial::of_pseudo_v4(from, to, protocol::UDP, len),
@@ -468,6 +448,7 @@ impl Engine {
                 self.send_whole6((from, to), service, protocol::UDP, &message);
             }
         }
+        self.whole = message;
     }
 }
 
@@ -479,15 +460,19 @@ const fn most(ends: &Ends) -> usize {
     }
 }
 
-/// Pieces put together, where they have to be cut in another way.
-trait ConcatBytes {
-    fn concat_bytes(&self) -> Vec<u8>;
-}
-
-impl ConcatBytes for [IoSlice<'_>] {
-    fn concat_bytes(&self) -> Vec<u8> {
-        self.iter().flat_map(|p| p.iter().copied()).collect()
-    }
-}
-
 const _: () = assert!(MAX_PIECES == 3);
+
+/// The record at the beginning of a part of a send stream, and how much of the stream it
+/// takes with its payload; `None` if that is more than there is, or than a datagram holds.
+fn next_record(arena: &Arena, index: u32, part: Range<u64>) -> Option<(DatagramRecord, u64)> {
+    let mut header = [0; DATAGRAM_HEADER];
+    let there = part.end - part.start;
+    if there < DATAGRAM_HEADER as u64 {
+        return None;
+    }
+    let range = part.start..part.start + DATAGRAM_HEADER as u64;
+    snd_copy(arena, index, range, &mut header).ok()?;
+    let record = DatagramRecord::decode(&header);
+    let span = datagram_span(record.len);
+    (record.len <= MOST_PAYLOAD && span <= there).then_some((record, span))
+}

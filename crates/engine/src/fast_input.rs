@@ -2,16 +2,17 @@
 //!
 //! Owns [`Engine::frame_by_prediction`], tried first for every frame from the
 //! port. It takes the segments that nearly all are: with headers below TCP as those of
-//! the segment before ([`Known4`], [`Known6`]), or at least without surprises ([`Tcp4`]) and of a
-//! connection that the table knows, and the one that its block predicts ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is
-//! left, untouched and uncounted, to `input` and `tcp_input`, which do the same one
-//! header at a time and say why they drop what they drop.
+//! the segment before ([`Known4`], [`Known6`]), or at least without surprises ([`Tcp4`])
+//! and of a connection that the table knows, and the one that its block predicts
+//! ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is left, untouched and
+//! uncounted, to `input` and `tcp_input`, which do the same one header at a time and say
+//! why they drop what they drop.
 
 use crate::demux::Flow;
 use crate::engine::Engine;
 use crate::link::Link;
+use crate::scarcity::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
-use crate::tcp_input::SPARE_CHUNKS;
 use longshore_net::input6::classify_from_wire;
 use longshore_ports::{LinkKind, RxChecksum, RxMeta};
 use longshore_ring::NONE;

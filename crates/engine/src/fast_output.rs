@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::automatic::Automatic;
     use longshore_ports::Port;
-    use longshore_ports::memory::{MemoryConfig, pair};
+    use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
     use longshore_tcp::Instant;
     use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader, TcpOptions, Timestamps, control};
     use longshore_wire::{MacAddr, SeqNumber};
@@ -162,20 +162,17 @@ mod tests {
     const LOCAL: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 80);
     const REMOTE: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 2), 4000);
 
+    fn link(port: MemoryPort) -> Link {
+        let (port, addresses) = (Box::new(port), ["10.0.0.1/24".parse().unwrap()]);
+        let automatic = Automatic::default();
+        Link::new(port, &addresses, &[], &automatic, false, Instant(0)).unwrap()
+    }
+
     /// The frame of a segment, built both ways on a wire with or without offloads and
     /// link header; the identification taken out, which goes on from packet to packet.
     fn both_ways(config: MemoryConfig, timestamps: bool, payload: &[&[u8]], mss: u16) {
         let (port, mut wire) = pair(&config);
-        let address = "10.0.0.1/24".parse().unwrap();
-        let mut link = Link::new(
-            Box::new(port),
-            &[address],
-            &[],
-            &Automatic::default(),
-            false,
-            Instant(0),
-        )
-        .unwrap();
+        let mut link = link(port);
         let way = Way::Station(MacAddr([2, 0, 0, 0, 0, 9]));
         let segment = PlainTransmit {
             header: Plain {
@@ -252,16 +249,7 @@ mod tests {
     #[test]
     fn another_way_makes_other_headers() {
         let (port, _wire) = pair(&MemoryConfig::default());
-        let address = "10.0.0.1/24".parse().unwrap();
-        let link = Link::new(
-            Box::new(port),
-            &[address],
-            &[],
-            &Automatic::default(),
-            false,
-            Instant(0),
-        )
-        .unwrap();
+        let link = link(port);
         let mut kept = None;
         let ways = [1, 2].map(|n| Way::Station(MacAddr([2, 0, 0, 0, 0, n])));
         let one = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[0], 64, 0);

@@ -11,6 +11,7 @@
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `cookies` | SYNs answered and not remembered |
+//! | `strangers` | how much is answered to packets of no connection |
 //! | `requests` | what programs ask |
 //! | `connection` | a connection's life; settling after each turn |
 //! | `pair` | connections between two of our own sockets |
@@ -21,6 +22,7 @@
 //! | `errors` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
 //! | `buffers` | how much a connection may hold |
+//! | `scarcity` | what happens when there is no memory for more |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
@@ -55,14 +57,17 @@ mod link;
 mod link6;
 mod output;
 mod pair;
+mod passive;
 mod report;
 mod requests;
 mod routing;
+mod scarcity;
 mod session;
 mod slab;
 mod sleep;
 mod socket;
 mod spare;
+mod strangers;
 mod streams;
 mod sysctl;
 mod tcp_input;

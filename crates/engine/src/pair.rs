@@ -5,20 +5,19 @@
 //! [`Pair`], one end of such a connection. A flag of the engine turns it off, so
 //! that tests can send the same bytes through TCP.
 
+mod copy;
 mod deferral;
 mod room;
 mod urgent;
 
 use crate::connection::RequestError;
-use crate::counters::EngineDrop;
 use crate::demux::Flow;
 use crate::engine::Engine;
 use crate::socket::{Kind, Socket, Told};
-use crate::streams::{MAX_PIECES, RcvStream, snd_pieces};
+use crate::streams::RcvStream;
 use longshore_hostif::{EdgeFlags, SocketId};
 use longshore_ring::NONE;
 use longshore_tcp::Instant;
-use std::io::IoSlice;
 use std::net::SocketAddr;
 
 /// Bytes moved in one piece, and pieces moved in one turn for one end.
@@ -229,8 +228,7 @@ impl Engine {
         accepted.local = Some(server);
         let other = self.sockets.insert(accepted);
         self.demux.insert(flow, other);
-        if self.hand_over(other).is_err() {
-            self.counters.drop(EngineDrop::NoSocketLeft);
+        if self.hand_over(other).is_none() {
             self.forget(other);
             return self.refuse(key);
         }
@@ -289,114 +287,6 @@ impl Engine {
         }
         self.tell_pair(key);
         self.end_pair(key);
-    }
-
-    /// Moves a piece of what `key` sends to its other end; says whether there
-    /// was one.
-    fn move_piece(&mut self, key: u32) -> bool {
-        let Some(socket) = self.sockets.get(key) else {
-            return false;
-        };
-        let Kind::Pair(p) = &socket.kind else {
-            return false;
-        };
-        let (other, at, edge, index, session) = (
-            p.other,
-            p.snd_moved,
-            p.snd_edge,
-            socket.id.index,
-            socket.session,
-        );
-        if at >= edge || p.dead.is_some() || index == NONE {
-            return false;
-        }
-        let Some(receiver) = self.sockets.get(other) else {
-            return false;
-        };
-        let Kind::Pair(q) = &receiver.kind else {
-            return false;
-        };
-        let len = if q.deaf {
-            edge - at
-        } else {
-            let room = q.room(&receiver.options, &socket.options);
-            (edge - at).min(PIECE).min(room)
-        };
-        if len == 0 {
-            return false;
-        }
-        if !q.deaf && !self.copy_across((session, index, at..at + len), other) {
-            let again = self.now.after_us(AGAIN_US);
-            if let Some(p) = self.pair_mut(key) {
-                p.again_at = Some(again);
-            }
-            self.arm(key);
-            return false;
-        }
-        if let Some(p) = self.pair_mut(key) {
-            p.snd_moved = at + len;
-            if p.snd_moved == p.snd_edge {
-                p.hold_until = None;
-            }
-        }
-        if let Some(q) = self.pair_mut(other) {
-            q.rcv_edge += len;
-            if q.deaf {
-                q.rcv_consumed = q.rcv_edge;
-            }
-        }
-        self.counters.cut_through_bytes += len;
-        self.touch(other);
-        true
-    }
-
-    fn copy_across(&mut self, from: (u32, u32, std::ops::Range<u64>), to: u32) -> bool {
-        let (session, index, range) = from;
-        let len = range.end - range.start;
-        let Some(arena) = self.sessions.get(session).map(|s| s.arena.clone()) else {
-            return false;
-        };
-        let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
-        let Ok(count) = snd_pieces(&arena, index, range, &mut pieces) else {
-            self.counters.drop(EngineDrop::BadStream);
-            return false;
-        };
-        let Some(receiver) = self.sockets.get_mut(to) else {
-            return false;
-        };
-        let Some(s) = self.sessions.get_mut(receiver.session) else {
-            return false;
-        };
-        let Kind::Pair(q) = &mut receiver.kind else {
-            return false;
-        };
-        let mut at = q.rcv_edge;
-        for piece in pieces.get(..count).unwrap_or_default() {
-            let placed = q.rcv.place(
-                q.rcv_consumed,
-                at,
-                piece,
-                &mut s.rcv_slab,
-                &s.arena,
-                receiver.id.index,
-            );
-            if placed.is_err() {
-                let session = receiver.session;
-                self.arena_is_full(session);
-                return false;
-            }
-            at += piece.len() as u64;
-        }
-        let counts = [&mut receiver.meter.to_host, &mut s.meter.to_host];
-        Socket::count_payload(counts, count as u64, len);
-        if let (Some(s), Some(sender)) = (
-            self.sessions.get_mut(session),
-            sender_to(&mut self.sockets, to),
-        ) {
-            let counts = [&mut sender.meter.to_adapter, &mut s.meter.to_adapter];
-            Socket::count_payload(counts, count as u64, len);
-        }
-        true
     }
 
     /// The end of the stream, once all before it is there.
@@ -490,13 +380,4 @@ impl Engine {
         self.touch(other);
         self.touch(key);
     }
-}
-
-/// The end that sends to `to`.
-fn sender_to(sockets: &mut crate::slab::Slab<Socket>, to: u32) -> Option<&mut Socket> {
-    let Kind::Pair(q) = &sockets.get(to)?.kind else {
-        return None;
-    };
-    let sender = q.other;
-    sockets.get_mut(sender)
 }

@@ -36,7 +36,6 @@ impl Engine {
     }
 
     fn stat(&self) -> StatReply {
-        let port = self.link.port.counters();
         let c = &self.counters;
         let segments_in = c.predicted_data + c.predicted_acks + c.unpredicted;
         let mut meter = self.past_meter;
@@ -62,41 +61,10 @@ impl Engine {
                 "kernel"
             }
             .to_owned(),
-            port: PortStat {
-                name: self.port_name.clone(),
-                mtu: self.link.capabilities.mtu as u32,
-                rx: TrafficStat {
-                    frames: port.rx_frames,
-                    bytes: port.rx_bytes,
-                    gso_frames: port.rx_gso_frames,
-                    calls: port.rx_calls,
-                },
-                tx: TrafficStat {
-                    frames: port.tx_frames,
-                    bytes: port.tx_bytes,
-                    gso_frames: port.tx_gso_frames,
-                    calls: port.tx_calls,
-                },
-                tx_full: port.tx_full,
-            },
+            port: self.port_stat(),
             drops,
             crossings: CrossingsStat::from(&meter),
-            tcp: counts([
-                ("segments_in", segments_in),
-                ("data_segments_in", c.predicted_data + c.unpredicted_data),
-                ("predicted_data", c.predicted_data),
-                ("predicted_acks", c.predicted_acks),
-                ("unpredicted", c.unpredicted),
-                ("segments_out", c.segments_out),
-                ("retransmissions", c.retransmissions),
-                ("resets_out", c.resets_out),
-                ("active_opens", c.active_opens),
-                ("passive_opens", c.passive_opens),
-                ("fast_opens", c.fast_opens),
-                ("syn_cookies_sent", c.cookies_sent),
-                ("syn_cookies_taken", c.cookies_taken),
-                ("time_wait", self.demux.waiting_count() as u64),
-            ]),
+            tcp: self.tcp_counts(segments_in),
             net: counts([
                 ("datagrams_in", c.datagrams_in),
                 ("datagrams_out", c.datagrams_out),
@@ -115,6 +83,47 @@ impl Engine {
             ]),
             sessions: self.sessions.iter().map(|(key, s)| s.stat(key)).collect(),
         }
+    }
+
+    fn port_stat(&self) -> PortStat {
+        let port = self.link.port.counters();
+        PortStat {
+            name: self.port_name.clone(),
+            mtu: self.link.capabilities.mtu as u32,
+            rx: TrafficStat {
+                frames: port.rx_frames,
+                bytes: port.rx_bytes,
+                gso_frames: port.rx_gso_frames,
+                calls: port.rx_calls,
+            },
+            tx: TrafficStat {
+                frames: port.tx_frames,
+                bytes: port.tx_bytes,
+                gso_frames: port.tx_gso_frames,
+                calls: port.tx_calls,
+            },
+            tx_full: port.tx_full,
+        }
+    }
+
+    fn tcp_counts(&self, segments_in: u64) -> Counts {
+        let c = &self.counters;
+        counts([
+            ("segments_in", segments_in),
+            ("data_segments_in", c.predicted_data + c.unpredicted_data),
+            ("predicted_data", c.predicted_data),
+            ("predicted_acks", c.predicted_acks),
+            ("unpredicted", c.unpredicted),
+            ("segments_out", c.segments_out),
+            ("retransmissions", c.retransmissions),
+            ("resets_out", c.resets_out),
+            ("active_opens", c.active_opens),
+            ("passive_opens", c.passive_opens),
+            ("fast_opens", c.fast_opens),
+            ("syn_cookies_sent", c.cookies_sent),
+            ("syn_cookies_taken", c.cookies_taken),
+            ("time_wait", self.demux.waiting_count() as u64),
+        ])
     }
 
     /// The sockets from the key `from` on, then those in TIME-WAIT, from

@@ -33,11 +33,12 @@ pub(crate) struct From {
 #[derive(Debug)]
 pub(crate) struct Question {
     from: From,
-    socket: SocketId,
-    tag: u32,
-    waiter: Option<u16>,
+    request: Request,
     query: Query,
 }
+
+/// What a request is answered by that has been done, and of which there is no more to say.
+const NOTHING: (u64, Address) = (0, Address::NONE);
 
 impl Engine {
     /// Takes requests from all sessions whose processes have published some;
@@ -169,58 +170,23 @@ impl Engine {
         let Some(key) = self.key_of(from.session, id) else {
             // Late words of a socket that is gone are no fault; but whoever
             // waits for an answer gets one.
-            self.answer_missing(from, request);
+            self.answer(from, request, Err(RequestError::NoSocket));
             return Ok(());
         };
         match *request {
-            Request::Open { .. } => Ok(()),
-            Request::Bind {
-                tag, waiter, local, ..
-            } => {
-                let answer = match self.bind(key, local) {
-                    // By a process that has ended, perhaps: who has waited for it may
-                    // count on it that all it held is let go.
-                    Err(RequestError::AddressInUse) => {
-                        self.bury_the_dead();
-                        match self.key_of(from.session, id) {
-                            Some(key) => self.bind(key, local),
-                            None => Err(RequestError::NoSocket),
-                        }
-                    }
-                    answer => answer,
-                };
-                self.done(
-                    from,
-                    id,
-                    tag,
-                    waiter,
-                    answer.map(|local| (0, Address::from(local))),
-                );
-                Ok(())
+            Request::Open { .. } => {}
+            Request::Bind { local, .. } => {
+                let bound = self.bind_if_free(from.session, id, local);
+                self.answer(from, request, bound.map(|local| (0, local.into())));
             }
-            Request::Listen {
-                tag,
-                waiter,
-                backlog,
-                ..
-            } => {
-                let answer = self.listen(key, backlog);
-                self.done(from, id, tag, waiter, answer.map(|()| (0, Address::NONE)));
-                Ok(())
+            Request::Listen { backlog, .. } => {
+                let listens = self.listen(key, backlog);
+                self.answer(from, request, listens.map(|()| NOTHING));
             }
-            Request::Connect {
-                tag, waiter, peer, ..
-            } => {
-                let answer = self.connect(key, peer);
+            Request::Connect { peer, .. } => {
+                let begun = self.connect(key, peer);
                 let room = self.syn_room(key);
-                self.done(
-                    from,
-                    id,
-                    tag,
-                    waiter,
-                    answer.map(|local| (room, Address::from(local))),
-                );
-                Ok(())
+                self.answer(from, request, begun.map(|local| (room, local.into())));
             }
             Request::Edges {
                 snd_edge,
@@ -232,7 +198,7 @@ impl Engine {
                 if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
                     self.tell_others(from, key);
                 }
-                moved
+                return moved;
             }
             Request::Urgent {
                 snd_edge,
@@ -241,7 +207,6 @@ impl Engine {
             } => {
                 self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::PUSH)?;
                 self.host_urgent(key, snd_edge);
-                Ok(())
             }
             Request::Close {
                 snd_edge,
@@ -252,54 +217,35 @@ impl Engine {
                 // What was written and read last comes with the close.
                 let moved = self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
                 self.close(key, Options::linger(linger));
-                moved
+                return moved;
             }
-            Request::Group {
-                tag,
-                waiter,
-                group,
-                join,
-                ..
-            } => {
-                let answer = self.change_group(key, group, join);
-                self.done(from, id, tag, waiter, answer.map(|()| (0, Address::NONE)));
-                Ok(())
+            Request::Group { group, join, .. } => {
+                let changed = self.change_group(key, group, join);
+                self.answer(from, request, changed.map(|()| NOTHING));
             }
-            Request::SetOption { name, value, .. } => {
-                self.set_option(key, name, value);
-                Ok(())
-            }
-            Request::Query {
-                tag, waiter, query, ..
-            } => {
-                self.questions.push(Question {
-                    from,
-                    socket: id,
-                    tag,
-                    waiter,
-                    query,
-                });
-                Ok(())
-            }
-            Request::Owner { tag, waiter, .. } => {
+            Request::SetOption { name, value, .. } => self.set_option(key, name, value),
+            Request::Query { query, .. } => self.questions.push(Question {
+                from,
+                request: *request,
+                query,
+            }),
+            Request::Owner { .. } => {
                 self.hear_session(from.session);
-                self.done(from, id, tag, waiter, Ok((0, Address::NONE)));
-                Ok(())
+                self.answer(from, request, Ok(NOTHING));
             }
-            Request::Subscribe { .. } => {
-                self.subscribe(from, key);
-                Ok(())
-            }
-            Request::Unsubscribe { .. } => {
-                if let Some(socket) = self.sockets.get_mut(key) {
-                    socket.subscribers.remove(from.channel);
-                    let index = socket.id.index;
-                    if let Some(s) = self.sessions.get_mut(from.session) {
-                        s.note_transit(key, index, self.now);
-                    }
-                }
-                Ok(())
-            }
+            Request::Subscribe { .. } => self.subscribe(from, key),
+            Request::Unsubscribe { .. } => self.unsubscribe(from, key),
+        }
+        Ok(())
+    }
+
+    fn unsubscribe(&mut self, from: From, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.subscribers.remove(from.channel);
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            s.note_transit(key, socket.id.index, self.now);
         }
     }
 
@@ -344,68 +290,30 @@ impl Engine {
     pub(crate) fn answer_questions(&mut self) {
         let mut questions = std::mem::take(&mut self.questions);
         for q in questions.drain(..) {
-            let answer = match (self.key_of(q.from.session, q.socket), q.query) {
+            let key = self.key_of(q.from.session, q.request.socket());
+            let answer = match (key, q.query) {
                 (Some(key), Query::TcpInfo) => self.tcp_info(q.from, key),
                 (Some(key), Query::Error) => self.take_error(q.from.channel, key),
                 (Some(key), Query::SendQueue) => self.send_queue(q.from, key),
+                (Some(key), Query::PathMtu) => self.path_mtu(q.from, key),
                 (None, _) => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
-            self.done(q.from, q.socket, q.tag, q.waiter, answer);
+            self.answer(q.from, &q.request, answer);
         }
         self.questions = questions;
     }
 
-    fn answer_missing(&mut self, from: From, request: &Request) {
-        if let Request::Bind {
-            socket,
-            tag,
-            waiter,
-            ..
-        }
-        | Request::Listen {
-            socket,
-            tag,
-            waiter,
-            ..
-        }
-        | Request::Connect {
-            socket,
-            tag,
-            waiter,
-            ..
-        }
-        | Request::Group {
-            socket,
-            tag,
-            waiter,
-            ..
-        }
-        | Request::Query {
-            socket,
-            tag,
-            waiter,
-            ..
-        }
-        | Request::Owner {
-            socket,
-            tag,
-            waiter,
-        } = *request
-        {
-            self.done(from, socket, tag, waiter, Err(RequestError::NoSocket));
-        }
-    }
-
-    /// Answers a request.
-    fn done(
+    /// Answers a request, if it is one that is answered.
+    fn answer(
         &mut self,
         from: From,
-        socket: SocketId,
-        tag: u32,
-        waiter: Option<u16>,
+        request: &Request,
         answer: Result<(u64, Address), RequestError>,
     ) {
+        let Some((tag, waiter)) = request.asked() else {
+            return;
+        };
         let (errno, value, address) = match answer {
             Ok((value, address)) => (0, value, address),
             Err(e) => (e.errno(), 0, Address::NONE),
@@ -414,7 +322,7 @@ impl Engine {
             s.put(
                 from.channel,
                 &Completion::Done {
-                    socket,
+                    socket: request.socket(),
                     tag,
                     errno,
                     value,
@@ -435,6 +343,19 @@ impl Engine {
             Kind::Listener(_) | Kind::Idle(_) => (0, 0),
         };
         self.answer_at_length(from, &SendQueue { unacked, unsent }.encode())
+    }
+
+    fn path_mtu(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let peer = match &socket.kind {
+            Kind::Datagram(d) => d.peer,
+            _ => None,
+        };
+        let mtu = peer.map(|peer| self.link.mtu_to(peer.ip().to_canonical(), self.now));
+        match mtu {
+            Some(mtu) => self.answer_at_length(from, &(mtu as u32).to_ne_bytes()),
+            None => Ok(0),
+        }
     }
 
     /// Writes an answer to the mailbox of who has asked; its length.

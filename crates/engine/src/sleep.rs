@@ -169,6 +169,8 @@ pub(crate) struct Sleeper {
     /// When descriptors other than the port's were last looked at.
     looked_at: Instant,
     crowd: Crowd,
+    /// What was found ready; empty between two looks.
+    ready: Vec<Source>,
 }
 
 /// How often the loop looks at its other descriptors while it is busy, in
@@ -191,6 +193,7 @@ impl Sleeper {
             idle_since: None,
             looked_at: Instant(0),
             crowd: Crowd::default(),
+            ready: Vec::new(),
         };
         if let Some(fd) = link.port.fd() {
             sleeper.watch(fd, Source::Port)?;
@@ -338,12 +341,12 @@ impl Engine {
     /// Waits for events for at most `timeout` and serves those that are not
     /// packets or requests; says whether there were any events.
     fn look(&mut self, timeout: Option<Duration>) -> Result<bool, EngineError> {
-        let mut ready = Vec::new();
+        let mut ready = std::mem::take(&mut self.sleeper.ready);
         self.sleeper.wait(timeout, &mut ready)?;
         self.now = self.clock.now();
         self.sleeper.looked_at = self.now;
         let any = !ready.is_empty();
-        for source in ready {
+        for source in ready.drain(..) {
             match source {
                 Source::PortNews => {
                     self.link.take_port_news(self.now);
@@ -363,6 +366,7 @@ impl Engine {
                 }
             }
         }
+        self.sleeper.ready = ready;
         Ok(any)
     }
 }

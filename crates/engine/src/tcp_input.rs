@@ -1,42 +1,20 @@
 //! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
 
-use crate::connection::RequestError;
-use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
 use crate::ends::{Ends, Service, headers_of_segment};
 use crate::engine::Engine;
 use crate::input::IpPacket;
 use crate::link::Way;
-use crate::socket::{Connection, Kind, Socket};
-use crate::streams::RcvSlab;
-use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, Address, CHUNK, SocketId, SocketState};
+use crate::socket::{Kind, Socket};
 use longshore_ring::NONE;
-use longshore_tcp::{
-    DropReason, Ecn, ListenVerdict, Segment, State, Tcb, TimeWaitVerdict, reset_for,
-};
+use longshore_tcp::{DropReason, Ecn, Segment, State, TimeWaitVerdict, reset_for};
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
 
-/// Chunks that must be free before a connection is given data: what a whole
-/// receive buffer could need beyond what it has. Also what is kept for connections of which
-/// nearly all has been read, so that who reads one to its end is not held up by others that
-/// nobody reads.
-pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
-/// Chunks that a segment needs where all before it is there, or nothing was before it.
-const FEW_CHUNKS: u32 = 2;
-
-/// Whether a session has memory for a segment's payload.
-fn has_room(slab: &RcvSlab, tcb: &Tcb, segment: &Segment<'_>) -> bool {
-    let free = slab.available();
-    let unread = tcb.rcv_edge().saturating_sub(tcb.rcv_consumed());
-    let is_awaited = || unread < CHUNK as u64 && tcb.is_next(segment.header.seq);
-    free >= SPARE_CHUNKS || free >= FEW_CHUNKS && is_awaited()
-}
-
 /// What a segment asks for beside what its connection sends.
-enum Beside {
+pub(crate) enum Beside {
     Nothing,
     /// A reset in answer.
     Reset,
@@ -80,7 +58,12 @@ impl Engine {
         }
     }
 
-    fn segment_for(&mut self, key: u32, segment: &Segment<'_>, payload: &[u8]) -> Beside {
+    pub(crate) fn segment_for(
+        &mut self,
+        key: u32,
+        segment: &Segment<'_>,
+        payload: &[u8],
+    ) -> Beside {
         let now = self.now;
         if self.is_held_back(key, segment) {
             return Beside::Nothing;
@@ -95,13 +78,14 @@ impl Engine {
         let fast_opened = c.tcb.is_fast_opened();
         let was_half_open = before == State::SynReceived && c.listener.is_some() && !fast_opened;
         if !payload.is_empty() && !was_half_open {
-            let session = self.sessions.get(socket.session);
-            if session.is_none_or(|s| !has_room(&s.rcv_slab, &c.tcb, segment)) {
-                let session = socket.session;
-                self.arena_is_full(session);
-                return Beside::Nothing;
-            }
+            self.see_to_room(key, segment.header.seq);
         }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return Beside::Nothing;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return Beside::Nothing;
+        };
         let disposition = c.tcb.on_segment(segment, now);
         let has_data = u64::from(!payload.is_empty());
         if disposition.fast_path {
@@ -112,10 +96,13 @@ impl Engine {
         } else {
             self.counters.unpredicted_data += has_data;
         }
-        if let Some(reason) = disposition.drop {
-            self.counters.drop_tcp(reason);
+        let (state, session) = (c.tcb.state(), socket.session);
+        match disposition.drop {
+            Some(DropReason::NoRoom) => self.arena_is_full(session),
+            Some(reason) => self.counters.drop_tcp(reason),
+            None => {}
         }
-        if !before.is_synchronized() && c.tcb.state().is_synchronized() {
+        if !before.is_synchronized() && state.is_synchronized() {
             if was_half_open {
                 self.established(key);
             } else if fast_opened {
@@ -143,7 +130,7 @@ impl Engine {
     }
 
     /// Does what a segment asks for beside what its connection sends.
-    fn answer_beside(
+    pub(crate) fn answer_beside(
         &mut self,
         what: Beside,
         local: SocketAddr,
@@ -196,154 +183,6 @@ impl Engine {
         }
     }
 
-    /// Whether a segment for a half-open connection has to be dropped, because
-    /// the connection must not be established now.
-    fn is_held_back(&mut self, key: u32, segment: &Segment<'_>) -> bool {
-        let Some(socket) = self.sockets.get(key) else {
-            return true;
-        };
-        let Kind::Stream(c) = &socket.kind else {
-            return false;
-        };
-        let (Some(listener), State::SynReceived) = (c.listener, c.tcb.state()) else {
-            return false;
-        };
-        if c.tcb.is_fast_opened() {
-            return false;
-        }
-        let flags = segment.header.flags;
-        if flags.intersects(TcpFlags::RST | TcpFlags::SYN) || !flags.contains(TcpFlags::ACK) {
-            return false;
-        }
-        let Some(l) = self.sockets.get(listener) else {
-            return true;
-        };
-        let Kind::Listener(l) = &l.kind else {
-            return true;
-        };
-        let bare = segment.payload_len == 0 && !flags.contains(TcpFlags::FIN);
-        let reason = if !l.listener.may_establish() {
-            Some(DropReason::AcceptQueueFull)
-        } else if bare && l.listener.defers_accept(c.tcb.handshake_repeats()) {
-            Some(DropReason::DeferAccept)
-        } else {
-            None
-        };
-        let resets = l.listener.aborts_on_overflow();
-        if let Some(reason) = reason {
-            self.counters.drop_tcp(reason);
-            if resets && reason == DropReason::AcceptQueueFull {
-                self.abort(key);
-            }
-            return true;
-        }
-        let session = socket.session;
-        // Its listener's stream may need one for the record of it.
-        let full = self
-            .sessions
-            .get(session)
-            .is_none_or(|s| s.rcv_slab.available() < FEW_CHUNKS + 1);
-        if full {
-            self.arena_is_full(session);
-        }
-        full
-    }
-
-    /// A connection that came in is established: it gets a block, and its
-    /// listener's host a record of it.
-    pub(crate) fn established(&mut self, key: u32) {
-        if self.hand_over(key).is_err() {
-            self.counters.drop(EngineDrop::NoSocketLeft);
-            self.listener_lost(key);
-            self.abort(key);
-        }
-    }
-
-    pub(crate) fn hand_over(&mut self, key: u32) -> Result<(), RequestError> {
-        let missing = RequestError::NoSocket;
-        let socket = self.sockets.get(key).ok_or(missing)?;
-        let (listener_key, remote) = match &socket.kind {
-            Kind::Stream(c) => (c.listener.ok_or(missing)?, c.remote),
-            Kind::Pair(p) => (p.listener.ok_or(missing)?, p.remote),
-            _ => return Err(missing),
-        };
-        let local = socket.local.ok_or(missing)?;
-        let (session_key, options) = (socket.session, socket.options);
-        let session = self.sessions.get_mut(session_key).ok_or(missing)?;
-        let arena = session.arena.clone();
-        let index = arena
-            .header()
-            .free_sockets
-            .pop(arena.socket_links())
-            .ok()
-            .flatten()
-            .ok_or(missing)?;
-        // A program that gave back what is in use harms itself: the index is
-        // ours as long as our table says so.
-        let block = arena.get_block(index).ok_or(missing)?;
-        if session.key(index).is_some() {
-            session.bad_descriptors += 1;
-            return Err(missing);
-        }
-        let generation = block.begin(SocketState::Connected, options.block_flags());
-        let (v6, id) = (options.ipv6, SocketId { index, generation });
-        let (local, peer) = (
-            Address::from(as_family(local, v6)),
-            Address::from(as_family(remote, v6)),
-        );
-        block.set_local(local);
-        block.set_peer(peer);
-        options.write_send_limit(block);
-        session.enter(id, key);
-        let listener = self.sockets.get_mut(listener_key).ok_or(missing)?;
-        let subscribers = listener.subscribers;
-        let record = AcceptRecord {
-            socket: id,
-            local,
-            peer,
-            rcv_edge: 0,
-            subscriber: subscribers.single(),
-        };
-        let Kind::Listener(l) = &mut listener.kind else {
-            return Err(missing);
-        };
-        let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
-        let placed = l.rcv.place(
-            base,
-            at,
-            &record.encode(),
-            &mut session.rcv_slab,
-            &arena,
-            listener_index,
-        );
-        let pieces = placed.map_err(|_| missing)?;
-        l.rcv_edge += ACCEPT_RECORD as u64;
-        l.queue.push_back(key);
-        l.listener.on_established();
-        let count = [&mut listener.meter.to_host, &mut session.meter.to_host];
-        Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
-        let socket = self.sockets.get_mut(key).ok_or(missing)?;
-        socket.id = id;
-        socket.subscribers = crate::session::Subscribers::of_accepted(&subscribers);
-        self.heed_receive_buffer(key);
-        self.counters.passive_opens += 1;
-        self.touch(listener_key);
-        Ok(())
-    }
-
-    /// A half-open connection is gone: its listener counts one less.
-    pub(crate) fn listener_lost(&mut self, key: u32) {
-        let Some(Kind::Stream(c)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
-            return;
-        };
-        let Some(listener) = c.listener.take() else {
-            return;
-        };
-        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
-            l.listener.on_half_open_gone();
-        }
-    }
-
     fn segment_in_time_wait(
         &mut self,
         flow: &Flow,
@@ -369,103 +208,10 @@ impl Engine {
         }
     }
 
-    fn segment_for_listener(
-        &mut self,
-        (local, remote): (SocketAddr, SocketAddr),
-        segment: &Segment<'_>,
-        payload: &[u8],
-        iss_after: Option<SeqNumber>,
-    ) {
-        let spread = self.demux.hash((local, remote));
-        let found = self.demux.tcp.find(local, true, spread);
-        let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?)))
-        else {
-            self.counters.drop_tcp(DropReason::NoConnection);
-            if let Some(reset) = reset_for(segment) {
-                self.send_reset(local, remote, &reset);
-            }
-            return;
-        };
-        let Kind::Listener(l) = &mut socket.kind else {
-            return;
-        };
-        match l.listener.on_segment(segment, self.now) {
-            ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
-            ListenVerdict::Reset(reset) => self.send_reset(local, remote, &reset),
-            ListenVerdict::AnswerWithCookie => {
-                let options = socket.options;
-                self.answer_with_cookie((local, remote), &options, segment);
-            }
-            ListenVerdict::CheckCookie(reset) => {
-                if let Some(made) = self.check_cookie(key, (local, remote), segment, &reset) {
-                    let beside = self.segment_for(made, segment, payload);
-                    self.answer_beside(beside, local, remote, segment, payload);
-                }
-            }
-            ListenVerdict::Accept => {
-                l.listener.on_half_open();
-                let (options, session) = (socket.options, socket.session);
-                let slab = self.sessions.get(session).map(|s| &s.rcv_slab);
-                let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
-                let verdict = self.judge_fast_open(key, (local, remote), segment, room);
-                let made = self.half_open(key, session, options, local, remote, segment, iss_after);
-                self.open_fast(made, key, verdict, segment, payload);
-            }
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all of it is the SYN's")]
-    fn half_open(
-        &mut self,
-        listener: u32,
-        session: u32,
-        options: crate::socket::Options,
-        local: SocketAddr,
-        remote: SocketAddr,
-        segment: &Segment<'_>,
-        iss_after: Option<SeqNumber>,
-    ) -> u32 {
-        let now = self.now;
-        let mss = self.mss_to(remote);
-        let iss = match iss_after {
-            Some(after) => after.add(1),
-            None => self.initial_sequence(local, remote),
-        };
-        let tcb = Tcb::accept(
-            &options.tcp_to(remote),
-            segment,
-            mss,
-            iss,
-            self.timestamp_offset(local, remote),
-            now,
-        );
-        self.enter_half_open(listener, session, options, (local, remote), tcb)
-    }
-
-    /// A connection in SYN-RECEIVED is one of the engine's from now on.
-    pub(crate) fn enter_half_open(
-        &mut self,
-        listener: u32,
-        session: u32,
-        options: crate::socket::Options,
-        (local, remote): Sides,
-        tcb: Tcb,
-    ) -> u32 {
-        let connection = Connection::new(tcb, local, remote, Some(listener));
-        let flow = connection.flow;
-        let id = SocketId {
-            index: NONE,
-            generation: 0,
-        };
-        let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
-        socket.local = Some(local);
-        let key = self.sockets.insert(socket);
-        self.demux.insert(flow, key);
-        self.touch(key);
-        key
-    }
-
     pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        if !self.answers_stranger() {
+            return;
+        }
         self.counters.resets_out += 1;
         self.send_bare(local, remote, header);
     }
@@ -487,11 +233,6 @@ impl Engine {
             self.counters.drop(EngineDrop::PortRefused);
         }
         self.counters.segments_out += 1;
-    }
-
-    /// ISS of a connection that is made now.
-    pub(crate) fn initial_sequence(&self, local: SocketAddr, remote: SocketAddr) -> SeqNumber {
-        self.demux.initial_sequence(local, remote, self.now)
     }
 
     /// RFC 7323 section 7.1: timestamps start elsewhere for each peer.

@@ -4,11 +4,11 @@
 mod common;
 
 use common::Host;
-use common::engines::{config, sleepy};
+use common::engines::{config, run, sleepy};
 use longshore_engine::Engine;
 use longshore_hostif::attach::{Message, send};
 use longshore_hostif::{
-    AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, Query, Request, SEND_BUFFER,
+    AcceptRecord, BlockFlags, CHUNK, EdgeFlags, Loopback, OptionName, Query, Request, SEND_BUFFER,
     SendQueue, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
@@ -20,8 +20,12 @@ use std::time::Duration;
 const LISTENER: &str = "10.0.0.1:80";
 
 fn listening(host: &mut Host, backlog: u32) -> SocketId {
+    listening_at(host, LISTENER, backlog)
+}
+
+fn listening_at(host: &mut Host, at: &str, backlog: u32) -> SocketId {
     let listener = host.open(SocketKind::Stream);
-    host.bind(listener, LISTENER.parse().unwrap()).unwrap();
+    host.bind(listener, at.parse().unwrap()).unwrap();
     let answer = host.call(|tag| Request::Listen {
         socket: listener,
         tag,
@@ -115,6 +119,47 @@ fn whoever_stands_before_a_full_queue_is_let_in_by_who_looks_whether_there_is_a_
     host.accept(listener);
     host.wait_flag(last, EdgeFlags::CONNECTED);
     assert!(!has_line(&host));
+}
+
+#[test]
+fn a_connection_for_whose_record_there_is_no_memory_is_refused_and_costs_nothing() {
+    const ANOTHER: &str = "10.0.0.1:81";
+    const CHUNKS: u32 = 4;
+    let dir = tempfile::tempdir().unwrap();
+    let (wire, _other) = pair(&MemoryConfig::default());
+    let port = Box::new(wire);
+    let mut config = config(dir.path(), "10.0.0.1/24", port, Loopback::Kernel, true);
+    (config.geometry.sockets, config.geometry.rcv_chunks) = (64, CHUNKS);
+    let engine = run(config);
+    let (mut host, mut neighbour) = (Host::new(&engine.path), Host::new(&engine.path));
+    let (socket, accepted) = connected(&mut host);
+    // What nobody reads has all chunks.
+    let data = vec![7; CHUNKS as usize * CHUNK];
+    host.send(socket, &data, EdgeFlags::empty());
+    host.wait("the data", |h| {
+        (h.edges(accepted.socket)?.rcv_edge == data.len() as u64).then_some(())
+    });
+    let listener = listening_at(&mut host, ANOTHER, 8);
+    let refused = |host: &mut Host| {
+        let socket = host.open(SocketKind::Stream);
+        assert_eq!(host.connect(socket, ANOTHER.parse().unwrap()), 111);
+        host.close(socket);
+    };
+    refused(&mut host);
+    // The neighbour's sockets have no part in it.
+    let neighbours = neighbour.open(SocketKind::Stream);
+    neighbour
+        .bind(neighbours, "10.0.0.1:90".parse().unwrap())
+        .unwrap();
+    for _ in 0..100 {
+        refused(&mut host);
+    }
+    assert_eq!(host.receive(accepted.socket, data.len()), data);
+    let socket = host.open(SocketKind::Stream);
+    assert_eq!(host.connect(socket, ANOTHER.parse().unwrap()), 0);
+    host.accept(listener);
+    drop(host);
+    assert_eq!(neighbour.listen(neighbours), 0);
 }
 
 /// Two Unix sockets that are connected.

@@ -13,6 +13,7 @@ use longshore_hostif::{
     SendQueue, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
+use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -398,6 +399,75 @@ fn the_user_timeout_is_told_where_the_engine_is_set_to() {
     }
 }
 
+/// What the frames tell that is sent to this port: what is acknowledged, and the window.
+fn told_windows(frames: &[Vec<u8>], port: u16) -> Vec<(SeqNumber, u16)> {
+    let segments = frames.iter().filter_map(|frame| frame.get(34..));
+    let headers = segments.filter_map(|segment| TcpHeader::parse(segment).ok());
+    headers
+        .filter(|(header, _)| header.dst_port == port)
+        .map(|(header, _)| (header.ack, header.window))
+        .collect()
+}
+
+/// A session has no memory for what comes: whoever sends to it is told that the window is
+/// closed, and once there is memory again, that it is open, before it asks.
+#[test]
+fn without_memory_windows_close_and_open_again_when_there_is_some() {
+    const EACH: usize = 300_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (near, far) = pair(&MemoryConfig::default());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watched = Watched {
+        port: near,
+        seen: seen.clone(),
+    };
+    let mut config_a = config(
+        dir.path(),
+        "10.0.0.1/24",
+        Box::new(watched),
+        Loopback::Kernel,
+        true,
+    );
+    // What is kept for readers, and for three connections.
+    config_a.geometry.rcv_chunks = 256 + 3 * 5;
+    let a = run_with(config_a, |_| ());
+    let b = start(
+        dir.path(),
+        "10.0.0.2/24",
+        Box::new(far),
+        Loopback::Kernel,
+        true,
+    );
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = server.open(SocketKind::Stream);
+    server.set(listener, OptionName::ReceiveBuffer, 1_000_000);
+    server
+        .bind(listener, "0.0.0.0:80".parse().unwrap())
+        .unwrap();
+    assert_eq!(server.listen(listener), 0);
+    let data = bytes(EACH, 5);
+    let mut accepted = Vec::new();
+    for _ in 0..8 {
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        client.send(socket, &data, EdgeFlags::empty());
+        accepted.push(server.accept(listener));
+    }
+    let port = accepted[7].peer.get().unwrap().port();
+    let told = || told_windows(&seen.lock().unwrap(), port);
+    server.wait("the window to be closed", |_| {
+        told().last().filter(|(_, window)| *window == 0).copied()
+    });
+    for connection in &accepted {
+        assert_eq!(server.receive(connection.socket, EACH), data);
+    }
+    let told = told();
+    let closed = told.iter().position(|(_, window)| *window == 0).unwrap();
+    let opened = told[closed..].iter().position(|(_, window)| *window != 0);
+    let opened = closed + opened.unwrap();
+    assert_eq!(told[opened].0, told[opened - 1].0);
+}
+
 /// The send buffer follows the window, unless the program has set it.
 #[test]
 fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
@@ -436,6 +506,9 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
         }
         if fixed {
             assert_eq!(largest, 100_000);
+            // The path would have taken more (tcpi_sndbuf_limited).
+            let info = client.tcp_info(socket);
+            assert_ne!(info[184..192], [0; 8]);
         } else {
             assert!(largest > SEND_BUFFER, "{largest}");
         }

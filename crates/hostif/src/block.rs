@@ -4,8 +4,12 @@
 //! to hear what was read and what it signals to the owner, and reads nothing of it but the
 //! waiters, and how full the send stream is for an owner who wants to hear of room.
 
-use crate::{Address, SocketId};
-use longshore_ring::{Shared, SharedLock};
+mod half;
+
+pub use half::{StreamHalf, is_writable};
+
+use crate::{Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
+use longshore_ring::Shared;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Waiters that a block can list; more are covered by waking all of the session.
@@ -119,60 +123,6 @@ impl std::ops::Add for Raised {
     }
 }
 
-/// One direction of a socket, all zero when new.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub struct StreamHalf {
-    /// Held while a call works on this half.
-    pub lock: SharedLock,
-    /// Bytes it may hold (SO_SNDBUF, SO_RCVBUF), at most [`crate::STREAM_MAX`].
-    pub limit: AtomicU32,
-    /// How far it reaches: what the host wrote, or what the engine delivered.
-    pub edge: AtomicU64,
-    /// How far it is done with: acknowledged, or consumed.
-    pub done: AtomicU64,
-    /// Send: how far chunks were given back. Receive: the last `done` that the
-    /// engine was told and, if it slept, woken for.
-    pub told: AtomicU64,
-    /// Send: the low-water mark; receive: SO_RCVLOWAT.
-    pub low_water: AtomicU32,
-    /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
-    /// milliseconds; 0 is as long as it takes.
-    pub time_limit: AtomicU32,
-    /// Receive: the urgent byte is the one before this; 0 if there was none. It only
-    /// moves forward, and may be beyond the edge.
-    pub urgent: AtomicU64,
-    /// Receive: what `urgent` was when the byte was read apart from the rest.
-    pub urgent_read: AtomicU64,
-    /// Receive: what `urgent` is about to be, as the engine says before it signals the
-    /// socket's owner. The byte is there.
-    pub urgent_come: AtomicU64,
-}
-
-impl StreamHalf {
-    /// Bytes between `done` and `edge`.
-    pub fn held(&self) -> u64 {
-        let done = self.done.load(Ordering::Acquire);
-        self.edge.load(Ordering::Acquire).saturating_sub(done)
-    }
-
-    fn reset(&self) {
-        for word in [
-            &self.edge,
-            &self.done,
-            &self.told,
-            &self.urgent,
-            &self.urgent_read,
-            &self.urgent_come,
-        ] {
-            word.store(0, Ordering::Relaxed);
-        }
-        self.limit.store(0, Ordering::Relaxed);
-        self.low_water.store(0, Ordering::Relaxed);
-        self.time_limit.store(0, Ordering::Relaxed);
-    }
-}
-
 /// A socket block.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -217,8 +167,6 @@ pub struct SocketBlock {
 
 // SAFETY: atomics and `Shared` types alone.
 unsafe impl Shared for SocketBlock {}
-// SAFETY: atomics and `Shared` types alone.
-unsafe impl Shared for StreamHalf {}
 
 fn load(words: &[AtomicU64; 3]) -> Address {
     Address(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
@@ -358,6 +306,18 @@ impl SocketBlock {
     /// Sets its peer.
     pub fn set_peer(&self, address: Address) {
         store(&self.peer, address);
+    }
+
+    /// Bytes that the send stream may hold: what the host has set, or
+    /// [`SEND_BUFFER`]; at most [`crate::STREAM_MAX`].
+    pub fn snd_limit(&self) -> u64 {
+        self.snd.limit_or(SEND_BUFFER)
+    }
+
+    /// Bytes that the receive stream may hold: what the host has set, or
+    /// [`RECEIVE_BUFFER`] as long as it is not tuned; at most [`crate::STREAM_MAX`].
+    pub fn rcv_limit(&self) -> u64 {
+        self.rcv.limit_or(RECEIVE_BUFFER)
     }
 
     /// Lists `waiter` as one to be woken for this socket.

@@ -26,6 +26,7 @@ pub use address::Address;
 pub use arena::{Arena, ArenaError};
 pub use block::{
     BlockFlags, MAX_WAITERS, OwnersSignal, Raised, SocketBlock, SocketState, StreamHalf,
+    is_writable,
 };
 pub use channel::{
     AdapterChannel, ChannelControl, ChannelState, HostChannel, INTRODUCED, MAILBOX_BYTES, PutError,

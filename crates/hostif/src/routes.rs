@@ -252,7 +252,8 @@ impl Routes {
     }
 
     /// Who has a socket bound to `local`: the engine for its own addresses, for groups
-    /// and broadcast addresses that reach its link, and for the wildcard, under which programs expect to be reached everywhere.
+    /// and broadcast addresses that reach its link, and for the wildcard, under which
+    /// programs expect to be reached everywhere.
     pub fn owner_of_local(&self, local: SocketAddr) -> Owner {
         let ip = local.ip().to_canonical();
         let engine = ip.is_unspecified()

@@ -3,8 +3,9 @@
 //! 2.3.2.
 //!
 //! The engine has one for each version. It looks up the next hop of each packet and
-//! sends the requests that it is told to: ARP's or neighbour solicitations. No packet waits here: [`Neighbors::learn`] and
-//! [`NeighborEvent::Failed`] say when those who wait should look again.
+//! sends the requests that it is told to: ARP's or neighbour solicitations. No packet
+//! waits here: [`Neighbors::learn`] and [`NeighborEvent::Failed`] say when those who wait
+//! should look again.
 //!
 //! ```text
 //!   lookup            answer               60 s              lookup

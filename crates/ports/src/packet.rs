@@ -27,12 +27,11 @@ use crate::check::check;
 use crate::interface::{Link, LinkNews};
 use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
-    Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RxMeta,
-    TxFrame,
+    Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RxMeta, TxFrame,
 };
 use config::Interface;
 use rustix::io::Errno;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -258,23 +257,12 @@ impl Port for PacketPort {
     }
 
     fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
-        if parts.len() > MAX_PIECES {
-            return Err(PortError::TooManyPieces {
-                pieces: parts.len(),
-            });
-        }
+        vnet::check_parts(parts)?;
         let room: usize = parts.iter().map(|part| part.len()).sum();
-        let used = 1 + parts.len();
+        let mut header = [0; HEADER_LEN];
         for _ in 0..MAX_DISCARDED {
-            let mut header = [0; HEADER_LEN];
-            let mut all: [IoSliceMut<'_>; MAX_PIECES + 1] =
-                std::array::from_fn(|_| IoSliceMut::new(&mut []));
-            all[0] = IoSliceMut::new(&mut header);
-            for (slot, part) in all[1..].iter_mut().zip(parts.iter_mut()) {
-                *slot = IoSliceMut::new(part);
-            }
             self.counters.rx_calls += 1;
-            match rustix::io::readv(&self.fd, &mut all[..used]) {
+            match vnet::read(&self.fd, &mut header, parts) {
                 Ok(got) => {
                     if let Some(meta) = self.accept(&header, got, room) {
                         return Ok(Some(meta));
@@ -296,14 +284,9 @@ impl Port for PacketPort {
             return Ok(());
         }
         let header = vnet::encode(frame);
-        let mut all = [IoSlice::new(&[]); MAX_PIECES + 2];
-        all[0] = IoSlice::new(&header);
-        all[1] = IoSlice::new(frame.headers);
-        let used = 2 + frame.payload.len();
-        all[2..used].copy_from_slice(frame.payload);
         loop {
             self.counters.tx_calls += 1;
-            return match rustix::io::writev(&self.fd, &all[..used]) {
+            return match vnet::write(&self.fd, &header, frame) {
                 Ok(_) => {
                     self.counters.sent(len, frame.gso.is_some());
                     Ok(())

@@ -15,11 +15,11 @@ use crate::check::check;
 use crate::interface::{Link, LinkNews, sys};
 use crate::vnet::{self, HEADER_LEN, MAX_DISCARDED};
 use crate::{
-    Capabilities, InterfaceName, LinkKind, MAX_PIECES, Port, PortCounters, PortError, RecvBuffer,
-    RxMeta, TxFrame,
+    Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RecvBuffer, RxMeta,
+    TxFrame,
 };
 use rustix::io::Errno;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The shortest frame that means anything: an Ethernet header.
@@ -145,36 +145,12 @@ fn write(
         }
         return rustix::io::write(fd, whole);
     }
-    let mut all = [IoSlice::new(&[]); MAX_PIECES + 2];
-    all[0] = IoSlice::new(header);
-    all[1] = IoSlice::new(frame.headers);
-    let used = 2 + frame.payload.len();
-    all[2..used].copy_from_slice(frame.payload);
-    rustix::io::writev(fd, &all[..used])
+    vnet::write(fd, header, frame)
 }
 
 impl Port for Tap {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
-    }
-
-    fn recv(&mut self, buf: &mut [u8]) -> Result<Option<RxMeta>, PortError> {
-        let room = buf.len();
-        for _ in 0..MAX_DISCARDED {
-            let mut header = [0; HEADER_LEN];
-            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(buf)];
-            self.counters.rx_calls += 1;
-            match rustix::io::readv(&self.fd, &mut parts) {
-                Ok(got) => {
-                    if let Some(meta) = self.accept(&header, got, room) {
-                        return Ok(Some(meta));
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return self.read_failed(errno).map(|()| None),
-            }
-        }
-        Ok(None)
     }
 
     fn recv_single(&mut self, buffer: &mut RecvBuffer) -> Result<Option<RxMeta>, PortError> {
@@ -198,23 +174,12 @@ impl Port for Tap {
     }
 
     fn recv_scatter(&mut self, parts: &mut [IoSliceMut<'_>]) -> Result<Option<RxMeta>, PortError> {
-        if parts.len() > MAX_PIECES {
-            return Err(PortError::TooManyPieces {
-                pieces: parts.len(),
-            });
-        }
+        vnet::check_parts(parts)?;
         let room: usize = parts.iter().map(|part| part.len()).sum();
-        let used = 1 + parts.len();
+        let mut header = [0; HEADER_LEN];
         for _ in 0..MAX_DISCARDED {
-            let mut header = [0; HEADER_LEN];
-            let mut all: [IoSliceMut<'_>; MAX_PIECES + 1] =
-                std::array::from_fn(|_| IoSliceMut::new(&mut []));
-            all[0] = IoSliceMut::new(&mut header);
-            for (slot, part) in all[1..].iter_mut().zip(parts.iter_mut()) {
-                *slot = IoSliceMut::new(part);
-            }
             self.counters.rx_calls += 1;
-            match rustix::io::readv(&self.fd, &mut all[..used]) {
+            match vnet::read(&self.fd, &mut header, parts) {
                 Ok(got) => {
                     if let Some(meta) = self.accept(&header, got, room) {
                         return Ok(Some(meta));

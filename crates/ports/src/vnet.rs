@@ -1,7 +1,13 @@
 //! The virtio-net header in front of each frame (virtio 1.2, section 5.1.6):
 //! offloads asked for and granted.
+//!
+//! Owns its coding, and reading and writing a frame in pieces behind it. `tap` and `packet`
+//! call it.
 
-use crate::{Gso, GsoKind, RxChecksum, TxFrame};
+use crate::{Gso, GsoKind, MAX_PIECES, PortError, RxChecksum, TxFrame};
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
 
 /// Its length on this port, in bytes: the layout without `num_buffers`.
 pub(crate) const HEADER_LEN: usize = 10;
@@ -66,6 +72,48 @@ pub(crate) fn encode(frame: &TxFrame<'_>) -> [u8; HEADER_LEN] {
         header[4..6].copy_from_slice(&gso.size.to_le_bytes());
     }
     header
+}
+
+/// Whether a frame may be received into these parts.
+pub(crate) fn check_parts(parts: &[IoSliceMut<'_>]) -> Result<(), PortError> {
+    let pieces = parts.len();
+    if pieces > MAX_PIECES {
+        return Err(PortError::TooManyPieces { pieces });
+    }
+    Ok(())
+}
+
+/// Reads a frame into parts that were checked, and what stands before it into `header`; the
+/// bytes of both.
+#[inline]
+pub(crate) fn read(
+    fd: &OwnedFd,
+    header: &mut [u8; HEADER_LEN],
+    parts: &mut [IoSliceMut<'_>],
+) -> Result<usize, Errno> {
+    let used = 1 + parts.len();
+    let mut all: [IoSliceMut<'_>; MAX_PIECES + 1] =
+        std::array::from_fn(|_| IoSliceMut::new(&mut []));
+    all[0] = IoSliceMut::new(header);
+    for (slot, part) in all[1..].iter_mut().zip(parts.iter_mut()) {
+        *slot = IoSliceMut::new(part);
+    }
+    rustix::io::readv(fd, &mut all[..used])
+}
+
+/// Writes a frame that was checked behind its header.
+#[inline]
+pub(crate) fn write(
+    fd: &OwnedFd,
+    header: &[u8; HEADER_LEN],
+    frame: &TxFrame<'_>,
+) -> Result<usize, Errno> {
+    let mut all = [IoSlice::new(&[]); MAX_PIECES + 2];
+    all[0] = IoSlice::new(header);
+    all[1] = IoSlice::new(frame.headers);
+    let used = 2 + frame.payload.len();
+    all[2..used].copy_from_slice(frame.payload);
+    rustix::io::writev(fd, &all[..used])
 }
 
 #[cfg(test)]

@@ -66,27 +66,33 @@ pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
 /// What a wait for sockets knows of the signals to their owners. What is signalled wakes
 /// whoever waits for its socket, too, and then the kernel may not say that it has
 /// interrupted the wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Interruption {
-    /// How often each signal was raised when it began, for all its sockets together.
+    /// How often each signal was raised when it began, for all its sockets together; none
+    /// if no socket had an owner then.
     before: Option<[Raised; 2]>,
 }
 
 impl Interruption {
+    /// A wait begins for the sockets whose signals `raised` counts.
+    pub(crate) fn begin(raised: impl Fn(OwnersSignal) -> Raised) -> Self {
+        let before = count(raised);
+        Self { before }
+    }
+
     /// Nothing was found to end the wait: whether a handler of such a signal has run since
-    /// this was asked first, so that the call is to end with EINTR. `raised` counts the
-    /// signals of the sockets. The thread waits with `mask`, or its own if that is null.
-    /// `restarts` says that such calls go on if the handler was installed with SA_RESTART.
+    /// it began, so that the call is to end with EINTR. The thread waits with `mask`, or
+    /// its own if that is null. `restarts` says that such calls go on if the handler was
+    /// installed with SA_RESTART.
     pub(crate) fn has_come(
         &mut self,
         raised: impl Fn(OwnersSignal) -> Raised,
         mask: *const sigset_t,
         restarts: bool,
     ) -> bool {
-        if !MAY_BE_OWNED.load(Ordering::Relaxed) {
+        let Some(now) = count(raised) else {
             return false;
-        }
-        let now = [OwnersSignal::Urgent, OwnersSignal::Ready].map(raised);
+        };
         let Some(before) = &self.before else {
             self.before = Some(now);
             return false;
@@ -98,6 +104,12 @@ impl Interruption {
                 && !signals::is_blocked(signal, mask)
         })
     }
+}
+
+/// How often each signal was raised, if sockets of this process have owners at all.
+fn count(raised: impl Fn(OwnersSignal) -> Raised) -> Option<[Raised; 2]> {
+    let may_be = MAY_BE_OWNED.load(Ordering::Relaxed);
+    may_be.then(|| [OwnersSignal::Urgent, OwnersSignal::Ready].map(raised))
 }
 
 /// Tells the engine how to reach the owner of the socket behind `fd`.

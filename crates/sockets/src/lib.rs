@@ -42,4 +42,6 @@ pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use socket::Half;
 pub use stream::{Peeked, Reserved, host_bits};
-pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, Patience, SPIN_VARIABLE, Sleeper};
+pub use wait::{
+    Also, BLIND_SLEEP, LONGEST_SLEEP, Patience, SPIN_VARIABLE, Sleeper, deadline_after,
+};

@@ -7,7 +7,7 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
-use crate::hub::{Interest, Set};
+use crate::hub::{Hub, Interest, Set};
 use crate::readiness::{Ready, readiness};
 use longshore_hostif::{OwnersSignal, Raised, SocketId};
 use longshore_ring::{NONE, Sleep, Waiter, is_confined};
@@ -244,11 +244,7 @@ impl ReadySet {
     ) -> Result<(), SocketError> {
         {
             let mut hub = self.host.hub.enter()?;
-            let key = hub
-                .set(self.index)?
-                .by_key
-                .get(&(fd, socket.id.index))
-                .copied();
+            let key = self.key(&mut hub, socket, fd)?;
             let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
             if let Some(Some(interest)) = hub.interests.get_mut(key as usize) {
                 if (interest.events | events) & EXCLUSIVE != 0 {
@@ -267,14 +263,16 @@ impl ReadySet {
     /// ENOENT if it is not in the set.
     pub fn remove(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
         let mut hub = self.host.hub.enter()?;
-        let key = hub
-            .set(self.index)?
-            .by_key
-            .get(&(fd, socket.id.index))
-            .copied();
+        let key = self.key(&mut hub, socket, fd)?;
         let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
         hub.remove(&self.host.arena, key);
         Ok(())
+    }
+
+    /// The interest in a socket under this descriptor, if there is one.
+    fn key(&self, hub: &mut Hub, socket: &Socket, fd: RawFd) -> Result<Option<u32>, SocketError> {
+        let by_key = &hub.set(self.index)?.by_key;
+        Ok(by_key.get(&(fd, socket.id.index)).copied())
     }
 
     /// Puts an interest on the ready list if it is ready now, and wakes who
@@ -282,12 +280,7 @@ impl ReadySet {
     fn look(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
         let ready = socket.readiness().bits();
         let mut hub = self.host.hub.enter()?;
-        let Some(key) = hub
-            .set(self.index)?
-            .by_key
-            .get(&(fd, socket.id.index))
-            .copied()
-        else {
+        let Some(key) = self.key(&mut hub, socket, fd)? else {
             return Ok(());
         };
         let wanted = hub.interests.get(key as usize).and_then(Option::as_ref);

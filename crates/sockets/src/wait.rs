@@ -103,7 +103,7 @@ impl Patience {
     /// As a system call waits that has `timeout`, if there is one.
     pub fn of_call(timeout: Option<Duration>) -> Self {
         Self {
-            deadline: timeout.map(|t| Instant::now() + t),
+            deadline: deadline_after(timeout),
             interruptible: true,
             looked: false,
         }
@@ -114,6 +114,12 @@ impl Patience {
         self.deadline
             .map(|d| d.saturating_duration_since(Instant::now()))
     }
+}
+
+/// When what begins now has lasted so long: never without a limit, or with one that is
+/// beyond all clocks.
+pub fn deadline_after(limit: Option<Duration>) -> Option<Instant> {
+    Instant::now().checked_add(limit?)
 }
 
 /// What else, beside the engine, may end a wait: a kernel descriptor.

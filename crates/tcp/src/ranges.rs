@@ -1,9 +1,9 @@
 //! A bounded, ordered set of disjoint ranges of positions, kept inline.
 //!
-//! Owns [`RangeSet`], on which the assembler (what arrived out of order) stands. Ends are stored as the low 32 bits of
-//! positions to halve the size: all ranges lie within a window, so 32 bits and a
-//! base near them say it all. Each call is given that base, a position not above
-//! any range and less than 2^31 below.
+//! Owns [`RangeSet`], on which the assembler (what arrived out of order) stands. Ends are
+//! stored as the low 32 bits of positions to halve the size: all ranges lie within a
+//! window, so 32 bits and a base near them say it all. Each call is given that base, a
+//! position not above any range and less than 2^31 below.
 
 use crate::tcb::Pos;
 

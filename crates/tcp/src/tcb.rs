@@ -1,9 +1,9 @@
 //! The transmission control block: everything that is known of one connection, as
 //! plain data without pointers, so that a table of them can outlive the process.
 //!
-//! Owns [`Tcb`], its fields and its getters (`flags.rs` has what its flags mean). The engine keeps one for each
-//! connection; `open.rs` makes it, `input/` and `user.rs` and `timers.rs` change
-//! it, `output/` reads it to make segments.
+//! Owns [`Tcb`], its fields and its getters (`flags.rs` has what its flags mean). The
+//! engine keeps one for each connection; `open.rs` makes it, `input/` and `user.rs` and
+//! `timers.rs` change it, `output/` reads it to make segments.
 //!
 //! **Positions.** Inside, sequence numbers are 64-bit positions ([`Pos`]): position
 //! `p` is byte `p` of the stream, the SYN is at -1 and the FIN follows the last
@@ -60,6 +60,8 @@ pub(crate) struct Counters {
     /// Recoveries undone.
     pub(crate) undos: u32,
     pub(crate) timeouts: u16,
+    /// Repairs that began with one.
+    pub(crate) timeout_repairs: u16,
     pub(crate) bytes_retrans: u64,
 }
 

@@ -94,7 +94,7 @@ impl Far {
     pub(crate) fn packet(&self, who: Who, packet: &Packet) -> Vec<u8> {
         let mut body = packet.body.clone();
         body.truncate(MTU - ipv6::HEADER_LEN);
-        let group: IpAddr = match (packet.to % 4, who.v6) {
+        let to: IpAddr = match (packet.to % 4, who.v6) {
             (1, true) => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into(),
             (2, true) => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 1).into(),
             (1, false) => Ipv4Addr::new(224, 0, 0, 1).into(),
@@ -102,9 +102,9 @@ impl Far {
             _ => engine_at(who),
         };
         if packet.right_sum {
-            set_sum(address_of(who), group, packet.protocol, &mut body);
+            set_sum(address_of(who), to, packet.protocol, &mut body);
         }
-        self.wrap(who, group, packet, &body)
+        self.wrap(who, to, packet, &body)
     }
 
     fn wrap(&self, who: Who, to: IpAddr, packet: &Packet, body: &[u8]) -> Vec<u8> {

@@ -6,8 +6,8 @@ mod common;
 
 use crate::far::{PORT, address_of};
 use crate::{Step, Who};
-use common::Host;
-use longshore_engine::{Automatic, Config, Engine};
+use common::{Host, engines};
+use longshore_engine::{Config, Engine};
 use longshore_hostif::{
     Address, DatagramRecord, EdgeFlags, Geometry, Loopback, OpenFlags, Request, SocketId,
     SocketKind, datagram_span,
@@ -16,7 +16,7 @@ use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -36,11 +36,15 @@ const MOST_BYTES: usize = 64 * 1024;
 /// Inputs that an engine is kept for.
 const INPUTS: u32 = 300;
 
-/// Where engines are found: one after the other, at the same place.
-fn door() -> PathBuf {
+fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<tempfile::TempDir> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| tempfile::tempdir().expect("make a directory"));
-    directory.path().join("door")
+    directory.path()
+}
+
+/// Where engines are found: one after the other, at the same place.
+fn door() -> PathBuf {
+    directory().join("door")
 }
 
 /// The engine, its program, and the other end of the wire.
@@ -66,24 +70,13 @@ impl Near {
             ethernet,
             ..MemoryConfig::default()
         });
+        let (addresses, port) = ("10.0.0.1/24 fd00::1/64", Box::new(port));
+        let usual = engines::config(directory(), addresses, port, Loopback::Kernel, true);
         let mut engine = Engine::new(Config {
-            port: Box::new(port),
-            port_name: "memory".to_owned(),
-            addresses: ["10.0.0.1/24", "fd00::1/64"]
-                .map(|a| a.parse().expect("an address"))
-                .to_vec(),
             gateways: vec!["10.0.0.2".parse().expect("an address")],
-            automatic: Automatic::default(),
-            scope: 0,
-            loopback: Loopback::Kernel,
-            cut_through: true,
             socket: door(),
-            control: None,
             geometry: GEOMETRY,
-            private: false,
-            users: Vec::new(),
-            spin: Duration::from_secs(3600),
-            grace: Duration::ZERO,
+            ..usual
         })
         .expect("make an engine");
         let program = std::thread::spawn(|| {

@@ -384,6 +384,51 @@ static void timeouts_take_their_time(void) {
   }
 }
 
+/* As long as numbers go is no error, and less than nothing is. */
+static void timeouts_of_any_length(void) {
+  struct timespec ages = {LONG_MAX, 999999999}, bad[] = {{-1, 0}, {0, -1}, {0, 1000000000}};
+  EACH_PAIR(mine, far) {
+    int ep = epoll_with(mine, EPOLLIN);
+    struct pollfd p = {mine, POLLIN, 0};
+    struct epoll_event e;
+    fd_set r;
+    FD_ZERO(&r);
+    for (int way = 0; way < 4; way++) {
+      pid_t parent = getpid(), child = SYS(fork());
+      if (!child) {
+        until_it_sleeps(parent);
+        send_all(far, "x", 1);
+        _exit(0);
+      }
+      FD_SET(mine, &r);
+      if (way == 0)
+        IS(ppoll(&p, 1, &ages, 0), 1);
+      else if (way == 1)
+        IS(select(mine + 1, &r, 0, 0, &(struct timeval){LONG_MAX, 999999}), 1);
+      else if (way == 2)
+        IS(pselect(mine + 1, &r, 0, 0, &ages, 0), 1);
+      else
+        IS(epoll_pwait2(ep, &e, 1, &ages, 0), 1);
+      char c;
+      receive_all(mine, &c, 1);
+      joined(child);
+    }
+    for (int i = 0; i < 3; i++) {
+      FD_SET(mine, &r);
+      FAILS(ppoll(&p, 1, &bad[i], 0), EINVAL);
+      FAILS(pselect(mine + 1, &r, 0, 0, &bad[i], 0), EINVAL);
+      FAILS(epoll_pwait2(ep, &e, 1, &bad[i], 0), EINVAL);
+    }
+    FAILS(select(mine + 1, &r, 0, 0, &(struct timeval){-1, 0}), EINVAL);
+    FAILS(select(mine + 1, &r, 0, 0, &(struct timeval){0, -1}), EINVAL);
+    /* Microseconds may be more than a second's. */
+    send_all(far, "x", 1);
+    FD_SET(mine, &r);
+    IS(select(mine + 1, &r, 0, 0, &(struct timeval){0, 30000000}), 1);
+    close(ep);
+  }
+}
+
 static void *wait_in_thread(void *ep) {
   struct epoll_event e;
   return (void *)(intptr_t)epoll_wait(*(int *)ep, &e, 1, 5000);
@@ -696,6 +741,7 @@ const struct check CHECKS[] = {
     {"mixed_select", mixed_select},
     {"waits_for_what_comes_later", waits_for_what_comes_later},
     {"timeouts_take_their_time", timeouts_take_their_time},
+    {"timeouts_of_any_length", timeouts_of_any_length},
     {"added_while_another_thread_waits", added_while_another_thread_waits},
     {"added_with_what_is_there_while_another_thread_waits",
      added_with_what_is_there_while_another_thread_waits},

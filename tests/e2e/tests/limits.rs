@@ -132,21 +132,29 @@ while True:
 print("one more")
 "#;
 
+/// A program on an engine whose sessions have 64 of something says this, and has been told
+/// so many times which key of the configuration that is.
+fn meets_limit(key: &'static str, program: &'static str, said: &'static str, told: usize) {
+    scenario(move |lab| {
+        let host = lab.host(0);
+        let engine = host.engine(&format!("[session]\n{key} = 64"));
+        let script = lab.file("program.py", program);
+        // The second has a session of its own.
+        for _ in 0..2 {
+            let end = engine.cmd(PYTHON).arg(&script).run();
+            assert_eq!(end.stdout, said, "{end:?}");
+            let name = format!("session.{key}");
+            assert_eq!(times(&end.stderr, &name), told, "{end:?}");
+            assert!(!end.stderr.contains("engine is gone"), "{end:?}");
+        }
+    });
+}
+
 /// A session has as many sockets as its engine's configuration says; the program that wants
 /// more gets the error of a full table, and a line that says what to do.
 #[test]
 fn a_session_without_sockets() {
-    scenario(|lab| {
-        let host = lab.host(0);
-        let engine = host.engine("[session]\nsockets = 64");
-        let script = lab.file("sockets.py", SOCKETS);
-        let end = engine.cmd(PYTHON).arg(&script).run();
-        assert_eq!(end.stdout, "held 64\none more\n", "{end:?}");
-        assert_eq!(times(&end.stderr, "session.sockets"), 1, "{end:?}");
-        // The neighbour has a session of its own.
-        let end = engine.cmd(PYTHON).arg(&script).run();
-        assert_eq!(end.stdout, "held 64\none more\n", "{end:?}");
-    });
+    meets_limit("sockets", SOCKETS, "held 64\none more\n", 1);
 }
 
 const PROCESSES: &str = r#"
@@ -183,18 +191,8 @@ os.wait()
 /// The same for its processes: those that find no room have no sockets, and say why.
 #[test]
 fn a_session_without_room_for_processes() {
-    scenario(|lab| {
-        let host = lab.host(0);
-        let engine = host.engine("[session]\nprocesses = 64");
-        let script = lab.file("processes.py", PROCESSES);
-        let end = engine.cmd(PYTHON).arg(&script).run();
-        assert_eq!(
-            end.stdout, "with sockets 63 without 17\nand one more\n",
-            "{end:?}"
-        );
-        assert_eq!(times(&end.stderr, "session.processes"), 17, "{end:?}");
-        assert!(!end.stderr.contains("engine is gone"), "{end:?}");
-    });
+    let said = "with sockets 63 without 17\nand one more\n";
+    meets_limit("processes", PROCESSES, said, 17);
 }
 
 /// Accepts connections, reads nothing until told to, and then each to its end, that first

@@ -4,7 +4,7 @@ use crate::demux::{Flow, Waiting};
 use crate::engine::Engine;
 use crate::socket::Kind;
 use crate::timers::Alarm;
-use longshore_hostif::{CHUNK, DIRECTORY, SocketId, SocketState};
+use longshore_hostif::{CHUNK, DIRECTORY, SocketId};
 use longshore_ring::NONE;
 use longshore_tcp::State;
 use std::sync::atomic::Ordering;
@@ -160,15 +160,7 @@ impl Engine {
                 s.bad_descriptors += u64::from(pushed.is_err());
             }
         }
-        block.set_state(SocketState::Free);
-        if s.arena
-            .header()
-            .free_sockets
-            .push(s.arena.socket_links(), id.index)
-            .is_err()
-        {
-            s.bad_descriptors += 1;
-        }
+        s.give_block_back(id);
     }
 
     /// Forgets a socket altogether.

@@ -12,7 +12,9 @@ mod processes;
 
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
-use longshore_hostif::{AdapterChannel, Arena, ChannelState, Meter, OwnersSignal, SocketId};
+use longshore_hostif::{
+    AdapterChannel, Arena, BlockFlags, ChannelState, Meter, OwnersSignal, SocketId, SocketState,
+};
 use longshore_ring::{Doorbell, Ringer, StrangersBell};
 use longshore_tcp::Instant;
 use std::collections::HashMap;
@@ -202,6 +204,29 @@ impl Session {
                 self.owners.remove(&id.index);
             }
         }
+    }
+
+    /// Takes a block for a connection that is handed over to its host, if one is free.
+    pub(crate) fn take_block(&mut self, flags: BlockFlags) -> Option<SocketId> {
+        let free = &self.arena.header().free_sockets;
+        let index = free.pop(self.arena.socket_links()).ok().flatten()?;
+        // A program that gave back what is in use harms itself: the index is
+        // ours as long as our table says so.
+        if self.key(index).is_some() {
+            self.bad_descriptors += 1;
+            return None;
+        }
+        let block = self.arena.get_block(index)?;
+        let generation = block.begin(SocketState::Connected, flags);
+        Some(SocketId { index, generation })
+    }
+
+    /// Gives the block of a socket that was not entered, or has left, back.
+    pub(crate) fn give_block_back(&mut self, id: SocketId) {
+        self.arena.block(id.index).set_state(SocketState::Free);
+        let free = &self.arena.header().free_sockets;
+        let pushed = free.push(self.arena.socket_links(), id.index);
+        self.bad_descriptors += u64::from(pushed.is_err());
     }
 
     /// Keys of all its sockets.

@@ -9,7 +9,7 @@
 //! descriptors that tell the news are published, so that a handler finds them.
 
 use super::Session;
-use longshore_hostif::{Edges, OwnersSignal, SEND_BUFFER, SocketBlock, SocketId};
+use longshore_hostif::{Edges, OwnersSignal, SocketId, is_writable};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, sockopt};
 use std::os::fd::OwnedFd;
@@ -53,34 +53,8 @@ pub(super) struct Owner {
     ready: Option<Bell>,
     /// What SIGIO was raised for last.
     told: Edges,
-    /// The room that there was then: acknowledgments make it, and a buffer that grows.
-    sent: Sent,
-}
-
-/// Where a send stream stands, as far as the engine has a say in it.
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    acked: u64,
-    limit: u64,
-}
-
-impl Sent {
-    fn new(block: &SocketBlock, acked: u64) -> Self {
-        let limit = match block.snd.limit.load(Ordering::Relaxed) {
-            0 => SEND_BUFFER,
-            limit => limit,
-        };
-        Sent {
-            acked,
-            limit: limit.into(),
-        }
-    }
-
-    /// Whether so much is free of the buffer, with what is written up to `edge`, that the
-    /// socket counts as writable: a third, as the host has it.
-    fn is_writable(self, edge: u64) -> bool {
-        edge.saturating_sub(self.acked).saturating_mul(3) <= self.limit.saturating_mul(2)
-    }
+    /// What the send stream might hold then: a larger buffer makes room, too.
+    snd_limit: u64,
 }
 
 impl Session {
@@ -102,13 +76,13 @@ impl Session {
             self.bad_descriptors += 1;
             return;
         };
-        let sent = Sent::new(self.arena.block(socket.index), told.snd_acked);
+        let snd_limit = self.arena.block(socket.index).snd_limit();
         let owner = Owner {
             generation: socket.generation,
             urgent,
             ready,
             told,
-            sent,
+            snd_limit,
         };
         self.owners.insert(socket.index, owner);
     }
@@ -138,10 +112,11 @@ impl Session {
         let block = self.arena.block(socket.index);
         // The block is the program's, which is served as it says.
         let edge = block.snd.edge.load(Ordering::Relaxed);
-        let sent = Sent::new(block, edges.snd_acked);
-        let before = std::mem::replace(&mut owner.sent, sent);
+        let is_writable = |acked: u64, limit| is_writable(edge.saturating_sub(acked), limit);
+        let limit = block.snd_limit();
         let told = std::mem::replace(&mut owner.told, *edges);
-        let has_room = sent.is_writable(edge) && !before.is_writable(edge);
+        let before = std::mem::replace(&mut owner.snd_limit, limit);
+        let has_room = is_writable(edges.snd_acked, limit) && !is_writable(told.snd_acked, before);
         let news = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
         if news && owner.ready.is_some() {
             self.urged.push((socket, OwnersSignal::Ready));
@@ -167,28 +142,5 @@ impl Session {
                 self.bad_descriptors += 1;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_third_of_the_buffer_is_room_and_a_larger_buffer_makes_it_too() {
-        let full = Sent {
-            acked: 0,
-            limit: 300,
-        };
-        assert!(full.is_writable(200));
-        assert!(!full.is_writable(201));
-        assert!(!full.is_writable(300));
-        let acked = Sent { acked: 100, ..full };
-        assert!(acked.is_writable(300));
-        let grown = Sent { limit: 450, ..full };
-        assert!(grown.is_writable(300));
-        // A program may write what it likes there.
-        assert!(!full.is_writable(u64::MAX));
-        assert!(full.is_writable(0));
     }
 }

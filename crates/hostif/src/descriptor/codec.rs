@@ -88,38 +88,44 @@ impl Request {
         }
     }
 
+    /// The tag of a request that is answered, and the waiter that the answer wakes.
+    pub fn asked(&self) -> Option<(u32, Option<u16>)> {
+        match *self {
+            Self::Bind { tag, waiter, .. }
+            | Self::Listen { tag, waiter, .. }
+            | Self::Connect { tag, waiter, .. }
+            | Self::Group { tag, waiter, .. }
+            | Self::Query { tag, waiter, .. }
+            | Self::Owner { tag, waiter, .. } => Some((tag, waiter)),
+            Self::Open { .. }
+            | Self::Edges { .. }
+            | Self::Urgent { .. }
+            | Self::Close { .. }
+            | Self::SetOption { .. }
+            | Self::Subscribe { .. }
+            | Self::Unsubscribe { .. } => None,
+        }
+    }
+
     /// The message that carries it.
     pub fn encode(&self) -> Message {
         let mut m = [0u64; 8];
-        m[1] = word1(self.socket());
-        let put = |m: &mut Message, at: usize, address: Address| {
-            m[at..at + 3].copy_from_slice(&address.0)
-        };
-        m[0] = match *self {
+        let (kind, flags) = match *self {
             Self::Open { kind, flags, .. } => {
                 m[2] = kind as u64;
-                word0(kind::OPEN, flags.bits(), None, 0)
+                (kind::OPEN, flags.bits())
             }
-            Self::Bind {
-                tag, waiter, local, ..
-            } => {
-                put(&mut m, 2, local);
-                word0(kind::BIND, 0, waiter, tag)
+            Self::Bind { local, .. } => {
+                m[2..5].copy_from_slice(&local.0);
+                (kind::BIND, 0)
             }
-            Self::Listen {
-                tag,
-                waiter,
-                backlog,
-                ..
-            } => {
+            Self::Listen { backlog, .. } => {
                 m[2] = u64::from(backlog);
-                word0(kind::LISTEN, 0, waiter, tag)
+                (kind::LISTEN, 0)
             }
-            Self::Connect {
-                tag, waiter, peer, ..
-            } => {
-                put(&mut m, 2, peer);
-                word0(kind::CONNECT, 0, waiter, tag)
+            Self::Connect { peer, .. } => {
+                m[2..5].copy_from_slice(&peer.0);
+                (kind::CONNECT, 0)
             }
             Self::Edges {
                 snd_edge,
@@ -127,18 +133,16 @@ impl Request {
                 flags,
                 ..
             } => {
-                m[2] = snd_edge;
-                m[3] = rcv_consumed;
-                word0(kind::EDGES, flags.bits(), None, 0)
+                m[2..4].copy_from_slice(&[snd_edge, rcv_consumed]);
+                (kind::EDGES, flags.bits())
             }
             Self::Urgent {
                 snd_edge,
                 rcv_consumed,
                 ..
             } => {
-                m[2] = snd_edge;
-                m[3] = rcv_consumed;
-                word0(kind::URGENT, 0, None, 0)
+                m[2..4].copy_from_slice(&[snd_edge, rcv_consumed]);
+                (kind::URGENT, 0)
             }
             Self::Close {
                 snd_edge,
@@ -146,36 +150,29 @@ impl Request {
                 linger,
                 ..
             } => {
-                m[2] = snd_edge;
-                m[3] = rcv_consumed;
-                m[4] = linger.map_or(0, |s| u64::from(s) + 1);
-                word0(kind::CLOSE, 0, None, 0)
+                let linger = linger.map_or(0, |s| u64::from(s) + 1);
+                m[2..5].copy_from_slice(&[snd_edge, rcv_consumed, linger]);
+                (kind::CLOSE, 0)
             }
-            Self::Group {
-                tag,
-                waiter,
-                group,
-                join,
-                ..
-            } => {
-                put(&mut m, 2, group);
-                word0(kind::GROUP, u8::from(join), waiter, tag)
+            Self::Group { group, join, .. } => {
+                m[2..5].copy_from_slice(&group.0);
+                (kind::GROUP, u8::from(join))
             }
             Self::SetOption { name, value, .. } => {
-                m[2] = name as u64;
-                m[3] = value;
-                word0(kind::SET_OPTION, 0, None, 0)
+                m[2..4].copy_from_slice(&[name as u64, value]);
+                (kind::SET_OPTION, 0)
             }
-            Self::Query {
-                tag, waiter, query, ..
-            } => {
+            Self::Query { query, .. } => {
                 m[2] = query as u64;
-                word0(kind::QUERY, 0, waiter, tag)
+                (kind::QUERY, 0)
             }
-            Self::Owner { tag, waiter, .. } => word0(kind::OWNER, 0, waiter, tag),
-            Self::Subscribe { .. } => word0(kind::SUBSCRIBE, 0, None, 0),
-            Self::Unsubscribe { .. } => word0(kind::UNSUBSCRIBE, 0, None, 0),
+            Self::Owner { .. } => (kind::OWNER, 0),
+            Self::Subscribe { .. } => (kind::SUBSCRIBE, 0),
+            Self::Unsubscribe { .. } => (kind::UNSUBSCRIBE, 0),
         };
+        let (tag, waiter) = self.asked().unwrap_or_default();
+        m[0] = word0(kind, flags, waiter, tag);
+        m[1] = word1(self.socket());
         m
     }
 

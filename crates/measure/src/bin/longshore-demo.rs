@@ -54,47 +54,22 @@ fn main() {
         ],
         3,
     );
-    let bus = PciX::default();
-    for ((name, bytes, times), hash) in FILES.iter().zip(&hashes) {
-        let server = longshore.host(0);
-        let url = format!("http://{}/{bytes}", server.ip());
+    for (file, hash) in FILES.iter().zip(&hashes) {
         for (who, client) in [
             ("curl on the kernel", longshore.peer()),
             ("curl on Longshore", longshore.host(1)),
         ] {
+            let url = format!("http://{}/{}", longshore.host(0).ip(), file.1);
+            let name = file.0;
             say(start, &format!("{name} by {who}: verifying"));
             verify(&client, &url, hash);
             say(
                 start,
                 &format!("{name} by {who}: timing, in turn with the kernel"),
             );
-            let (mut ours, mut kernels) = (Vec::new(), Vec::new());
-            let mut crossed = Crossings::default();
-            for _ in 0..*times {
-                let before = Crossings::so_far(&longshore.peer());
-                ours.push(fetch(&client, &url));
-                crossed = Crossings::so_far(&longshore.peer()) - before;
-                kernels.push(fetch(&kernel.peer(), &url));
-            }
-            let seconds = median(&ours).unwrap_or(f64::NAN);
-            let rate = gigabits(*bytes, seconds);
-            let kernels_rate = gigabits(*bytes, median(&kernels).unwrap_or(f64::NAN));
-            table.add_row([
-                (*name).to_owned(),
-                who.to_owned(),
-                "right".to_owned(),
-                format!("{} ms", number(seconds * 1e3)),
-                number(rate),
-                number(kernels_rate),
-                format!("{:.2}", rate / kernels_rate),
-                crossed.transfers.to_string(),
-                crossed.bytes.to_string(),
-                crossed.descriptors.to_string(),
-                crossed.wakeups.to_string(),
-                bus.cycles_of_sums(crossed.transfers, crossed.bytes)
-                    .1
-                    .to_string(),
-            ]);
+            let timed = time(file, &url, &client, [&longshore.peer(), &kernel.peer()]);
+            let before = [name.to_owned(), who.to_owned(), "right".to_owned()];
+            table.add_row(before.into_iter().chain(timed));
         }
     }
     say(start, "done");
@@ -105,6 +80,39 @@ fn main() {
          are what one fetch moved between nginx and its engine, both directions together, and the\n\
          cycles that it would take at most on a 64-bit PCI-X bus."
     );
+}
+
+/// Fetches a file by `client` and, in turn, from the kernel by the kernel; `peers` are
+/// Longshore's, which counts what has crossed, and the kernel's. What the table says of it.
+fn time(
+    (_, bytes, times): &(&str, u64, usize),
+    url: &str,
+    client: &Host<'_>,
+    peers: [&Host<'_>; 2],
+) -> [String; 9] {
+    let (mut ours, mut kernels) = (Vec::new(), Vec::new());
+    let mut crossed = Crossings::default();
+    for _ in 0..*times {
+        let before = Crossings::so_far(peers[0]);
+        ours.push(fetch(client, url));
+        crossed = Crossings::so_far(peers[0]) - before;
+        kernels.push(fetch(peers[1], url));
+    }
+    let seconds = median(&ours).unwrap_or(f64::NAN);
+    let rate = gigabits(*bytes, seconds);
+    let kernels_rate = gigabits(*bytes, median(&kernels).unwrap_or(f64::NAN));
+    let (_, cycles) = PciX::default().cycles_of_sums(crossed.transfers, crossed.bytes);
+    [
+        format!("{} ms", number(seconds * 1e3)),
+        number(rate),
+        number(kernels_rate),
+        format!("{:.2}", rate / kernels_rate),
+        crossed.transfers.to_string(),
+        crossed.bytes.to_string(),
+        crossed.descriptors.to_string(),
+        crossed.wakeups.to_string(),
+        cycles.to_string(),
+    ]
 }
 
 fn say(start: Instant, what: &str) {

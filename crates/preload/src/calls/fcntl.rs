@@ -2,8 +2,7 @@
 //!
 //! Flags live in the kernel socket behind the descriptor, so only duplicating and owning
 //! concern us, with O_ASYNC; O_NONBLOCK is noted for the time when the kernel cannot be
-//! asked. The
-//! argument is a number or a pointer, passed in a register in either case.
+//! asked. The argument is a number or a pointer, passed in a register in either case.
 
 use crate::calls::{guard, note_nonblocking};
 use crate::owner::{self, F_SETOWN_EX, F_SETSIG};

@@ -241,6 +241,9 @@ pub unsafe extern "C" fn setsockopt(
             once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
             return Err(crate::calls::refused(524));
         }
+        if level == TCP && socket.as_ref().is_some_and(|s| is_too_late(s, name)) {
+            return Err(crate::calls::refused(libc::EINVAL));
+        }
         let known = find(stream, level, name);
         match known {
             // SAFETY: the caller's promise.
@@ -330,14 +333,26 @@ fn note_unknown(level: c_int, name: c_int) {
     }
 }
 
-/// Whether an option asks for the path's MTU, in the version of IP that the socket is of.
-fn is_mtu(socket: &Socket, level: c_int, name: c_int) -> bool {
-    (level, name)
-        == if socket.is_v6() {
-            (IP6, libc::IPV6_MTU)
-        } else {
-            (IP, libc::IP_MTU)
-        }
+/// The option, with its level, that asks for the path's MTU, in the version of IP that the
+/// socket is of.
+fn mtu_of(socket: &Socket) -> (c_int, c_int) {
+    if socket.is_v6() {
+        (IP6, libc::IPV6_MTU)
+    } else {
+        (IP, libc::IP_MTU)
+    }
+}
+
+/// Whether an option of TCP is only for before the socket is connected, and it is: Fast Open
+/// is allowed to a listener, too.
+fn is_too_late(socket: &Socket, name: c_int) -> bool {
+    use longshore_hostif::SocketState::{Dead, Listening, Open};
+    let fresh = matches!(socket.state(), Open | Dead);
+    match name {
+        libc::TCP_FASTOPEN => !fresh && socket.state() != Listening,
+        libc::TCP_FASTOPEN_CONNECT => !fresh,
+        _ => false,
+    }
 }
 
 fn has_connection(socket: &Socket) -> bool {
@@ -402,9 +417,7 @@ pub unsafe extern "C" fn getsockopt(
             give(&socket.segment_size()?.to_ne_bytes());
             Ok(0)
         }),
-        (IP | IP6, libc::IP_MTU | libc::IPV6_MTU)
-            if is_mtu(&socket, level, name) && has_connection(&socket) =>
-        {
+        asked if asked == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) => {
             answer(|| {
                 give(&socket.path_mtu()?.to_ne_bytes());
                 Ok(0)

@@ -12,7 +12,8 @@ use crate::{real, state, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::{
-    BLIND_SLEEP, Host, LONGEST_SLEEP, Ready, ReadySet, Socket, SocketError, is_confined,
+    BLIND_SLEEP, Host, LONGEST_SLEEP, Ready, ReadySet, Socket, SocketError, deadline_after,
+    is_confined,
 };
 use std::ops::Add;
 use std::os::fd::AsRawFd;
@@ -45,20 +46,24 @@ pub unsafe extern "C" fn ppoll(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let Some((host, list)) = (unsafe { with_ours(list, count) }) else {
+    let (ours, limit) = unsafe { (with_ours(list, count), limit_of(timeout.as_ref())) };
+    let (Some((host, list)), Some(limit)) = (ours, limit) else {
         // SAFETY: as above.
         return unsafe { real::ppoll(list, count, timeout, mask) };
     };
-    // SAFETY: as above.
-    let limit = unsafe { timeout.as_ref() }.map(duration);
     answer(|| wait(host, list, limit, mask).map(|n| n as c_int))
 }
 
-pub(crate) fn duration(t: &timespec) -> Duration {
-    Duration::new(
-        t.tv_sec.max(0) as u64,
-        t.tv_nsec.clamp(0, 999_999_999) as u32,
-    )
+/// How long a call with this timeout waits at most, for ever without one; `None` if the
+/// kernel refuses it.
+pub(crate) fn limit_of(timeout: Option<&timespec>) -> Option<Option<Duration>> {
+    let Some(t) = timeout else {
+        return Some(None);
+    };
+    let seconds = u64::try_from(t.tv_sec).ok()?;
+    let nanos = u32::try_from(t.tv_nsec).ok();
+    let nanos = nanos.filter(|n| *n < 1_000_000_000)?;
+    Some(Some(Duration::new(seconds, nanos)))
 }
 
 /// The list, if there is anything of ours in it.
@@ -215,8 +220,7 @@ pub(crate) fn wait(
 ) -> Result<usize, SocketError> {
     let mut lists = Lists::new(list);
     host.drain_if_free();
-    let mut interruption = Interruption::default();
-    interruption.has_come(|s| lists.raised(s), mask, false);
+    let interruption = Interruption::begin(|s| lists.raised(s));
     let found = lists.look();
     if found != 0 || limit == Some(Duration::ZERO) {
         lists.ask_kernel()?;
@@ -238,7 +242,7 @@ fn sleep(
     mask: *const sigset_t,
     mut interruption: Interruption,
 ) -> Result<usize, SocketError> {
-    let deadline = limit.map(|l| Instant::now() + l);
+    let deadline = deadline_after(limit);
     let sleeper = host.sleeper();
     let mut heard = sleeper.bell().is_some();
     for (_, one) in &lists.ours {

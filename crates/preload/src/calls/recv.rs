@@ -75,33 +75,8 @@ unsafe fn recv_buffer(
             };
         }
         if socket.is_datagram() {
-            let got = wait_unless_told(fd, socket, flags, Way::In, || {
-                // SAFETY: the caller's promise.
-                let mut parts = [unsafe { vectors::sink(buf, len) }?];
-                match recv_datagram(socket, &mut parts, flags) {
-                    Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
-                        // SAFETY: the caller's promise.
-                        let got = unsafe {
-                            let flags = flags | libc::MSG_DONTWAIT;
-                            real::recvfrom(fd, buf, len, flags, addr, addr_len)
-                        };
-                        if got < 0 {
-                            return Err(last_error());
-                        }
-                        Ok(Got::Kernel(got as usize))
-                    }
-                    other => other.map(Got::Engine),
-                }
-            })?;
-            let got = match got {
-                Got::Kernel(len) => return Ok(len as ssize_t),
-                Got::Engine(got) => got,
-            };
-            if let Some(from) = got.from {
-                // SAFETY: the caller's promise.
-                unsafe { Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len) }?;
-            }
-            return Ok(length_to_say(&got, flags) as ssize_t);
+            // SAFETY: the caller's promise.
+            return unsafe { recv_datagram_buffer(fd, socket, buf, len, flags, addr, addr_len) };
         }
         let got = if discards(flags) && flags & libc::MSG_OOB == 0 {
             // The buffer is not looked at.
@@ -118,6 +93,48 @@ unsafe fn recv_buffer(
         }
         Ok(got as ssize_t)
     })
+}
+
+/// The same of a datagram socket.
+///
+/// # Safety
+/// As libc's `recvfrom`.
+unsafe fn recv_datagram_buffer(
+    fd: c_int,
+    socket: &Socket,
+    buf: *mut c_void,
+    len: usize,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addr_len: *mut socklen_t,
+) -> Result<ssize_t, SocketError> {
+    let got = wait_unless_told(fd, socket, flags, Way::In, || {
+        // SAFETY: the caller's promise.
+        let mut parts = [unsafe { vectors::sink(buf, len) }?];
+        match recv_datagram(socket, &mut parts, flags) {
+            Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
+                // SAFETY: the caller's promise.
+                let got = unsafe {
+                    let flags = flags | libc::MSG_DONTWAIT;
+                    real::recvfrom(fd, buf, len, flags, addr, addr_len)
+                };
+                if got < 0 {
+                    return Err(last_error());
+                }
+                Ok(Got::Kernel(got as usize))
+            }
+            other => other.map(Got::Engine),
+        }
+    })?;
+    let got = match got {
+        Got::Kernel(len) => return Ok(len as ssize_t),
+        Got::Engine(got) => got,
+    };
+    if let Some(from) = got.from {
+        // SAFETY: the caller's promise.
+        unsafe { Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len) }?;
+    }
+    Ok(length_to_say(&got, flags) as ssize_t)
 }
 
 /// Where a datagram came from.
@@ -192,14 +209,21 @@ fn wait_to_read<T>(
     flags: c_int,
     mut attempt: impl FnMut() -> Result<T, SocketError>,
 ) -> Result<T, SocketError> {
-    let mut interruption = Interruption::default();
-    wait_unless_told(fd, socket, flags, Way::In, || match attempt() {
-        Err(SocketError::WouldBlock)
-            if interruption.has_come(|s| socket.raised(s), std::ptr::null(), true) =>
-        {
-            Err(SocketError::Interrupted)
+    let raised = |signal| socket.raised(signal);
+    let mut interruption = None::<Interruption>;
+    wait_unless_told(fd, socket, flags, Way::In, || {
+        let result = attempt();
+        if !matches!(result, Err(SocketError::WouldBlock)) {
+            return result;
         }
-        other => other,
+        let Some(begun) = &mut interruption else {
+            interruption = Some(Interruption::begin(raised));
+            return result;
+        };
+        if begun.has_come(raised, std::ptr::null(), true) {
+            return Err(SocketError::Interrupted);
+        }
+        result
     })
 }
 

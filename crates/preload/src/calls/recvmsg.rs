@@ -3,12 +3,13 @@
 use crate::address::Native;
 use crate::calls::control::{passed, tell};
 use crate::calls::error_queue;
+use crate::calls::poll::limit_of;
 use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream, stream_flags};
 use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
 use crate::{decide, fds, real, state, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// `recvmsg(2)`. Descriptors of the engine's sockets that come over Unix
 /// sockets from other processes of the session are the engine's here, too.
@@ -137,7 +138,10 @@ pub unsafe extern "C" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if fds::engine(fd).is_none() || msgs.is_null() {
+    // SAFETY: the caller's promise.
+    let limit = limit_of(unsafe { timeout.as_ref() });
+    let ours = fds::engine(fd).is_some() && !msgs.is_null();
+    let Some(limit) = limit.filter(|_| ours) else {
         // SAFETY: the caller's promise.
         let got = unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
         for i in 0..usize::try_from(got).unwrap_or(0) {
@@ -145,14 +149,7 @@ pub unsafe extern "C" fn recvmmsg(
             unsafe { take_passed(&raw const (*msgs.add(i)).msg_hdr, flags) };
         }
         return got;
-    }
-    // SAFETY: the caller's promise.
-    let limit = unsafe { timeout.as_ref() }.map(|t| {
-        Duration::new(
-            t.tv_sec.max(0) as u64,
-            t.tv_nsec.clamp(0, 999_999_999) as u32,
-        )
-    });
+    };
     let start = Instant::now();
     let mut flags = flags;
     let wait_for_one = flags & libc::MSG_WAITFORONE != 0;

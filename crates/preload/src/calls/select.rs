@@ -1,6 +1,6 @@
 //! `select`, `pselect`: the sets become a list for `poll`, and its answer sets.
 
-use crate::calls::poll::{duration, is_ours, wait};
+use crate::calls::poll::{is_ours, limit_of, wait};
 use crate::calls::{answer, refused};
 use crate::{real, state, vectors};
 use libc::{c_int, fd_set, pollfd, sigset_t, timespec, timeval};
@@ -87,6 +87,25 @@ unsafe fn list(sets: &Sets, count: usize) -> Option<Vec<pollfd>> {
     any.then_some(list)
 }
 
+/// The same, with who serves them.
+unsafe fn with_ours(sets: &Sets, count: c_int) -> Option<(&'static Host, Vec<pollfd>)> {
+    let host = state::attached()?;
+    // SAFETY: the caller's promise.
+    let list = unsafe { list(sets, count.max(0) as usize) }?;
+    Some((host, list))
+}
+
+/// How long a `select` with this timeout waits at most, as [`limit_of`]; Linux takes more
+/// microseconds than a second has.
+fn limit_of_select(timeout: Option<&timeval>) -> Option<Option<Duration>> {
+    let Some(t) = timeout else {
+        return Some(None);
+    };
+    let seconds = Duration::from_secs(u64::try_from(t.tv_sec).ok()?);
+    let micros = Duration::from_micros(u64::try_from(t.tv_usec).ok()?);
+    Some(Some(seconds.saturating_add(micros)))
+}
+
 unsafe fn run(
     host: &'static Host,
     sets: &Sets,
@@ -135,18 +154,12 @@ pub unsafe extern "C" fn select(
     timeout: *mut timeval,
 ) -> c_int {
     let sets = sets(read, write, except);
-    let ours = state::attached().and_then(|host| {
-        // SAFETY: the caller's promise.
-        unsafe { list(&sets, count.max(0) as usize) }.map(|list| (host, list))
-    });
-    let Some((host, list)) = ours else {
+    // SAFETY: the caller's promise.
+    let (ours, limit) = unsafe { (with_ours(&sets, count), limit_of_select(timeout.as_ref())) };
+    let (Some((host, list)), Some(limit)) = (ours, limit) else {
         // SAFETY: as above.
         return unsafe { real::select(count, read, write, except, timeout) };
     };
-    // SAFETY: as above.
-    let limit = unsafe { timeout.as_ref() }.map(|t| {
-        Duration::from_secs(t.tv_sec.max(0) as u64) + Duration::from_micros(t.tv_usec.max(0) as u64)
-    });
     let start = Instant::now();
     let count = count as usize;
     // SAFETY: as above.
@@ -177,16 +190,12 @@ pub unsafe extern "C" fn pselect(
     mask: *const sigset_t,
 ) -> c_int {
     let sets = sets(read, write, except);
-    let ours = state::attached().and_then(|host| {
-        // SAFETY: the caller's promise.
-        unsafe { list(&sets, count.max(0) as usize) }.map(|list| (host, list))
-    });
-    let Some((host, list)) = ours else {
+    // SAFETY: the caller's promise.
+    let (ours, limit) = unsafe { (with_ours(&sets, count), limit_of(timeout.as_ref())) };
+    let (Some((host, list)), Some(limit)) = (ours, limit) else {
         // SAFETY: as above.
         return unsafe { real::pselect(count, read, write, except, timeout, mask) };
     };
-    // SAFETY: as above.
-    let limit = unsafe { timeout.as_ref() }.map(duration);
     // SAFETY: as above.
     answer(|| unsafe { run(host, &sets, count as usize, list, limit, mask) })
 }

@@ -10,10 +10,7 @@ pub use send::Reserved;
 pub(crate) use urgent::{is_urgent, move_mark, stands_at_mark};
 
 use crate::errors::SocketError;
-use longshore_hostif::{
-    CHUNK, DIRECTORY, EdgeFlags, RECEIVE_BUFFER, Request, SEND_BUFFER, STREAM_MAX, SocketBlock,
-    SocketId,
-};
+use longshore_hostif::{CHUNK, DIRECTORY, EdgeFlags, Request, SocketBlock, SocketId, is_writable};
 use std::sync::atomic::Ordering;
 
 /// Bits that the host keeps in a block's `options`.
@@ -43,33 +40,19 @@ fn entry(number: u64) -> usize {
     (number % DIRECTORY as u64) as usize
 }
 
-/// The limit of a send stream.
-fn snd_limit(block: &SocketBlock) -> u64 {
-    match block.snd.limit.load(Ordering::Relaxed) {
-        0 => u64::from(SEND_BUFFER),
-        limit => u64::from(limit).min(STREAM_MAX),
-    }
-}
-
 /// How much consumed data the engine may not know of before it is told at once: a
 /// quarter of the receive buffer, or less where the far end has less room than that.
 pub(crate) fn telling_threshold(block: &SocketBlock) -> u64 {
-    let limit = match block.rcv.limit.load(Ordering::Relaxed) {
-        0 => RECEIVE_BUFFER,
-        limit => limit,
-    };
     let heed = match block.heed.load(Ordering::Relaxed) {
-        0 => u32::MAX,
-        heed => heed,
+        0 => u64::MAX,
+        heed => heed.into(),
     };
-    u64::from((limit / 4).min(heed)).clamp(1, 128 * 1024)
+    (block.rcv_limit() / 4).min(heed).clamp(1, 128 * 1024)
 }
 
-/// Whether a writer would be told that it may write: a third of the stream is
-/// free, as Linux has it (`sk_stream_is_writeable`).
+/// Whether a writer would be told that it may write.
 pub(crate) fn has_room(block: &SocketBlock) -> bool {
-    let limit = snd_limit(block);
-    limit.saturating_sub(block.snd.held()) * 3 >= limit
+    is_writable(block.snd.held(), block.snd_limit())
 }
 
 /// If somebody waits for room and there is now, takes the wish; says whether.

@@ -113,21 +113,30 @@ impl Socket {
     /// Copies the bytes at offset `at` of the receive stream, which must hold
     /// them, for who has its lock.
     pub(crate) fn copy_from(&self, at: u64, to: &mut [u8]) -> Result<(), SocketError> {
-        let arena = &self.host.arena;
-        let directory = arena.rcv_directory(self.id.index);
-        let places = places(
-            at,
-            to.len(),
-            |at| directory[at].load(Ordering::Acquire),
-            |chunk, within, len| arena.rcv_place(chunk, within, len),
-        );
+        let memory = self.host.arena.memory();
         let mut done = 0;
-        for place in places {
+        for place in self.rcv_places(at, to.len()) {
             let (place, len) = place?;
-            arena.memory().read(place, &mut to[done..done + len]);
+            memory.read(place, &mut to[done..done + len]);
             done += len;
         }
         Ok(())
+    }
+
+    /// Where `len` bytes from offset `at` of the receive stream on lie.
+    fn rcv_places(
+        &self,
+        at: u64,
+        len: usize,
+    ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
+        let arena = &self.host.arena;
+        let directory = arena.rcv_directory(self.id.index);
+        places(
+            at,
+            len,
+            |at| directory[at].load(Ordering::Acquire),
+            |chunk, within, len| arena.rcv_place(chunk, within, len),
+        )
     }
 
     /// Bytes that can be read now (FIONREAD): up to the urgent byte, if there is one.
@@ -205,14 +214,8 @@ impl Peeked<'_> {
     /// # Errors
     /// [`SocketError::Broken`] if the engine's directory names no chunk.
     pub fn read_at(&self, at: usize, to: &mut [u8]) -> Result<(), SocketError> {
-        let memory = self.socket.host.arena.memory();
-        let mut done = 0;
-        for place in self.places(at, to.len()) {
-            let (place, len) = place?;
-            memory.read(place, &mut to[done..done + len]);
-            done += len;
-        }
-        Ok(())
+        self.check_inside(at, to.len());
+        self.socket.copy_from(self.from + at as u64, to)
     }
 
     /// The pieces of memory of `len` bytes from `at` on, in order. The engine
@@ -222,8 +225,10 @@ impl Peeked<'_> {
         at: usize,
         len: usize,
     ) -> impl Iterator<Item = Result<&[u8], SocketError>> {
+        self.check_inside(at, len);
         let memory = self.socket.host.arena.memory();
-        self.places(at, len).map(move |place| {
+        let places = self.socket.rcv_places(self.from + at as u64, len);
+        places.map(move |place| {
             let (place, len) = place?;
             // SAFETY: the engine leaves what it has delivered alone until it is
             // consumed, which needs us gone; what a hostile one changes is
@@ -232,20 +237,8 @@ impl Peeked<'_> {
         })
     }
 
-    fn places(
-        &self,
-        at: usize,
-        len: usize,
-    ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> + use<> {
+    fn check_inside(&self, at: usize, len: usize) {
         assert!(at <= self.len && len <= self.len - at);
-        let arena = &self.socket.host.arena;
-        let directory = arena.rcv_directory(self.socket.id.index);
-        places(
-            self.from + at as u64,
-            len,
-            |at| directory[at].load(Ordering::Acquire),
-            |chunk, within, len| arena.rcv_place(chunk, within, len),
-        )
     }
 
     /// Consumes the first `len` bytes: their memory is the engine's again.

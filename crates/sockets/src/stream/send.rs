@@ -1,7 +1,7 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
-use super::{edges, entry, places, snd_limit, spans, split};
+use super::{edges, entry, places, spans, split};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
@@ -138,7 +138,7 @@ impl Socket {
     ) -> Result<Reserved<'_>, SocketError> {
         let lock = block.snd.lock.lock()?;
         self.free_acked(block)?;
-        let limit = snd_limit(block);
+        let limit = block.snd_limit();
         let mut free = limit.saturating_sub(block.snd.held());
         if free == 0 {
             if super::want_room(block) {
@@ -159,7 +159,7 @@ impl Socket {
         let lock = block.snd.lock.lock()?;
         self.free_acked(block)?;
         // A record may pass the limit, if there was room for its beginning.
-        let fits = |held: u64| held < snd_limit(block) && held + len as u64 <= STREAM_MAX;
+        let fits = |held: u64| held < block.snd_limit() && held + len as u64 <= STREAM_MAX;
         if !fits(block.snd.held()) {
             super::want_room(block);
             self.free_acked(block)?;

@@ -1,13 +1,13 @@
 //! `epoll_wait` and its kin: what either half has, and one sleep for both.
 
 use super::{Instance, instance, of_descriptor, prepare_bell, ready_set};
-use crate::calls::poll::{duration, longest_sleep};
+use crate::calls::poll::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::owner::Interruption;
 use crate::{real, state, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
-use longshore_sockets::{Host, ReadySet, SocketError, is_confined};
+use longshore_sockets::{Host, ReadySet, SocketError, deadline_after, is_confined};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -207,8 +207,7 @@ impl Waiting<'_> {
             self.ask_kernel(usize::MAX, 0)?;
             return Ok(self.found.count);
         }
-        let mut interruption = Interruption::default();
-        interruption.has_come(|s| self.raised(s), self.mask, false);
+        let interruption = Interruption::begin(|s| self.raised(s));
         self.host.settle()?;
         let host = self.host;
         let concerns_us = self.set.is_some() || self.instance.has_nested.load(Ordering::Relaxed);
@@ -237,7 +236,7 @@ impl Waiting<'_> {
         limit: Option<Duration>,
         mut interruption: Interruption,
     ) -> Result<usize, SocketError> {
-        let deadline = limit.map(|l| Instant::now() + l);
+        let deadline = deadline_after(limit);
         loop {
             let (sets, heard) = self.declare()?;
             let longest = longest_sleep(self.host, heard);
@@ -416,11 +415,11 @@ pub unsafe extern "C" fn epoll_pwait2(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let limit = unsafe { timeout.as_ref() }.map(duration);
+    let plain = || unsafe { real::epoll_pwait2(epfd, events, most, timeout, mask) };
     // SAFETY: as above.
-    unsafe {
-        wait(epfd, events, most, limit, mask, || {
-            real::epoll_pwait2(epfd, events, most, timeout, mask)
-        })
-    }
+    let Some(limit) = limit_of(unsafe { timeout.as_ref() }) else {
+        return plain();
+    };
+    // SAFETY: as above.
+    unsafe { wait(epfd, events, most, limit, mask, plain) }
 }

@@ -1,41 +1,10 @@
 //! Recoveries that prove needless are taken back, and only they.
 
 use crate::recovery::Phase;
-use crate::recovery::tests::{RTT, established, flight, flight_of, repeated, sacks, timeout};
+use crate::recovery::tests::{
+    RTT, echo, flight, flight_of, repeated, sacks, stamped_flight, timeout,
+};
 use crate::script::{ACK, Script};
-use crate::{Config, Congestion};
-use longshore_wire::tcp::{TcpOptions, Timestamps};
-
-/// A connection with timestamps, SACK or not, that has sent 20 segments of 988.
-fn stamped_flight(sack: bool, total: u64) -> Script {
-    let cfg = Config {
-        window_scaling: false,
-        sack,
-        congestion: Congestion::NewReno,
-        initial_window: 20,
-        ..Config::default()
-    };
-    let options = TcpOptions {
-        sack_permitted: sack,
-        timestamps: Some(Timestamps { val: 5, echo: 0 }),
-        ..TcpOptions::default()
-    };
-    let mut s = established(&cfg, options);
-    s.window = 60_000;
-    echo(&mut s);
-    let _ = s.arrives(ACK, 0, 0, 0);
-    s.writes(total);
-    assert_eq!(s.sent().len(), 20);
-    s
-}
-
-/// From now on the peer echoes what is sent now.
-fn echo(s: &mut Script) {
-    s.timestamps = Some(Timestamps {
-        val: 5,
-        echo: s.now.millis32(),
-    });
-}
 
 fn undone(s: &Script, cwnd: u32) {
     assert!(s.tcb.recovery.is_open(), "{:?}", s.tcb.recovery);
@@ -66,7 +35,7 @@ fn a_new_echo_leaves_a_timeout_as_it_is() {
     let mut s = stamped_flight(false, 19_760);
     timeout(&mut s);
     assert_eq!(repeated(&mut s), [0]);
-    echo(&mut s);
+    echo(&mut s, 0);
     s.now = s.now.after_ms(RTT);
     let _ = s.arrives(ACK, 0, 988, 0);
     assert_eq!(s.tcb.recovery.phase, Phase::Loss);

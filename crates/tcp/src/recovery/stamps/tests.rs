@@ -1,40 +1,17 @@
 //! Repetitions say to be as old as what may be late, and nothing else does.
 
-use crate::Config;
-use crate::recovery::tests::{RTT, established, sacks};
-use crate::script::{ACK, Script};
+use crate::recovery::tests::{RTT, echo, sacks, stamped_flight};
+use crate::script::Script;
 use crate::segment::Transmit;
-use longshore_wire::tcp::{TcpOptions, Timestamps};
 
 /// The reordering window at first: a quarter of the round trip.
 const LATE_MS: u32 = RTT as u32 / 4;
 
 /// A connection that has sent 20 segments of 988 bytes, a round trip ago.
 fn flight() -> Script {
-    let cfg = Config {
-        window_scaling: false,
-        initial_window: 20,
-        ..Config::default()
-    };
-    let options = TcpOptions {
-        sack_permitted: true,
-        timestamps: Some(Timestamps { val: 5, echo: 0 }),
-        ..TcpOptions::default()
-    };
-    let mut s = established(&cfg, options);
-    s.window = 60_000;
-    echo(&mut s, 0);
-    let _ = s.arrives(ACK, 0, 0, 0);
-    s.writes(100_000);
-    assert_eq!(s.sent().len(), 20);
+    let mut s = stamped_flight(true, 100_000);
     s.now = s.now.after_ms(RTT);
     s
-}
-
-/// From now on the peer echoes what was sent `ago` milliseconds before now.
-fn echo(s: &mut Script, ago: u32) {
-    let echo = s.now.millis32() - ago;
-    s.timestamps = Some(Timestamps { val: 5, echo });
 }
 
 /// How old what is sent now says to be: repetitions, and the rest.

@@ -1,0 +1,95 @@
+//! One direction of a socket: how far its stream reaches and is done with, and how much
+//! of it there may be. Written by the host's calls and, for a connection that it hands
+//! over, by the engine.
+
+use crate::STREAM_MAX;
+use longshore_ring::{Shared, SharedLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// One direction of a socket, all zero when new.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct StreamHalf {
+    /// Held while a call works on this half.
+    pub lock: SharedLock,
+    /// Bytes it may hold (SO_SNDBUF, SO_RCVBUF), at most [`crate::STREAM_MAX`].
+    pub limit: AtomicU32,
+    /// How far it reaches: what the host wrote, or what the engine delivered.
+    pub edge: AtomicU64,
+    /// How far it is done with: acknowledged, or consumed.
+    pub done: AtomicU64,
+    /// Send: how far chunks were given back. Receive: the last `done` that the
+    /// engine was told and, if it slept, woken for.
+    pub told: AtomicU64,
+    /// Send: the low-water mark; receive: SO_RCVLOWAT.
+    pub low_water: AtomicU32,
+    /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
+    /// milliseconds; 0 is as long as it takes.
+    pub time_limit: AtomicU32,
+    /// Receive: the urgent byte is the one before this; 0 if there was none. It only
+    /// moves forward, and may be beyond the edge.
+    pub urgent: AtomicU64,
+    /// Receive: what `urgent` was when the byte was read apart from the rest.
+    pub urgent_read: AtomicU64,
+    /// Receive: what `urgent` is about to be, as the engine says before it signals the
+    /// socket's owner. The byte is there.
+    pub urgent_come: AtomicU64,
+}
+
+impl StreamHalf {
+    /// Bytes between `done` and `edge`.
+    pub fn held(&self) -> u64 {
+        let done = self.done.load(Ordering::Acquire);
+        self.edge.load(Ordering::Acquire).saturating_sub(done)
+    }
+
+    /// What `limit` says, or `usual` where nothing has set it.
+    pub(super) fn limit_or(&self, usual: u32) -> u64 {
+        match self.limit.load(Ordering::Relaxed) {
+            0 => usual.into(),
+            limit => u64::from(limit).min(STREAM_MAX),
+        }
+    }
+
+    pub(super) fn reset(&self) {
+        for word in [
+            &self.edge,
+            &self.done,
+            &self.told,
+            &self.urgent,
+            &self.urgent_read,
+            &self.urgent_come,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.limit.store(0, Ordering::Relaxed);
+        self.low_water.store(0, Ordering::Relaxed);
+        self.time_limit.store(0, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for StreamHalf {}
+
+/// Whether a writer of a stream that holds `held` of at most `limit` bytes is told that it
+/// may write: a third of it is free, as Linux has it (`sk_stream_is_writeable`).
+pub fn is_writable(held: u64, limit: u64) -> bool {
+    held.saturating_mul(3) <= limit.saturating_mul(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_of_the_buffer_is_room() {
+        assert!(is_writable(0, 300));
+        assert!(is_writable(200, 300));
+        assert!(!is_writable(201, 300));
+        assert!(!is_writable(300, 300));
+        // A larger buffer makes room, too.
+        assert!(is_writable(300, 450));
+        // A program may write what it likes into its block.
+        assert!(!is_writable(u64::MAX, 300));
+    }
+}
