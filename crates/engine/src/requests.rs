@@ -14,7 +14,6 @@ use crate::socket::{Kind, Options};
 use longshore_hostif::{
     Address, Completion, EdgeFlags, OptionName, Query, RING, Request, SendQueue, SocketId,
 };
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
@@ -163,24 +162,6 @@ impl Engine {
         (self.sockets.get(key)?.id == id).then_some(key)
     }
 
-    /// Binds a socket. If the address is in use, it may be by a process that has ended: who
-    /// has waited for it may count on it that all it held is let go.
-    fn bind_of(
-        &mut self,
-        session: u32,
-        id: SocketId,
-        local: Address,
-    ) -> Result<SocketAddr, RequestError> {
-        let key = |e: &Self| e.key_of(session, id).ok_or(RequestError::NoSocket);
-        match self.bind(key(self)?, local) {
-            Err(RequestError::AddressInUse) => {
-                self.bury_the_dead();
-                self.bind(key(self)?, local)
-            }
-            bound => bound,
-        }
-    }
-
     fn serve(&mut self, from: From, request: &Request) -> Result<(), RequestError> {
         let id = request.socket();
         if let Request::Open { kind, flags, .. } = *request {
@@ -195,7 +176,7 @@ impl Engine {
         match *request {
             Request::Open { .. } => {}
             Request::Bind { local, .. } => {
-                let bound = self.bind_of(from.session, id, local);
+                let bound = self.bind_if_free(from.session, id, local);
                 self.answer(from, request, bound.map(|local| (0, local.into())));
             }
             Request::Listen { backlog, .. } => {

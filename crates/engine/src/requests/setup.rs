@@ -57,8 +57,29 @@ impl Engine {
         Ok(())
     }
 
+    /// Binds a socket. An address that is in use may be so by a process that has ended:
+    /// who has waited for it may count on it that all it held is let go.
+    pub(super) fn bind_if_free(
+        &mut self,
+        session: u32,
+        id: SocketId,
+        local: Address,
+    ) -> Result<SocketAddr, RequestError> {
+        let bind = |engine: &mut Self| match engine.key_of(session, id) {
+            Some(key) => engine.bind(key, local),
+            None => Err(RequestError::NoSocket),
+        };
+        match bind(self) {
+            Err(RequestError::AddressInUse) => {
+                self.bury_the_dead();
+                bind(self)
+            }
+            bound => bound,
+        }
+    }
+
     /// Binds a socket; port 0 asks for any.
-    pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
+    fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
         let mut local = local.get().ok_or(RequestError::Invalid)?;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let kind = match socket.kind {
