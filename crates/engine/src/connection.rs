@@ -256,7 +256,10 @@ impl Engine {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        c.tcb.note_send_buffer(socket.options.send_buffer, self.now);
         let events = c.tcb.take_events();
+        // Over before its program closed it: no event is to come.
+        let is_done = orphan && c.retired;
         // What makes a report worth its while beside the edges themselves.
         let mut also = events.contains(Events::URGENT);
         if events.contains(Events::SND_ACKED) {
@@ -282,6 +285,8 @@ impl Engine {
             self.retire(key);
         } else if events.contains(Events::CLOSED) {
             self.disconnect(key);
+        } else if is_done {
+            self.forget(key);
         } else {
             self.arm(key);
         }

@@ -22,6 +22,9 @@ impl Engine {
         options: &Options,
         segment: &Segment<'_>,
     ) {
+        if !self.answers_stranger() {
+            return;
+        }
         let (now, mss) = (self.now, self.mss_to(remote));
         let offset = self.timestamp_offset(local, remote);
         let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));

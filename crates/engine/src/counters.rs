@@ -27,6 +27,9 @@ longshore_wire::drop_reasons! {
     ArenaFull = "arena_full",
     /// The connection would be established, but the session has no socket left.
     NoSocketLeft = "no_socket_left",
+    /// It belongs to no connection and asks for an answer, while the port has more than the
+    /// engine can take.
+    StrangerUnanswered = "stranger_unanswered",
     /// The next hop's hardware address is not known.
     Unresolved = "neighbor_unresolved",
     /// No route to the destination.

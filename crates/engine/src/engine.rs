@@ -16,6 +16,7 @@ use crate::session::door::{Door, DoorError};
 use crate::slab::Slab;
 use crate::sleep::Sleeper;
 use crate::socket::Socket;
+use crate::strangers::Strangers;
 use crate::time::Clock;
 use crate::timers::Wheel;
 use longshore_hostif::{Geometry, Loopback};
@@ -111,6 +112,8 @@ pub struct Engine {
     pub(crate) time_waits: Wheel<Flow>,
     /// Sockets to be looked at at the end of this turn.
     pub(crate) dirty: Vec<u32>,
+    /// Connections that were denied memory for what they receive.
+    pub(crate) starved: std::collections::VecDeque<u32>,
     /// Connections that wait for their next hop.
     pub(crate) unresolved: Vec<u32>,
     pub(crate) reassembler: Reassembler,
@@ -149,6 +152,7 @@ pub struct Engine {
     /// Out of its place while a turn receives.
     rx: Option<RecvBuffer>,
     pub(crate) inlet: Inlet,
+    pub(crate) strangers: Strangers,
     due: Vec<u32>,
     /// What was asked in this turn and not yet answered.
     pub(crate) questions: Vec<crate::requests::Question>,
@@ -193,6 +197,7 @@ impl Engine {
             wheel: Wheel::new(now),
             time_waits: Wheel::new(now),
             dirty: Vec::new(),
+            starved: std::collections::VecDeque::new(),
             unresolved: Vec::new(),
             reassembler: Reassembler::new(Limits::default()),
             reassembler6: Reassembler::new(Limits::for_ipv6()),
@@ -225,6 +230,7 @@ impl Engine {
             past_meter: longshore_hostif::Meter::default(),
             rx: Some(RecvBuffer::new()),
             inlet: Inlet::default(),
+            strangers: Strangers::default(),
             due: Vec::new(),
             questions: Vec::new(),
             over: Vec::new(),
@@ -314,6 +320,9 @@ impl Engine {
             worked |= self.receive()?;
         }
         worked |= self.run_timers();
+        if !self.starved.is_empty() {
+            self.feed_starved();
+        }
         worked |= self.settle();
         self.answer_questions();
         self.publish();
@@ -340,6 +349,8 @@ impl Engine {
         };
         self.rx = Some(rx);
         self.inlet.took(count);
+        // A turn that takes one frame leaves others for the next, which is no sign.
+        self.strangers.looked(count == most && most > 1);
         while let Some(packet) = self.link.own.pop_front() {
             count += 1;
             self.own_packet_in(&packet);

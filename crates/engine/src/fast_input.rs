@@ -11,8 +11,8 @@
 use crate::demux::Flow;
 use crate::engine::Engine;
 use crate::link::Link;
+use crate::scarcity::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
-use crate::tcp_input::SPARE_CHUNKS;
 use longshore_net::input6::classify_from_wire;
 use longshore_ports::{LinkKind, RxChecksum, RxMeta};
 use longshore_ring::NONE;

@@ -250,7 +250,7 @@ impl Engine {
             Icmpv4::EchoRequest {
                 identifier,
                 sequence,
-            } if !broadcast => {
+            } if !broadcast && self.answers_stranger() => {
                 let reply = Icmpv4::EchoReply {
                     identifier,
                     sequence,

@@ -247,7 +247,7 @@ impl Engine {
             Icmpv6::EchoRequest {
                 identifier,
                 sequence,
-            } if !ip.source.is_unspecified() => {
+            } if !ip.source.is_unspecified() && self.answers_stranger() => {
                 let reply = Icmpv6::EchoReply {
                     identifier,
                     sequence,

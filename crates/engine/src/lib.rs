@@ -12,6 +12,7 @@
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `fast_open` | connections that come in |
 //! | `cookies` | SYNs answered and not remembered |
+//! | `strangers` | how much is answered to packets of no connection |
 //! | `requests` | what programs ask |
 //! | `socket` | what is known of a socket |
 //! | `connection` | a connection's life; settling after each turn |
@@ -23,6 +24,7 @@
 //! | `errors` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
 //! | `buffers` | how much a connection may hold |
+//! | `scarcity` | what happens when there is no memory for more |
 //! | `streams` | where a stream's bytes lie |
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
@@ -61,11 +63,13 @@ mod passive;
 mod report;
 mod requests;
 mod routing;
+mod scarcity;
 mod session;
 mod slab;
 mod sleep;
 mod socket;
 mod spare;
+mod strangers;
 mod streams;
 mod sysctl;
 mod tcp_input;

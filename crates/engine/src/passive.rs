@@ -9,9 +9,10 @@
 use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
+use crate::scarcity::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::session::Subscribers;
 use crate::socket::{Connection, Kind, Options, Socket};
-use crate::tcp_input::{FEW_CHUNKS, SPARE_CHUNKS, as_family};
+use crate::tcp_input::as_family;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, SocketId};
 use longshore_ring::NONE;
 use longshore_tcp::{DropReason, ListenVerdict, Segment, State, Tcb, reset_for};

@@ -295,6 +295,7 @@ impl Engine {
                 (Some(key), Query::TcpInfo) => self.tcp_info(q.from, key),
                 (Some(key), Query::Error) => self.take_error(q.from.channel, key),
                 (Some(key), Query::SendQueue) => self.send_queue(q.from, key),
+                (Some(key), Query::PathMtu) => self.path_mtu(q.from, key),
                 (None, _) => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
@@ -342,6 +343,19 @@ impl Engine {
             Kind::Listener(_) | Kind::Idle(_) => (0, 0),
         };
         self.answer_at_length(from, &SendQueue { unacked, unsent }.encode())
+    }
+
+    fn path_mtu(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let peer = match &socket.kind {
+            Kind::Datagram(d) => d.peer,
+            _ => None,
+        };
+        let mtu = peer.map(|peer| self.link.mtu_to(peer.ip().to_canonical(), self.now));
+        match mtu {
+            Some(mtu) => self.answer_at_length(from, &(mtu as u32).to_ne_bytes()),
+            None => Ok(0),
+        }
     }
 
     /// Writes an answer to the mailbox of who has asked; its length.

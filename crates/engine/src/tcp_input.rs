@@ -7,29 +7,11 @@ use crate::engine::Engine;
 use crate::input::IpPacket;
 use crate::link::Way;
 use crate::socket::{Kind, Socket};
-use crate::streams::RcvSlab;
-use longshore_hostif::CHUNK;
 use longshore_ring::NONE;
-use longshore_tcp::{Ecn, Segment, State, Tcb, TimeWaitVerdict, reset_for};
+use longshore_tcp::{DropReason, Ecn, Segment, State, TimeWaitVerdict, reset_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
-
-/// Chunks that must be free before a connection is given data: what a whole
-/// receive buffer could need beyond what it has. Also what is kept for connections of which
-/// nearly all has been read, so that who reads one to its end is not held up by others that
-/// nobody reads.
-pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
-/// Chunks that a segment needs where all before it is there, or nothing was before it.
-pub(crate) const FEW_CHUNKS: u32 = 2;
-
-/// Whether a session has memory for a segment's payload.
-fn has_room(slab: &RcvSlab, tcb: &Tcb, segment: &Segment<'_>) -> bool {
-    let free = slab.available();
-    let unread = tcb.rcv_edge().saturating_sub(tcb.rcv_consumed());
-    let is_awaited = || unread < CHUNK as u64 && tcb.is_next(segment.header.seq);
-    free >= SPARE_CHUNKS || free >= FEW_CHUNKS && is_awaited()
-}
 
 /// What a segment asks for beside what its connection sends.
 pub(crate) enum Beside {
@@ -96,13 +78,14 @@ impl Engine {
         let fast_opened = c.tcb.is_fast_opened();
         let was_half_open = before == State::SynReceived && c.listener.is_some() && !fast_opened;
         if !payload.is_empty() && !was_half_open {
-            let session = self.sessions.get(socket.session);
-            if session.is_none_or(|s| !has_room(&s.rcv_slab, &c.tcb, segment)) {
-                let session = socket.session;
-                self.arena_is_full(session);
-                return Beside::Nothing;
-            }
+            self.see_to_room(key, segment.header.seq);
         }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return Beside::Nothing;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return Beside::Nothing;
+        };
         let disposition = c.tcb.on_segment(segment, now);
         let has_data = u64::from(!payload.is_empty());
         if disposition.fast_path {
@@ -113,10 +96,13 @@ impl Engine {
         } else {
             self.counters.unpredicted_data += has_data;
         }
-        if let Some(reason) = disposition.drop {
-            self.counters.drop_tcp(reason);
+        let (state, session) = (c.tcb.state(), socket.session);
+        match disposition.drop {
+            Some(DropReason::NoRoom) => self.arena_is_full(session),
+            Some(reason) => self.counters.drop_tcp(reason),
+            None => {}
         }
-        if !before.is_synchronized() && c.tcb.state().is_synchronized() {
+        if !before.is_synchronized() && state.is_synchronized() {
             if was_half_open {
                 self.established(key);
             } else if fast_opened {
@@ -223,6 +209,9 @@ impl Engine {
     }
 
     pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        if !self.answers_stranger() {
+            return;
+        }
         self.counters.resets_out += 1;
         self.send_bare(local, remote, header);
     }

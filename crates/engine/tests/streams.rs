@@ -7,12 +7,16 @@ use common::engines::{Running, bytes, config, converse, joined, run_with, sleepy
 use common::far::{Far, Watched};
 use common::{Host, PATIENCE};
 use longshore_engine::Engine;
+use longshore_engine::control::ControlReply;
 use longshore_hostif::{
     AcceptRecord, BlockFlags, EdgeFlags, Loopback, OptionName, Query, RING, Request, SEND_BUFFER,
     SendQueue, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
+use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -77,6 +81,71 @@ fn a_reset_is_marked_in_the_block() {
     client.close(socket);
     server.wait_flag(accepted.socket, EdgeFlags::DEAD);
     assert!(failed(&server));
+}
+
+/// The states of the connections of the engine whose control socket is at `path`.
+fn states(path: &Path) -> Vec<String> {
+    let mut control = BufReader::new(UnixStream::connect(path).unwrap());
+    let question = b"{\"cmd\":\"ss\"}\n";
+    control.get_mut().write_all(question).unwrap();
+    let mut line = String::new();
+    control.read_line(&mut line).unwrap();
+    let rows = match serde_json::from_str(&line).unwrap() {
+        ControlReply::Ss(ss) => ss.rows,
+        other => panic!("{other:?}"),
+    };
+    let states = rows.into_iter().map(|row| row.state);
+    states.filter(|state| state != "LISTEN").collect()
+}
+
+/// A connection that was over before its program closed it goes with the close: neither
+/// the engine nor its port keeps anything of it.
+#[test]
+fn what_was_over_already_goes_when_it_is_closed() {
+    for reset in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (near, far) = pair(&MemoryConfig::default());
+        let (near_control, far_control) = (dir.path().join("near"), dir.path().join("far"));
+        let at = |address, port, control: &Path| {
+            let mut config = config(dir.path(), address, port, Loopback::Kernel, true);
+            config.control = Some(control.to_owned());
+            run_with(config, |_| ())
+        };
+        let a = at("10.0.0.1/24", Box::new(near), &near_control);
+        let b = at("10.0.0.2/24", Box::new(far), &far_control);
+        let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+        let listener = listening(&mut server);
+        let socket = client.open(SocketKind::Stream);
+        let local = "10.0.0.2:5555".parse().unwrap();
+        client.bind(socket, local).unwrap();
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener);
+        if reset {
+            server.close_with(accepted.socket, Some(0));
+        } else {
+            // The server ends first, and so has the TIME-WAIT; the client is through as
+            // soon as its own FIN is acknowledged.
+            server.send(accepted.socket, b"", EdgeFlags::SHUT_WR);
+            client.wait_flag(socket, EdgeFlags::PEER_FIN);
+            client.send(socket, b"", EdgeFlags::SHUT_WR);
+            server.wait_flag(accepted.socket, EdgeFlags::PEER_FIN);
+        }
+        client.wait("the end", |_| {
+            (states(&far_control) == ["CLOSED"]).then_some(())
+        });
+        client.close(socket);
+        client.wait("the connection to go", |_| {
+            states(&far_control).is_empty().then_some(())
+        });
+        if !reset {
+            server.close(accepted.socket);
+            server.wait("its TIME-WAIT to be all", |_| {
+                (states(&near_control) == ["TIME-WAIT"]).then_some(())
+            });
+        }
+        let next = client.open(SocketKind::Stream);
+        client.bind(next, local).unwrap();
+    }
 }
 
 #[test]
@@ -282,6 +351,75 @@ fn the_user_timeout_is_told_where_the_engine_is_set_to() {
     }
 }
 
+/// What the frames tell that is sent to this port: what is acknowledged, and the window.
+fn told_windows(frames: &[Vec<u8>], port: u16) -> Vec<(SeqNumber, u16)> {
+    let segments = frames.iter().filter_map(|frame| frame.get(34..));
+    let headers = segments.filter_map(|segment| TcpHeader::parse(segment).ok());
+    headers
+        .filter(|(header, _)| header.dst_port == port)
+        .map(|(header, _)| (header.ack, header.window))
+        .collect()
+}
+
+/// A session has no memory for what comes: whoever sends to it is told that the window is
+/// closed, and once there is memory again, that it is open, before it asks.
+#[test]
+fn without_memory_windows_close_and_open_again_when_there_is_some() {
+    const EACH: usize = 300_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (near, far) = pair(&MemoryConfig::default());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watched = Watched {
+        port: near,
+        seen: seen.clone(),
+    };
+    let mut config_a = config(
+        dir.path(),
+        "10.0.0.1/24",
+        Box::new(watched),
+        Loopback::Kernel,
+        true,
+    );
+    // What is kept for readers, and for three connections.
+    config_a.geometry.rcv_chunks = 256 + 3 * 5;
+    let a = run_with(config_a, |_| ());
+    let b = start(
+        dir.path(),
+        "10.0.0.2/24",
+        Box::new(far),
+        Loopback::Kernel,
+        true,
+    );
+    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
+    let listener = server.open(SocketKind::Stream);
+    server.set(listener, OptionName::ReceiveBuffer, 1_000_000);
+    server
+        .bind(listener, "0.0.0.0:80".parse().unwrap())
+        .unwrap();
+    assert_eq!(server.listen(listener), 0);
+    let data = bytes(EACH, 5);
+    let mut accepted = Vec::new();
+    for _ in 0..8 {
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        client.send(socket, &data, EdgeFlags::empty());
+        accepted.push(server.accept(listener));
+    }
+    let port = accepted[7].peer.get().unwrap().port();
+    let told = || told_windows(&seen.lock().unwrap(), port);
+    server.wait("the window to be closed", |_| {
+        told().last().filter(|(_, window)| *window == 0).copied()
+    });
+    for connection in &accepted {
+        assert_eq!(server.receive(connection.socket, EACH), data);
+    }
+    let told = told();
+    let closed = told.iter().position(|(_, window)| *window == 0).unwrap();
+    let opened = told[closed..].iter().position(|(_, window)| *window != 0);
+    let opened = closed + opened.unwrap();
+    assert_eq!(told[opened].0, told[opened - 1].0);
+}
+
 /// The send buffer follows the window, unless the program has set it.
 #[test]
 fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
@@ -320,6 +458,9 @@ fn the_send_buffer_grows_with_the_path_unless_it_is_set() {
         }
         if fixed {
             assert_eq!(largest, 100_000);
+            // The path would have taken more (tcpi_sndbuf_limited).
+            let info = client.tcp_info(socket);
+            assert_ne!(info[184..192], [0; 8]);
         } else {
             assert!(largest > SEND_BUFFER, "{largest}");
         }

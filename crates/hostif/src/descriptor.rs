@@ -172,11 +172,19 @@ pub enum Query {
     /// The bytes of the send stream that are not acknowledged, and those of them that
     /// were not sent yet ([`SendQueue`](crate::SendQueue)).
     SendQueue = 3,
+    /// The largest packet that gets through to the peer of a connected datagram socket,
+    /// bytes: four, in the machine's order; none if it has no peer.
+    PathMtu = 4,
 }
 
 impl Query {
     pub(crate) fn from_raw(raw: u64) -> Option<Self> {
-        const ALL: [Query; 3] = [Query::TcpInfo, Query::Error, Query::SendQueue];
+        const ALL: [Query; 4] = [
+            Query::TcpInfo,
+            Query::Error,
+            Query::SendQueue,
+            Query::PathMtu,
+        ];
         ALL.into_iter().find(|q| *q as u64 == raw)
     }
 }

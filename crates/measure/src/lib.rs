@@ -12,6 +12,7 @@
 
 mod crossings;
 mod environment;
+mod flood;
 pub mod impaired;
 mod native;
 mod profile;

@@ -4,6 +4,7 @@
 //!
 //! `longshore-bench __program NAME ARGUMENTS...` runs one.
 
+use crate::flood;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -41,6 +42,13 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         "echo" => echo(text(0)?),
         "ping" => ping(text(0)?, number(1)?),
         "fill" => fill(text(0)?, number(1)?),
+        "mirror" => flood::mirror(text(0)?),
+        "steady" => flood::steady(text(0)?, number(1)?, number(2)?),
+        "flood" => flood::flood(
+            text(0)?.parse().map_err(io::Error::other)?,
+            number(1)?,
+            number(2)?,
+        ),
         _ => Err(io::Error::other(format!("there is no program {name}"))),
     }
 }
@@ -160,6 +168,6 @@ fn fill(to: &str, connections: u64) -> io::Result<()> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate to show")]
-fn gigabits(bytes: u64, took: Duration) -> f64 {
+pub(crate) fn gigabits(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / 1e9 / took.as_secs_f64()
 }

@@ -79,6 +79,7 @@ pub(crate) enum Once {
     Resource,
     ZeroCopy,
     Signal,
+    Ring,
 }
 
 /// Says something once.

@@ -7,6 +7,7 @@ use longshore_hostif::{
     BlockFlags, ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, SEND_QUEUE, STREAM_MAX,
     SendQueue, StreamHalf,
 };
+use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -140,9 +141,18 @@ impl Socket {
     /// The largest packet that the path to the peer takes, as far as is known, in bytes.
     ///
     /// # Errors
-    /// The engine's reason.
+    /// ENOTCONN if it is a datagram socket without a peer; the engine's reason.
     pub fn path_mtu(&self) -> Result<u32, SocketError> {
-        self.number_of_tcp_info::<PMTU_AT>()
+        if !self.is_datagram() {
+            return self.number_of_tcp_info::<PMTU_AT>();
+        }
+        match self.ask(Query::PathMtu)? {
+            (_, 0) => Err(SocketError::Refused(Errno::NOTCONN)),
+            (mailbox, _) => {
+                let bytes = mailbox.first_chunk().ok_or(SocketError::Broken)?;
+                Ok(u32::from_ne_bytes(*bytes))
+            }
+        }
     }
 
     /// The number at offset `AT` of Linux's `struct tcp_info`.

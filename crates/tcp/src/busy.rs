@@ -1,11 +1,16 @@
-//! How long the connection has had something to deliver, and how long of that the
-//! peer's window alone held it up: Linux's tcpi_busy_time and tcpi_rwnd_limited.
+//! How long the connection has had something to deliver, how long of that the peer's
+//! window or the send buffer alone held it up, and how long it was at repairing what
+//! timeouts had found: Linux's tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited and
+//! tcpi_total_rto_time.
 //!
-//! Owns [`BusyTimes`]. It runs while something is in flight, or something written waits
-//! with nothing in flight. `output/` says when either begins and when the window is what
-//! holds data back, `input/` when all is acknowledged; `info.rs` reads it.
+//! Owns [`BusyTimes`]. The first runs while something is in flight, or something written
+//! waits with nothing in flight. `output/` says when either begins and when the window is
+//! what holds data back, `input/` when all is acknowledged, `timers.rs` when a timer has
+//! run out, and the engine after each burst how large the send buffer is; `info.rs` reads
+//! it.
 
-use crate::tcb::{Flags, Tcb};
+use crate::recovery::Phase;
+use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
 
 /// Times of a connection, microseconds.
@@ -14,8 +19,11 @@ pub(crate) struct BusyTimes {
     /// The sum of the busy periods that are over; less the beginning of the present
     /// one, if one is under way (so that either end is one addition).
     sum: u64,
-    /// The same of the times at the window's edge.
+    /// The same of the times at the window's edge, at the end of the send buffer, and from
+    /// a timeout until what it found is repaired.
     window_limited: u64,
+    buffer_limited: u64,
+    repairing: u64,
 }
 
 impl BusyTimes {
@@ -23,6 +31,8 @@ impl BusyTimes {
         BusyTimes {
             sum: 0,
             window_limited: 0,
+            buffer_limited: 0,
+            repairing: 0,
         }
     }
 
@@ -72,23 +82,92 @@ impl Tcb {
         self.busy.window_limited = self.busy.window_limited.wrapping_add(now.0);
     }
 
+    /// The user may have `size` bytes written and not acknowledged (SO_SNDBUF). Called
+    /// after each burst, when all was sent that may be.
+    #[inline]
+    pub fn note_send_buffer(&mut self, size: u32, now: Instant) {
+        if self.unacknowledged() >= i64::from(size) || self.flags.contains(Flags::BUFFER_LIMITED) {
+            self.weigh_send_buffer(size, now);
+        }
+    }
+
+    /// Bytes that were written and are not acknowledged.
+    #[inline]
+    fn unacknowledged(&self) -> Pos {
+        self.snd_edge - self.snd_una
+    }
+
+    /// The send buffer alone holds the user up if it is full, and all that it holds is
+    /// sent, and both windows would take more; until the user hears of room, which is
+    /// when a quarter of it is free.
+    #[inline(never)]
+    fn weigh_send_buffer(&mut self, size: u32, now: Instant) {
+        let (held, mss) = (self.unacknowledged(), i64::from(self.snd_mss));
+        let over = self.snd_nxt < self.snd_edge || held < i64::from(size - size / 4);
+        let limited = !over
+            && held >= i64::from(size)
+            && self.state.may_write()
+            && self.congestion_room() >= mss
+            && self.snd_wnd_edge() - self.snd_nxt >= mss;
+        if limited && !self.flags.contains(Flags::BUFFER_LIMITED) {
+            self.flags |= Flags::BUFFER_LIMITED;
+            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_sub(now.0);
+        } else if over && self.flags.contains(Flags::BUFFER_LIMITED) {
+            self.flags.remove(Flags::BUFFER_LIMITED);
+            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_add(now.0);
+        }
+    }
+
+    /// The retransmission timer has run out.
+    pub(crate) fn begin_timeout_repair(&mut self, now: Instant) {
+        if !self.flags.contains(Flags::REPAIRS_TIMEOUT) {
+            self.flags |= Flags::REPAIRS_TIMEOUT;
+            self.counters.timeout_repairs = self.counters.timeout_repairs.saturating_add(1);
+            self.busy.repairing = self.busy.repairing.wrapping_sub(now.0);
+        }
+    }
+
+    /// An acknowledgment was dealt with: what a timeout found may be repaired by now.
+    #[inline]
+    pub(crate) fn end_timeout_repair(&mut self, now: Instant) {
+        if self.flags.contains(Flags::REPAIRS_TIMEOUT) && self.recovery.phase != Phase::Loss {
+            self.flags.remove(Flags::REPAIRS_TIMEOUT);
+            self.busy.repairing = self.busy.repairing.wrapping_add(now.0);
+        }
+    }
+
+    /// tcpi_sndbuf_limited at `now`.
+    pub(crate) fn buffer_limited_us(&self, now: Instant) -> u64 {
+        let running = self.flags.contains(Flags::BUFFER_LIMITED);
+        until(self.busy.buffer_limited, running, now)
+    }
+
+    /// tcpi_total_rto_time at `now`, in microseconds.
+    pub(crate) fn timeout_repair_us(&self, now: Instant) -> u64 {
+        let running = self.flags.contains(Flags::REPAIRS_TIMEOUT);
+        until(self.busy.repairing, running, now)
+    }
+
     /// tcpi_busy_time at `now`.
     pub(crate) fn busy_us(&self, now: Instant) -> u64 {
         let flying = self.in_flight() > 0 && !self.is_opening();
-        if flying || self.flags.contains(Flags::WAITING) {
-            self.busy.sum.wrapping_add(now.0)
-        } else {
-            self.busy.sum
-        }
+        let running = flying || self.flags.contains(Flags::WAITING);
+        until(self.busy.sum, running, now)
     }
 
     /// tcpi_rwnd_limited at `now`.
     pub(crate) fn window_limited_us(&self, now: Instant) -> u64 {
-        if self.flags.contains(Flags::WINDOW_LIMITED) {
-            self.busy.window_limited.wrapping_add(now.0)
-        } else {
-            self.busy.window_limited
-        }
+        let running = self.flags.contains(Flags::WINDOW_LIMITED);
+        until(self.busy.window_limited, running, now)
+    }
+}
+
+/// A sum of [`BusyTimes`] at `now`; `running`: a period of it is under way.
+fn until(sum: u64, running: bool, now: Instant) -> u64 {
+    if running {
+        sum.wrapping_add(now.0)
+    } else {
+        sum
     }
 }
 

@@ -104,6 +104,22 @@ pub struct FastOpenOutcome {
     pub experimental: bool,
 }
 
+/// Why a client's SYN delivered no data although Fast Open was wanted, in the numbers of
+/// Linux's tcpi_fastopen_client_fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum FastOpenFailure {
+    /// It did, or was not to, or it is not known yet.
+    #[default]
+    None = 0,
+    /// There was no cookie.
+    NoCookie = 1,
+    /// The server acknowledged less than all of the data.
+    NotAcknowledged = 2,
+    /// The same, after the SYN was repeated.
+    Repeated = 3,
+}
+
 impl Tcb {
     /// Uses Fast Open for an active open in this way, before the SYN is sent: it
     /// carries what the user has written by then, as much as fits, or asks for a
@@ -260,6 +276,24 @@ impl Tcb {
     /// Whether data on a SYN were taken (TCPI_OPT_SYN_DATA).
     pub(crate) fn syn_data_taken(&self) -> bool {
         self.fast_open.accepted && self.fast_open.sent > 0
+    }
+
+    /// Why data did not go with our SYN, or were not taken.
+    pub(crate) fn fast_open_failure(&self) -> FastOpenFailure {
+        let f = &self.fast_open;
+        match f.role {
+            Role::Asks => FastOpenFailure::NoCookie,
+            Role::Sends | Role::SendsBare
+                if f.sent > 0 && !f.accepted && self.snd_una > SYN_POS =>
+            {
+                if self.flags.contains(Flags::SYN_REPEATED) {
+                    FastOpenFailure::Repeated
+                } else {
+                    FastOpenFailure::NotAcknowledged
+                }
+            }
+            _ => FastOpenFailure::None,
+        }
     }
 
     /// Whether `end` is where the data on our SYN ended: alone on their packet, they are

@@ -55,6 +55,12 @@ bitflags::bitflags! {
         const ADVISED_TIMEOUT = 1 << 22;
         /// The peer is to be told of the user timeout (RFC 5482).
         const TELL_TIMEOUT = 1 << 23;
+        /// The send buffer alone holds the user up (`busy.rs`).
+        const BUFFER_LIMITED = 1 << 24;
+        /// What a timeout has found is not repaired yet (`busy.rs`).
+        const REPAIRS_TIMEOUT = 1 << 25;
+        /// There is no memory for payload: none is taken, and the window is told as closed.
+        const NO_ROOM = 1 << 26;
     }
 }
 

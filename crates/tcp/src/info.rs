@@ -5,15 +5,17 @@
 //! they are converted by the MSS.
 
 use crate::ecn::{EcnTotals, Variant};
+use crate::fast_open::FastOpenFailure;
 use crate::recovery::Phase;
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
 use crate::time::{Instant, MS};
 
 /// Bytes of Linux's `struct tcp_info` (version 6.18). Programs check the length
-/// before they read what newer versions have. Zero are the time held up by the send
-/// buffer, and the number and time of recoveries by timeouts; of accurate ECN, what went
-/// wrong in its handshake and which options have come.
+/// before they read what newer versions have. Always zero are tcpi_fackets and
+/// tcpi_last_ack_sent, as in Linux; tcpi_rehash, for no hash of ours chooses a path; and
+/// what went wrong with accurate ECN and which options of it have come, for Linux has
+/// moved those two since 6.18, and a program cannot tell which layout it reads.
 pub const LINUX_TCP_INFO_LEN: usize = 280;
 
 /// A connection seen from outside. Times in microseconds, sizes in bytes.
@@ -37,6 +39,8 @@ pub struct TcpInfo {
     /// Data on the SYN were taken (RFC 7413), so many bytes.
     pub syn_data: bool,
     pub syn_bytes: u16,
+    /// Why our SYN did not deliver data.
+    pub fast_open_failure: FastOpenFailure,
     /// The connection was made from here.
     pub active: bool,
     pub snd_wscale: u8,
@@ -85,11 +89,17 @@ pub struct TcpInfo {
     /// alone held it up.
     pub busy_us: u64,
     pub rwnd_limited_us: u64,
+    /// How long of it the send buffer alone held the user up.
+    pub sndbuf_limited_us: u64,
     /// Bytes per second that the path has delivered of late, and whether the user had
     /// less to send than it would have.
     pub delivery_rate: u64,
     pub delivery_rate_app_limited: bool,
     pub total_rto: u16,
+    /// Repairs that began with a timeout, the handshake's included, and how long they have
+    /// taken.
+    pub total_rto_recoveries: u16,
+    pub total_rto_us: u64,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
     /// How often the path was suspected to swallow full segments (RFC 4821).
@@ -141,6 +151,7 @@ impl Tcb {
             ecn_totals: self.ecn.totals(),
             syn_data: self.syn_data_taken(),
             syn_bytes: self.fast_open.sent,
+            fast_open_failure: self.fast_open_failure(),
             active: self.flags.contains(Flags::ACTIVE),
             snd_wscale: self.snd_wscale,
             rcv_wscale: self.rcv_wscale,
@@ -183,9 +194,12 @@ impl Tcb {
             rcv_ooopack: c.rcv_ooo,
             busy_us: self.busy_us(now),
             rwnd_limited_us: self.window_limited_us(now),
+            sndbuf_limited_us: self.buffer_limited_us(now),
             delivery_rate: rate.bytes,
             delivery_rate_app_limited: rate.app_limited,
             total_rto: c.timeouts,
+            total_rto_recoveries: c.timeout_repairs,
+            total_rto_us: self.timeout_repair_us(now),
             tail_probes: c.probes,
             black_holes: c.black_holes,
             undos: c.undos,
@@ -264,7 +278,7 @@ impl TcpInfo {
             self.backoff,
             options,
             self.snd_wscale | self.rcv_wscale << 4,
-            u8::from(self.delivery_rate_app_limited),
+            u8::from(self.delivery_rate_app_limited) | (self.fast_open_failure as u8) << 1,
         ]);
         let ssthresh = match self.snd_ssthresh {
             u32::MAX => 0x7fff_ffff,
@@ -293,7 +307,8 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.segs_out), u64::from(self.segs_in)]);
         w.u32s(&[self.notsent_bytes, u64::from(self.min_rtt_us)]);
         w.u32s(&[u64::from(self.data_segs_in), u64::from(self.data_segs_out)]);
-        w.u64s(&[self.delivery_rate, self.busy_us, self.rwnd_limited_us, 0]);
+        w.u64s(&[self.delivery_rate, self.busy_us]);
+        w.u64s(&[self.rwnd_limited_us, self.sndbuf_limited_us]);
         let ecn = &self.ecn_totals;
         w.u32s(&[self.delivered(), u64::from(ecn.delivered_ce)]);
         w.u64s(&[self.bytes_sent, self.bytes_retrans]);
@@ -301,8 +316,8 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.rcv_ooopack)]);
         w.u32s(&[u64::from(self.snd_wnd), u64::from(self.rcv_wnd), 0]);
         w.put(&self.total_rto.to_ne_bytes());
-        // Recoveries by timeouts, and how long they took, are not counted.
-        w.put(&[0; 2 + 4]);
+        w.put(&self.total_rto_recoveries.to_ne_bytes());
+        w.u32s(&[ms(self.total_rto_us)]);
         for field in [
             ecn.received_ce,
             ecn.delivered_e1_bytes,

@@ -88,8 +88,8 @@ pub use drop::DropReason;
 pub use ecn::EcnTotals;
 pub use events::{Error, Events};
 pub use fast_open::{
-    FastOpenCache, FastOpenKey, FastOpenOutcome, FastOpenQueue, FastOpenUse, FastOpenVerdict,
-    FastOpenWay,
+    FastOpenCache, FastOpenFailure, FastOpenKey, FastOpenOutcome, FastOpenQueue, FastOpenUse,
+    FastOpenVerdict, FastOpenWay,
 };
 pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};

@@ -202,6 +202,7 @@ impl Tcb {
     pub(crate) fn establish(&mut self, now: Instant) {
         self.retries = 0;
         self.rtt.clear_backoff();
+        self.end_timeout_repair(now);
         if self.flags.contains(Flags::SYN_REPEATED) {
             self.rtt.syn_was_repeated();
             // RFC 5681 section 3.1: with a lost SYN or SYN-ACK, one segment.

@@ -356,6 +356,15 @@ impl Tcb {
         }
     }
 
+    /// A closed window has opened. What a timeout had repeated meanwhile was a probe of it
+    /// (RFC 9293 section 3.8.6.1), and refused: it goes again at once.
+    pub(crate) fn repeat_into_open_window(&mut self) {
+        if self.recovery.phase == Phase::Loss {
+            self.scoreboard.mark_lost(self.snd_una, |_| true);
+            self.recovery.forced = true;
+        }
+    }
+
     /// What went with the SYN was not taken (RFC 7413); that is no loss.
     pub(crate) fn repeat_refused_data(&mut self) {
         self.scoreboard.mark_lost(self.snd_una, |_| true);

@@ -60,6 +60,8 @@ pub(crate) struct Counters {
     /// Recoveries undone.
     pub(crate) undos: u32,
     pub(crate) timeouts: u16,
+    /// Repairs that began with one.
+    pub(crate) timeout_repairs: u16,
     pub(crate) bytes_retrans: u64,
 }
 

@@ -153,6 +153,7 @@ impl Tcb {
         }
         self.retries = self.retries.saturating_add(1);
         self.counters.timeouts = self.counters.timeouts.saturating_add(1);
+        self.begin_timeout_repair(now);
         self.stop_timing();
         if self.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;

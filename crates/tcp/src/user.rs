@@ -47,7 +47,8 @@ impl Tcb {
         }
         self.rcv_consumed = edge;
         self.tune_receive_buffer(now);
-        if self.state.may_receive_data() && self.window_update_due() {
+        let may_tell = self.state.may_receive_data() && !self.is_denied_room();
+        if may_tell && self.window_update_due() {
             self.flags |= Flags::ACK_NOW;
         }
     }

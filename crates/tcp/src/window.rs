@@ -10,7 +10,8 @@
 //! room for its window to double, and the buffer is never what holds it back.
 
 use crate::events::Events;
-use crate::tcb::{NO_POS, Pos, Tcb};
+use crate::input::UNPREDICTABLE;
+use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::Instant;
 
 /// The receive buffer's size and what tunes it.
@@ -213,7 +214,11 @@ impl Tcb {
     #[inline(never)]
     fn offer_window_anew(&mut self) -> u16 {
         let scale = self.rcv_wscale;
-        let field = (self.window_to_offer() >> scale).min(0xffff);
+        let field = if self.flags.contains(Flags::NO_ROOM) {
+            0
+        } else {
+            (self.window_to_offer() >> scale).min(0xffff)
+        };
         let edge = self.rcv_nxt + i64::from(field << scale);
         self.rcv_adv = self.rcv_adv.max(edge);
         self.told_wnd = ToldWindow {
@@ -242,6 +247,39 @@ impl Tcb {
     #[inline]
     pub fn set_rcv_room(&mut self, bytes: u64) {
         self.rcv_buffer.room = bytes.min(u64::from(u32::MAX)) as u32;
+    }
+
+    /// There is no memory for payload: until [`grant_room`](Tcb::grant_room) none is taken,
+    /// and the peer is told that the window is closed, which takes back what was promised
+    /// (`docs/rfc.md`, D53). What has arrived before stays, and acknowledgments count. Says
+    /// whether that is news.
+    pub fn deny_room(&mut self) -> bool {
+        let new = !self.is_denied_room();
+        if new {
+            self.flags |= Flags::NO_ROOM;
+            self.told_wnd = ToldWindow::NONE;
+            self.predict = UNPREDICTABLE;
+        }
+        new
+    }
+
+    /// Whether there is no memory for payload, as far as this block knows.
+    #[inline]
+    #[must_use]
+    pub fn is_denied_room(&self) -> bool {
+        self.flags.contains(Flags::NO_ROOM)
+    }
+
+    /// There is memory for payload again: the peer hears of it at once.
+    pub fn grant_room(&mut self) {
+        if !self.is_denied_room() {
+            return;
+        }
+        self.flags.remove(Flags::NO_ROOM);
+        self.told_wnd = ToldWindow::NONE;
+        if self.state.may_receive_data() {
+            self.flags |= Flags::ACK_NOW;
+        }
     }
 
     /// The user has read: tunes the buffer.

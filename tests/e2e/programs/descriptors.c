@@ -403,6 +403,22 @@ static void bytes_on_their_way(void) {
   FAILS(ioctl(datagrams, SIOCOUTQNSD, &n), ENOTTY);
 }
 
+/* As libuv closes, and programs made for a libc without close_range. */
+static void closed_by_number(void) {
+  for (int in_a_range = 0; in_a_range < 2; in_a_range++) {
+    EACH_PAIR(mine, far) {
+      if (in_a_range)
+        IS(syscall(SYS_close_range, mine, mine, 0), 0);
+      else
+        IS(syscall(SYS_close, mine), 0);
+      FAILS(send(mine, "x", 1, 0), EBADF);
+      OK(ready(far, POLLIN, 10000));
+      char c;
+      IS(recv(far, &c, 1, 0), 0);
+    }
+  }
+}
+
 const struct check CHECKS[] = {
     {"duplicates", duplicates},
     {"duplicate_onto", duplicate_onto},
@@ -419,6 +435,7 @@ const struct check CHECKS[] = {
     {"stdio", stdio},
     {"formatted_onto_it", formatted_onto_it},
     {"closed_in_a_range", closed_in_a_range},
+    {"closed_by_number", closed_by_number},
     {"passed_within_a_process", passed_within_a_process},
     {"passed_to_another_process", passed_to_another_process},
     {"passed_by_a_process_that_ends", passed_by_a_process_that_ends},

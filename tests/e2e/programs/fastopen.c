@@ -11,6 +11,15 @@ static int with_the_syn(int fd, int raw) {
   return (info.tcpi_options & TCPI_OPT_SYN_DATA) != 0;
 }
 
+/* Why the SYN of this connection delivered no data: tcpi_fastopen_client_fail, which the C
+ * library's header does not have. */
+static int failure(int fd) {
+  unsigned char info[8] = {0};
+  socklen_t n = sizeof info;
+  SYS(getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &n));
+  return info[7] >> 1 & 3;
+}
+
 /* Only between two stacks are there SYNs for sure. */
 static void went_with_the_syn(int fd, int raw, int expected) {
   if (far_in_kernel())
@@ -54,6 +63,8 @@ static void served(int fd, int listener, int with_syn) {
   talk(fd, far, "request");
   if (with_syn != EITHER)
     went_with_the_syn(fd, 0, with_syn);
+  if (with_syn == 1 && far_in_kernel())
+    IS(failure(fd), 0);
   over(fd, far);
 }
 
@@ -154,6 +165,9 @@ static void a_listener_that_does_not_know_of_it(void) {
   for (int round = 0; round < 2; round++) {
     int fd = stream();
     IS(sendto(fd, "request", 7, MSG_FASTOPEN, A(there)), 7);
+    /* Without a cookie; or, with one, the data were not acknowledged. */
+    IS(ready(fd, POLLOUT, 10000), POLLOUT);
+    OK(!far_in_kernel() || failure(fd) == 1 || failure(fd) == 2);
     served(fd, listener, 0);
   }
 }

@@ -1,5 +1,6 @@
 /* The engine's sockets, the kernel's and Unix sockets in one program. */
 #include "check.h"
+#include <linux/io_uring.h>
 #include <netdb.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -190,6 +191,50 @@ static void locked_memory_stays_small(void) {
   }
 }
 
+/* Adds `fd` to `ep` by a ring of io_uring, as libuv does where it gets one. Returns
+ * whether there was one to be had. */
+static int added_by_ring(int ep, int fd) {
+  struct io_uring_params p = {0};
+  int ring = syscall(SYS_io_uring_setup, 4, &p);
+  if (ring < 0) {
+    OK(errno == ENOSYS || errno == EPERM);
+    return 0;
+  }
+  size_t size = p.sq_off.array + p.sq_entries * sizeof(unsigned);
+  char *sq = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
+                  IORING_OFF_SQ_RING);
+  OK(sq != MAP_FAILED);
+  struct io_uring_sqe *sqe =
+      mmap(0, p.sq_entries * sizeof *sqe, PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQES);
+  OK(sqe != MAP_FAILED);
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+  *sqe = (struct io_uring_sqe){.opcode = IORING_OP_EPOLL_CTL,
+                               .fd = ep,
+                               .addr = (uintptr_t)&e,
+                               .len = EPOLL_CTL_ADD,
+                               .off = fd};
+  ((unsigned *)(sq + p.sq_off.array))[0] = 0;
+  __atomic_store_n((unsigned *)(sq + p.sq_off.tail), 1, __ATOMIC_RELEASE);
+  IS(syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0), 1);
+  SYS(close(ring));
+  return 1;
+}
+
+/* Who finds no io_uring makes the call itself; either way the socket is waited for. */
+static void io_uring_or_none(void) {
+  int listener = my_listener(8), ep = SYS(epoll_create1(0));
+  if (!added_by_ring(ep, listener)) {
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = listener};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, listener, &e));
+  }
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  struct epoll_event got;
+  IS(epoll_wait(ep, &got, 1, 10000), 1);
+  OK(got.data.fd == listener && got.events == EPOLLIN);
+}
+
 const struct check CHECKS[] = {
     {"loopback_stays_with_the_kernel", loopback_stays_with_the_kernel},
     {"any_address_serves_both", any_address_serves_both},
@@ -201,5 +246,6 @@ const struct check CHECKS[] = {
     {"inet6_loopback", inet6_loopback},
     {"raw_and_netlink_are_the_kernels", raw_and_netlink_are_the_kernels},
     {"locked_memory_stays_small", locked_memory_stays_small},
+    {"io_uring_or_none", io_uring_or_none},
     {0, 0},
 };

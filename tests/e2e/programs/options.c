@@ -312,8 +312,38 @@ static void set_before_it_is_connected(void) {
   IS(option(fd, SOL_SOCKET, SO_SNDBUF), 80000);
 }
 
+/* Fast Open is for listeners, and for who is to connect. */
+static void fast_open_is_set_before(void) {
+  int listener = my_listener(4), zero = 0, fd = tcp();
+  set(listener, IPPROTO_TCP, TCP_FASTOPEN, 5);
+  FAILS(setsockopt(listener, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &zero, sizeof zero), EINVAL);
+  set(fd, IPPROTO_TCP, TCP_FASTOPEN, 5);
+  set(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 0);
+  EACH_PAIR(mine, far) {
+    FAILS(setsockopt(mine, IPPROTO_TCP, TCP_FASTOPEN, &zero, sizeof zero), EINVAL);
+    FAILS(setsockopt(mine, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &zero, sizeof zero), EINVAL);
+  }
+}
+
+/* The path's MTU is known of a peer, over UDP as over TCP. */
+static void mtu_of_a_datagram_socket(void) {
+  EACH_PAIR(mine, far) {
+    int d = SYS(socket(AF_INET, SOCK_DGRAM, 0)), mtu;
+    socklen_t n = sizeof mtu;
+    FAILS(getsockopt(d, IPPROTO_IP, IP_MTU, &mtu, &n), ENOTCONN);
+    struct sockaddr_in any = address(my_ip(), 0);
+    SYS(bind(d, A(any)));
+    FAILS(getsockopt(d, IPPROTO_IP, IP_MTU, &mtu, &n), ENOTCONN);
+    struct sockaddr_in peer = peer_of(mine);
+    SYS(connect(d, A(peer)));
+    IS(option(d, IPPROTO_IP, IP_MTU), option(mine, IPPROTO_IP, IP_MTU));
+    SYS(close(d));
+  }
+}
+
 static void accepted_inherits(void) {
   int listener = my_listener(4);
+  set(listener, SOL_SOCKET, SO_REUSEADDR, 1);
   set(listener, IPPROTO_TCP, TCP_NODELAY, 1);
   set(listener, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(listener, IPPROTO_TCP, TCP_KEEPIDLE, 44);
@@ -325,6 +355,8 @@ static void accepted_inherits(void) {
   IS(option(mine, SOL_SOCKET, SO_KEEPALIVE), 1);
   IS(option(mine, IPPROTO_TCP, TCP_KEEPIDLE), 44);
   IS(option(mine, SOL_SOCKET, SO_SNDBUF), 100000);
+  IS(option(mine, SOL_SOCKET, SO_REUSEADDR), 1);
+  IS(option(mine, SOL_SOCKET, SO_REUSEPORT), 0);
 }
 
 static void cork_holds_back(void) {
@@ -493,6 +525,8 @@ const struct check CHECKS[] = {
     {"tcp_info", tcp_info},
     {"set_while_it_listens", set_while_it_listens},
     {"set_before_it_is_connected", set_before_it_is_connected},
+    {"fast_open_is_set_before", fast_open_is_set_before},
+    {"mtu_of_a_datagram_socket", mtu_of_a_datagram_socket},
     {"accepted_inherits", accepted_inherits},
     {"cork_holds_back", cork_holds_back},
     {"message_more", message_more},

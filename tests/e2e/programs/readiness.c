@@ -502,13 +502,29 @@ static void added_with_what_is_there_while_another_thread_waits(void) {
   }
 }
 
-/* A thread waits for a socket of which it is not known yet whose it will be. */
-static void bound_while_another_thread_waits(void) {
-  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
-  int ep = epoll_with(mine, EPOLLIN);
+static void *hear_in_thread(void *ep) {
+  struct epoll_event e = {0};
+  int n = epoll_wait(*(int *)ep, &e, 1, 5000);
+  return (void *)(intptr_t)(n == 1 ? e.data.fd : -n);
+}
+
+/* A thread waits for a socket of which it is not known yet whose it will be; it hears
+ * of that socket, and of nothing else meanwhile. `late` is for one that is the first
+ * of its process, and added when the thread already waits. */
+static void told_once_it_is_bound(int late) {
+  int ep = SYS(epoll_create1(0)), mine = -1;
   pthread_t thread;
-  OK(pthread_create(&thread, 0, wait_in_thread, &ep) == 0);
-  sleep_ms(50);
+  if (late) {
+    OK(pthread_create(&thread, 0, hear_in_thread, &ep) == 0);
+    sleep_ms(50);
+  }
+  mine = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+  if (!late) {
+    OK(pthread_create(&thread, 0, hear_in_thread, &ep) == 0);
+    sleep_ms(50);
+  }
   struct sockaddr_in a = address(my_ip(), 0);
   SYS(bind(mine, A(a)));
   a = name_of(mine);
@@ -517,14 +533,14 @@ static void bound_while_another_thread_waits(void) {
   SYS(far_connect(far, a));
   double began = now();
   IS(far_in_kernel() ? syscall(SYS_write, far, "x", 1) : write(far, "x", 1), 1);
-  void *n;
-  OK(pthread_join(thread, &n) == 0);
-  IS((intptr_t)n, 1);
+  void *told;
+  OK(pthread_join(thread, &told) == 0);
+  IS((intptr_t)told, mine);
   OK(now() - began < 2.5);
-  close(far);
-  close(ep);
-  close(mine);
 }
+
+static void bound_while_another_thread_waits(void) { told_once_it_is_bound(0); }
+static void made_while_another_thread_waits(void) { told_once_it_is_bound(1); }
 
 static void disconnected_while_another_thread_waits(void) {
   EACH_PAIR(mine, far) {
@@ -730,6 +746,7 @@ const struct check CHECKS[] = {
     {"added_with_what_is_there_while_another_thread_waits",
      added_with_what_is_there_while_another_thread_waits},
     {"bound_while_another_thread_waits", bound_while_another_thread_waits},
+    {"made_while_another_thread_waits", made_while_another_thread_waits},
     {"disconnected_while_another_thread_waits",
      disconnected_while_another_thread_waits},
     {"interrupted", interrupted},

@@ -5,6 +5,7 @@ use super::From;
 use crate::connection::RequestError;
 use crate::engine::Engine;
 use crate::pair::Pair;
+use crate::scarcity::grant_to_reader;
 use crate::session::Session;
 use crate::socket::{Connection, Datagram, Kind, Listening};
 use crate::streams::RcvSlab;
@@ -48,6 +49,9 @@ impl Connection {
             tcb.set_rcv_consumed(consumed, now);
             let all = consumed == tcb.rcv_edge() && !tcb.has_out_of_order();
             self.rcv.consume(consumed, all, slab);
+            if tcb.is_denied_room() {
+                grant_to_reader(slab, tcb);
+            }
         }
         if said.snd_edge > tcb.snd_edge() && !tcb.send_shut() {
             tcb.set_snd_edge(said.snd_edge, !said.flags.contains(EdgeFlags::MORE));

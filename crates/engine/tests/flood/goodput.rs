@@ -249,8 +249,16 @@ fn a_flood_takes_neither_goodput_nor_memory() {
     }
     let grown = HELD.get() - held;
     assert!(bench.syns > 50_000, "{}", bench.syns);
-    // Each SYN was answered in its turn.
-    assert!(bench.answers >= bench.syns, "{}", bench.answers);
+    // The engine never sees the end of what is there, and answers some all the same. (More
+    // of them are answers to the first, repeated.)
+    let share = bench.syns / 8;
+    assert!(bench.answers >= share, "{}", bench.answers);
+    assert!(bench.answers < 2 * share, "{}", bench.answers);
+    // Once it does, each SYN is answered in its turn.
+    bench.turns(1, 0);
+    let before = (bench.syns, bench.answers);
+    bench.turns(20, syns - 1);
+    assert!(bench.answers - before.1 >= bench.syns - before.0);
     // Tables may take their next size once, and the wire has had more frames at once if
     // SYN-ACKs were repeated meanwhile; of a SYN nothing is kept, as the least that could
     // be takes 16 bytes.

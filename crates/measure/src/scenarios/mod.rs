@@ -2,6 +2,7 @@
 //! gives a figure; the bench makes medians of it.
 
 mod bulk;
+mod flood;
 mod idle;
 mod round_trip;
 mod servers;
@@ -107,6 +108,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.push(Box::new(round_trip::RoundTrip));
     all.extend(servers::all());
     all.extend(idle::all());
+    all.extend(flood::all());
     all
 }
 

@@ -241,6 +241,9 @@ pub unsafe extern "C" fn setsockopt(
             once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
             return Err(crate::calls::refused(524));
         }
+        if level == TCP && socket.as_ref().is_some_and(|s| is_too_late(s, name)) {
+            return Err(crate::calls::refused(libc::EINVAL));
+        }
         let known = find(stream, level, name);
         match known {
             // SAFETY: the caller's promise.
@@ -311,7 +314,11 @@ fn note_unknown(level: c_int, name: c_int) {
                 | libc::SO_BROADCAST
         ) | (IP6, libc::IPV6_V6ONLY)
             | (IP | IP6, libc::IP_MTU_DISCOVER | libc::IPV6_MTU_DISCOVER)
-            | (IP, libc::IP_BIND_ADDRESS_NO_PORT)
+            // What is bound to the engine needs no leave to be.
+            | (IP, libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_FREEBIND)
+            // On a stream, where Linux tells nothing either.
+            | (IP, libc::IP_PKTINFO | libc::IP_RECVTTL | libc::IP_RECVTOS)
+            | (IP6, libc::IPV6_RECVPKTINFO | libc::IPV6_RECVHOPLIMIT | libc::IPV6_RECVTCLASS)
             // On an interface of the kernel's.
             | (IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP)
             | (IP6, libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP)
@@ -333,6 +340,18 @@ fn mtu_of(socket: &Socket) -> (c_int, c_int) {
         (IP6, libc::IPV6_MTU)
     } else {
         (IP, libc::IP_MTU)
+    }
+}
+
+/// Whether an option of TCP is only for before the socket is connected, and it is: Fast Open
+/// is allowed to a listener, too.
+fn is_too_late(socket: &Socket, name: c_int) -> bool {
+    use longshore_hostif::SocketState::{Dead, Listening, Open};
+    let fresh = matches!(socket.state(), Open | Dead);
+    match name {
+        libc::TCP_FASTOPEN => !fresh && socket.state() != Listening,
+        libc::TCP_FASTOPEN_CONNECT => !fresh,
+        _ => false,
     }
 }
 
@@ -398,10 +417,12 @@ pub unsafe extern "C" fn getsockopt(
             give(&socket.segment_size()?.to_ne_bytes());
             Ok(0)
         }),
-        asked if asked == mtu_of(&socket) && has_connection(&socket) => answer(|| {
-            give(&socket.path_mtu()?.to_ne_bytes());
-            Ok(0)
-        }),
+        asked if asked == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) => {
+            answer(|| {
+                give(&socket.path_mtu()?.to_ne_bytes());
+                Ok(0)
+            })
+        }
         (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
             let mut info = [0; longshore_hostif::MAILBOX_BYTES];
             let have = socket.tcp_info(&mut info)?;

@@ -1,7 +1,10 @@
 //! `syscall`, for the libraries that make some socket calls by number: libuv
-//! sends and receives datagrams so, several at a time.
+//! closes so, and sends and receives datagrams so, several at a time. And for those that ask for
+//! io_uring by number: it would pass the shim by.
 
-use crate::calls::{recvmsg, seccomp, sendmsg, set_errno};
+use crate::calls::{close, recvmsg, seccomp, sendmsg, set_errno};
+use crate::log::once;
+use crate::state::{self, Mode};
 use libc::{c_int, c_long, c_uint};
 
 /// `syscall(2)`: the numbers of socket calls that libraries are known to use go
@@ -22,6 +25,12 @@ pub unsafe extern "C" fn syscall(
 ) -> c_long {
     match number {
         // SAFETY: the caller's promise, for a call of this name.
+        libc::SYS_close => c_long::from(unsafe { close::close(a as c_int) }),
+        libc::SYS_close_range => {
+            // SAFETY: as above.
+            c_long::from(unsafe { close::close_range(a as c_uint, b as c_uint, c as c_int) })
+        }
+        // SAFETY: as above.
         libc::SYS_sendmmsg => c_long::from(unsafe {
             sendmsg::sendmmsg(a as c_int, b as *mut _, c as c_uint, d as c_int)
         }),
@@ -45,9 +54,25 @@ pub unsafe extern "C" fn syscall(
             let set = || unsafe { libc_syscall(number, [a, b, c, d, e, f]) };
             seccomp::filtered(set, |result| *result == 0)
         }
+        libc::SYS_io_uring_setup if matches!(state::mode(), Mode::On(_)) => no_ring(),
         // SAFETY: as above.
         _ => unsafe { libc_syscall(number, [a, b, c, d, e, f]) },
     }
+}
+
+/// Refuses io_uring, as kernels do that have none. What goes through a ring is the
+/// kernel's to do, on the kernel's sockets that stand behind the engine's: libuv, which
+/// changes what epoll waits for by a ring where it gets one, would wait for those for
+/// ever. It and its like then make plain calls.
+fn no_ring() -> c_long {
+    once!(
+        Warn,
+        Ring,
+        "io_uring is refused, as it cannot reach Longshore's sockets: programs that can do \
+         without it make plain calls"
+    );
+    set_errno(libc::ENOSYS);
+    -1
 }
 
 /// What libc's `syscall` does.

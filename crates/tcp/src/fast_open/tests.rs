@@ -44,6 +44,11 @@ fn answer(s: &mut Script, ack: i64, fast_open: Option<FastOpenCookie>) {
     let _ = s.arrives_with(SYN | ACK, -1, ack, 0, options);
 }
 
+/// tcpi_fastopen_client_fail, as a program reads it.
+fn failure(s: &Script) -> u8 {
+    s.tcb.info(s.now).to_linux()[7] >> 1
+}
+
 #[test]
 fn the_first_syn_asks_for_a_cookie() {
     let mut s = Script::connecting(&config());
@@ -65,6 +70,7 @@ fn the_first_syn_asks_for_a_cookie() {
         (MSS, 0, false)
     );
     assert_eq!(s.sent_one().payload_len(), 100);
+    assert_eq!(failure(&s), 1);
 }
 
 #[test]
@@ -73,7 +79,9 @@ fn data_on_the_syn_may_be_acknowledged_with_it() {
     assert_eq!(syn.flags, SYN);
     assert_eq!(syn.payload, 0..300);
     assert_eq!(syn.options.fast_open, Some(cookie(7)));
+    assert_eq!(failure(&s), 0);
     answer(&mut s, 300, None);
+    assert_eq!(failure(&s), 0);
     assert_eq!(s.tcb.state(), State::Established);
     assert_eq!(s.tcb.snd_acked(), 300);
     assert!(s.tcb.info(s.now).syn_data);
@@ -95,6 +103,7 @@ fn data_that_are_not_taken_go_again_at_once() {
     assert_eq!(s.tcb.info(s.now).total_rto, 0);
     assert!(!s.tcb.fast_open_outcome().expect("tried").accepted);
     assert!(!s.tcb.info(s.now).syn_data);
+    assert_eq!(failure(&s), 2);
 }
 
 #[test]
@@ -143,6 +152,7 @@ fn an_unanswered_syn_is_repeated_plain() {
     answer(&mut s, 0, None);
     let outcome = s.tcb.fast_open_outcome().expect("tried");
     assert!(outcome.fell_back && !outcome.accepted);
+    assert_eq!(failure(&s), 3);
     assert_eq!(s.sent_one().payload, 0..300);
     // The answer to the first SYN may still come, and is good too.
     let (mut s, _) = client(300);

@@ -53,6 +53,7 @@ impl Tcb {
         news.original = delivery.original;
         if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
             self.on_ack_news(news, a.now);
+            self.end_timeout_repair(a.now);
             self.note_delivery(news.delivered, a.now);
         }
         self.ecn_on_feedback(feedback);
@@ -224,6 +225,9 @@ impl Tcb {
             return;
         }
         let window = u32::from(a.segment.header.window) << self.snd_wscale;
+        if self.snd_wnd == 0 && window > 0 && ack == self.snd_una {
+            self.repeat_into_open_window();
+        }
         self.snd_wl1 = self.snd_wl1.max(a.start);
         self.snd_wl2 = ack;
         self.max_snd_wnd = self.max_snd_wnd.max(window);
@@ -293,6 +297,7 @@ impl Tcb {
             && !self.mtu.is_probing()
             && self.recovery.dup_acks == 0
             && self.ecn.is_predictable()
+            && !self.is_denied_room()
             && self.snd_wl1 <= self.rcv_nxt
             && (self.rcv_fin == NO_POS || self.peer_closed());
         self.predict_data = plain

@@ -29,6 +29,7 @@ impl Tcb {
             return Err(Disposition::dropped(DropReason::AfterFin));
         }
         self.discard_check(a)?;
+        self.room_check(a)?;
         self.counters.slow_data_in = self.counters.slow_data_in.wrapping_add(1);
         self.estimate_rcv_mss(a.segment.payload_len, || a.segment.gso_size);
 
@@ -86,6 +87,17 @@ impl Tcb {
                 reset: true,
                 ..Disposition::dropped(DropReason::AfterClose)
             });
+        }
+        Ok(())
+    }
+
+    /// Where there is no memory, the window is as good as closed (RFC 9293 section
+    /// 3.10.7.4, first): the peer is told so, in answer to its probes too.
+    fn room_check(&mut self, a: &Arrival<'_>) -> Step {
+        let discards = self.flags.contains(Flags::RCV_SHUT);
+        if self.is_denied_room() && !discards && a.data_end > self.rcv_nxt {
+            self.flags |= Flags::ACK_NOW;
+            return Err(Disposition::dropped(DropReason::NoRoom));
         }
         Ok(())
     }

@@ -391,3 +391,65 @@ fn who_sends_little_and_loses_it_keeps_what_a_silence_would_have_left() {
     assert_eq!(s.tcb.congestion.ssthresh(), 10_000, "half of 20 segments");
     assert!(cwnd >= 20_000, "{cwnd}");
 }
+
+/// A peer that runs out of memory takes its window back, and opens it again: what it has
+/// refused goes again at once.
+#[test]
+fn what_a_closed_window_has_refused_is_repeated_when_it_opens() {
+    let mut s = flight(true);
+    s.window = 0;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    timeout(&mut s);
+    for _ in 0..3 {
+        assert_eq!(s.sent_one().payload, 0..1_000);
+        let _ = s.arrives(ACK, 0, 0, 0);
+        s.silent();
+        s.until_timer();
+    }
+    s.sent();
+    s.window = 60_000;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(s.sent_one().payload, 0..1_000);
+    s.now = s.now.after_ms(RTT);
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    assert_eq!(s.sent()[0].payload.start, 1_000);
+}
+
+/// Sends and has acknowledged what the windows take, in so many round trips.
+fn rounds(s: &mut Script, n: usize) {
+    for _ in 0..n {
+        let end = s.tcb.snd_nxt;
+        let _ = s.arrives(ACK, 0, end, 0);
+        s.writes(end as u64 + 200_000);
+        assert!(!s.sent().is_empty());
+        s.now = s.now.after_ms(RTT);
+    }
+}
+
+/// RFC 7661: what the peer's window limits, or the user, says nothing of what the path
+/// takes. Slow start goes on to twice what was in flight, congestion avoidance stays.
+#[test]
+fn behind_the_peers_window_the_congestion_window_does_not_grow() {
+    let mut s = flight_of(true, 20_000);
+    s.window = 20_000;
+    rounds(&mut s, 20);
+    let cwnd = s.tcb.cwnd();
+    assert!((39_000..=40_000).contains(&cwnd), "{cwnd}");
+    // A loss ends slow start.
+    let una = s.tcb.snd_una;
+    sacks(&mut s, una, &[(una + 1_000, una + 20_000)]);
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, una, &[(una + 1_000, una + 20_000)]);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    s.window = 5_000;
+    rounds(&mut s, 2);
+    assert!(s.tcb.recovery.is_open());
+    let cwnd = s.tcb.cwnd();
+    assert!(cwnd >= s.tcb.congestion.ssthresh());
+    rounds(&mut s, 100);
+    assert_eq!(s.tcb.cwnd(), cwnd);
+    s.window = 60_000;
+    rounds(&mut s, 5);
+    assert!(s.tcb.cwnd() > cwnd + 2_000);
+}

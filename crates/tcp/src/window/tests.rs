@@ -5,6 +5,38 @@ use crate::Config;
 use crate::script::{ACK, Script};
 use proptest::prelude::*;
 
+/// What is told of the window: that it is closed, and, once there is memory, that it is not.
+#[test]
+fn without_memory_the_window_is_told_as_closed() {
+    let mut s = Script::established();
+    let d = s.arrives(ACK, 0, 0, 1_000);
+    assert!(d.place.is_some());
+    s.writes(3_000);
+    let open = s.sent()[0].window;
+    assert!(s.tcb.deny_room() && !s.tcb.deny_room());
+    for _ in 0..2 {
+        // What it acknowledges counts, and what it carries does not.
+        let d = s.arrives(ACK, 1_000, 2_000, 1_000);
+        assert_eq!((d.place, d.drop), (None, Some(crate::DropReason::NoRoom)));
+        assert_eq!(s.tcb.snd_acked(), 2_000);
+        let told = s.sent_one();
+        assert_eq!((s.ack_of(&told), told.window), (1_000, 0));
+    }
+    // Reading is no reason to speak while that lasts, but a probe is.
+    s.tcb.set_rcv_consumed(1_000, s.now);
+    s.silent();
+    let _ = s.arrives(ACK, 999, 2_000, 0);
+    assert_eq!(s.sent_one().window, 0);
+    s.tcb.grant_room();
+    let told = s.sent_one();
+    assert_eq!(s.ack_of(&told), 1_000);
+    assert!(told.window >= open);
+    let d = s.arrives(ACK, 1_000, 2_000, 1_000);
+    assert!(d.place.is_some() && s.tcb.rcv_edge() == 2_000);
+    s.tcb.grant_room();
+    assert!(s.sent().iter().all(|t| t.window > 0));
+}
+
 #[test]
 fn the_scale_is_just_large_enough() {
     for (max, scale) in [

@@ -22,12 +22,22 @@ pub(crate) struct LinuxPaws {
 }
 
 impl LinuxPaws {
-    /// An acknowledgment goes out.
+    /// A segment goes out.
     pub(crate) fn on_sent(&mut self, t: &Transmit) {
-        let header = t.header(1, 2);
-        if header.flags.contains(TcpFlags::ACK) {
-            self.last_ack = Some(header);
+        let mut header = t.header(1, 2);
+        if !header.flags.contains(TcpFlags::ACK) || header.flags.contains(TcpFlags::SYN) {
+            return;
         }
+        // An answer has neither the payload nor the FIN of what went out last, and stands
+        // at the end of what was sent ever.
+        let fin = u32::from(header.flags.contains(TcpFlags::FIN));
+        let end = header.seq.add(t.payload_len() as u32 + fin);
+        header.seq = match &self.last_ack {
+            Some(last) if end.lt(last.seq) => last.seq,
+            _ => end,
+        };
+        header.flags = TcpFlags::ACK;
+        self.last_ack = Some(header);
     }
 
     /// Whether a segment is dropped. What is here already goes on to the block, which

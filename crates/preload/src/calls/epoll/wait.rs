@@ -120,9 +120,15 @@ impl Waiting<'_> {
         if got < 0 {
             return Err(last_error());
         }
+        self.take(got as usize)
+    }
+
+    /// Keeps what is for the program of the `got` events that the kernel has put behind
+    /// those that are there already.
+    fn take(&mut self, got: usize) -> Result<(), SocketError> {
         let first = self.found.count;
         let both = self.instance.has_both.load(Ordering::Relaxed);
-        for i in first..first + got as usize {
+        for i in first..first + got {
             // SAFETY: the kernel wrote it.
             let e = unsafe { self.found.at.add(i).read_unaligned() };
             let (events, word) = (e.events, e.u64);
@@ -141,7 +147,7 @@ impl Waiting<'_> {
             }
         }
         // What the kernel said to us alone is not left behind for the program.
-        for i in self.found.count..first + got as usize {
+        for i in self.found.count..first + got {
             let nothing = epoll_event { events: 0, u64: 0 };
             // SAFETY: the kernel wrote there, so we may.
             unsafe { self.found.at.add(i).write_unaligned(nothing) };
@@ -303,21 +309,17 @@ unsafe fn wait(
     mask: *const sigset_t,
     plain: impl FnOnce() -> c_int,
 ) -> c_int {
-    let (Some(host), Some(instance)) = (state::attached(), of_descriptor(epfd)) else {
+    let Some(instance) = of_descriptor(epfd) else {
         return plain();
     };
+    let host = state::attached();
     let set = instance.set();
     let concerns_us = set.is_some() || instance.has_nested.load(Ordering::Relaxed);
     // Who sleeps may still be given a socket of the engine by another thread.
     let sleeps = limit != Some(Duration::ZERO);
     let room = usize::try_from(most).unwrap_or(0);
     let nowhere = vectors::check(events, room.saturating_mul(size_of::<epoll_event>())).is_err();
-    if !(concerns_us || sleeps) || room == 0 || nowhere {
-        // What was put off is said before the program sleeps.
-        let _ = host.settle();
-        return plain();
-    }
-    let mut waiting = Waiting {
+    let waiting = |host, set| Waiting {
         host,
         instance,
         epfd,
@@ -329,7 +331,34 @@ unsafe fn wait(
             count: 0,
         },
     };
-    answer(|| waiting.run(limit).map(|n| n as c_int))
+    match host {
+        Some(host) if (concerns_us || sleeps) && room != 0 && !nowhere => {
+            answer(|| waiting(host, set).run(limit).map(|n| n as c_int))
+        }
+        _ => {
+            if let Some(host) = host {
+                // What was put off is said before the program sleeps.
+                let _ = host.settle();
+            }
+            let deadline = limit.filter(|_| sleeps).map(|l| Instant::now() + l);
+            let got = plain();
+            match (state::attached(), instance.set()) {
+                // Another thread has made a socket of the engine's of one that is in
+                // here, and rung: that was not for the program.
+                (Some(host), Some(set)) if got > 0 => answer(|| {
+                    let mut waiting = waiting(host, Some(set));
+                    waiting.take(got as usize)?;
+                    if waiting.found.count != 0 {
+                        return Ok(waiting.found.count as c_int);
+                    }
+                    let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+                    let left = if sleeps { left } else { limit };
+                    waiting.run(left).map(|n| n as c_int)
+                }),
+                _ => got,
+            }
+        }
+    }
 }
 
 /// `epoll_wait(2)`.
