@@ -11,19 +11,18 @@
 
 use crate::recovery::Phase;
 use crate::tcb::{Flags, Pos, Tcb};
-use crate::time::Instant;
+use crate::time::{Instant, MS};
 
-/// Times of a connection, microseconds.
+/// Times of a connection, in microseconds if nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BusyTimes {
     /// The sum of the busy periods that are over; less the beginning of the present
     /// one, if one is under way (so that either end is one addition).
     sum: u64,
-    /// The same of the times at the window's edge, at the end of the send buffer, and from
-    /// a timeout until what it found is repaired.
-    window_limited: u64,
-    buffer_limited: u64,
-    repairing: u64,
+    /// The same of the times at the window's edge and at the end of the send buffer, in
+    /// milliseconds, which is as fine as Linux's.
+    window_limited: u32,
+    buffer_limited: u32,
 }
 
 impl BusyTimes {
@@ -32,7 +31,6 @@ impl BusyTimes {
             sum: 0,
             window_limited: 0,
             buffer_limited: 0,
-            repairing: 0,
         }
     }
 
@@ -72,14 +70,14 @@ impl Tcb {
     pub(crate) fn begin_window_limit(&mut self, now: Instant) {
         if !self.flags.contains(Flags::WINDOW_LIMITED) {
             self.flags |= Flags::WINDOW_LIMITED;
-            self.busy.window_limited = self.busy.window_limited.wrapping_sub(now.0);
+            self.busy.window_limited = self.busy.window_limited.wrapping_sub(now.millis32());
         }
     }
 
     /// New data goes out: whatever held it back does no more.
     pub(crate) fn end_window_limit(&mut self, now: Instant) {
         self.flags.remove(Flags::WINDOW_LIMITED);
-        self.busy.window_limited = self.busy.window_limited.wrapping_add(now.0);
+        self.busy.window_limited = self.busy.window_limited.wrapping_add(now.millis32());
     }
 
     /// The user may have `size` bytes written and not acknowledged (SO_SNDBUF). Called
@@ -111,10 +109,10 @@ impl Tcb {
             && self.snd_wnd_edge() - self.snd_nxt >= mss;
         if limited && !self.flags.contains(Flags::BUFFER_LIMITED) {
             self.flags |= Flags::BUFFER_LIMITED;
-            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_sub(now.0);
+            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_sub(now.millis32());
         } else if over && self.flags.contains(Flags::BUFFER_LIMITED) {
             self.flags.remove(Flags::BUFFER_LIMITED);
-            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_add(now.0);
+            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_add(now.millis32());
         }
     }
 
@@ -123,7 +121,8 @@ impl Tcb {
         if !self.flags.contains(Flags::REPAIRS_TIMEOUT) {
             self.flags |= Flags::REPAIRS_TIMEOUT;
             self.counters.timeout_repairs = self.counters.timeout_repairs.saturating_add(1);
-            self.busy.repairing = self.busy.repairing.wrapping_sub(now.0);
+            let sum = self.counters.timeout_repair_ms;
+            self.counters.timeout_repair_ms = sum.wrapping_sub(now.millis32());
         }
     }
 
@@ -132,40 +131,45 @@ impl Tcb {
     pub(crate) fn end_timeout_repair(&mut self, now: Instant) {
         if self.flags.contains(Flags::REPAIRS_TIMEOUT) && self.recovery.phase != Phase::Loss {
             self.flags.remove(Flags::REPAIRS_TIMEOUT);
-            self.busy.repairing = self.busy.repairing.wrapping_add(now.0);
+            let sum = self.counters.timeout_repair_ms;
+            self.counters.timeout_repair_ms = sum.wrapping_add(now.millis32());
         }
     }
 
-    /// tcpi_sndbuf_limited at `now`.
+    /// tcpi_sndbuf_limited at `now`, in microseconds.
     pub(crate) fn buffer_limited_us(&self, now: Instant) -> u64 {
         let running = self.flags.contains(Flags::BUFFER_LIMITED);
-        until(self.busy.buffer_limited, running, now)
+        MS * u64::from(until_ms(self.busy.buffer_limited, running, now))
     }
 
-    /// tcpi_total_rto_time at `now`, in microseconds.
-    pub(crate) fn timeout_repair_us(&self, now: Instant) -> u64 {
+    /// tcpi_total_rto_time at `now`, in milliseconds.
+    pub(crate) fn timeout_repair_ms(&self, now: Instant) -> u32 {
         let running = self.flags.contains(Flags::REPAIRS_TIMEOUT);
-        until(self.busy.repairing, running, now)
+        until_ms(self.counters.timeout_repair_ms, running, now)
     }
 
     /// tcpi_busy_time at `now`.
     pub(crate) fn busy_us(&self, now: Instant) -> u64 {
         let flying = self.in_flight() > 0 && !self.is_opening();
         let running = flying || self.flags.contains(Flags::WAITING);
-        until(self.busy.sum, running, now)
+        if running {
+            self.busy.sum.wrapping_add(now.0)
+        } else {
+            self.busy.sum
+        }
     }
 
     /// tcpi_rwnd_limited at `now`.
     pub(crate) fn window_limited_us(&self, now: Instant) -> u64 {
         let running = self.flags.contains(Flags::WINDOW_LIMITED);
-        until(self.busy.window_limited, running, now)
+        MS * u64::from(until_ms(self.busy.window_limited, running, now))
     }
 }
 
-/// A sum of [`BusyTimes`] at `now`; `running`: a period of it is under way.
-fn until(sum: u64, running: bool, now: Instant) -> u64 {
+/// What a sum in milliseconds comes to at `now`; `running`: a period of it is under way.
+fn until_ms(sum: u32, running: bool, now: Instant) -> u32 {
     if running {
-        sum.wrapping_add(now.0)
+        sum.wrapping_add(now.millis32())
     } else {
         sum
     }

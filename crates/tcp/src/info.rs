@@ -97,9 +97,9 @@ pub struct TcpInfo {
     pub delivery_rate_app_limited: bool,
     pub total_rto: u16,
     /// Repairs that began with a timeout, the handshake's included, and how long they have
-    /// taken.
+    /// taken, in milliseconds.
     pub total_rto_recoveries: u16,
-    pub total_rto_us: u64,
+    pub total_rto_ms: u32,
     /// Tail loss probes sent (RFC 8985).
     pub tail_probes: u32,
     /// How often the path was suspected to swallow full segments (RFC 4821).
@@ -199,7 +199,7 @@ impl Tcb {
             delivery_rate_app_limited: rate.app_limited,
             total_rto: c.timeouts,
             total_rto_recoveries: c.timeout_repairs,
-            total_rto_us: self.timeout_repair_us(now),
+            total_rto_ms: self.timeout_repair_ms(now),
             tail_probes: c.probes,
             black_holes: c.black_holes,
             undos: c.undos,
@@ -317,7 +317,7 @@ impl TcpInfo {
         w.u32s(&[u64::from(self.snd_wnd), u64::from(self.rcv_wnd), 0]);
         w.put(&self.total_rto.to_ne_bytes());
         w.put(&self.total_rto_recoveries.to_ne_bytes());
-        w.u32s(&[ms(self.total_rto_us)]);
+        w.u32s(&[u64::from(self.total_rto_ms)]);
         for field in [
             ecn.received_ce,
             ecn.delivered_e1_bytes,

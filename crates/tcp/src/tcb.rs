@@ -62,6 +62,8 @@ pub(crate) struct Counters {
     pub(crate) timeouts: u16,
     /// Repairs that began with one.
     pub(crate) timeout_repairs: u16,
+    /// How long they have taken, in milliseconds, as `busy.rs` sums up.
+    pub(crate) timeout_repair_ms: u32,
     pub(crate) bytes_retrans: u64,
 }
 

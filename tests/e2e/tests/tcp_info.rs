@@ -57,7 +57,7 @@ fn filled() -> (TcpInfo, Vec<(&'static str, u64)>) {
         rwnd_limited_us: 1_040,
         sndbuf_limited_us: 1_049,
         total_rto_recoveries: 1_050,
-        total_rto_us: 1_051_000,
+        total_rto_ms: 1_051,
         ecn_totals: EcnTotals {
             received_ce: 1_041,
             received_e1_bytes: 1_042,
