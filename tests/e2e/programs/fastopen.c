@@ -159,6 +159,14 @@ static void nobody_listens(void) {
   FAILS(sendto(fd, "request", 7, MSG_FASTOPEN, A(gone)), ECONNREFUSED);
 }
 
+static void who_is_connected_does_not_open(void) {
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in there = peer_of(mine);
+    FAILS(sendto(mine, "request", 7, MSG_FASTOPEN, A(there)), EISCONN);
+    talk(mine, far, "");
+  }
+}
+
 static void a_listener_that_does_not_know_of_it(void) {
   int listener = far_listener(8);
   struct sockaddr_in there = far_name(listener);
@@ -229,6 +237,7 @@ const struct check CHECKS[] = {
     {"a_write_past_the_syn_waits", a_write_past_the_syn_waits},
     {"sendto_that_does_not_wait", sendto_that_does_not_wait},
     {"nobody_listens", nobody_listens},
+    {"who_is_connected_does_not_open", who_is_connected_does_not_open},
     {"a_listener_that_does_not_know_of_it", a_listener_that_does_not_know_of_it},
     {"a_listener_gives_cookies_and_takes_them", a_listener_gives_cookies_and_takes_them},
     {"readable_as_soon_as_it_is_accepted", readable_as_soon_as_it_is_accepted},

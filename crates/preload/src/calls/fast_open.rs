@@ -6,7 +6,7 @@
 
 use crate::address::{self, Given};
 use crate::calls::connect::connect_as;
-use crate::calls::options::setsockopt;
+use crate::calls::options::{is_too_late, setsockopt};
 use crate::calls::{answer, refused};
 use crate::fds::{self, Entry};
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -34,15 +34,19 @@ pub(crate) unsafe fn begin(
     if flags & libc::MSG_FASTOPEN == 0 || addr.is_null() {
         return First::Plain;
     }
-    let ours = match fds::get(fd) {
-        Entry::Undecided(undecided) => undecided.stream,
+    // `connect` says what is wrong with a socket that has a connection.
+    let (ours, fresh) = match fds::get(fd) {
+        Entry::Undecided(undecided) => (undecided.stream, true),
         Entry::Engine(_) => match fds::engine(fd) {
             // TCP_FASTOPEN_CONNECT and `connect` were before.
             Some(socket) if socket.is_early() => return First::Send,
-            Some(socket) => !socket.is_datagram(),
-            None => false,
+            Some(socket) => {
+                let late = is_too_late(&socket, libc::TCP_FASTOPEN_CONNECT);
+                (!socket.is_datagram(), !late)
+            }
+            None => (false, false),
         },
-        _ => false,
+        _ => (false, false),
     };
     if !ours {
         return First::Plain;
@@ -56,17 +60,12 @@ pub(crate) unsafe fn begin(
     let value = (&raw const on).cast::<c_void>();
     let size = size_of::<c_int>() as socklen_t;
     // SAFETY: a number and its size.
-    let set = unsafe {
-        setsockopt(
-            fd,
-            libc::IPPROTO_TCP,
-            libc::TCP_FASTOPEN_CONNECT,
-            value,
-            size,
-        )
-    };
+    let set = |name| unsafe { setsockopt(fd, libc::IPPROTO_TCP, name, value, size) };
+    if fresh && set(libc::TCP_FASTOPEN_CONNECT) != 0 {
+        return First::Failed;
+    }
     // SAFETY: the caller's promise.
-    if set != 0 || unsafe { connect_as(fd, addr, len, flags) } != 0 {
+    if unsafe { connect_as(fd, addr, len, flags) } != 0 {
         return First::Failed;
     }
     First::Send

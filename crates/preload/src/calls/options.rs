@@ -345,7 +345,7 @@ fn mtu_of(socket: &Socket) -> (c_int, c_int) {
 
 /// Whether an option of TCP is only for before the socket is connected, and it is: Fast Open
 /// is allowed to a listener, too.
-fn is_too_late(socket: &Socket, name: c_int) -> bool {
+pub(crate) fn is_too_late(socket: &Socket, name: c_int) -> bool {
     use longshore_hostif::SocketState::{Dead, Listening, Open};
     let fresh = matches!(socket.state(), Open | Dead);
     match name {
