@@ -97,6 +97,7 @@ impl Engine {
             self.counters.unpredicted_data += has_data;
         }
         let (state, session) = (c.tcb.state(), socket.session);
+        let owes_dsack = c.tcb.owes_dsack();
         match disposition.drop {
             Some(DropReason::NoRoom) => self.arena_is_full(session),
             Some(reason) => self.counters.drop_tcp(reason),
@@ -118,6 +119,10 @@ impl Engine {
             }
         }
         self.touch(key);
+        if owes_dsack {
+            // What else there is to send is seen to at the end of the turn.
+            let _ = self.transmit(key);
+        }
         if let Some(iss_after) = disposition.reopen {
             self.forget(key);
             return Beside::Reopen(iss_after);

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Frames that the engine takes from its port in a turn (`engine/src/inlet.rs`).
 const TURN: usize = 64;
 /// Bytes of a segment.
-const MSS: usize = 1448;
+pub(super) const MSS: usize = 1448;
 /// Segments that the client sends in a turn.
 const SEGMENTS: usize = 8;
 /// The client's window, which is what the engine's side may send in a turn: unscaled.
@@ -65,22 +65,22 @@ fn byte_at(at: u64) -> u8 {
     (at % 251) as u8
 }
 
-fn stream(from: u64, len: usize) -> Vec<u8> {
+pub(super) fn stream(from: u64, len: usize) -> Vec<u8> {
     (from..from + len as u64).map(byte_at).collect()
 }
 
 /// An engine whose turns are taken here, its program, and a client that sends and reads
 /// at once.
-struct Bench {
-    engine: Engine,
+pub(super) struct Bench {
+    pub(super) engine: Engine,
     host: Host,
     wire: MemoryPort,
     socket: SocketId,
-    client: Client,
+    pub(super) client: Client,
     /// The client's next segment: its sequence number, and what it acknowledges.
-    last: TcpHeader,
+    pub(super) last: TcpHeader,
     /// Where both streams of the client begin.
-    iss: SeqNumber,
+    pub(super) iss: SeqNumber,
     irs: SeqNumber,
     /// Bytes that the program has read, and written.
     read: u64,
@@ -94,7 +94,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub(super) fn new() -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let (port, wire) = pair(&MemoryConfig {
             offloads: false,
@@ -151,14 +151,14 @@ impl Bench {
     }
 
     /// A packet to the engine's port, which has room for what a turn brings.
-    fn bring(&mut self, from: Client, header: &TcpHeader, payload: &[u8]) {
+    pub(super) fn bring(&mut self, from: Client, header: &TcpHeader, payload: &[u8]) {
         let bytes = packet(from, header, payload);
         self.wire.send(&TxFrame::whole(&bytes)).expect("room");
     }
 
     /// What the engine has sent to the client, with its payload's length; what it has
     /// answered to the flood is counted.
-    fn frames(&mut self) -> Vec<(TcpHeader, usize)> {
+    pub(super) fn frames(&mut self) -> Vec<(TcpHeader, usize)> {
         let mut frame = vec![0; 2000];
         let mut to_client = Vec::new();
         while let Some(meta) = self.wire.recv(&mut frame).unwrap() {
@@ -186,7 +186,7 @@ impl Bench {
     }
 
     /// One turn, with this many SYNs before each of the client's segments.
-    fn turn(&mut self, syns: usize) {
+    pub(super) fn turn(&mut self, syns: usize) {
         for _ in 0..SEGMENTS {
             self.flood(syns);
             let at = u64::from(self.last.seq.0.wrapping_sub(self.iss.0));
@@ -215,7 +215,7 @@ impl Bench {
     }
 
     /// Bytes that the program has read, and the client, in so many turns.
-    fn turns(&mut self, turns: usize, syns: usize) -> (u64, u64) {
+    pub(super) fn turns(&mut self, turns: usize, syns: usize) -> (u64, u64) {
         let (read, ack) = (self.read, self.last.ack);
         for _ in 0..turns {
             self.turn(syns);

@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod duplicates;
 mod goodput;
 
 use common::packets::ipv4;

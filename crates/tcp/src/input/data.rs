@@ -245,6 +245,13 @@ impl Tcb {
         }
     }
 
+    /// Whether a duplicate is to be reported. An acknowledgment reports one (RFC 2883 section
+    /// 4), so it is to go out before the next segment is taken.
+    #[must_use]
+    pub fn owes_dsack(&self) -> bool {
+        self.flags.contains(Flags::DSACK)
+    }
+
     /// Learns how long the peer's segments are, for "every second full segment". A
     /// merged one tells by its GSO size; without it, no packet is longer than we
     /// allowed.
