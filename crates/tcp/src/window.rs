@@ -213,12 +213,11 @@ impl Tcb {
 
     #[inline(never)]
     fn offer_window_anew(&mut self) -> u16 {
+        if self.is_denied_room() {
+            return self.offer_no_window();
+        }
         let scale = self.rcv_wscale;
-        let field = if self.flags.contains(Flags::NO_ROOM) {
-            0
-        } else {
-            (self.window_to_offer() >> scale).min(0xffff)
-        };
+        let field = (self.window_to_offer() >> scale).min(0xffff);
         let edge = self.rcv_nxt + i64::from(field << scale);
         self.rcv_adv = self.rcv_adv.max(edge);
         self.told_wnd = ToldWindow {
@@ -226,6 +225,17 @@ impl Tcb {
             field: field as u16,
         };
         field as u16
+    }
+
+    /// The window is told as closed. What arrives is held against the edge that it had.
+    #[cold]
+    fn offer_no_window(&mut self) -> u16 {
+        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt);
+        self.told_wnd = ToldWindow {
+            at: self.rcv_nxt + self.rcv_consumed,
+            field: 0,
+        };
+        0
     }
 
     /// Whether the peer should hear of the room that reading has made, without
