@@ -381,7 +381,6 @@ static void mtu_of_a_datagram_socket(void) {
 
 static void accepted_inherits(void) {
   int listener = my_listener(4);
-  set(listener, SOL_SOCKET, SO_REUSEADDR, 1);
   set(listener, IPPROTO_TCP, TCP_NODELAY, 1);
   set(listener, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(listener, IPPROTO_TCP, TCP_KEEPIDLE, 44);
@@ -393,8 +392,6 @@ static void accepted_inherits(void) {
   IS(option(mine, SOL_SOCKET, SO_KEEPALIVE), 1);
   IS(option(mine, IPPROTO_TCP, TCP_KEEPIDLE), 44);
   IS(option(mine, SOL_SOCKET, SO_SNDBUF), 100000);
-  IS(option(mine, SOL_SOCKET, SO_REUSEADDR), 1);
-  IS(option(mine, SOL_SOCKET, SO_REUSEPORT), 0);
 }
 
 static void cork_holds_back(void) {

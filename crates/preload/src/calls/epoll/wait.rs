@@ -340,7 +340,7 @@ unsafe fn wait(
                 // What was put off is said before the program sleeps.
                 let _ = host.settle();
             }
-            let deadline = limit.filter(|_| sleeps).map(|l| Instant::now() + l);
+            let deadline = deadline_after(limit.filter(|_| sleeps));
             let got = plain();
             match (state::attached(), instance.set()) {
                 // Another thread has made a socket of the engine's of one that is in

@@ -84,9 +84,11 @@ pub(super) const fn other(name: c_int, bit: u32, what: What) -> Known {
     }
 }
 
+// Nearly all servers set these, and what a connection has of them changes nothing: to hand
+// them on would take two calls to the kernel for each.
 pub(crate) const REUSE_ADDRESS: Known =
-    number(SOL_SOCKET, libc::SO_REUSEADDR, 7, O::ReuseAddress, true);
-pub(crate) const REUSE_PORT: Known = number(SOL_SOCKET, libc::SO_REUSEPORT, 8, O::ReusePort, true);
+    number(SOL_SOCKET, libc::SO_REUSEADDR, 7, O::ReuseAddress, false);
+pub(crate) const REUSE_PORT: Known = number(SOL_SOCKET, libc::SO_REUSEPORT, 8, O::ReusePort, false);
 pub(crate) const RECEIVE_TIMEOUT: Known =
     other(libc::SO_RCVTIMEO, 5, What::TimeLimit { sending: false });
 const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });
