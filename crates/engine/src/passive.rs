@@ -21,6 +21,9 @@ use longshore_wire::tcp::TcpFlags;
 use std::net::SocketAddr;
 
 impl Engine {
+    /// A segment that no connection takes goes to the listener at its address; where there
+    /// is none, a reset answers it. `iss_after`: the SYN follows a connection of the same
+    /// addresses, whose sequence numbers ended there (RFC 6191).
     pub(crate) fn segment_for_listener(
         &mut self,
         (local, remote): (SocketAddr, SocketAddr),
