@@ -184,7 +184,7 @@ pub(crate) const PACKET_INFO6: Known = told(IP6, libc::IPV6_RECVPKTINFO, 15);
 pub(crate) const HOPS: Known = told(IP, libc::IP_RECVTTL, 22);
 pub(crate) const HOPS6: Known = told(IP6, libc::IPV6_RECVHOPLIMIT, 23);
 pub(crate) const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
-pub(crate) const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 25);
+pub(crate) const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
 const DATAGRAM: [Known; 17] = [
@@ -201,8 +201,9 @@ const DATAGRAM: [Known; 17] = [
     number(IP6, libc::IPV6_MULTICAST_LOOP, 19, O::GroupLoop, false),
     GROUP_INTERFACE,
     GROUP_INTERFACE6,
-    number(IP, libc::IP_MULTICAST_ALL, 21, O::GroupAll, false),
-    number(IP6, IPV6_MULTICAST_ALL, 21, O::GroupAll, false),
+    // All bits are taken here, too.
+    number(IP, libc::IP_MULTICAST_ALL, 19, O::GroupAll, false),
+    number(IP6, IPV6_MULTICAST_ALL, 19, O::GroupAll, false),
     number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
     Known {
         level: SOL_UDP,
@@ -212,6 +213,19 @@ const DATAGRAM: [Known; 17] = [
         inherited: false,
     },
 ];
+
+/// Whether each has its bit among those of the socket.
+const fn fit(table: &[Known]) -> bool {
+    let mut i = 0;
+    while i < table.len() {
+        if table[i].bit + host_bits::OPTIONS_SHIFT >= u32::BITS {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+const _: () = assert!(fit(&COMMON) && fit(&STREAM) && fit(&DATAGRAM));
 
 /// All of them, for a stream or for datagrams.
 pub(super) fn all(stream: bool) -> impl Iterator<Item = &'static Known> {
