@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes everything that reads foreign bytes or takes calls in any order, so many
-# seconds for each target, as many targets at once as there are processors.
+# seconds for each target, as many targets at once as there are processors and one more, so
+# that of an odd number on two processors none is left to run alone.
 #   fuzz.sh 60 [target...]
 # FUZZ_SEED=N repeats a run: the same inputs in the same order, where the target has
 # no threads; without it each run goes its own way.
@@ -53,4 +54,4 @@ if (($# == 0)); then
   set -- "${targets[@]}"
 fi
 cargo +nightly fuzz build
-printf '%s\0' "$@" | xargs -0 -P "$(nproc)" -I{} "$0" --one {} "$seconds"
+printf '%s\0' "$@" | xargs -0 -P "$(($(nproc) + 1))" -I{} "$0" --one {} "$seconds"
