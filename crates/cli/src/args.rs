@@ -153,8 +153,15 @@ Examples:
   longshore engine --config engine.toml
   longshore run --engine /run/longshore/engine.sock -- nginx -g 'daemon off;'
 
-On SIGTERM or SIGINT the engine takes no new programs, waits for those it has to end, at most as
-long as `drain_seconds` says, and ends. At a second signal it ends at once.
+Signals:
+  TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
+                   `drain_seconds` says, and end; at a second of these, end at once
+  HUP              read the configuration again. Changes of sysctl, ecn, user_timeout_option,
+                   users, drain_seconds, awake and session hold from then on, for what begins
+                   then; the log says which of the others need a restart. A configuration that
+                   is not right is refused as a whole
+  USR1             write to the log what `longshore stat` shows
+  USR2             write to the log what `longshore ss` shows
 
 Exit status:
   0 if it ended by a signal, 128+N at once by a second one N, 125 if it could not run, 2 if the

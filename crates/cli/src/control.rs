@@ -21,7 +21,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn connect(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn connect(path: &Path) -> Result<Self, Error> {
         let fail = |error: std::io::Error| Error::ControlAnswer {
             path: path.to_owned(),
             why: error.to_string(),

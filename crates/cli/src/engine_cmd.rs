@@ -2,13 +2,15 @@
 
 use crate::address::{Network, list};
 use crate::args::{EngineArguments, LoopbackOwner};
-use crate::awake::Awake;
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
+use crate::log::say;
 use crate::network::{Opened, Wanted, interface_number};
+use crate::operator::{Operator, TAKEN};
+use crate::reload::Reload;
 use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::signals::Signals;
-use longshore_engine::{Engine, Stopper};
+use longshore_engine::Engine;
 use longshore_hostif::Geometry;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -25,15 +27,10 @@ const NOTICE: Duration = Duration::from_secs(2);
 /// And after this long it is an error.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What an engine says to who runs it.
-pub(crate) fn notice(text: &str) {
-    eprintln!("longshore: {text}");
-}
-
 /// Waits for addresses that are to be found out; gives all that the engine has then.
 pub(crate) fn acquire(engine: &mut Engine, port: &str) -> Result<Vec<Network>, Error> {
     engine.acquire(NOTICE, PATIENCE, |missing| {
-        eprintln!("longshore: {missing} yet on {port}; waiting");
+        say(&format!("{missing} yet on {port}; waiting"));
     })?;
     let own = engine.addresses().into_iter();
     let network = |cidr: longshore_net::Cidr| Network {
@@ -89,34 +86,32 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     let config = Config::read(path)?;
     crate::limits::raise();
     // Before anything starts a thread.
-    let signals =
-        Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
-    let _awake = config.awake.then(Awake::hold).transpose()?;
+    let signals = Signals::block(&TAKEN).map_err(system("block signals"))?;
     let dir = RuntimeDir::create()?;
     let (mut engine, port) = make(&config, dir.control())?;
-    let drains = format!(
-        "longshore: engine {} takes no more programs; it ends with the last it has, or in {} s, \
-         or at a second signal",
-        std::process::id(),
-        config.drain.as_secs()
-    );
-    stop_on_signals(signals, engine.stopper(), Some(drains))?;
+    let socket = config.socket.clone();
+    let operator = Operator {
+        handle: engine.handle(),
+        control: dir.control(),
+        reload: Some(Reload::new(path.clone(), config)?),
+    };
+    operator.serve(signals)?;
     let networks = acquire(&mut engine, &port)?;
     // Whoever may use the engine is a matter of `users`, not of the file's mode.
     let open_to_all = std::fs::Permissions::from_mode(0o666);
-    std::fs::set_permissions(&config.socket, open_to_all)
+    std::fs::set_permissions(&socket, open_to_all)
         .map_err(system("open the socket to all users"))?;
-    let _link = ControlLink::make(&config.socket, &dir.control());
-    eprintln!(
-        "longshore: engine {} serves {} on {}, at {}",
+    let _link = ControlLink::make(&socket, &dir.control());
+    say(&format!(
+        "engine {} serves {} on {}, at {}",
         std::process::id(),
         list(&networks),
         port,
-        config.socket.display()
-    );
+        socket.display()
+    ));
     tell_the_service_manager();
     engine.run()?;
-    eprintln!("longshore: engine {} has ended", std::process::id());
+    say(&format!("engine {} has ended", std::process::id()));
     Ok(())
 }
 
@@ -136,9 +131,6 @@ fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
     let port = opened.name.clone();
     let mut engine = Engine::new(longshore_engine::Config {
         scope: interface_number(&port),
-        users: config.users.clone(),
-        geometry: config.geometry,
-        grace: config.drain,
         ..engine_config(
             opened,
             &config.gateways,
@@ -147,20 +139,14 @@ fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
             control,
         )
     })?;
-    if let Some(settings) = config.sysctl.open() {
-        engine.follow(settings);
-    }
-    if let Some(ecn) = config.ecn {
-        engine.set_ecn(ecn)?;
-    }
+    engine.adjust(config.adjustable()?);
     if engine.may_be_held_up() {
-        eprintln!(
-            "longshore: warning: this kernel has no AIO, or fs.aio-max-nr is used up: \
-             a hostile program can hold up the engine"
+        say(
+            "warning: this kernel has no AIO, or fs.aio-max-nr is used up: a hostile program \
+             can hold up the engine",
         );
     }
-    engine.set_user_timeout_option(config.user_timeout_option);
-    engine.on_notice(notice);
+    engine.on_notice(say);
     Ok((engine, port))
 }
 
@@ -168,7 +154,9 @@ fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
 /// programs can come.
 fn tell_the_service_manager() {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-        eprintln!("longshore: warning: cannot tell the service manager: {error}");
+        say(&format!(
+            "warning: cannot tell the service manager: {error}"
+        ));
     }
 }
 
@@ -202,27 +190,4 @@ impl Drop for ControlLink {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-/// Starts a thread that stops the engine at the first of these signals, with a word on
-/// stderr if there is one to say, and ends the process at the second.
-pub(crate) fn stop_on_signals(
-    signals: Signals,
-    stopper: Stopper,
-    word: Option<String>,
-) -> Result<(), Error> {
-    let wait = move || {
-        signals.wait();
-        if let Some(word) = word {
-            eprintln!("{word}");
-        }
-        stopper.stop();
-        let again = signals.wait();
-        std::process::exit(128 + again.number);
-    };
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(wait)
-        .map_err(system("wait for signals"))?;
-    Ok(())
 }

@@ -3,6 +3,7 @@
 
 use crate::address::BadAddress;
 use crate::config::ConfigError;
+use crate::log::say;
 use longshore_engine::control::ControlError;
 use longshore_engine::{DoorError, EngineError};
 use longshore_hostif::attach::{AttachError, Refusal};
@@ -296,9 +297,9 @@ fn packet_hint(error: &PacketError) -> Option<&'static str> {
 
 /// Prints an error to stderr.
 pub(crate) fn report(error: &Error) {
-    eprintln!("longshore: {error}");
+    say(&error.to_string());
     if let Some(hint) = error.hint() {
-        eprintln!("longshore: hint: {hint}");
+        say(&format!("hint: {hint}"));
     }
 }
 

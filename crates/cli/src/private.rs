@@ -11,10 +11,12 @@ use crate::address::Network;
 use crate::args::{LoopbackOwner, Sysctl};
 use crate::errors::{Error, Report, system};
 use crate::expose::Relay;
+use crate::log::say;
 use crate::network::{Wanted, interface_number};
+use crate::operator::{Operator, TAKEN};
 use crate::signals::Signals;
 use crate::{engine_cmd, namespace};
-use longshore_engine::Stopper;
+use longshore_engine::Handle;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -208,8 +210,7 @@ fn prepare(
         // Before any thread is started.
         namespace::enter_own()?;
     }
-    let signals =
-        Signals::block(&[libc::SIGTERM, libc::SIGINT]).map_err(system("block signals"))?;
+    let signals = Signals::block(&TAKEN).map_err(system("block signals"))?;
     let opened = order.wanted.open()?;
     let port = opened.name.clone();
     let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
@@ -235,13 +236,18 @@ fn prepare(
         engine.set_ecn(ecn)?;
     }
     engine.set_user_timeout_option(order.user_timeout_option);
-    engine.on_notice(engine_cmd::notice);
+    engine.on_notice(say);
     // An address may be long in coming, and the launcher gone before.
     let launcher = channel
         .try_clone()
         .map_err(system("keep the launcher's channel"))?;
-    watch(launcher, engine.stopper())?;
-    engine_cmd::stop_on_signals(signals, engine.stopper(), None)?;
+    watch(launcher, engine.handle())?;
+    let operator = Operator {
+        handle: engine.handle(),
+        control: order.control.clone(),
+        reload: None,
+    };
+    operator.serve(signals)?;
     let networks = engine_cmd::acquire(&mut engine, &port)?;
     relay(&order.expose, listeners, &networks)?;
     let ready = Answer::Ready { networks, port };
@@ -264,7 +270,7 @@ fn relay(ports: &[u16], listeners: Vec<OwnedFd>, networks: &[Network]) -> Result
     let mut relay = Relay::new(pairs).map_err(system("start the relay"))?;
     let serve = move || {
         let errno = relay.run();
-        eprintln!("longshore: exposed ports are not served any more: {errno}");
+        say(&format!("exposed ports are not served any more: {errno}"));
     };
     std::thread::Builder::new()
         .name("relay".to_owned())
@@ -274,12 +280,12 @@ fn relay(ports: &[u16], listeners: Vec<OwnedFd>, networks: &[Network]) -> Result
 }
 
 /// Stops the engine if the launcher ends before it has opened its session.
-fn watch(channel: OwnedFd, stopper: Stopper) -> Result<(), Error> {
+fn watch(channel: OwnedFd, engine: Handle) -> Result<(), Error> {
     let wait = move || {
         let mut bytes = [0; 16];
         let got = rustix::io::retry_on_intr(|| rustix::io::read(&channel, &mut bytes));
         if !matches!(got, Ok(1..)) {
-            stopper.stop();
+            engine.stop();
         }
     };
     std::thread::Builder::new()

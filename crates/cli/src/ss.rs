@@ -32,6 +32,13 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Error> {
     crate::print(&out).map_err(system("print"))
 }
 
+/// One engine's sockets, for its log.
+pub(crate) fn listing(rows: &[SsRow]) -> String {
+    let mut out = String::new();
+    table(&mut out, rows, &program_name);
+    out
+}
+
 /// The name of a process, from the kernel.
 fn program_name(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;

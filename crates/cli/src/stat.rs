@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Error> {
 }
 
 /// One engine's block.
-fn block(s: &StatReply) -> String {
+pub(crate) fn block(s: &StatReply) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         out.push_str(&text);

@@ -5,6 +5,7 @@
 //! is the loop's body, and its list of stages is the design of this crate;
 //! [`Engine::run`] repeats it and sleeps between.
 
+use crate::adjust::Orders;
 use crate::control::{ControlError, ControlServer};
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Flow};
@@ -122,6 +123,7 @@ pub struct Engine {
     pub(crate) counters: Counters,
     pub(crate) door: Door,
     pub(crate) sleeper: Sleeper,
+    pub(crate) orders: Orders,
     /// What wakes programs that sleep in poll.
     pub(crate) ringer: Arc<Ringer>,
     pub(crate) geometry: Geometry,
@@ -185,7 +187,8 @@ impl Engine {
             .as_deref()
             .map(ControlServer::open)
             .transpose()?;
-        let sleeper = Sleeper::new(&link, &door, control.as_ref(), config.spin)?;
+        let orders = Orders::new()?;
+        let sleeper = Sleeper::new(&link, &door, control.as_ref(), &orders, config.spin)?;
         Ok(Self {
             clock,
             now,
@@ -205,6 +208,7 @@ impl Engine {
             counters: Counters::new(),
             door,
             sleeper,
+            orders,
             ringer: Arc::new(if config.private {
                 Ringer::for_one()
             } else {

@@ -32,6 +32,7 @@
 //! | `house`, `sleep`, `spare` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
+mod adjust;
 mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;
@@ -76,10 +77,10 @@ mod tcp_input;
 mod time;
 mod timers;
 
+pub use adjust::{Adjustable, Handle};
 pub use automatic::Automatic;
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
 pub use routing::AddressError;
 pub use session::door::DoorError;
-pub use sleep::Stopper;
 pub use sysctl::HostSettings;

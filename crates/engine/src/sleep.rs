@@ -5,16 +5,16 @@
 //! program that publishes requests rings the session's doorbell only if the
 //! engine has declared itself.
 
+use crate::adjust::Orders;
 use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
 use crate::link::Link;
 use crate::session::door::Door;
 use longshore_ring::Sleep;
 use longshore_tcp::Instant;
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::event::epoll;
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// What an event is about.
@@ -26,7 +26,7 @@ pub(crate) enum Source {
     Doorbell(u32),
     Process(u32, u16),
     Control,
-    Stop,
+    Orders,
     PortNews,
 }
 
@@ -39,7 +39,7 @@ impl Source {
             Self::Doorbell(session) => (3, u64::from(session)),
             Self::Process(session, channel) => (4, u64::from(session) << 16 | u64::from(channel)),
             Self::Control => (5, 0),
-            Self::Stop => (6, 0),
+            Self::Orders => (6, 0),
             Self::PortNews => (7, 0),
         };
         kind << 56 | value
@@ -54,20 +54,9 @@ impl Source {
             3 => Self::Doorbell(value as u32),
             4 => Self::Process((value >> 16) as u32, value as u16),
             5 => Self::Control,
-            6 => Self::Stop,
+            6 => Self::Orders,
             _ => Self::PortNews,
         }
-    }
-}
-
-/// Tells a running engine to stop, from another thread or a signal handler's.
-#[derive(Debug, Clone)]
-pub struct Stopper(Arc<OwnedFd>);
-
-impl Stopper {
-    /// Asks the engine to drain and then to end.
-    pub fn stop(&self) {
-        let _ = rustix::io::write(self.0.as_fd(), &1u64.to_ne_bytes());
     }
 }
 
@@ -162,7 +151,6 @@ impl Spin {
 /// The event loop's descriptors and habits.
 pub(crate) struct Sleeper {
     epoll: OwnedFd,
-    stop: Arc<OwnedFd>,
     spin: Spin,
     /// Since when there has been nothing to do.
     idle_since: Option<Instant>,
@@ -182,13 +170,12 @@ impl Sleeper {
         link: &Link,
         door: &Door,
         control: Option<&ControlServer>,
+        orders: &Orders,
         spin: Duration,
     ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let sleeper = Self {
             epoll,
-            stop,
             spin: Spin::new(spin.as_micros() as u64),
             idle_since: None,
             looked_at: Instant(0),
@@ -202,7 +189,7 @@ impl Sleeper {
             sleeper.watch(fd, Source::PortNews)?;
         }
         sleeper.watch(door.fd(), Source::Door)?;
-        sleeper.watch(sleeper.stop.as_fd(), Source::Stop)?;
+        sleeper.watch(orders.fd(), Source::Orders)?;
         if let Some(control) = control {
             sleeper.watch(control.fd(), Source::Control)?;
         }
@@ -243,11 +230,6 @@ impl Sleeper {
 }
 
 impl Engine {
-    /// A handle that stops this engine.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(self.sleeper.stop.clone())
-    }
-
     /// One turn, and then sleep for at most `timeout` if there was nothing to
     /// do. For those who run the loop themselves.
     ///
@@ -360,10 +342,7 @@ impl Engine {
                 }
                 Source::Process(session, channel) => self.process_died(session, channel),
                 Source::Control => self.answer_control(),
-                Source::Stop => {
-                    let _ = rustix::io::read(self.sleeper.stop.as_fd(), &mut [0u8; 8]);
-                    self.drain(self.grace);
-                }
+                Source::Orders => self.take_orders(),
             }
         }
         self.sleeper.ready = ready;
@@ -435,7 +414,7 @@ mod tests {
             Source::Doorbell(3),
             Source::Process(70_000, 255),
             Source::Control,
-            Source::Stop,
+            Source::Orders,
             Source::PortNews,
         ];
         for s in all {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Engine<'l> {
     host: Host<'l>,
     socket: PathBuf,
+    config: PathBuf,
     process: Proc,
 }
 
@@ -31,7 +32,7 @@ impl<'l> Engine<'l> {
         let process = host
             .longshore()
             .args(["engine", "--config"])
-            .arg(config)
+            .arg(&config)
             .spawn();
         // Its socket is there a little before it is ready for anybody.
         crate::eventually("the engine serves", || {
@@ -40,6 +41,7 @@ impl<'l> Engine<'l> {
         Engine {
             host,
             socket,
+            config,
             process,
         }
     }
@@ -59,6 +61,18 @@ impl<'l> Engine<'l> {
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Its configuration.
+    #[must_use]
+    pub fn config(&self) -> &Path {
+        &self.config
+    }
+
+    /// What it has said so far.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.process.stderr()
     }
 
     /// Its pid.

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use super::Host;
-use longshore_engine::{Config, Engine, Stopper};
+use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketId};
 use longshore_ports::Port;
 use longshore_ports::memory::{MemoryConfig, pair};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// An engine that runs until it is dropped.
 pub(crate) struct Running {
     pub(crate) path: PathBuf,
-    stopper: Stopper,
+    stopper: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn run_with(config: Config, set: impl FnOnce(&mut Engine)) -> Running
     let path = config.socket.clone();
     let mut engine = Engine::new(config).unwrap();
     set(&mut engine);
-    let stopper = engine.stopper();
+    let stopper = engine.handle();
     let thread = std::thread::spawn(move || engine.run().unwrap());
     Running {
         path,

@@ -10,7 +10,7 @@ mod goodput;
 use common::packets::ipv4;
 use common::{Host, PATIENCE};
 use longshore_engine::control::{ControlReply, StatReply};
-use longshore_engine::{Config, Engine, Stopper};
+use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
@@ -36,7 +36,7 @@ struct World {
     wire: MemoryPort,
     path: PathBuf,
     control: PathBuf,
-    stopper: Stopper,
+    stopper: Handle,
     thread: Option<JoinHandle<()>>,
     _dir: tempfile::TempDir,
 }
@@ -64,7 +64,7 @@ impl World {
         });
         let (path, control) = (dir.path().join("door"), dir.path().join("control"));
         let mut engine = Engine::new(config(port, path.clone(), Some(control.clone()))).unwrap();
-        let stopper = engine.stopper();
+        let stopper = engine.handle();
         let thread = std::thread::spawn(move || engine.run().unwrap());
         World {
             wire,

@@ -1,0 +1,9 @@
+//! What this program says to who runs it: lines on stderr, which is a terminal or a
+//! service's log.
+
+use std::io::Write;
+
+/// Says a line. A log that is gone or full is no reason to end.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "longshore: {text}");
+}

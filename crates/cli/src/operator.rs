@@ -1,0 +1,93 @@
+//! What signals tell an engine: to end, to read its configuration again, to write what it
+//! has done to its log.
+//!
+//! Owns the thread that takes the signals of `longshore engine` and of a private engine.
+//! The engine's own thread goes on meanwhile: it is told through its handle, and asked over
+//! its control socket, as `longshore stat` asks it.
+//!
+//! | signal | what it does |
+//! | --- | --- |
+//! | TERM, INT, QUIT | drain and end; a second one ends the engine at once |
+//! | HUP | read the configuration again |
+//! | USR1 | write the statistics to the log |
+//! | USR2 | write the table of sockets to the log |
+
+use crate::control::Client;
+use crate::errors::{Error, report, system};
+use crate::log::say;
+use crate::reload::Reload;
+use crate::signals::Signals;
+use longshore_engine::Handle;
+use std::path::PathBuf;
+
+/// The signals that an engine takes.
+pub(crate) const TAKEN: [i32; 6] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
+/// What is done when signals come.
+pub(crate) struct Operator {
+    pub(crate) handle: Handle,
+    /// The engine's control socket.
+    pub(crate) control: PathBuf,
+    /// None for a private engine, which has no configuration.
+    pub(crate) reload: Option<Reload>,
+}
+
+impl Operator {
+    /// Starts the thread, which ends with the process.
+    pub(crate) fn serve(mut self, signals: Signals) -> Result<(), Error> {
+        let serve = move || {
+            let mut draining = false;
+            loop {
+                match signals.wait().number {
+                    libc::SIGHUP => self.reload(),
+                    libc::SIGUSR1 => self.tell(|engine| Ok(crate::stat::block(&engine.stat()?))),
+                    libc::SIGUSR2 => self.tell(|engine| Ok(crate::ss::listing(&engine.ss()?))),
+                    again if draining => std::process::exit(128 + again),
+                    _ => {
+                        draining = true;
+                        self.drain();
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(serve)
+            .map_err(system("wait for signals"))?;
+        Ok(())
+    }
+
+    fn drain(&self) {
+        if let Some(reload) = &self.reload {
+            say(&format!(
+                "engine {} takes no more programs; it ends with the last it has, or in {} s, or \
+                 at a second signal",
+                std::process::id(),
+                reload.drain().as_secs()
+            ));
+        }
+        self.handle.stop();
+    }
+
+    /// Writes what the engine says of itself to the log, line by line.
+    fn tell(&self, ask: impl Fn(&mut Client) -> Result<String, Error>) {
+        match Client::connect(&self.control).and_then(|mut engine| ask(&mut engine)) {
+            Ok(text) => text.lines().for_each(say),
+            Err(error) => report(&error),
+        }
+    }
+
+    fn reload(&mut self) {
+        match &mut self.reload {
+            Some(reload) => reload.now(&self.handle),
+            None => say("a private engine has no configuration to read again"),
+        }
+    }
+}

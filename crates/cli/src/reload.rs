@@ -1,0 +1,242 @@
+//! A configuration that is read again while its engine runs: what has changed, what of it
+//! can be had now, and what waits for the next start.
+//!
+//! Owned by `operator`, which calls it at SIGHUP.
+
+use crate::address::list;
+use crate::awake::Awake;
+use crate::config::Config;
+use crate::errors::{Error, report};
+use crate::log::say;
+use longshore_engine::{Adjustable, Handle};
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A key of the configuration.
+struct Key {
+    name: &'static str,
+    /// A running engine can follow a change of it.
+    live: bool,
+    shown: fn(&Config) -> String,
+}
+
+/// All keys, in the order of the example.
+const KEYS: [Key; 14] = [
+    waits("port", |c| String::from(c.port.clone())),
+    waits("address", |c| match (list(&c.addresses), c.automatic) {
+        (typed, found) if typed.is_empty() => format!("{found:?}"),
+        (typed, found) if found.any() => format!("{typed} and {found:?}"),
+        (typed, _) => typed,
+    }),
+    waits("gateway", |c| joined(&c.gateways)),
+    waits("mtu", |c| optional(c.mtu)),
+    waits("socket", |c| c.socket.display().to_string()),
+    waits("loopback", |c| format!("{:?}", c.loopback).to_lowercase()),
+    live("sysctl", |c| format!("{:?}", c.sysctl).to_lowercase()),
+    live("ecn", |c| optional(c.ecn)),
+    live("user_timeout_option", |c| c.user_timeout_option.to_string()),
+    live("users", |c| match joined(&c.users) {
+        none if c.users.is_empty() => format!("everybody ({none})"),
+        some => some,
+    }),
+    live("drain_seconds", |c| c.drain.as_secs().to_string()),
+    waits("capture", |c| {
+        optional(c.capture.as_deref().map(|p| p.display()))
+    }),
+    live("awake", |c| c.awake.to_string()),
+    live("session (of programs that come)", |c| {
+        let g = &c.geometry;
+        format!(
+            "{} processes, {} sockets, {} and {} chunks",
+            g.channels, g.sockets, g.snd_chunks, g.rcv_chunks
+        )
+    }),
+];
+
+const fn live(name: &'static str, shown: fn(&Config) -> String) -> Key {
+    let live = true;
+    Key { name, live, shown }
+}
+
+const fn waits(name: &'static str, shown: fn(&Config) -> String) -> Key {
+    let live = false;
+    Key { name, live, shown }
+}
+
+fn optional(value: Option<impl Display>) -> String {
+    value.map_or("not set".to_owned(), |v| v.to_string())
+}
+
+fn joined(values: &[impl Display]) -> String {
+    match values.iter().map(ToString::to_string).collect::<Vec<_>>() {
+        none if none.is_empty() => "none".to_owned(),
+        all => all.join(", "),
+    }
+}
+
+/// A key whose value is another than before.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) key: &'static str,
+    pub(crate) before: String,
+    pub(crate) after: String,
+    /// The engine follows it now, and not after its next start.
+    pub(crate) now: bool,
+}
+
+impl Config {
+    /// What is otherwise in `new`.
+    pub(crate) fn changes(&self, new: &Config) -> Vec<Change> {
+        let change = |key: &Key| Change {
+            key: key.name,
+            before: (key.shown)(self),
+            after: (key.shown)(new),
+            now: key.live,
+        };
+        let all = KEYS.iter().map(change);
+        all.filter(|c| c.before != c.after).collect()
+    }
+
+    /// Takes from `new` what a running engine can follow.
+    fn take_live(&mut self, new: Config) {
+        self.sysctl = new.sysctl;
+        self.ecn = new.ecn;
+        self.user_timeout_option = new.user_timeout_option;
+        self.users = new.users;
+        self.drain = new.drain;
+        self.awake = new.awake;
+        self.geometry = new.geometry;
+    }
+
+    /// What an engine is told of it, at its start and again when it has changed.
+    pub(crate) fn adjustable(&self) -> Result<Adjustable, Error> {
+        Ok(Adjustable {
+            users: self.users.clone(),
+            geometry: self.geometry,
+            grace: self.drain,
+            host_settings: self.sysctl.open(),
+            ecn: self.ecn.map(Adjustable::ecn_mode).transpose()?,
+            user_timeout_option: self.user_timeout_option,
+        })
+    }
+}
+
+/// The configuration that a shared engine has, and where it is read again.
+pub(crate) struct Reload {
+    path: PathBuf,
+    config: Config,
+    awake: Option<Awake>,
+}
+
+impl Reload {
+    /// Holds the processors awake, if the configuration wants that.
+    pub(crate) fn new(path: PathBuf, config: Config) -> Result<Self, Error> {
+        let awake = config.awake.then(Awake::hold).transpose()?;
+        Ok(Reload {
+            path,
+            config,
+            awake,
+        })
+    }
+
+    /// How long the engine waits for its programs' ends when it is told to end.
+    pub(crate) fn drain(&self) -> Duration {
+        self.config.drain
+    }
+
+    /// Reads the configuration again and gives the engine what can be changed while it runs.
+    /// One that is not right changes nothing.
+    pub(crate) fn now(&mut self, engine: &Handle) {
+        let path = self.path.display().to_string();
+        let read = Config::read(&self.path).map_err(Error::from);
+        let adjusted = read.and_then(|new| Ok((new.adjustable()?, new)));
+        let (settings, new) = match adjusted {
+            Ok(both) => both,
+            Err(error) => {
+                report(&error);
+                say("the engine goes on with the configuration that it has");
+                return;
+            }
+        };
+        let changes = self.config.changes(&new);
+        if changes.is_empty() {
+            say(&format!("{path} was read again; nothing in it has changed"));
+        }
+        for Change {
+            key,
+            before,
+            after,
+            now,
+        } in &changes
+        {
+            say(&if *now {
+                format!("{path}: {key} is {after} now, and was {before}")
+            } else {
+                format!("{path}: {key} stays {before}; {after} needs a restart")
+            });
+        }
+        self.hold(new.awake);
+        engine.adjust(settings);
+        self.config.take_live(new);
+    }
+
+    fn hold(&mut self, awake: bool) {
+        if awake != self.awake.is_some() {
+            match awake.then(Awake::hold).transpose() {
+                Ok(held) => self.awake = held,
+                Err(error) => report(&error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::EXAMPLE;
+    use std::path::Path;
+
+    fn parse(text: &str) -> Config {
+        Config::parse(text, Path::new("engine.toml")).unwrap()
+    }
+
+    const LEAST: &str = "port = \"tap:ls0\"\naddress = \"10.77.0.2/24\"\n";
+
+    #[test]
+    fn what_has_changed_is_told_with_what_can_be_had_now() {
+        let mut old = parse(LEAST);
+        assert_eq!(old.changes(&parse(LEAST)), []);
+        let new = parse(
+            "port = \"tap:ls1\"\naddress = \"10.77.0.2/24\"\nmtu = 9000\n\
+             users = [1000]\necn = 3\n[session]\nsockets = 128\n",
+        );
+        let changes = old.changes(&new);
+        let told = changes.iter().map(|c| (c.key, &*c.after, c.now));
+        let expected = [
+            ("port", "tap:ls1", false),
+            ("mtu", "9000", false),
+            ("ecn", "3", true),
+            ("users", "1000", true),
+        ];
+        assert!(told.clone().take(4).eq(expected), "{changes:?}");
+        let last = changes.last().unwrap();
+        assert!(last.now && last.key.contains("session"));
+        old.take_live(new);
+        assert_eq!(
+            (old.mtu, old.ecn, &*old.users),
+            (None, Some(3), &[1000][..])
+        );
+    }
+
+    /// Each line `key =` of the example has an entry in the table.
+    #[test]
+    fn no_key_is_forgotten() {
+        for line in EXAMPLE.lines().take_while(|line| *line != "[session]") {
+            let line = line.strip_prefix("#: ").unwrap_or(line);
+            if let Some((key, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+                assert!(KEYS.iter().any(|k| k.name == key), "{key}");
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What of an engine's set-up can be changed while it runs, and the handle by which other
+//! threads tell a running engine so, or that it is to stop.
+//!
+//! Whoever runs an engine has its [`Handle`]; `longshore engine` uses it when signals come.
+//! Orders wait in a channel, and the engine takes them when it next looks at its
+//! descriptors.
+
+use crate::engine::{Engine, EngineError};
+use crate::sysctl::HostSettings;
+use longshore_hostif::Geometry;
+use longshore_tcp::EcnMode;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// Settings that hold from the moment at which the engine gets them: sockets, sessions and
+/// connections that are there keep what they began with.
+#[derive(Debug)]
+pub struct Adjustable {
+    /// The users whose programs may use the engine; empty for everybody who can open the
+    /// socket. Programs that use it already go on.
+    pub users: Vec<u32>,
+    /// How much each new session can have of everything.
+    pub geometry: Geometry,
+    /// How long connections may go on after the engine was told to stop.
+    pub grace: Duration,
+    /// The host's settings, which new sockets start from; none for Longshore's own.
+    pub host_settings: Option<HostSettings>,
+    /// Explicit congestion notification for new sockets, in place of the host's setting.
+    pub ecn: Option<EcnMode>,
+    /// New sockets tell their peers of the time that TCP_USER_TIMEOUT sets, and go by what
+    /// those tell of theirs where it is not set (RFC 5482).
+    pub user_timeout_option: bool,
+}
+
+impl Adjustable {
+    /// The mode of ECN that net.ipv4.tcp_ecn has this number for.
+    ///
+    /// # Errors
+    /// [`EngineError::Ecn`] if there is no such mode.
+    pub fn ecn_mode(number: u8) -> Result<EcnMode, EngineError> {
+        EcnMode::from_number(number).ok_or(EngineError::Ecn(number))
+    }
+}
+
+/// What another thread wants of a running engine.
+#[derive(Debug)]
+enum Order {
+    Stop,
+    Adjust(Box<Adjustable>),
+}
+
+/// Tells a running engine what to do, from another thread.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    orders: Sender<Order>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Handle {
+    /// Asks the engine to drain and then to end.
+    pub fn stop(&self) {
+        self.order(Order::Stop);
+    }
+
+    /// Gives the engine other settings.
+    pub fn adjust(&self, settings: Adjustable) {
+        self.order(Order::Adjust(Box::new(settings)));
+    }
+
+    fn order(&self, order: Order) {
+        // An engine that is gone takes no orders.
+        if self.orders.send(order).is_ok() {
+            let _ = rustix::io::write(self.wake.as_fd(), &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// The engine's end of its handles.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    handle: Handle,
+    waiting: Receiver<Order>,
+}
+
+impl Orders {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        use rustix::event::{EventfdFlags, eventfd};
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (orders, waiting) = channel();
+        Ok(Self {
+            handle: Handle {
+                orders,
+                wake: Arc::new(wake),
+            },
+            waiting,
+        })
+    }
+
+    /// Readable when an order waits.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.handle.wake.as_fd()
+    }
+}
+
+impl Engine {
+    /// A handle on this engine.
+    pub fn handle(&self) -> Handle {
+        self.orders.handle.clone()
+    }
+
+    /// From now on, these settings hold.
+    pub fn adjust(&mut self, settings: Adjustable) {
+        self.users = settings.users;
+        self.geometry = settings.geometry;
+        self.grace = settings.grace;
+        self.host_settings = settings.host_settings;
+        self.ecn = settings.ecn;
+        self.user_timeout_option = settings.user_timeout_option;
+    }
+
+    pub(crate) fn take_orders(&mut self) {
+        let _ = rustix::io::read(self.orders.fd(), &mut [0u8; 8]);
+        while let Ok(order) = self.orders.waiting.try_recv() {
+            match order {
+                Order::Stop => self.drain(self.grace),
+                Order::Adjust(settings) => self.adjust(*settings),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_wait_in_turn_and_those_for_an_engine_that_is_gone_are_lost() {
+        let orders = Orders::new().unwrap();
+        let handle = orders.handle.clone();
+        handle.stop();
+        assert!(matches!(orders.waiting.try_recv(), Ok(Order::Stop)));
+        assert!(orders.waiting.try_recv().is_err());
+        drop(orders);
+        handle.stop();
+    }
+}
