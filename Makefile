@@ -15,7 +15,7 @@ PRODUCT := -p longshore-cli -p longshore-preload
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help build install uninstall demo test deps lint unit model-check boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps clean packetdrill
+.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools clean packetdrill
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -31,7 +31,11 @@ help: ## this list
 	@echo '  $(TARGET)/release/longshore run --addr 10.77.0.2/24 -- nginx -g "daemon off;"'
 	@echo '  curl http://10.77.0.2/'
 
-build: ## the program and its shim, in $(TARGET)/release
+# The toolchain of rust-toolchain.toml, for everything that is compiled.
+toolchain:
+	@scripts/tools.sh stable
+
+build: toolchain ## the program and its shim, in $(TARGET)/release
 	$(CARGO) build --release $(PRODUCT)
 
 install: build ## the program, its shim, manual and completions, to PREFIX=/usr/local
@@ -40,49 +44,58 @@ install: build ## the program, its shim, manual and completions, to PREFIX=/usr/
 uninstall: ## take away what install put there
 	@scripts/install.sh --remove
 
-deps: ## install the programs that demo and test run (Debian)
-	@scripts/install-deps.sh
+deps: toolchain ## install the programs that demo and test run (Debian), and the toolchain
+	@scripts/install-deps.sh test
 
 demo: deps ## nginx on Longshore: files, rates, crossings, beside the kernel
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-demo
 
-# A short while for each target, and the same inputs each time, so that a failure is of
-# the change; `make fuzz` takes longer and goes elsewhere each time.
-test: FUZZ_SECONDS = 60
+# All of it runs, whatever fails, and then it is said what did. A short while for each fuzz
+# target, and the same inputs each time, so that a failure is of the change; `make fuzz`
+# takes longer and goes elsewhere each time.
+test: export FUZZ_SECONDS = 60
 test: export FUZZ_SEED = 1
-test: deps lint boundaries unit model-check docs e2e fuzz ## all checks and tests; each fuzz target for a minute
-	@echo
-	@echo 'make test: everything passed'
+test: deps ## all checks and tests; each fuzz target for a minute
+	@scripts/test.sh lint boundaries unit doctest loom miri docs e2e fuzz
 
-lint: ## formatting and clippy
+lint: toolchain ## formatting and clippy
 	@$(STEP) 'formatting' $(CARGO) fmt --all --check
 	@$(STEP) 'clippy' $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
-boundaries: ## which crate may use what
+boundaries: toolchain ## which crate may use what
 	@$(STEP) 'boundaries' scripts/check-boundaries.sh
 
-unit: ## unit and property tests of all crates
-	@$(STEP) 'unit tests' $(CARGO) test --workspace --exclude longshore-e2e
-
-model-check: ## loom and Miri on the shared-memory code
-	@$(STEP) 'loom' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
-		$(CARGO) test -p longshore-ring --release --test loom
-	@$(STEP) 'miri' scripts/miri.sh
-
-docs: ## documentation without a broken link
-	@$(STEP) 'rustdoc' env RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
+# Both of these compile the whole workspace, and so the same.
+unit: toolchain ## unit and property tests of all crates
+	@$(STEP) 'unit tests' scripts/nextest.sh --workspace -E 'not package(longshore-e2e)'
 
 e2e: deps ## unmodified programs, end to end, on the kernel and on Longshore
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
-	@$(STEP) 'end to end' $(CARGO) test -p longshore-e2e
+	@$(STEP) 'end to end' scripts/nextest.sh --workspace -E 'package(longshore-e2e)'
+
+doctest: toolchain ## the examples in the documentation
+	@$(STEP) 'doc tests' $(CARGO) test --workspace --doc --quiet
+
+model-check: loom miri ## loom and Miri on the shared-memory code
+
+loom: toolchain ## every order of steps in the shared-memory code
+	@$(STEP) 'loom' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
+		$(CARGO) test -p longshore-ring --release --test loom
+
+miri: ## undefined behaviour in the shared-memory code
+	@$(STEP) 'miri' scripts/miri.sh
+
+docs: toolchain ## documentation without a broken link
+	@$(STEP) 'rustdoc' env RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
 
 soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simulation and fuzzing
 	@$(STEP) 'simulation' env LONGSHORE_MINUTES=$(SOAK_MINUTES) \
 		$(CARGO) test -p longshore-tcp --release --test sim any_path -- --nocapture
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $$(($(SOAK_MINUTES) * 60))
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
-	@$(STEP) 'soak' env LONGSHORE_SOAK=1 $(CARGO) test -p longshore-e2e -- --test-threads=1
+	@$(STEP) 'soak' env LONGSHORE_SOAK=1 scripts/nextest.sh --profile soak --workspace \
+		-E 'package(longshore-e2e)'
 
 bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
@@ -94,22 +107,26 @@ bench-impaired: deps ## goodput over bad paths, hours; CELLS='"loss 1 %" "rtt 20
 
 bench-instructions: check-instructions ## instructions for each packet, counted by callgrind
 
-check-instructions: ## the same; fails if a part has become dearer by more than 3 %
-	@scripts/install-deps.sh --bench
+check-instructions: toolchain ## the same; fails if a part has become dearer by more than 3 %
+	@scripts/install-deps.sh bench
 	@scripts/bench-instructions.sh
 
-bench-instructions-keep: ## the same, and write the counts down for the next time
-	@scripts/install-deps.sh --bench
+bench-instructions-keep: toolchain ## the same, and write the counts down for the next time
+	@scripts/install-deps.sh bench
 	@scripts/bench-instructions.sh --keep
 
 packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
+	@scripts/install-deps.sh packetdrill
 	@scripts/packetdrill.sh $(PACKETDRILL)
 
 fuzz: ## fuzz packets, descriptors, segments, calls; FUZZ_SECONDS=300 for each
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $(FUZZ_SECONDS)
 
-lint-deps: ## licences and advisories of the crates we use
+lint-deps: toolchain ## licences and sources of the crates we use; advisories where they can be fetched
 	@scripts/lint-deps.sh
+
+update-tools: ## move the pins of scripts/tools.env to the newest that pass
+	@scripts/update-tools.sh
 
 clean: ## remove what was built and measured
 	$(CARGO) clean

@@ -13,19 +13,12 @@
 # x86-64 with AVX2, which copies and checksums use; on another processor they are shown
 # and not compared.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+# shellcheck source=scripts/env.sh
+. "$(dirname "$0")/env.sh"
 kept=crates/engine/benches/instructions.csv
 
 # The runner must be of the library's version.
-version=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
-tools="${CARGO_TARGET_DIR:-target}/tools"
-mkdir -p "$tools"
-tools=$(cd "$tools" && pwd)
-export PATH="$tools/bin:$PATH"
-if [ "$(gungraun-runner --version 2>/dev/null | awk '{print $NF}')" != "$version" ]; then
-  echo "bench-instructions: installing gungraun-runner $version (a minute, once)"
-  cargo install --locked --quiet --version "$version" --root "$tools" gungraun-runner
-fi
+scripts/tools.sh gungraun-runner
 
 report=$(mktemp)
 counts=$(mktemp)

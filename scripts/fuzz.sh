@@ -3,29 +3,54 @@
 # seconds for each target, as many targets at once as there are processors and one more, so
 # that of an odd number on two processors none is left to run alone.
 #   fuzz.sh 60 [target...]
-# FUZZ_SEED=N repeats a run: the same inputs in the same order, where the target has
-# no threads; without it each run goes its own way.
-# Needs a nightly toolchain and cargo-fuzz, and adds them; where there are none and
-# none can be added, this says so and passes.
+#   fuzz.sh --again TARGET FILE     runs one input again
+# A target begins with the inputs in fuzz/seeds/TARGET. FUZZ_SEED=N repeats a run: the same
+# inputs in the same order, where the target has no threads. Without it each run goes its
+# own way, and keeps in fuzz/corpus/TARGET what leads to new code, for the next time; when
+# that has grown, it is reduced to what covers as much.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+# shellcheck source=scripts/env.sh
+. "$(dirname "$0")/env.sh"
+
+# The most files that a corpus may have before it is reduced.
+MOST=2000
+
+# Reduces the corpus of a target.
+reduce() {
+  local target=$1 all=fuzz/corpus/$1
+  if (($(find "$all" -type f | wc -l) > MOST)); then
+    timeout 600 cargo "+$NIGHTLY" fuzz cmin "$target" "$all" >/dev/null 2>&1 ||
+      echo "fuzz: $target: its corpus could not be reduced"
+  fi
+}
 
 # One target: fuzz.sh --one TARGET SECONDS. A crash leaves its input behind.
 run_one() {
-  local target=$1 seconds=$2 log
+  local target=$1 seconds=$2 log corpus status=0
   local -a how=(-seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -max_len=2048)
   # Of whole engines too few run in a minute to begin with inputs of single bytes.
   if [[ $target == engine ]]; then how+=(-len_control=0); fi
   log=$(mktemp)
-  if cargo +nightly fuzz run "$target" -- "${how[@]}" >"$log" 2>&1; then
+  # libFuzzer writes into the first directory and reads all of them.
+  local -a from=("fuzz/corpus/$target")
+  if [[ -n ${FUZZ_SEED:-} ]]; then
+    corpus=$(mktemp -d)
+    from=("$corpus")
+  else
+    mkdir -p "${from[0]}"
+  fi
+  if [[ -d fuzz/seeds/$target ]]; then from+=("fuzz/seeds/$target"); fi
+  timeout "$((seconds + 300))" cargo "+$NIGHTLY" fuzz run "$target" "${from[@]}" -- "${how[@]}" \
+    >"$log" 2>&1 || status=$?
+  if ((status == 0)); then
     echo "fuzz: $target: $(grep -E '^Done ' "$log" || echo 'no runs')"
-    rm -f "$log"
   else
     grep -vE '^#[0-9]|^"' "$log" | tail -60 >&2
-    rm -f "$log"
-    echo "fuzz: $target FAILED; inputs in fuzz/artifacts/$target" >&2
-    return 1
+    echo "fuzz: $target FAILED (status $status); inputs in fuzz/artifacts/$target" >&2
   fi
+  rm -rf "$log" "${corpus:-}"
+  if ((status == 0)) && [[ -z ${FUZZ_SEED:-} ]]; then reduce "$target"; fi
+  return "$status"
 }
 
 if [[ ${1:-} == --one ]]; then
@@ -33,25 +58,18 @@ if [[ ${1:-} == --one ]]; then
   exit
 fi
 
+if ! scripts/tools.sh nightly cargo-fuzz; then
+  skip fuzz "there is no $NIGHTLY with cargo-fuzz, and it cannot be installed"
+fi
+if [[ ${1:-} == --again ]]; then
+  exec cargo "+$NIGHTLY" fuzz run "$2" "$3"
+fi
+
 seconds=${1:-60}
 shift || true
-
-if ! cargo +nightly --version >/dev/null 2>&1; then
-  echo "fuzz: adding a nightly toolchain"
-  timeout 300 rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || true
-fi
-version=0.13.2
-if ! cargo fuzz --version >/dev/null 2>&1; then
-  echo "fuzz: installing cargo-fuzz $version (a minute, once)"
-  cargo install --locked --quiet cargo-fuzz --version "$version" || true
-fi
-if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
-  echo "fuzz: SKIPPED: no nightly toolchain with cargo-fuzz here, and none could be added"
-  exit 0
-fi
 if (($# == 0)); then
-  mapfile -t targets < <(cargo +nightly fuzz list)
+  mapfile -t targets < <(cargo "+$NIGHTLY" fuzz list)
   set -- "${targets[@]}"
 fi
-cargo +nightly fuzz build
+cargo "+$NIGHTLY" fuzz build
 printf '%s\0' "$@" | xargs -0 -P "$(($(nproc) + 1))" -I{} "$0" --one {} "$seconds"

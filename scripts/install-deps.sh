@@ -1,54 +1,72 @@
 #!/usr/bin/env bash
-# Installs what the demonstration and the tests run beside Longshore: the
-# programs that it serves, the clients that load them, and iproute2 for the
-# namespaces. Does nothing where all of it is there. Starts no service.
+# Installs the programs that make targets run beside Longshore (Debian's packages): those
+# that it serves, the clients that load them, and the kernel's own tools. Does nothing where
+# all of them are there. Starts no service.
+#   install-deps.sh [GROUP...]      test, if none is named
 set -euo pipefail
 
-# command                      Debian package that brings it
+# group        command                      Debian package that brings it
 NEEDED=(
-  "gcc                         gcc"
-  "ip                          iproute2"
-  "nginx                       nginx-light"
-  "redis-server                redis-server"
-  "redis-benchmark             redis-tools"
-  "memcached                   memcached"
-  "haproxy                     haproxy"
-  "iperf3                      iperf3"
-  "wrk                         wrk"
-  "curl                        curl"
-  "wget                        wget"
-  "ssh                         openssh-client"
-  "/usr/sbin/sshd              openssh-server"
-  "/usr/lib/openssh/sftp-server openssh-sftp-server"
-  "/usr/bin/python3            python3"
-  "dig                         bind9-dnsutils"
-  "dnsmasq                     dnsmasq-base"
-  "setpriv                     util-linux"
-  "/usr/sbin/apache2           apache2-bin"
-  "socat                       socat"
-  "mosquitto                   mosquitto"
-  "mosquitto_pub               mosquitto-clients"
-  "/usr/lib/postgresql/15/bin/postgres postgresql-15"
-  "node                        nodejs"
-)
-# Only the instruction counts need these.
-NEEDED_BY_BENCHMARKS=(
-  "valgrind                    valgrind"
+  # The demonstration and all tests.
+  "test        gcc                          gcc"
+  "test        g++                          g++"
+  "test        /usr/include/stdio.h         libc6-dev"
+  "test        ip                           iproute2"
+  "test        nginx                        nginx-light"
+  "test        redis-server                 redis-server"
+  "test        redis-benchmark              redis-tools"
+  "test        memcached                    memcached"
+  "test        haproxy                      haproxy"
+  "test        iperf3                       iperf3"
+  "test        wrk                          wrk"
+  "test        curl                         curl"
+  "test        wget                         wget"
+  "test        ssh                          openssh-client"
+  "test        /usr/sbin/sshd               openssh-server"
+  "test        /usr/lib/openssh/sftp-server openssh-sftp-server"
+  "test        /usr/bin/python3             python3"
+  "test        /usr/lib/python3/dist-packages/pip python3-pip"
+  "test        dig                          bind9-dnsutils"
+  "test        dnsmasq                      dnsmasq-base"
+  "test        setpriv                      util-linux"
+  "test        /usr/sbin/apache2            apache2-bin"
+  "test        socat                        socat"
+  "test        mosquitto                    mosquitto"
+  "test        mosquitto_pub                mosquitto-clients"
+  "test        /usr/lib/postgresql/15/bin/postgres postgresql-15"
+  "test        node                         nodejs"
+  # make check-instructions
+  "bench       gcc                          gcc"
+  "bench       valgrind                     valgrind"
+  # make packetdrill
+  "packetdrill gcc                          gcc"
+  "packetdrill ip                           iproute2"
+  "packetdrill tc                           iproute2"
+  "packetdrill nft                          nftables"
+  "packetdrill sysctl                       procps"
+  "packetdrill ifconfig                     net-tools"
+  "packetdrill /usr/bin/python3             python3"
+  "packetdrill git                          git"
+  "packetdrill bison                        bison"
+  "packetdrill flex                         flex"
+  "packetdrill chrt                         util-linux"
 )
 
-case "${1:-}" in
-  "") ;;
-  --bench) NEEDED+=("${NEEDED_BY_BENCHMARKS[@]}") ;;
-  *) echo "usage: $0 [--bench]" >&2; exit 2 ;;
-esac
+(($# > 0)) || set -- test
+for group in "$@"; do
+  printf '%s\n' "${NEEDED[@]}" | grep -q "^$group " || { echo "usage: $0 [GROUP...]; no group $group" >&2; exit 2; }
+done
 
 # Debian's daemons live in sbin, which an ordinary user's PATH may lack.
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 missing=()
 for row in "${NEEDED[@]}"; do
-  read -r command package <<<"$row"
-  command -v "$command" >/dev/null 2>&1 || missing+=("$package")
+  read -r group command package <<<"$row"
+  [[ " $* " == *" $group "* ]] || continue
+  # A program, or a file.
+  command -v "$command" >/dev/null 2>&1 || [[ $command == /* && -e $command ]] ||
+    missing+=("$package")
 done
 
 if ((${#missing[@]} == 0)); then

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Checks licences, advisories and sources of the crates we use against deny.toml.
+# Checks the crates that we use: licences, sources and duplicates against deny.toml, and
+# RustSec's advisories. Those are in a git repository on GitHub, which not every machine
+# reaches: where it cannot be fetched they are skipped, and that is said.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-version=0.20.2
-if ! cargo deny --version >/dev/null 2>&1; then
-  echo "lint-deps: installing cargo-deny $version (several minutes, once)"
-  cargo install --locked --quiet cargo-deny --version "$version"
-fi
+# shellcheck source=scripts/env.sh
+. "$(dirname "$0")/env.sh"
+scripts/tools.sh cargo-deny
 cargo deny --all-features check bans licenses sources
+if ! timeout 120 cargo deny fetch db; then
+  skip advisories "RustSec's database cannot be fetched, so known vulnerabilities were not looked for"
+fi
+cargo deny --all-features check --disable-fetch advisories

@@ -1,27 +1,11 @@
 #!/usr/bin/env bash
 # Runs the tests of the unsafe code under Miri, which finds undefined behaviour
-# that an ordinary run does not show. Miri needs a nightly toolchain; where there
-# is none and none can be added, this says so and passes.
+# that an ordinary run does not show. Miri is part of the nightly toolchain of tools.env.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+# shellcheck source=scripts/env.sh
+. "$(dirname "$0")/env.sh"
 
-has_miri() { cargo +nightly miri --version >/dev/null 2>&1; }
-if ! has_miri; then
-  echo "miri: adding it to the nightly toolchain"
-  timeout 300 rustup toolchain install nightly --profile minimal --component miri --component rust-src >/dev/null 2>&1 || true
-fi
-if ! has_miri; then
-  echo "miri: SKIPPED: no nightly toolchain with Miri here, and none could be added"
-  exit 0
-fi
-# Miri builds its own standard library from source, once.
-if ! timeout 600 cargo +nightly miri setup >/tmp/miri-setup.$$ 2>&1; then
-  echo "miri: SKIPPED: its standard library could not be built:"
-  tail -3 /tmp/miri-setup.$$
-  rm -f /tmp/miri-setup.$$
-  exit 0
-fi
-rm -f /tmp/miri-setup.$$
+scripts/tools.sh nightly || skip miri "there is no $NIGHTLY with Miri, and it cannot be installed"
 # Shared memory needs a file of the machine; the tests that map one are left out
 # under Miri by themselves.
 export MIRIFLAGS="-Zmiri-disable-isolation"
@@ -29,4 +13,5 @@ export MIRIFLAGS="-Zmiri-disable-isolation"
 # behaviour does not hide in the hundredth case.
 export PROPTEST_CASES=8
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/miri"
-cargo +nightly miri test -p longshore-ring --lib "$@"
+# The first time, Miri builds its own standard library from source.
+cargo "+$NIGHTLY" miri test -p longshore-ring --lib "$@"

@@ -201,7 +201,8 @@ fn interrupted(channel: &OwnedFd, signals: &Signals) -> Option<Signal> {
         let _ = poll(&mut fds, None);
         let answered = !fds[0].revents().is_empty();
         while let Some(signal) = signals.next() {
-            if [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(&signal.number) {
+            let ends = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+            if ends.contains(&signal.number) && !signal.ignored {
                 return Some(signal);
             }
         }
@@ -346,6 +347,7 @@ impl Vigil {
         let ending = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
         if orphans.is_empty()
             && ending.contains(&signal.number)
+            && !signal.ignored
             && let Some(engine) = self.engine
         {
             let _ = kill_process(engine, rustix::process::Signal::TERM);

@@ -25,6 +25,9 @@ pub(crate) struct Signal {
     /// The kernel sent it to the whole foreground group of the terminal (^C),
     /// so that the program has it already.
     pub(crate) from_terminal: bool,
+    /// It was ignored when this process was started (by `nohup`, or in the background of a
+    /// script): the program decides what to do with it, and nothing is to end by it here.
+    pub(crate) ignored: bool,
 }
 
 /// Signals that are blocked and read here.
@@ -32,6 +35,18 @@ pub(crate) struct Signals {
     fd: OwnedFd,
     /// What was blocked before.
     before: libc::sigset_t,
+    /// Those of them that were ignored before. They are read all the same: the kernel
+    /// drops no signal that is blocked.
+    ignored: Vec<i32>,
+}
+
+/// Whether a signal is ignored in this process.
+fn is_ignored(number: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no new action is given; `action` has room for the one there is.
+    let asked = unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: all zeros are a valid sigaction, and the call has replaced them if it worked.
+    asked == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 impl Signals {
@@ -39,6 +54,13 @@ impl Signals {
     /// on, and opens a descriptor for them. To be called before any other
     /// thread runs.
     pub(crate) fn block(numbers: &[i32]) -> Result<Self, Errno> {
+        let ignored: Vec<i32> = numbers.iter().copied().filter(|n| is_ignored(*n)).collect();
+        if ignored.contains(&libc::SIGCHLD) {
+            // The kernel reaps the children of those who ignore it, and nobody learns how
+            // they ended.
+            // SAFETY: signal(2) with a default action touches no memory.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        }
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the whole set, which sigaddset then
         // changes; an invalid number is refused and changes nothing.
@@ -65,13 +87,22 @@ impl Signals {
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: pthread_sigmask succeeded, so it has filled the set.
         let before = unsafe { before.assume_init() };
-        Ok(Signals { fd, before })
+        Ok(Signals {
+            fd,
+            before,
+            ignored,
+        })
     }
 
-    /// Has a command start with what was blocked before, and not with these.
+    /// Has a command start with what was blocked and ignored before, and not with these.
     pub(crate) fn unblock_in(&self, command: &mut Command) {
         let before = self.before;
+        let ignores_children = self.ignored.contains(&libc::SIGCHLD);
         let restore = move || {
+            if ignores_children {
+                // SAFETY: signal(2) is async-signal-safe and touches no memory of ours.
+                unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+            }
             // SAFETY: `before` is a valid set; the old mask is not asked for.
             let failed =
                 unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
@@ -80,8 +111,8 @@ impl Signals {
                 errno => Err(std::io::Error::from_raw_os_error(errno)),
             }
         };
-        // SAFETY: between fork and exec only pthread_sigmask is called, which is
-        // async-signal-safe; nothing is allocated but for an error's number.
+        // SAFETY: between fork and exec only signal and pthread_sigmask are called, which
+        // are async-signal-safe; nothing is allocated but for an error's number.
         unsafe { command.pre_exec(restore) };
     }
 
@@ -104,14 +135,17 @@ impl Signals {
         Some(Signal {
             number: info.ssi_signo as i32,
             from_terminal: info.ssi_code == libc::SI_KERNEL,
+            ignored: self.ignored.contains(&(info.ssi_signo as i32)),
         })
     }
 
-    /// Waits for a signal.
+    /// Waits for a signal that was not ignored when this process was started.
     pub(crate) fn wait(&self) -> Signal {
         loop {
-            if let Some(signal) = self.next() {
-                return signal;
+            while let Some(signal) = self.next() {
+                if !signal.ignored {
+                    return signal;
+                }
             }
             let mut fds = [rustix::event::PollFd::new(
                 &self.fd,
@@ -149,6 +183,7 @@ mod tests {
         let expected = Signal {
             number: libc::SIGWINCH,
             from_terminal: false,
+            ignored: false,
         };
         assert_eq!(signals.wait(), expected);
     }

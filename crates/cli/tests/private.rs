@@ -14,23 +14,13 @@ use support::longshore;
 /// How long anything may take: machines are slow, and busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Moves this thread, and what it starts, into a network namespace of its own.
-/// False, with a word on stderr, when the user may not; a failure if
-/// `LONGSHORE_REQUIRE_ROOT` is set.
+/// A network namespace of this test's own, with its loopback up; false if there can be none.
 fn in_own_namespace() -> bool {
-    // SAFETY: unshare(CLONE_NEWNET) changes this thread's view of the network
-    // and nothing in memory.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+    let is_there = longshore_lab::in_own_namespace();
+    if is_there {
         ip("link set lo up");
-        return true;
     }
-    let error = std::io::Error::last_os_error();
-    assert!(
-        std::env::var_os("LONGSHORE_REQUIRE_ROOT").is_none(),
-        "cannot make a network namespace: {error}"
-    );
-    eprintln!("SKIPPED: this test makes a network namespace, and needs root for it: {error}");
-    false
+    is_there
 }
 
 /// Runs `ip`, here, and answers what it prints.

@@ -176,6 +176,66 @@ fn signals_are_passed_on() {
     }
 }
 
+/// Has a command start with a signal ignored, as `nohup` does it with SIGHUP.
+fn ignoring(command: &mut Command, signal: i32) -> &mut Command {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: signal(2) is async-signal-safe and touches no memory.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(signal, libc::SIG_IGN);
+            Ok(())
+        })
+    }
+}
+
+/// Under nohup a program stays when the terminal goes, and so does its launcher.
+#[test]
+fn what_nohup_ignores_ends_nothing() {
+    let engine = DoorOnly::open(None);
+    let script = "kill -HUP $$; echo ready; read line; exit 3";
+    let mut command = run_on(&engine.path, &["sh", "-c", script]);
+    let mut child = ignoring(&mut command, libc::SIGHUP)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "ready\n");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+/// Who starts us may ignore SIGCHLD; how the program ended is known all the same, and the
+/// program finds it ignored.
+#[test]
+fn an_ignored_sigchld_hides_no_exit_code() {
+    let engine = DoorOnly::open(None);
+    let mut command = run_on(&engine.path, &["sh", "-c", "exit 7"]);
+    let (got, stderr) = code(ignoring(&mut command, libc::SIGCHLD));
+    assert_eq!(got, 7, "{stderr}");
+    // It is the seventeenth.
+    let is_ignored = [
+        "grep",
+        "-q",
+        "^SigIgn:.*[13579bdf]....$",
+        "/proc/self/status",
+    ];
+    for (mut command, expected) in [
+        (run_on(&engine.path, &is_ignored), 1),
+        (run_on(&engine.path, &is_ignored), 0),
+    ] {
+        if expected == 0 {
+            ignoring(&mut command, libc::SIGCHLD);
+        }
+        assert_eq!(code(&mut command).0, expected);
+    }
+}
+
 #[test]
 fn programs_that_the_library_cannot_enter_are_warned_of() {
     use std::os::unix::fs::PermissionsExt;

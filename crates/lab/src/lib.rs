@@ -14,9 +14,11 @@
 //!
 //! With [`Stack::Kernel`] each host is a network namespace on a veth pair; with
 //! [`Stack::Longshore`] it is a `longshore run` whose TAP ends in the peer's
-//! namespace. Namespaces, processes and files belong to one laboratory and are
+//! namespace, and whose program is in a namespace of its own that leads nowhere: what
+//! does not go through the engine does not arrive. Namespaces, processes and files belong to one laboratory and are
 //! gone with it.
 
+mod child;
 mod engine;
 mod lab;
 mod netns;
@@ -24,11 +26,14 @@ pub mod payload;
 mod process;
 mod product;
 pub mod servers;
+mod skip;
 mod wait;
 
+pub use child::with_default_signals;
 pub use engine::Engine;
 pub use lab::{Host, Lab};
 pub use netns::Namespace;
 pub use process::{Cmd, Finished, Proc, signal};
 pub use product::{Stack, longshore};
+pub use skip::{in_own_namespace, skip};
 pub use wait::{PATIENCE, eventually};

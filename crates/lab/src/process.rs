@@ -100,6 +100,7 @@ impl Cmd {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
+        crate::with_default_signals(&mut command);
         let line = words
             .iter()
             .map(|w| w.to_string_lossy())

@@ -218,13 +218,7 @@ mod tests {
     /// A host in a network namespace of its own, whose interface ends in a TAP.
     fn host(last: u8) -> Option<(Tap, UdpSocket)> {
         std::thread::spawn(move || {
-            let flags = rustix::thread::UnshareFlags::NEWNET;
-            // SAFETY: this thread alone gets another network namespace.
-            #[expect(unsafe_code, reason = "a namespace for one thread")]
-            let moved = unsafe { rustix::thread::unshare_unsafe(flags) };
-            if moved.is_err() {
-                assert!(std::env::var_os("LONGSHORE_REQUIRE_ROOT").is_none());
-                eprintln!("SKIPPED: this test makes network namespaces, and needs root for it");
+            if !longshore_lab::in_own_namespace() {
                 return None;
             }
             let address = Ipv4Addr::new(10, 79, 0, last);

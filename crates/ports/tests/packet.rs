@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{PATIENCE, ask, expect_frame, in_own_namespace, ip};
+use common::{PATIENCE, ask, expect_frame, ip};
+use longshore_lab::in_own_namespace;
 use longshore_ports::packet::{PacketConfig, PacketError, PacketPort};
 use longshore_ports::{
     GsoKind, InterfaceName, LinkKind, Port, RECV_ROOM, RxChecksum, TxChecksum, TxFrame, TxGso,
@@ -102,7 +103,7 @@ fn the_kernel_sums_and_cuts_what_we_send() {
     veth();
     let mut port = PacketPort::open(&config("near")).unwrap();
     if !port.capabilities().uso {
-        eprintln!("SKIPPED: this kernel does not cut UDP from packet sockets");
+        longshore_lab::skip("this kernel does not cut UDP from packet sockets");
         return;
     }
     let peer = meet(&mut port);

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{PATIENCE, ask, expect_frame, in_own_namespace, ip};
+use common::{PATIENCE, ask, expect_frame, ip};
+use longshore_lab::in_own_namespace;
 use longshore_ports::tap::{Tap, TapConfig, TapError};
 use longshore_ports::{Capabilities, LinkKind, Port, PortError, RECV_ROOM, RecvBuffer, TxFrame};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -164,7 +165,7 @@ fn frames_of_any_length_come_back() {
         assert_eq!(answer[34], 0, "an echo reply");
         assert_eq!(answer[38..], request[38..], "{len} bytes");
     }
-    assert_eq!(buffer.frame(RECV_ROOM + 1), []);
+    assert!(buffer.frame(RECV_ROOM + 1).is_empty());
 }
 
 #[test]

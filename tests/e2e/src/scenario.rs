@@ -60,13 +60,10 @@ pub fn soak<T>(short: T, long: T) -> T {
 ///     fn name(lab) within 300 { ... }
 /// }
 /// ```
-///
-/// `#[longshore(ignore = "reason")]` above `fn` leaves Longshore's one out.
 #[macro_export]
 macro_rules! scenarios {
     ($(
         $(#[doc = $doc:literal])*
-        $(#[longshore($skip:meta)])?
         fn $name:ident($lab:ident) within $seconds:literal $body:block
     )*) => {$(
         $(#[doc = $doc])*
@@ -82,7 +79,6 @@ macro_rules! scenarios {
             }
 
             #[test]
-            $(#[$skip])?
             fn longshore() {
                 $crate::run($crate::Stack::Longshore, std::time::Duration::from_secs($seconds), scenario);
             }

@@ -8,7 +8,6 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
@@ -77,17 +76,7 @@ pub(crate) fn longshore() -> Command {
     command
         .env("LONGSHORE_PRELOAD", harmless_library())
         .env_remove("LD_PRELOAD");
-    // Tests that run in a shell's background are started with these ignored, and what is
-    // ignored is inherited: a program could neither die of them nor trap them.
-    // SAFETY: setting a signal's default action is allowed between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            for signal in [libc::SIGINT, libc::SIGQUIT] {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-            Ok(())
-        });
-    }
+    longshore_lab::with_default_signals(&mut command);
     command
 }
 

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs tests with cargo-nextest: each in a process of its own, with a time limit
+# (.config/nextest.toml), and all of them even if one fails.
+#   nextest.sh what `cargo nextest run` takes
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+. "$(dirname "$0")/env.sh"
+scripts/tools.sh cargo-nextest
+# As many tests at once as there are processors, counted in sixths: most take six, and those
+# that only wait for the kernel take one.
+threads=()
+if [[ " $* " != *" --profile soak "* ]]; then threads=(--test-threads "$((6 * $(nproc)))"); fi
+exec cargo nextest run --no-fail-fast "${threads[@]}" "$@"
