@@ -15,7 +15,7 @@ PRODUCT := -p longshore-cli -p longshore-preload
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools clean packetdrill
+.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools clean packetdrill compat
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -118,6 +118,11 @@ bench-instructions-keep: toolchain ## the same, and write the counts down for th
 packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path of a checkout, or it is fetched
 	@scripts/install-deps.sh packetdrill
 	@scripts/packetdrill.sh $(PACKETDRILL)
+
+compat: build ## tests of CPython, libuv and LTP beside the kernel, an hour; LTP=path, COMPAT="--help"
+	@scripts/install-deps.sh compat
+	@PYTHONPATH=tests/compat python3 -m longshore_compat $(if $(LIBUV),--libuv $(LIBUV)) \
+		$(if $(LTP),--ltp $(LTP)) $(COMPAT)
 
 fuzz: ## fuzz packets, descriptors, segments, calls; FUZZ_SECONDS=300 for each
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -50,6 +50,17 @@ NEEDED=(
   "packetdrill bison                        bison"
   "packetdrill flex                         flex"
   "packetdrill chrt                         util-linux"
+  # make compat
+  "compat      gcc                          gcc"
+  "compat      make                         make"
+  "compat      cmake                        cmake"
+  "compat      dpkg-source                  dpkg-dev"
+  "compat      ip                           iproute2"
+  "compat      nft                          nftables"
+  "compat      sysctl                       procps"
+  "compat      setpriv                      util-linux"
+  "compat      /usr/bin/python3.11          python3.11"
+  "compat      /usr/lib/python3.11/test/test_socket.py libpython3.11-testsuite"
 )
 
 (($# > 0)) || set -- test

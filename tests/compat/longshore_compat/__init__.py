@@ -1,0 +1,1 @@
+"""Other projects' test suites on the kernel and on Longshore; see tests/compat/README.md."""
