@@ -184,7 +184,7 @@ pub(crate) struct ShowArguments {
     /// Print JSON: an array with one object for each engine
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only this engine: its pid, its socket or its directory; may be repeated
+    /// Only this engine: its pid or its launcher's, its socket or its directory; may be repeated
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Vec<PathBuf>,
 }

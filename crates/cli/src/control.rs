@@ -26,7 +26,10 @@ impl Client {
             path: path.to_owned(),
             why: error.to_string(),
         };
-        let stream = UnixStream::connect(path).map_err(fail)?;
+        let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Error::NotPermitted(path.to_owned()),
+            _ => fail(error),
+        })?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(fail)?;
         stream.set_write_timeout(Some(TIMEOUT)).map_err(fail)?;
         Ok(Client {
@@ -90,6 +93,24 @@ impl Client {
     }
 }
 
+/// The control socket of an engine that the user named. A private engine's directory is
+/// called after its launcher, and `stat` shows the engine's own pid: which it is, each engine
+/// says itself.
+fn named(engine: &Path) -> Result<PathBuf, Error> {
+    let missing = match control_socket_of(engine) {
+        Err(error @ Error::NotAnEngine(_)) => error,
+        found_or_refused => return found_or_refused,
+    };
+    let Some(pid) = engine.to_str().and_then(|text| text.parse::<u32>().ok()) else {
+        return Err(missing);
+    };
+    let is_it = |path: &PathBuf| {
+        let stat = Client::connect(path).and_then(|mut client| client.stat());
+        stat.is_ok_and(|stat| stat.pid == pid)
+    };
+    control_sockets().into_iter().find(is_it).ok_or(missing)
+}
+
 /// Asks the engines that the user named, or all that run; what each answers. One
 /// that was not named and does not answer is passed over: it has just ended.
 pub(crate) fn ask_all<T>(
@@ -98,11 +119,8 @@ pub(crate) fn ask_all<T>(
 ) -> Result<Vec<T>, Error> {
     let ask = |path: &Path| Client::connect(path).and_then(|mut client| ask(&mut client));
     if !arguments.engine.is_empty() {
-        let sockets = arguments
-            .engine
-            .iter()
-            .map(|engine| control_socket_of(engine));
-        return sockets.map(|socket| ask(&socket?)).collect();
+        let named = arguments.engine.iter().map(|engine| named(engine));
+        return named.map(|socket| ask(&socket?)).collect();
     }
     let answers: Vec<T> = control_sockets()
         .iter()

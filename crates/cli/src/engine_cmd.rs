@@ -101,6 +101,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     let open_to_all = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(&socket, open_to_all)
         .map_err(system("open the socket to all users"))?;
+    dir.let_everybody_ask()?;
     let _link = ControlLink::make(&socket, &dir.control());
     say(&format!(
         "engine {} serves {} on {}, at {}",

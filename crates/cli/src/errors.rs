@@ -91,6 +91,8 @@ pub(crate) enum Error {
     NoEngine,
     #[error("the engine at {path} does not answer: {why}")]
     ControlAnswer { path: PathBuf, why: String },
+    #[error("{0} is an engine of another user's, which answers its user and root alone")]
+    NotPermitted(PathBuf),
     #[error("{0} is neither an engine's directory, nor one of its sockets, nor its pid")]
     NotAnEngine(PathBuf),
     #[error("the engine ended before it was ready{0}")]
@@ -180,11 +182,12 @@ impl Error {
             Error::Awake(_) => "this needs root; leave --awake out",
             Error::NoEngine => {
                 "start one with `longshore run -- PROGRAM` or `longshore engine --config FILE`; \
-                 engines of other users are only seen by root"
+                 private engines of other users are only seen by root"
             }
-            Error::ControlAnswer { .. } => "does it belong to another user, or has it just ended?",
+            Error::NotPermitted(_) => "ask as root, or as its user",
+            Error::ControlAnswer { .. } => "has it just ended?",
             Error::NotAnEngine(_) => {
-                "without --engine, all that run are shown; those of other users, to root alone"
+                "without --engine, all that run are shown; other users' private ones, to root alone"
             }
             Error::Config(ConfigError::Read { .. }) => {
                 "`longshore engine --example-config` prints a complete file to start from"

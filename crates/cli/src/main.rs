@@ -15,6 +15,8 @@ mod engine_cmd;
 mod errors;
 mod expose;
 mod fault;
+#[cfg(test)]
+mod glossary;
 mod identity;
 mod limits;
 mod log;

@@ -3,7 +3,8 @@
 //!
 //! Root's are under `/run/longshore`, another user's under
 //! `$XDG_RUNTIME_DIR/longshore`, or `/tmp/longshore-UID` where that directory is
-//! missing. Root is shown those of all users.
+//! missing. Root is shown those of all users, and others those of root's engines that serve
+//! them.
 
 use crate::errors::Error;
 use rustix::fs::{Mode, mkdir};
@@ -16,11 +17,14 @@ const ENGINE: &str = "engine";
 /// The name of the control socket.
 pub(crate) const CONTROL: &str = "control";
 
+/// The directory of root's engines.
+const OF_ROOT: &str = "/run/longshore";
+
 /// The directory that holds those of all engines of this user.
 pub(crate) fn base() -> PathBuf {
     let uid = rustix::process::geteuid().as_raw();
     if uid == 0 {
-        return PathBuf::from("/run/longshore");
+        return PathBuf::from(OF_ROOT);
     }
     match std::env::var_os("XDG_RUNTIME_DIR")
         .filter(|d| Path::new(d).is_absolute() && Path::new(d).is_dir())
@@ -43,7 +47,7 @@ impl RuntimeDir {
     fn create_in(base: &Path) -> Result<Self, Error> {
         let parent = base.parent().unwrap_or(base);
         std::fs::create_dir_all(parent).map_err(|error| unusable(parent, error))?;
-        make(base, Mode::from_raw_mode(0o711))?;
+        make(base, Mode::from_raw_mode(0o755))?;
         remove_dead(base);
         let path = base.join(std::process::id().to_string());
         // One of the same pid, from before a restart of the machine or of a
@@ -63,6 +67,15 @@ impl RuntimeDir {
             (self.0.clone(), 0o711),
         ];
         for (path, mode) in modes {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, mode).map_err(|error| unusable(&path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Lets everybody ask an engine that serves all users; it tells each of his own.
+    pub(crate) fn let_everybody_ask(&self) -> Result<(), Error> {
+        for (path, mode) in [(self.control(), 0o666), (self.0.clone(), 0o711)] {
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(&path, mode).map_err(|error| unusable(&path, error))?;
         }
@@ -108,6 +121,10 @@ fn make(path: &Path, mode: Mode) -> Result<(), Error> {
                 Err(unusable(path, "it belongs to another user"))
             } else if meta.mode() & 0o022 != 0 {
                 Err(unusable(path, "other users may write to it"))
+            } else if meta.mode() & 0o777 != mode.as_raw_mode() {
+                // An older version's, which others could not look into.
+                let wanted = std::fs::Permissions::from_mode(mode.as_raw_mode());
+                std::fs::set_permissions(path, wanted).map_err(|error| unusable(path, error))
             } else {
                 Ok(())
             }
@@ -140,12 +157,14 @@ fn entries(base: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Where this user may look for engines: under its own directory and, for root, under those
-/// of the others.
+/// Where this user may look for engines: under its own directory and root's, and root under
+/// those of the others.
 fn bases() -> Vec<PathBuf> {
     let mut all = vec![base()];
     if rustix::process::geteuid().is_root() {
         all.extend(bases_of_others(Path::new("/run/user"), Path::new("/tmp")));
+    } else {
+        all.push(PathBuf::from(OF_ROOT));
     }
     all
 }
@@ -177,8 +196,8 @@ pub(crate) fn control_sockets() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The control socket of the engine that a user names by its pid, its
-/// directory, or one of the sockets there.
+/// The control socket of the engine that a user names by its directory, or one of the
+/// sockets there, or by the pid that its directory is called after.
 pub(crate) fn control_socket_of(engine: &Path) -> Result<PathBuf, Error> {
     let by_pid = bases().into_iter().map(|base| base.join(engine));
     let by_name = [
@@ -187,8 +206,28 @@ pub(crate) fn control_socket_of(engine: &Path) -> Result<PathBuf, Error> {
         engine.with_file_name(CONTROL),
     ];
     let candidates = by_pid.map(|dir| dir.join(CONTROL)).chain(by_name);
-    let found = candidates.into_iter().find(|path| path.exists());
-    found.ok_or_else(|| Error::NotAnEngine(engine.to_owned()))
+    let mut refused = false;
+    for path in candidates {
+        match std::fs::metadata(&path) {
+            Ok(_) => return Ok(path),
+            Err(error) => refused |= error.kind() == std::io::ErrorKind::PermissionDenied,
+        }
+    }
+    let pid = engine.to_str().and_then(|text| text.parse().ok());
+    Err(if refused || pid.is_some_and(is_engine_of_another) {
+        Error::NotPermitted(engine.to_owned())
+    } else {
+        Error::NotAnEngine(engine.to_owned())
+    })
+}
+
+/// Whether a process of another user's is an engine, or the launcher of one.
+fn is_engine_of_another(pid: u32) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let name = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
+    let own = rustix::process::geteuid().as_raw();
+    let owner = std::fs::metadata(&process).map(|meta| meta.uid());
+    name.starts_with("longshore") && owner.is_ok_and(|uid| uid != own)
 }
 
 #[cfg(test)]

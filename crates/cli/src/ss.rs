@@ -84,8 +84,12 @@ fn users(pids: &[u32], name: &dyn Fn(u32) -> Option<String>) -> String {
 }
 
 /// The second line of a row.
-fn details(row: &SsRow) -> String {
+pub(crate) fn details(row: &SsRow) -> String {
     let mut words = Vec::new();
+    if let Some((timer, left)) = &row.timer {
+        let repeats = row.timer_repeats;
+        words.push(format!("timer:({timer},{},{repeats})", span(*left)));
+    }
     if let Some(tcp) = &row.tcp {
         tcp_words(&mut words, tcp);
     }
@@ -102,6 +106,19 @@ fn details(row: &SsRow) -> String {
     words.join(" ")
 }
 
+/// A time until a timer runs out, in the units of `ss -o`: minutes and seconds, seconds
+/// with milliseconds below ten, milliseconds.
+fn span(ms: u64) -> String {
+    let (minutes, seconds, ms) = (ms / 60_000, ms / 1000 % 60, ms % 1000);
+    match (minutes, seconds) {
+        (0, 0) => format!("{ms}ms"),
+        (0, 1..10) if ms != 0 => format!("{seconds}.{ms:03}sec"),
+        (0, _) => format!("{seconds}sec"),
+        (10.., _) | (_, 0) => format!("{minutes}min"),
+        _ => format!("{minutes}min{seconds}sec"),
+    }
+}
+
 fn tcp_words(words: &mut Vec<String>, t: &TcpStat) {
     let ms = |us: u64| format!("{}.{:03}", us / 1000, us % 1000);
     let mut flag = |set: bool, word: &str| {
@@ -114,9 +131,6 @@ fn tcp_words(words: &mut Vec<String>, t: &TcpStat) {
     flag(!t.congestion.is_empty(), &t.congestion);
     if let Some((theirs, ours)) = t.window_scale {
         words.push(format!("wscale:{theirs},{ours}"));
-    }
-    if let Some((timer, left)) = &t.timer {
-        words.push(format!("timer:({timer},{left}ms)"));
     }
     words.push(format!("rto:{}", ms(t.rto_us)));
     if t.rtt_us > 0 {
@@ -172,9 +186,9 @@ mod tests {
                 rttvar_us: 40,
                 mss: 1448,
                 cwnd: 14_480,
-                timer: Some(("on".to_owned(), 180)),
                 ..Default::default()
             }),
+            timer: Some(("on".to_owned(), 180)),
             ..Default::default()
         };
         let mut out = String::new();
@@ -187,7 +201,7 @@ mod tests {
         assert!(lines[1].ends_with("users:((\"nginx\",pid=12),(\"\",pid=13))"));
         assert_eq!(
             lines[2].trim(),
-            "sack cubic wscale:7,10 timer:(on,180ms) rto:201.500 rtt:1.250/0.040 mss:1448 cwnd:10"
+            "timer:(on,180ms,0) sack cubic wscale:7,10 rto:201.500 rtt:1.250/0.040 mss:1448 cwnd:10"
         );
     }
 
@@ -202,5 +216,17 @@ mod tests {
             wakeups: 1,
         };
         assert_eq!(details(&row), "to_engine:3/4096B/2d/1w");
+    }
+
+    #[test]
+    fn the_time_that_is_left_reads_like_that_of_ss() {
+        let all = [7, 9_250, 12_345, 61_000, 120_000, 7_199_000].map(span);
+        let expected = ["7ms", "9.250sec", "12sec", "1min1sec", "2min", "119min"];
+        assert_eq!(all, expected);
+        let row = SsRow {
+            timer: Some(("keepalive".to_owned(), 7_199_000)),
+            ..SsRow::default()
+        };
+        assert_eq!(details(&row), "timer:(keepalive,119min,0)");
     }
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use longshore_engine::control::{
-    ControlReply, ControlRequest, ControlServer, SsReply, SsRow, StatReply,
+    Asker, ControlReply, ControlRequest, ControlServer, SsReply, SsRow, StatReply,
 };
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ struct Answering {
     thread: Option<JoinHandle<()>>,
 }
 
-fn answer(request: ControlRequest) -> ControlReply {
+fn answer(_: Asker, request: ControlRequest) -> ControlReply {
     match request {
         ControlRequest::Stat => ControlReply::Stat(Box::new(StatReply {
             pid: 4321,

@@ -7,7 +7,7 @@
 
 mod server;
 
-pub use server::{ControlError, ControlServer};
+pub use server::{Asker, ControlError, ControlServer};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -222,6 +222,11 @@ pub struct SsRow {
     pub session: u32,
     /// Processes that hold it.
     pub pids: Vec<u32>,
+    /// The timer that runs, as `ss -o` names it (`on`, `keepalive`, `timewait`,
+    /// `persist`), and the milliseconds until it fires.
+    pub timer: Option<(String, u64)>,
+    /// How often that was done already which the timer is to repeat.
+    pub timer_repeats: u32,
     /// What TCP knows of the connection.
     pub tcp: Option<TcpStat>,
     /// What crossed for it.
@@ -279,9 +284,6 @@ pub struct TcpStat {
     pub last_snd_ms: Option<u64>,
     /// Milliseconds since data was received.
     pub last_rcv_ms: Option<u64>,
-    /// The timer that runs (`on`, `keepalive`, `timewait`, `persist`) and the
-    /// milliseconds until it fires.
-    pub timer: Option<(String, u64)>,
 }
 
 #[cfg(test)]

@@ -46,11 +46,12 @@ longshore_wire::drop_reasons! {
     RouterDns = "router_dns_ignored",
 }
 
-/// Counters of the engine.
+/// Counters of the engine. `catalog` has the names, units and meanings of those that are
+/// not drops.
 #[derive(Debug, Clone)]
 pub(crate) struct Counters {
     engine: [u64; EngineDrop::COUNT],
-    wire: [u64; 5],
+    wire: [u64; WireError::COUNT],
     tcp: [u64; longshore_tcp::DropReason::COUNT],
     net: [u64; longshore_net::DropReason::COUNT],
     /// Segments that header prediction took: with payload, and without.
@@ -80,7 +81,7 @@ impl Counters {
     pub(crate) fn new() -> Self {
         Self {
             engine: [0; EngineDrop::COUNT],
-            wire: [0; 5],
+            wire: [0; WireError::COUNT],
             tcp: [0; longshore_tcp::DropReason::COUNT],
             net: [0; longshore_net::DropReason::COUNT],
             predicted_data: 0,
@@ -125,17 +126,12 @@ impl Counters {
 
     /// All drops that happened, by name.
     pub(crate) fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        const WIRE: [WireError; 5] = [
-            WireError::Truncated,
-            WireError::BadLength,
-            WireError::BadVersion,
-            WireError::BadChecksum,
-            WireError::BadField,
-        ];
         let engine = EngineDrop::ALL
             .iter()
             .map(|r| (r.name(), self.engine[*r as usize]));
-        let wire = WIRE.iter().map(|r| (r.name(), self.wire[*r as usize]));
+        let wire = WireError::ALL
+            .iter()
+            .map(|r| (r.name(), self.wire[*r as usize]));
         let tcp = longshore_tcp::DropReason::ALL
             .iter()
             .map(|r| (r.name(), self.tcp[r.index()]));

@@ -38,6 +38,7 @@ mod automatic;
 pub mod bench;
 mod buffers;
 mod carrier;
+mod catalog;
 mod connection;
 pub mod control;
 mod cookies;
@@ -79,6 +80,7 @@ mod timers;
 
 pub use adjust::{Adjustable, Handle};
 pub use automatic::Automatic;
+pub use catalog::{CounterInfo, counters};
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
 pub use routing::AddressError;

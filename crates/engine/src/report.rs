@@ -1,23 +1,20 @@
 //! Answers to `longshore stat` and `longshore ss`, made when they are asked for.
 
+use crate::catalog::COUNTERS;
 use crate::control::{
-    ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE, SessionStat,
-    SsReply, SsRow, StatReply, TcpStat, TrafficStat,
+    Asker, ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE,
+    SessionStat, SsReply, SsRow, StatReply, TcpStat, TrafficStat,
 };
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::{Loopback, Meter};
-use longshore_tcp::{Tcb, TcpInfo};
+use longshore_tcp::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-fn counts<const N: usize>(named: [(&str, u64); N]) -> Counts {
-    named
-        .into_iter()
-        .map(|(name, n)| (name.to_owned(), n))
-        .collect()
-}
+/// The key of the count of requests that cannot be.
+pub(crate) const BAD_DESCRIPTORS: &str = "bad_descriptors";
 
 /// Where [`SsReply::next`] begins to number connections in TIME-WAIT; no socket's key is as
 /// large.
@@ -28,16 +25,31 @@ impl Engine {
         let Some(mut control) = self.control.take() else {
             return;
         };
-        control.serve(&mut |request| match request {
-            ControlRequest::Stat => ControlReply::Stat(Box::new(self.stat())),
-            ControlRequest::Ss { from } => ControlReply::Ss(self.ss(from)),
+        control.serve(&mut |asker, request| match request {
+            _ if !self.may_ask(asker) => ControlReply::Error {
+                message: format!("user {} may not use it", asker.uid),
+            },
+            ControlRequest::Stat => ControlReply::Stat(Box::new(self.stat(asker))),
+            ControlRequest::Ss { from } => ControlReply::Ss(self.ss(asker, from)),
         });
         self.control = Some(control);
     }
 
-    fn stat(&self) -> StatReply {
+    /// Whoever may use the engine may ask it.
+    fn may_ask(&self, asker: Asker) -> bool {
+        asker.sees_all() || self.users.is_empty() || self.users.contains(&asker.uid)
+    }
+
+    /// Whether a session's sockets are shown to who asks.
+    fn is_shown(&self, asker: Asker, session: u32) -> bool {
+        let own = |s: &Session| s.uid == asker.uid;
+        asker.sees_all() || self.sessions.get(session).is_some_and(own)
+    }
+
+    /// Totals are of the whole engine, whoever asks; sessions are those that the asker may
+    /// see.
+    fn stat(&self, asker: Asker) -> StatReply {
         let c = &self.counters;
-        let segments_in = c.predicted_data + c.predicted_acks + c.unpredicted;
         let mut meter = self.past_meter;
         let mut wakeups = 0;
         for (_, s) in self.sessions.iter() {
@@ -47,7 +59,7 @@ impl Engine {
         meter.to_adapter.wakeups += wakeups;
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
         let overruns = self.sessions.iter().map(|(_, s)| s.bad_descriptors).sum();
-        drops.insert("bad_descriptors".to_owned(), overruns);
+        drops.insert(BAD_DESCRIPTORS.to_owned(), overruns);
         StatReply {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,
@@ -64,24 +76,15 @@ impl Engine {
             port: self.port_stat(),
             drops,
             crossings: CrossingsStat::from(&meter),
-            tcp: self.tcp_counts(segments_in),
-            net: counts([
-                ("datagrams_in", c.datagrams_in),
-                ("datagrams_out", c.datagrams_out),
-            ]),
-            engine: counts([
-                ("turns", c.turns),
-                ("sleeps", c.sleeps),
-                ("cut_through_bytes", c.cut_through_bytes),
-                (
-                    "connection_cache_hits",
-                    segments_in.saturating_sub(self.demux.cache_misses),
-                ),
-                ("connection_cache_misses", self.demux.cache_misses),
-                ("connection_bytes", size_of::<Socket>() as u64),
-                ("sockets", self.sockets.len() as u64),
-            ]),
-            sessions: self.sessions.iter().map(|(key, s)| s.stat(key)).collect(),
+            tcp: self.counts("tcp"),
+            net: self.counts("net"),
+            engine: self.counts("engine"),
+            sessions: self
+                .sessions
+                .iter()
+                .filter(|(key, _)| self.is_shown(asker, *key))
+                .map(|(key, s)| s.stat(key))
+                .collect(),
         }
     }
 
@@ -106,29 +109,17 @@ impl Engine {
         }
     }
 
-    fn tcp_counts(&self, segments_in: u64) -> Counts {
-        let c = &self.counters;
-        counts([
-            ("segments_in", segments_in),
-            ("data_segments_in", c.predicted_data + c.unpredicted_data),
-            ("predicted_data", c.predicted_data),
-            ("predicted_acks", c.predicted_acks),
-            ("unpredicted", c.unpredicted),
-            ("segments_out", c.segments_out),
-            ("retransmissions", c.retransmissions),
-            ("resets_out", c.resets_out),
-            ("active_opens", c.active_opens),
-            ("passive_opens", c.passive_opens),
-            ("fast_opens", c.fast_opens),
-            ("syn_cookies_sent", c.cookies_sent),
-            ("syn_cookies_taken", c.cookies_taken),
-            ("time_wait", self.demux.waiting_count() as u64),
-        ])
+    /// The counters of a section of the catalog.
+    fn counts(&self, section: &str) -> Counts {
+        let of = COUNTERS.iter().filter(|c| c.info.section == section);
+        of.map(|c| (c.info.name.to_owned(), (c.value)(self)))
+            .collect()
     }
 
     /// The sockets from the key `from` on, then those in TIME-WAIT, from
-    /// [`WAITING`] on.
-    fn ss(&self, from: u32) -> SsReply {
+    /// [`WAITING`] on. Those in TIME-WAIT are nobody's any more, and so for those who see
+    /// all.
+    fn ss(&self, asker: Asker, from: u32) -> SsReply {
         let mut reply = SsReply::default();
         let is_full = |reply: &SsReply| reply.rows.len() as u32 == ROWS_AT_ONCE;
         for (key, socket) in self.sockets.iter().filter(|(key, _)| *key >= from) {
@@ -136,7 +127,12 @@ impl Engine {
                 reply.next = Some(key);
                 return reply;
             }
-            reply.rows.push(self.row(socket));
+            if self.is_shown(asker, socket.session) {
+                reply.rows.push(self.row(socket));
+            }
+        }
+        if !asker.sees_all() {
+            return reply;
         }
         let first = from.saturating_sub(WAITING);
         for (w, number) in self.demux.all_waiting().zip(0..WAITING) {
@@ -152,6 +148,10 @@ impl Engine {
                 state: "TIME-WAIT".to_owned(),
                 local: w.local.to_string(),
                 peer: w.remote.to_string(),
+                timer: Some((
+                    "timewait".to_owned(),
+                    w.record.expires().since(self.now) / 1000,
+                )),
                 ..SsRow::default()
             });
         }
@@ -180,7 +180,12 @@ impl Engine {
                 row.peer = c.remote.to_string();
                 row.recv_q = c.tcb.rcv_edge() - c.tcb.rcv_consumed();
                 row.send_q = c.tcb.snd_edge() - c.tcb.snd_acked();
-                row.tcp = Some(self.tcp_stat(&c.tcb, &info));
+                row.timer = c
+                    .tcb
+                    .running_timer()
+                    .map(|(timer, at)| (timer.name().to_owned(), at.since(self.now) / 1000));
+                row.timer_repeats = u32::from(info.retransmits.max(info.probes));
+                row.tcp = Some(tcp_stat(&info));
             }
             Kind::Pair(p) => {
                 row.state = if p.connecting { "SYN-SENT" } else { "ESTAB" }.to_owned();
@@ -212,39 +217,36 @@ impl Engine {
         }
         row
     }
+}
 
-    fn tcp_stat(&self, tcb: &Tcb, info: &TcpInfo) -> TcpStat {
-        let millis = |us: u64| Some(us / 1000);
-        TcpStat {
-            congestion: info.congestion.to_owned(),
-            timestamps: info.timestamps,
-            sack: info.sack,
-            window_scale: info
-                .window_scaling
-                .then_some((info.snd_wscale, info.rcv_wscale)),
-            rto_us: info.rto_us,
-            rtt_us: info.rtt_us,
-            rttvar_us: info.rttvar_us,
-            mss: info.snd_mss,
-            pmtu: info.pmtu,
-            cwnd: u64::from(info.snd_cwnd),
-            ssthresh: (info.snd_ssthresh != u32::MAX).then_some(u64::from(info.snd_ssthresh)),
-            bytes_sent: info.bytes_sent,
-            bytes_retransmitted: info.bytes_retrans,
-            bytes_acked: info.bytes_acked,
-            bytes_received: info.bytes_received,
-            segs_out: u64::from(info.segs_out),
-            segs_in: u64::from(info.segs_in),
-            retransmissions: u64::from(info.total_retrans),
-            in_flight: info.unacked,
-            snd_wnd: u64::from(info.snd_wnd),
-            rcv_wnd: u64::from(info.rcv_wnd),
-            last_snd_ms: millis(info.last_data_sent_us),
-            last_rcv_ms: millis(info.last_data_recv_us),
-            timer: tcb
-                .deadline()
-                .map(|d| ("on".to_owned(), d.since(self.now) / 1000)),
-        }
+fn tcp_stat(info: &TcpInfo) -> TcpStat {
+    let millis = |us: u64| Some(us / 1000);
+    TcpStat {
+        congestion: info.congestion.to_owned(),
+        timestamps: info.timestamps,
+        sack: info.sack,
+        window_scale: info
+            .window_scaling
+            .then_some((info.snd_wscale, info.rcv_wscale)),
+        rto_us: info.rto_us,
+        rtt_us: info.rtt_us,
+        rttvar_us: info.rttvar_us,
+        mss: info.snd_mss,
+        pmtu: info.pmtu,
+        cwnd: u64::from(info.snd_cwnd),
+        ssthresh: (info.snd_ssthresh != u32::MAX).then_some(u64::from(info.snd_ssthresh)),
+        bytes_sent: info.bytes_sent,
+        bytes_retransmitted: info.bytes_retrans,
+        bytes_acked: info.bytes_acked,
+        bytes_received: info.bytes_received,
+        segs_out: u64::from(info.segs_out),
+        segs_in: u64::from(info.segs_in),
+        retransmissions: u64::from(info.total_retrans),
+        in_flight: info.unacked,
+        snd_wnd: u64::from(info.snd_wnd),
+        rcv_wnd: u64::from(info.rcv_wnd),
+        last_snd_ms: millis(info.last_data_sent_us),
+        last_rcv_ms: millis(info.last_data_recv_us),
     }
 }
 
@@ -266,6 +268,14 @@ impl Session {
             .collect()
     }
 
+    /// The send chunks that none of its sockets has, by the list that its programs keep.
+    fn free_send_chunks(&self) -> u32 {
+        self.arena
+            .header()
+            .free_snd_chunks
+            .count(self.arena.snd_links())
+    }
+
     fn stat(&self, key: u32) -> SessionStat {
         let geometry = self.arena.geometry();
         let mut meter: Meter = self.meter;
@@ -276,7 +286,7 @@ impl Session {
             processes: self.living() as u32,
             sockets: self.sockets as u32,
             sockets_max: geometry.sockets,
-            snd_chunks: 0,
+            snd_chunks: geometry.snd_chunks - self.free_send_chunks(),
             snd_chunks_max: geometry.snd_chunks,
             rcv_chunks: self.rcv_slab.in_use(),
             rcv_chunks_max: geometry.rcv_chunks,

@@ -91,6 +91,27 @@ impl FreeList {
         Err(Corrupt::Livelock)
     }
 
+    /// How many indices are free. While others pop and push it is what was free at some
+    /// time, more or less; never more than there are. It takes as many steps as indices have
+    /// been given back.
+    pub fn count(&self, next: &[AtomicU32]) -> u32 {
+        let limit = next.len() as u32;
+        let mut index = self.head.load(Ordering::Acquire) as u32;
+        let mut count = 0;
+        while count < limit
+            && let Some(link) = next.get(index as usize)
+        {
+            let link = link.load(Ordering::Relaxed);
+            if link == 0 {
+                // It was never given back, so none of those behind it was ever taken.
+                return (count + limit - index).min(limit);
+            }
+            count += 1;
+            index = follow(link, index, limit);
+        }
+        count
+    }
+
     /// Gives `index` back.
     ///
     /// # Errors
@@ -130,6 +151,26 @@ mod tests {
 
     fn links(n: u32) -> Vec<AtomicU32> {
         (0..n).map(|_| AtomicU32::new(0)).collect()
+    }
+
+    #[test]
+    fn counts_what_is_free_whatever_the_links_say() {
+        let (list, next) = (FreeList::new(), links(5));
+        list.fill(5);
+        assert_eq!(list.count(&next), 5);
+        let all: Vec<_> = (0..4).map(|_| list.pop(&next).unwrap().unwrap()).collect();
+        assert_eq!(list.count(&next), 1);
+        for (index, free) in all.into_iter().zip(2..) {
+            list.push(&next, index).unwrap();
+            assert_eq!(list.count(&next), free);
+        }
+        // A circle, and a link that leads nowhere.
+        next[0].store(link_to(0), Ordering::Relaxed);
+        list.push(&next, 0).unwrap();
+        next[0].store(link_to(0), Ordering::Relaxed);
+        assert_eq!(list.count(&next), 5);
+        next[0].store(99, Ordering::Relaxed);
+        assert_eq!(list.count(&next), 1);
     }
 
     #[test]

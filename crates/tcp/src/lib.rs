@@ -102,3 +102,4 @@ pub use syn_cookie::{SynCookie, SynCookies};
 pub use tcb::Tcb;
 pub use time::Instant;
 pub use time_wait::{TimeWait, TimeWaitVerdict};
+pub use timers::RunningTimer;

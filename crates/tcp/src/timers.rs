@@ -79,7 +79,54 @@ fn take_due(deadline: &mut Instant, now: Instant) -> bool {
     due
 }
 
+/// A timer that the connection's user may want to see, as `ss -o` tells them apart. What
+/// delays an acknowledgment, a small segment or a paced one is not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunningTimer {
+    /// Repetition of what is outstanding, or what is tried before it.
+    Retransmission,
+    /// Probing of a closed window.
+    Persist,
+    /// Probing of an idle connection.
+    Keepalive,
+    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
+    TimeWait,
+}
+
+impl RunningTimer {
+    /// Its name in the output of `ss -o`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            RunningTimer::Retransmission => "on",
+            RunningTimer::Persist => "persist",
+            RunningTimer::Keepalive => "keepalive",
+            RunningTimer::TimeWait => "timewait",
+        }
+    }
+}
+
 impl Tcb {
+    /// The timer that runs, and when it will have run out. What sends again comes
+    /// before what ends the connection, and that before the probes of an idle one.
+    #[must_use]
+    pub fn running_timer(&self) -> Option<(RunningTimer, Instant)> {
+        let t = &self.timers;
+        let xmit = match t.xmit_kind {
+            XmitTimer::Persist => RunningTimer::Persist,
+            XmitTimer::Retransmit | XmitTimer::Probe | XmitTimer::Reorder => {
+                RunningTimer::Retransmission
+            }
+        };
+        [
+            (xmit, t.xmit),
+            (RunningTimer::TimeWait, t.state),
+            (RunningTimer::Keepalive, t.keepalive),
+        ]
+        .into_iter()
+        .find(|(_, at)| !at.is_never())
+    }
+
     /// The earliest deadline: call [`Tcb::on_timer`] when it has passed. `None` if
     /// nothing is to happen without a segment or a call.
     #[inline]

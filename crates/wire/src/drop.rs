@@ -14,6 +14,7 @@
 /// }
 /// assert_eq!(Refusal::ALL[Refusal::Illegible.index()].name(), "illegible");
 /// assert_eq!(Refusal::COUNT, 2);
+/// assert_eq!(Refusal::Stray.help(), "It is not for us.");
 /// ```
 #[macro_export]
 macro_rules! drop_reasons {
@@ -37,6 +38,12 @@ macro_rules! drop_reasons {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What happened, in a sentence or two.
+            #[must_use]
+            pub fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim(),)+ }
             }
 
             /// Its place in a table of `COUNT` counters.

@@ -31,34 +31,19 @@ pub mod udp;
 pub use ethernet::MacAddr;
 pub use seq::SeqNumber;
 
-/// Why bytes are not the packet they should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum WireError {
+crate::drop_reasons! {
+    /// Why bytes are not the packet they should be.
+    pub enum WireError;
     /// Fewer bytes than the header needs.
-    Truncated,
+    Truncated = "truncated",
     /// A length field that contradicts the bytes there are.
-    BadLength,
+    BadLength = "bad_length",
     /// A version other than the format's.
-    BadVersion,
+    BadVersion = "bad_version",
     /// The checksum does not match.
-    BadChecksum,
+    BadChecksum = "bad_checksum",
     /// A field has a value that the format does not define.
-    BadField,
-}
-
-impl WireError {
-    /// Its name, as a drop reason.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Truncated => "truncated",
-            Self::BadLength => "bad_length",
-            Self::BadVersion => "bad_version",
-            Self::BadChecksum => "bad_checksum",
-            Self::BadField => "bad_field",
-        }
-    }
+    BadField = "bad_field",
 }
 
 impl core::fmt::Display for WireError {

@@ -8,13 +8,17 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+    sockopt::socket_peercred,
 };
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Clients at once; another waits until one of them is done.
-const MOST_CLIENTS: usize = 16;
+const MOST_CLIENTS: usize = 64;
+/// Of these, those of one user who is neither root nor the engine's own; another of theirs is
+/// turned away, so that nobody keeps others from asking.
+const MOST_OF_USER: usize = 4;
 /// The longest question, in bytes.
 const LONGEST_QUESTION: usize = 1024;
 /// Events taken in one call.
@@ -35,10 +39,25 @@ pub struct ControlError {
 #[derive(Debug)]
 struct Client {
     fd: OwnedFd,
+    asker: Asker,
     question: Vec<u8>,
     answer: Vec<u8>,
     /// Bytes of the answer that are gone.
     written: usize,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asker {
+    /// Its user.
+    pub uid: u32,
+}
+
+impl Asker {
+    /// Root and the engine's own user are told of everybody's sockets; others of their own.
+    pub fn sees_all(self) -> bool {
+        self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
+    }
 }
 
 /// The control socket and its clients.
@@ -55,7 +74,7 @@ pub struct ControlServer {
 
 impl ControlServer {
     /// Listens at `path`, in place of a socket that an engine left behind there.
-    /// Who may ask is who may open the path.
+    /// Who may ask is who may open the path; what each is told is up to who answers.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -93,7 +112,7 @@ impl ControlServer {
 
     /// Takes questions, asks `answer` for the answers, and sends them. Returns
     /// soon, whatever clients do.
-    pub fn serve(&mut self, answer: &mut dyn FnMut(ControlRequest) -> ControlReply) {
+    pub fn serve(&mut self, answer: &mut dyn FnMut(Asker, ControlRequest) -> ControlReply) {
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
         let no_wait = rustix::time::Timespec {
             tv_sec: 0,
@@ -114,9 +133,21 @@ impl ControlServer {
     }
 
     fn let_in(&mut self) {
-        let Some(fd) = self.spare.accept(&self.listener, turn_away) else {
+        let without = |fd| turn_away(fd, "it has no file descriptor left");
+        let Some(fd) = self.spare.accept(&self.listener, without) else {
             return;
         };
+        let Ok(credentials) = socket_peercred(&fd) else {
+            return;
+        };
+        let asker = Asker {
+            uid: credentials.uid.as_raw(),
+        };
+        let same = self.clients.iter().flatten().filter(|c| c.asker == asker);
+        if !asker.sees_all() && same.count() >= MOST_OF_USER {
+            turn_away(fd, "it has enough other questions of this user");
+            return;
+        }
         let free = self.clients.iter().position(Option::is_none);
         let slot = free.unwrap_or_else(|| {
             self.clients.push(None);
@@ -128,6 +159,7 @@ impl ControlServer {
         }
         self.clients[slot] = Some(Client {
             fd,
+            asker,
             question: Vec::new(),
             answer: Vec::new(),
             written: 0,
@@ -153,7 +185,11 @@ impl ControlServer {
         }
     }
 
-    fn attend(&mut self, slot: usize, answer: &mut dyn FnMut(ControlRequest) -> ControlReply) {
+    fn attend(
+        &mut self,
+        slot: usize,
+        answer: &mut dyn FnMut(Asker, ControlRequest) -> ControlReply,
+    ) {
         let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
@@ -180,15 +216,16 @@ impl Drop for ControlServer {
     }
 }
 
-/// Tells a client for whom there is no descriptor why it gets no answer.
-fn turn_away(fd: OwnedFd) {
+/// Tells a client why it gets no answer.
+fn turn_away(fd: OwnedFd, why: &str) {
     let reply = ControlReply::Error {
-        message: "it has no file descriptor left".to_owned(),
+        message: why.to_owned(),
     };
     // Its question would be lost with the connection, and the answer with that.
     let _ = rustix::net::shutdown(&fd, rustix::net::Shutdown::Read);
     let mut client = Client {
         fd,
+        asker: Asker { uid: u32::MAX },
         question: Vec::new(),
         answer: serde_json::to_vec(&reply).unwrap_or_default(),
         written: 0,
@@ -201,7 +238,7 @@ fn turn_away(fd: OwnedFd) {
 impl Client {
     /// Does what can be done for the client now: one question at most. False if
     /// it is gone.
-    fn attend(&mut self, answer: &mut dyn FnMut(ControlRequest) -> ControlReply) -> bool {
+    fn attend(&mut self, answer: &mut dyn FnMut(Asker, ControlRequest) -> ControlReply) -> bool {
         if self.answer.is_empty() {
             let Some(end) = (match self.hear() {
                 Ok(end) => end,
@@ -211,7 +248,7 @@ impl Client {
             };
             let line: Vec<u8> = self.question.drain(..=end).collect();
             let reply = match serde_json::from_slice(&line) {
-                Ok(request) => answer(request),
+                Ok(request) => answer(self.asker, request),
                 Err(error) => ControlReply::Error {
                     message: format!("this engine does not understand the question: {error}"),
                 },
@@ -272,7 +309,7 @@ mod tests {
         std::env::temp_dir().join(format!("longshore-control-{name}-{}", std::process::id()))
     }
 
-    fn answer(request: ControlRequest) -> ControlReply {
+    fn answer(_: Asker, request: ControlRequest) -> ControlReply {
         match request {
             ControlRequest::Stat => ControlReply::Stat(Box::new(StatReply {
                 pid: 7,

@@ -1,0 +1,261 @@
+//! Every counter that an engine has, declared once: its section, its name, its unit and
+//! what it counts. `report` makes the answers to `longshore stat` of it, and the glossary
+//! (docs/glossary.md) is held to it by a test.
+
+use crate::counters::EngineDrop;
+use crate::engine::Engine;
+use crate::socket::Socket;
+use longshore_wire::WireError;
+
+/// A counter, for those who explain it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CounterInfo {
+    /// The part of [`StatReply`](crate::control::StatReply) that has it: `tcp`, `net`,
+    /// `engine` or `drops`.
+    pub section: &'static str,
+    /// Its key there.
+    pub name: &'static str,
+    /// What one of it is.
+    pub unit: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+}
+
+/// A counter, and where its value is. Reasons for drops have tables of their own.
+pub(crate) struct Counter {
+    pub(crate) info: CounterInfo,
+    pub(crate) value: fn(&Engine) -> u64,
+}
+
+const fn counter(
+    section: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    value: fn(&Engine) -> u64,
+) -> Counter {
+    let info = CounterInfo {
+        section,
+        name,
+        unit,
+        help,
+    };
+    Counter { info, value }
+}
+
+/// Segments that came for connections, by whichever way.
+fn segments_in(e: &Engine) -> u64 {
+    let c = &e.counters;
+    c.predicted_data + c.predicted_acks + c.unpredicted
+}
+
+/// All counters but those of drops.
+pub(crate) const COUNTERS: &[Counter] = &[
+    counter(
+        "tcp",
+        "segments_in",
+        "segments",
+        "TCP segments received; each of the segments that a port has put together counts as \
+         one with its whole",
+        segments_in,
+    ),
+    counter(
+        "tcp",
+        "data_segments_in",
+        "segments",
+        "those among segments_in that brought payload",
+        |e| e.counters.predicted_data + e.counters.unpredicted_data,
+    ),
+    counter(
+        "tcp",
+        "predicted_data",
+        "segments",
+        "segments with payload that header prediction took: the fast path",
+        |e| e.counters.predicted_data,
+    ),
+    counter(
+        "tcp",
+        "predicted_acks",
+        "segments",
+        "acknowledgments without payload that header prediction took",
+        |e| e.counters.predicted_acks,
+    ),
+    counter(
+        "tcp",
+        "unpredicted",
+        "segments",
+        "segments that went the whole way of RFC 9293 section 3.10.7",
+        |e| e.counters.unpredicted,
+    ),
+    counter(
+        "tcp",
+        "segments_out",
+        "segments",
+        "TCP segments sent, repeated ones and bare acknowledgments included; one that the port \
+         cuts into many counts once",
+        |e| e.counters.segments_out,
+    ),
+    counter(
+        "tcp",
+        "retransmissions",
+        "segments",
+        "those among segments_out that were sent before",
+        |e| e.counters.retransmissions,
+    ),
+    counter(
+        "tcp",
+        "resets_out",
+        "segments",
+        "resets sent in answer to segments that belong to no connection",
+        |e| e.counters.resets_out,
+    ),
+    counter(
+        "tcp",
+        "active_opens",
+        "connections",
+        "connections begun by connect",
+        |e| e.counters.active_opens,
+    ),
+    counter(
+        "tcp",
+        "passive_opens",
+        "connections",
+        "connections that listeners have taken",
+        |e| e.counters.passive_opens,
+    ),
+    counter(
+        "tcp",
+        "fast_opens",
+        "connections",
+        "those among passive_opens whose SYN brought data that were taken (RFC 7413)",
+        |e| e.counters.fast_opens,
+    ),
+    counter(
+        "tcp",
+        "syn_cookies_sent",
+        "segments",
+        "SYNs answered by a SYN cookie (RFC 4987)",
+        |e| e.counters.cookies_sent,
+    ),
+    counter(
+        "tcp",
+        "syn_cookies_taken",
+        "segments",
+        "SYN cookies that came back and made a connection",
+        |e| e.counters.cookies_taken,
+    ),
+    counter(
+        "tcp",
+        "time_wait",
+        "connections",
+        "connections in TIME-WAIT now",
+        |e| e.demux.waiting_count() as u64,
+    ),
+    counter(
+        "net",
+        "datagrams_in",
+        "datagrams",
+        "UDP datagrams given to sockets",
+        |e| e.counters.datagrams_in,
+    ),
+    counter(
+        "net",
+        "datagrams_out",
+        "datagrams",
+        "UDP datagrams sent",
+        |e| e.counters.datagrams_out,
+    ),
+    counter(
+        "engine",
+        "turns",
+        "turns",
+        "rounds of the event loop",
+        |e| e.counters.turns,
+    ),
+    counter(
+        "engine",
+        "sleeps",
+        "sleeps",
+        "times that the event loop has slept for want of work",
+        |e| e.counters.sleeps,
+    ),
+    counter(
+        "engine",
+        "cut_through_bytes",
+        "bytes",
+        "bytes passed between two sockets of the engine without a packet",
+        |e| e.counters.cut_through_bytes,
+    ),
+    counter(
+        "engine",
+        "connection_cache_hits",
+        "segments",
+        "segments for the same connection as the one before, found without the hash table",
+        |e| segments_in(e).saturating_sub(e.demux.cache_misses),
+    ),
+    counter(
+        "engine",
+        "connection_cache_misses",
+        "segments",
+        "segments for which the hash table was asked",
+        |e| e.demux.cache_misses,
+    ),
+    counter(
+        "engine",
+        "connection_bytes",
+        "bytes",
+        "what the engine's own memory of one socket takes, apart from payload",
+        |_| size_of::<Socket>() as u64,
+    ),
+    counter(
+        "engine",
+        "sockets",
+        "sockets",
+        "sockets now, of all sessions, those in TIME-WAIT left out",
+        |e| e.sockets.len() as u64,
+    ),
+];
+
+/// All counters of an engine, those of drops among them.
+pub fn counters() -> Vec<CounterInfo> {
+    let drop = |name: &'static str, help: &'static str| CounterInfo {
+        section: "drops",
+        name,
+        unit: "packets",
+        help,
+    };
+    let mut all: Vec<CounterInfo> = COUNTERS.iter().map(|c| c.info).collect();
+    all.push(CounterInfo {
+        unit: "descriptors",
+        ..drop(
+            crate::report::BAD_DESCRIPTORS,
+            "Requests of programs that cannot be, as their host library never makes them.",
+        )
+    });
+    all.extend(EngineDrop::ALL.iter().map(|r| drop(r.name(), r.help())));
+    all.extend(WireError::ALL.iter().map(|r| drop(r.name(), r.help())));
+    let tcp = longshore_tcp::DropReason::ALL;
+    all.extend(tcp.iter().map(|r| drop(r.name(), r.help())));
+    let net = longshore_net::DropReason::ALL;
+    all.extend(net.iter().map(|r| drop(r.name(), r.help())));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_counter_has_one_entry_with_a_unit_and_an_explanation() {
+        let all = counters();
+        for info in &all {
+            let same = |o: &&CounterInfo| (o.section, o.name) == (info.section, info.name);
+            assert_eq!(all.iter().filter(same).count(), 1, "{info:?}");
+            assert!(!info.unit.is_empty() && info.help.len() > 8, "{info:?}");
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            assert!(info.name.chars().all(plain), "{info:?}");
+        }
+        let sections = ["tcp", "net", "engine", "drops"];
+        assert!(all.iter().all(|info| sections.contains(&info.section)));
+    }
+}
