@@ -152,7 +152,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         };
         let len = size_of::<libc::sockaddr>() as libc::socklen_t;
         // SAFETY: an address and its length.
-        unsafe { crate::real::connect(fd, &unspecified, len) };
+        crate::cancel::held(|| unsafe { crate::real::connect(fd, &unspecified, len) });
     }
     Ok(())
 }

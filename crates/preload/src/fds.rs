@@ -5,7 +5,7 @@
 use crate::log::once;
 use crate::state;
 use longshore_hostif::SocketId;
-use longshore_sockets::Socket;
+use longshore_sockets::{Socket, SocketError};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -113,6 +113,12 @@ pub(crate) fn is_kernels(fd: RawFd) -> bool {
     slot(fd).is_none_or(|s| s.load(Ordering::Relaxed) == 0)
 }
 
+/// Whether `fd` is a socket of the engine.
+#[inline]
+pub(crate) fn is_engines(fd: RawFd) -> bool {
+    slot(fd).is_some_and(|s| s.load(Ordering::Relaxed) & KIND == 2)
+}
+
 /// Sets what `fd` is; returns what it was. `false` in the second place if the
 /// table has no room for the number.
 pub(crate) fn put(fd: RawFd, entry: Entry) -> Entry {
@@ -157,6 +163,14 @@ pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
         return None;
     };
     state::attached()?.acquire(id)
+}
+
+/// The same, in a call on what was the engine's socket when it began.
+///
+/// # Errors
+/// EBADF if it is closed by now.
+pub(crate) fn engine_or_closed(fd: RawFd) -> Result<Socket, SocketError> {
+    engine(fd).ok_or(crate::calls::refused(libc::EBADF))
 }
 
 /// One more than the highest number that is of interest.

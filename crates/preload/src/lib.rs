@@ -14,6 +14,7 @@
 
 mod address;
 pub mod calls;
+pub mod cancel;
 mod decide;
 mod fds;
 mod log;

@@ -7,6 +7,7 @@
 //! signal. Neither is kept open here. Called by `fcntl` and `ioctl`, and by `decide` when a
 //! socket that has an owner becomes the engine's.
 
+use crate::cancel::held;
 use crate::fds;
 use crate::log::once;
 use crate::{real, signals};
@@ -52,14 +53,14 @@ pub(crate) fn flags_set(fd: RawFd, is_async: bool) {
 pub(crate) fn changed(fd: RawFd) {
     MAY_BE_OWNED.store(true, Ordering::Relaxed);
     if let Some(socket) = fds::engine(fd) {
-        tell(fd, &socket);
+        held(|| tell(fd, &socket));
     }
 }
 
 /// A socket has become the engine's.
 pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
     if MAY_BE_OWNED.load(Ordering::Relaxed) {
-        tell(fd, socket);
+        held(|| tell(fd, socket));
     }
 }
 

@@ -1,4 +1,7 @@
 //! libc's own functions, found behind ours.
+//!
+//! Many are cancellation points, at which a cancelled thread ends by unwinding: they are
+//! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
 use libc::{
     c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
@@ -44,7 +47,7 @@ macro_rules! real {
             let found = find(&AT, NAME);
             // SAFETY: libc's function of this name has this type; the one that
             // stands in takes no arguments and returns -1 in the same place.
-            let f: unsafe extern "C" fn($($type),*) -> $ret = unsafe { std::mem::transmute(found) };
+            let f: unsafe extern "C-unwind" fn($($type),*) -> $ret = unsafe { std::mem::transmute(found) };
             // SAFETY: the caller's promise.
             unsafe { f($($arg),*) }
         }
@@ -98,6 +101,8 @@ real! {
     vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
+    pthread_cancel(thread: libc::pthread_t) -> c_int;
+    pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
     fork() -> pid_t;
     posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;
     posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;

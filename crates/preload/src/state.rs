@@ -1,5 +1,6 @@
 //! Whether this program is on Longshore, and its place in the session.
 
+use crate::cancel;
 use crate::fds::{self, Entry};
 use crate::log::{Level, say};
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE, Token};
@@ -90,12 +91,14 @@ fn join() -> Mode {
         keep,
         discard,
         restarts: crate::signals::restarts,
+        is_cancelled: cancel::is_cancelled,
+        thread: cancel::thread,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
     let joined = token
         .parse::<Token>()
         .map_err(Into::into)
-        .and_then(|token| Host::join(&path, token, hooks));
+        .and_then(|token| cancel::held(|| Host::join(&path, token, hooks)));
     match joined {
         Ok(host) => {
             HOST.store(std::ptr::from_ref(host).cast_mut(), Ordering::Release);
@@ -137,5 +140,5 @@ fn discard(fd: OwnedFd) {
     let raw = fd.into_raw_fd();
     fds::put(raw, Entry::Kernel);
     // SAFETY: it was owned a line ago.
-    drop(unsafe { OwnedFd::from_raw_fd(raw) });
+    cancel::held(|| drop(unsafe { OwnedFd::from_raw_fd(raw) }));
 }

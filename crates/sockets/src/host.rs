@@ -249,7 +249,11 @@ impl Host {
                 return Err(SocketError::EngineGone);
             }
             if tries > 50 || is_confined() {
-                std::thread::sleep(std::time::Duration::from_micros(50));
+                // Not libc's, at which a thread that was cancelled would end.
+                let _ = rustix::thread::nanosleep(&Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 50_000,
+                });
             } else {
                 rustix::thread::sched_yield();
             }

@@ -24,6 +24,10 @@ pub struct Hooks {
     pub discard: fn(OwnedFd),
     /// Whether a call that a signal handler interrupted goes on (SA_RESTART).
     pub restarts: fn() -> bool,
+    /// Whether this thread is to end, by `pthread_cancel`: then it does not sleep.
+    pub is_cancelled: fn() -> bool,
+    /// A name of this thread, by which [`Host::wake_thread`] finds it; not 0.
+    pub thread: fn() -> usize,
     /// Says something to who runs the program.
     pub log: fn(&str),
 }
@@ -34,6 +38,8 @@ impl Default for Hooks {
             keep: |fd| fd,
             discard: drop,
             restarts: || true,
+            is_cancelled: || false,
+            thread: || 1,
             log: |text| eprintln!("longshore: {text}"),
         }
     }

@@ -21,6 +21,7 @@ mod listener;
 mod native;
 mod news;
 mod options;
+mod places;
 mod readiness;
 mod ready_set;
 mod socket;

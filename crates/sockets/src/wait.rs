@@ -9,6 +9,7 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
+use crate::places::Place;
 use longshore_ring::{Sleep, Woken, is_confined, set_confined};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
@@ -67,10 +68,12 @@ struct Mine {
     epoch: u32,
     index: u32,
     bell: Option<OwnedFd>,
+    place: &'static Place,
 }
 
 impl Drop for Mine {
     fn drop(&mut self) {
+        self.place.leave();
         // After a fork the waiter is the parent's.
         if self.epoch == self.host.epoch.load(Ordering::Relaxed) {
             self.host.free_waiter(self.index);
@@ -191,6 +194,9 @@ impl Host {
         self.mine(|mine| {
             if mine.bell.is_none() {
                 mine.bell = self.make_bell(mine.index);
+                if let Some(bell) = &mine.bell {
+                    mine.place.has_bell(bell.as_raw_fd());
+                }
             }
             mine.bell.as_ref().map(|b| (mine.index, b.as_raw_fd()))
         })
@@ -224,6 +230,7 @@ impl Host {
                     epoch,
                     index,
                     bell: None,
+                    place: Place::take((self.hooks.thread)(), index),
                 });
             }
             slot.as_mut().map(with)
@@ -323,6 +330,9 @@ impl Host {
             if let Some(found) = attempt()? {
                 drop(listed);
                 return Ok(found);
+            }
+            if patience.interruptible && (self.hooks.is_cancelled)() {
+                return Err(SocketError::Interrupted);
             }
             self.sleep(waiter, bell.map(|(_, fd)| fd), also, patience)?;
         }

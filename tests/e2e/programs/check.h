@@ -296,7 +296,9 @@ static inline void until_it_sleeps(pid_t id) {
   for (int looks = 0; looks < 10; sleep_ms(2)) {
     char path[64], stat[512] = {0};
     snprintf(path, sizeof path, "/proc/%d/stat", id);
-    int fd = SYS(open(path, O_RDONLY));
+    int fd = open(path, O_RDONLY);
+    if (fd < 0)
+      return; /* it has ended */
     SYS(read(fd, stat, sizeof stat - 1));
     SYS(close(fd));
     char *after_name = strrchr(stat, ')');

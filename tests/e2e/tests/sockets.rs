@@ -19,6 +19,9 @@ scenarios! {
     /// fork, exec, threads.
     fn processes(lab) within 300 { conformance::run(lab, "processes"); }
 
+    /// pthread_cancel.
+    fn cancel(lab) within 300 { conformance::run(lab, "cancel"); }
+
     /// One connection, several processes that wait for it.
     fn shared(lab) within 300 { conformance::run(lab, "shared"); }
 

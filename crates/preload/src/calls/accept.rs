@@ -5,6 +5,7 @@ use crate::calls::close::close;
 use crate::calls::{
     Way, answer, borrow, last_error, must_not_wait, note_nonblocking, options, wait_unless_told,
 };
+use crate::cancel::{held, point};
 use crate::fds::{self, Entry};
 use crate::{decide, real};
 use libc::{c_int, sockaddr, socklen_t};
@@ -18,7 +19,11 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn accept(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { accept4(fd, addr, len, 0) }
 }
@@ -28,29 +33,38 @@ pub unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut sockle
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept4(
+pub unsafe extern "C-unwind" fn accept4(
     fd: c_int,
     addr: *mut sockaddr,
     len: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
-    let Some(listener) = fds::engine(fd) else {
+    if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        return unsafe { real::accept4(fd, addr, len, flags) };
-    };
+        point(|| unsafe { accept_ours(fd, addr, len, flags) })
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { real::accept4(fd, addr, len, flags) }
+    }
+}
+
+/// # Safety
+/// As libc's.
+unsafe fn accept_ours(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
     answer(|| {
+        let listener = fds::engine_or_closed(fd)?;
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(crate::calls::refused(libc::EINVAL));
         }
         wait_unless_told(fd, &listener, 0, Way::In, || {
-            match accept_from_engine(fd, &listener, flags) {
+            match held(|| accept_from_engine(fd, &listener, flags)) {
                 Ok((accepted, peer)) => {
                     // SAFETY: the caller's promise.
                     let told = unsafe { peer.copy_out(addr, len) };
                     if told.is_err() {
                         // As Linux has it, the connection is lost.
                         // SAFETY: a number.
-                        unsafe { close(accepted) };
+                        held(|| unsafe { close(accepted) });
                     }
                     told.map(|()| accepted)
                 }
@@ -75,7 +89,7 @@ unsafe fn accept_from_kernel(
         return Err(SocketError::WouldBlock);
     }
     // SAFETY: the caller's promise.
-    let accepted = unsafe { real::accept4(fd, addr, len, flags) };
+    let accepted = held(|| unsafe { real::accept4(fd, addr, len, flags) });
     if accepted < 0 {
         return Err(last_error());
     }

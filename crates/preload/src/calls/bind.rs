@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's promise.
     let plain = || unsafe { real::bind(fd, addr, len) };
     match fds::get(fd) {

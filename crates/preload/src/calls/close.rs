@@ -1,6 +1,7 @@
 //! `close`, `close_range`, `closefrom`.
 
 use crate::calls::must_not_wait;
+use crate::cancel::held;
 use crate::fds::{self, Entry};
 use crate::real;
 use libc::{c_int, c_uint};
@@ -17,18 +18,20 @@ const CLOSE_RANGE_CLOEXEC: c_int = 1 << 2;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     match fds::get(fd) {
         // SAFETY: the caller's promise.
         Entry::Kernel => unsafe { real::close(fd) },
         Entry::Kept => 0,
-        Entry::Engine(_) => crate::calls::guard(|| close_socket(fd)),
-        Entry::Undecided(_) | Entry::Epoll(_) => crate::calls::guard(|| {
-            let before = fds::put(fd, Entry::Kernel);
-            // SAFETY: the caller's promise.
-            let result = unsafe { real::close(fd) };
-            fds::give_up(fd, before);
-            result
+        Entry::Engine(_) => held(|| crate::calls::guard(|| close_socket(fd))),
+        Entry::Undecided(_) | Entry::Epoll(_) => held(|| {
+            crate::calls::guard(|| {
+                let before = fds::put(fd, Entry::Kernel);
+                // SAFETY: the caller's promise.
+                let result = unsafe { real::close(fd) };
+                fds::give_up(fd, before);
+                result
+            })
         }),
     }
 }
@@ -73,7 +76,7 @@ fn linger(fd: c_int, socket: &Socket) {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __close(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { close(fd) }
 }
@@ -83,7 +86,7 @@ pub unsafe extern "C" fn __close(fd: c_int) -> c_int {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let none_of_ours = first >= fds::end() as c_uint;
     if none_of_ours || first > last || flags & CLOSE_RANGE_CLOEXEC != 0 {
         // SAFETY: the caller's promise. What is ours has the flag already.
@@ -122,7 +125,7 @@ unsafe fn close_between(from: c_uint, to: c_uint, flags: c_int) {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn closefrom(first: c_int) {
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     // SAFETY: the caller's promise.
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }

@@ -1,7 +1,8 @@
 //! `connect`.
 
 use crate::address::{self, Given};
-use crate::calls::{Way, answer, groups, guard, must_not_wait, patience, refused};
+use crate::calls::{Way, answer, groups, must_not_wait, patience, refused, unless_kernels};
+use crate::cancel::{held, point};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::{decide, real, state};
@@ -19,7 +20,7 @@ const BIND_TRIES: u32 = 8;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { connect_as(fd, addr, len, 0) }
 }
@@ -37,49 +38,51 @@ pub(crate) unsafe fn connect_as(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let plain = || unsafe { real::connect(fd, addr, len) };
-    let entry = fds::get(fd);
-    if !matches!(entry, Entry::Undecided(_) | Entry::Engine(_)) {
+    if !matches!(fds::get(fd), Entry::Undecided(_) | Entry::Engine(_)) {
         return plain();
     }
-    guard(|| {
-        let Some(host) = state::attached() else {
-            return plain();
-        };
-        // SAFETY: the caller's promise.
-        let given = unsafe { address::read(addr, len) };
-        match (entry, given) {
-            (Entry::Undecided(undecided), Given::Inet(peer)) => {
-                match decide::owner_of(host, peer) {
-                    Owner::Kernel => {
-                        decide::leave(fd, peer);
-                        plain()
-                    }
-                    Owner::Engine => answer(|| connect_new(fd, undecided, peer, flags)),
-                }
-            }
-            (Entry::Engine(id), given) => {
-                let Some(socket) = fds::engine(fd) else {
-                    return plain();
-                };
-                match given {
-                    Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
-                        answer(|| connect_on(fd, &socket, peer, flags))
-                    }
-                    Given::Inet(_) => {
-                        // Bound on both sides, it goes on with the kernel alone.
-                        let result = plain();
-                        if result == 0 || !socket.is_datagram() {
-                            decide::to_kernel(id);
+    let done = || {
+        unless_kernels(|| {
+            let Some(host) = state::attached() else {
+                return None;
+            };
+            // SAFETY: the caller's promise.
+            let given = unsafe { address::read(addr, len) };
+            match (fds::get(fd), given) {
+                (Entry::Undecided(undecided), Given::Inet(peer)) => {
+                    match decide::owner_of(host, peer) {
+                        Owner::Kernel => {
+                            decide::leave(fd, peer);
+                            None
                         }
-                        result
+                        Owner::Engine => Some(answer(|| connect_new(fd, undecided, peer, flags))),
                     }
-                    Given::Unspecified => answer(|| disconnect(fd, socket)),
-                    Given::Other => plain(),
                 }
+                (Entry::Engine(id), given) => {
+                    let Some(socket) = fds::engine(fd) else {
+                        return None;
+                    };
+                    match given {
+                        Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
+                            Some(answer(|| connect_on(fd, &socket, peer, flags)))
+                        }
+                        Given::Inet(_) => {
+                            // Bound on both sides, it goes on with the kernel alone.
+                            let result = held(plain);
+                            if result == 0 || !socket.is_datagram() {
+                                decide::to_kernel(id);
+                            }
+                            Some(result)
+                        }
+                        Given::Unspecified => Some(answer(|| disconnect(fd, socket))),
+                        Given::Other => None,
+                    }
+                }
+                _ => None,
             }
-            _ => plain(),
-        }
-    })
+        })
+    };
+    point(|| done().unwrap_or_else(plain))
 }
 
 fn connect_new(

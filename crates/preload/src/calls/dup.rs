@@ -11,7 +11,7 @@ use libc::c_int;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let new = unsafe { real::dup(fd) };
     if new >= 0 && !fds::is_kernels(fd) {
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
     // SAFETY: the caller's promise.
     onto(from, to, || unsafe { real::dup2(from, to) })
 }
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's promise.
     onto(from, to, || unsafe { real::dup3(from, to, flags) })
 }
@@ -70,7 +70,7 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __dup2(from: c_int, to: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn __dup2(from: c_int, to: c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { dup2(from, to) }
 }

@@ -4,6 +4,7 @@
 use crate::address::Native;
 use crate::calls::control::Filling;
 use crate::calls::last_error;
+use crate::cancel::held;
 use crate::real;
 use libc::{c_int, msghdr, sock_extended_err, sockaddr_in, sockaddr_in6};
 use longshore_hostif::ErrorReport;
@@ -52,7 +53,7 @@ pub(crate) unsafe fn recv_message(
     flags: c_int,
 ) -> Result<usize, SocketError> {
     // SAFETY: the caller's promise.
-    let kernel = || unsafe { real::recvmsg(fd, msg, flags) };
+    let kernel = || held(|| unsafe { real::recvmsg(fd, msg, flags) });
     let room: usize = parts.iter().map(|p| p.len()).sum();
     let (report, len) = match next(socket, parts, kernel)? {
         Found::Kernel(len) => return Ok(len),

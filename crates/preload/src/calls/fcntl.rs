@@ -14,7 +14,7 @@ use libc::c_int;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe { real::fcntl(fd, cmd, arg) };
     let duplicated = matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) && result >= 0;
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { fcntl(fd, cmd, arg) }
 }
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
+pub unsafe extern "C-unwind" fn __fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { fcntl(fd, cmd, arg) }
 }

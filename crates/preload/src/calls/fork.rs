@@ -54,7 +54,7 @@ pub(crate) fn install() {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fork() -> pid_t {
+pub unsafe extern "C-unwind" fn fork() -> pid_t {
     // SAFETY: the caller's promise.
     let child = unsafe { real::fork() };
     if child > 0
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn fork() -> pid_t {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfork() -> pid_t {
+pub unsafe extern "C-unwind" fn vfork() -> pid_t {
     // SAFETY: the caller's promise, which was a stricter one.
     unsafe { fork() }
 }

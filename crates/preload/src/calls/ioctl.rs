@@ -24,7 +24,7 @@ const SIOCSPGRP: c_ulong = 0x8902;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int {
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int {
     if fds::is_kernels(fd) {
         // SAFETY: the caller's promise.
         return unsafe { real::ioctl(fd, request, arg) };
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sockatmark(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
     let mut is: c_int = 0;
     // SAFETY: this request takes a pointer to a number.
     match unsafe { ioctl(fd, SIOCATMARK, (&raw mut is).addr()) } {

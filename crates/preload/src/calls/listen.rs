@@ -20,7 +20,7 @@ const KERNEL_PATIENCE: Duration = Duration::from_millis(1);
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     match fds::get(fd) {
         Entry::Undecided(undecided) if undecided.stream => answer(|| {
             // Nobody has bound it: a port of the engine's choice.

@@ -14,7 +14,7 @@ use libc::c_int;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn mlockall(flags: c_int) -> c_int {
     let flags = if flags & (libc::MCL_CURRENT | libc::MCL_FUTURE) != 0 {
         flags | libc::MCL_ONFAULT as c_int
     } else {

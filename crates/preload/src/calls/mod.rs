@@ -53,10 +53,21 @@ pub(crate) fn set_errno(errno: c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
+/// This thread's errno.
+pub(crate) fn errno() -> c_int {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() }
+}
+
 /// What C functions return, -1 being an error.
-pub(crate) trait Returned {
+pub(crate) trait Returned: Copy + PartialEq {
     /// -1.
     const FAILED: Self;
+
+    /// Whether it says that the call has failed.
+    fn has_failed(self) -> bool {
+        self == Self::FAILED
+    }
 }
 
 impl Returned for c_int {
@@ -87,6 +98,15 @@ pub(crate) fn guard<T: Returned>(work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         set_errno(libc::EIO);
         T::FAILED
+    })
+}
+
+/// The same of what may turn out to be the kernel's to do, which says so by `None`: it is
+/// done by libc's function after that, in a frame that a cancelled thread can leave.
+pub(crate) fn unless_kernels<T: Returned>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        set_errno(libc::EIO);
+        Some(T::FAILED)
     })
 }
 
@@ -182,8 +202,7 @@ pub(crate) fn wait_unless_told<T>(
 
 /// The errno that libc's own function has left, as an error.
 pub(crate) fn last_error() -> SocketError {
-    // SAFETY: this thread's errno.
-    match unsafe { *libc::__errno_location() } {
+    match errno() {
         libc::EAGAIN => SocketError::WouldBlock,
         libc::EINTR => SocketError::Interrupted,
         errno => refused(errno),

@@ -10,7 +10,11 @@ use libc::{c_int, sockaddr, socklen_t};
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn getsockname(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
     let named = fds::engine(fd).and_then(|s| s.local().map(|a| Native::of_engine(a, s.is_v6())));
     match named {
         Some(local) => answer(|| {
@@ -28,7 +32,11 @@ pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut s
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn getpeername(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
     match fds::engine(fd) {
         Some(socket) => answer(|| {
             let peer = Native::of_engine(socket.peer()?, socket.is_v6());

@@ -6,6 +6,7 @@
 
 use crate::calls::epoll;
 use crate::calls::{answer, last_error};
+use crate::cancel::{held, is_cancelled, point};
 use crate::fds::{self, Entry};
 use crate::owner::Interruption;
 use crate::{real, state, vectors};
@@ -24,14 +25,14 @@ use std::time::{Duration, Instant};
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let Some((host, list)) = (unsafe { with_ours(list, count) }) else {
         // SAFETY: as above.
         return unsafe { real::poll(list, count, timeout) };
     };
     let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-    answer(|| wait(host, list, limit, std::ptr::null()).map(|n| n as c_int))
+    point(|| answer(|| wait(host, list, limit, std::ptr::null()).map(|n| n as c_int)))
 }
 
 /// `ppoll(2)`.
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn poll(list: *mut pollfd, count: nfds_t, timeout: c_int) 
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ppoll(
+pub unsafe extern "C-unwind" fn ppoll(
     list: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -51,7 +52,7 @@ pub unsafe extern "C" fn ppoll(
         // SAFETY: as above.
         return unsafe { real::ppoll(list, count, timeout, mask) };
     };
-    answer(|| wait(host, list, limit, mask).map(|n| n as c_int))
+    point(|| answer(|| wait(host, list, limit, mask).map(|n| n as c_int)))
 }
 
 /// How long a call with this timeout waits at most, for ever without one; `None` if the
@@ -178,8 +179,28 @@ impl<'a> Lists<'a> {
         self.kernel[..self.list.len()].iter().any(|p| p.fd >= 0)
     }
 
+    /// Asks the kernel again about epoll instances of which it says that they are ready:
+    /// it may be for their bell alone, which has rung for what is not there any more.
+    fn silence_hollow(&mut self) -> Result<(), SocketError> {
+        for (i, one) in &self.ours {
+            let Ours::Set(_, set) = one else { continue };
+            let kernel = &mut self.kernel[*i];
+            // The engine may ring once more for what was taken meanwhile.
+            for _ in 0..4 {
+                if kernel.revents == 0 || set.is_ready() {
+                    break;
+                }
+                set.silence()?;
+                // SAFETY: one entry, which lives until the call is over.
+                held(|| unsafe { real::poll(kernel, 1, 0) });
+            }
+        }
+        Ok(())
+    }
+
     /// Puts together what both said; says how many are ready.
-    fn merge(&mut self) -> usize {
+    fn merge(&mut self) -> Result<usize, SocketError> {
+        self.silence_hollow()?;
         let mut is_ours = self.ours.iter().map(|(i, _)| *i).peekable();
         let mut found = 0;
         for (i, p) in self.list.iter_mut().enumerate() {
@@ -195,7 +216,7 @@ impl<'a> Lists<'a> {
             }
             found += usize::from(p.revents != 0);
         }
-        found
+        Ok(found)
     }
 
     /// Asks the kernel, without waiting.
@@ -203,7 +224,7 @@ impl<'a> Lists<'a> {
         if self.has_kernels() {
             let (at, count) = (self.kernel.as_mut_ptr(), self.list.len() as nfds_t);
             // SAFETY: a list of that length.
-            if unsafe { real::poll(at, count, 0) } < 0 {
+            if held(|| unsafe { real::poll(at, count, 0) }) < 0 {
                 return Err(last_error());
             }
         }
@@ -224,13 +245,13 @@ pub(crate) fn wait(
     let found = lists.look();
     if found != 0 || limit == Some(Duration::ZERO) {
         lists.ask_kernel()?;
-        return Ok(lists.merge());
+        return lists.merge();
     }
     host.settle()?;
     let spun = host.spin(|| Ok(Some(lists.look()).filter(|n| *n != 0)))?;
     if spun.is_some() {
         lists.ask_kernel()?;
-        return Ok(lists.merge());
+        return lists.merge();
     }
     sleep(host, &mut lists, limit, mask, interruption)
 }
@@ -277,7 +298,7 @@ fn sleep(
         sleeper.declare()?;
         let result = if lists.look() != 0 {
             lists.ask_kernel()
-        } else if interruption.has_come(|s| lists.raised(s), mask, false) {
+        } else if is_cancelled() || interruption.has_come(|s| lists.raised(s), mask, false) {
             Err(SocketError::Interrupted)
         } else {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
@@ -295,7 +316,7 @@ fn sleep(
         }
         host.drain_if_free();
         lists.look();
-        let found = lists.merge();
+        let found = lists.merge()?;
         if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
             return Ok(found);
         }
@@ -330,8 +351,9 @@ fn in_kernel(
         tv_nsec: i64::from(l.subsec_nanos()),
     });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let (at, count) = (list.as_mut_ptr(), list.len() as nfds_t);
     // SAFETY: a list of that length; the mask is the caller's.
-    match unsafe { real::ppoll(list.as_mut_ptr(), list.len() as nfds_t, time, mask) } {
+    match held(|| unsafe { real::ppoll(at, count, time, mask) }) {
         -1 => Err(last_error()),
         _ => Ok(()),
     }
@@ -346,7 +368,7 @@ unsafe extern "C" {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll_chk(
+pub unsafe extern "C-unwind" fn __poll_chk(
     list: *mut pollfd,
     count: nfds_t,
     timeout: c_int,
@@ -366,7 +388,7 @@ pub unsafe extern "C" fn __poll_chk(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __ppoll_chk(
+pub unsafe extern "C-unwind" fn __ppoll_chk(
     list: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -387,7 +409,7 @@ pub unsafe extern "C" fn __ppoll_chk(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn __poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { poll(list, count, timeout) }
 }

@@ -3,6 +3,7 @@
 use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
 use crate::calls::{Way, answer, last_error, must_not_wait, patience, wait_unless_told};
+use crate::cancel::{held, point};
 use crate::owner::Interruption;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
@@ -14,15 +15,19 @@ use std::io::IoSliceMut;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    match fds::engine(fd) {
+pub unsafe extern "C-unwind" fn recv(
+    fd: c_int,
+    buf: *mut c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    if fds::is_engines(fd) {
+        let none = std::ptr::null_mut();
         // SAFETY: the caller's promise.
-        Some(socket) => unsafe {
-            let none = std::ptr::null_mut();
-            recv_buffer(fd, &socket, buf, len, flags, none, std::ptr::null_mut())
-        },
+        point(|| unsafe { recv_buffer(fd, buf, len, flags, none, std::ptr::null_mut()) })
+    } else {
         // SAFETY: the caller's promise.
-        None => unsafe { real::recv(fd, buf, len, flags) },
+        unsafe { real::recv(fd, buf, len, flags) }
     }
 }
 
@@ -31,7 +36,7 @@ pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
+pub unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     buf: *mut c_void,
     len: size_t,
@@ -39,11 +44,12 @@ pub unsafe extern "C" fn recvfrom(
     addr: *mut sockaddr,
     addr_len: *mut socklen_t,
 ) -> ssize_t {
-    match fds::engine(fd) {
+    if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        Some(socket) => unsafe { recv_buffer(fd, &socket, buf, len, flags, addr, addr_len) },
+        point(|| unsafe { recv_buffer(fd, buf, len, flags, addr, addr_len) })
+    } else {
         // SAFETY: the caller's promise.
-        None => unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) },
+        unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) }
     }
 }
 
@@ -51,7 +57,6 @@ pub unsafe extern "C" fn recvfrom(
 /// As libc's `recvfrom`.
 unsafe fn recv_buffer(
     fd: c_int,
-    socket: &Socket,
     buf: *mut c_void,
     len: usize,
     flags: c_int,
@@ -59,11 +64,12 @@ unsafe fn recv_buffer(
     addr_len: *mut socklen_t,
 ) -> ssize_t {
     answer(|| {
+        let socket = &fds::engine_or_closed(fd)?;
         if flags & libc::MSG_ERRQUEUE != 0 {
             // SAFETY: the caller's promise.
             let mut parts = [unsafe { vectors::sink(buf, len) }?];
             // SAFETY: as above.
-            let kernel = || unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) };
+            let kernel = || held(|| unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) });
             return match error_queue::next(socket, &mut parts, kernel)? {
                 Found::Kernel(len) => Ok(len as ssize_t),
                 Found::Engine(report, quoted) => {
@@ -114,10 +120,10 @@ unsafe fn recv_datagram_buffer(
         match recv_datagram(socket, &mut parts, flags) {
             Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
                 // SAFETY: the caller's promise.
-                let got = unsafe {
+                let got = held(|| unsafe {
                     let flags = flags | libc::MSG_DONTWAIT;
                     real::recvfrom(fd, buf, len, flags, addr, addr_len)
-                };
+                });
                 if got < 0 {
                     return Err(last_error());
                 }

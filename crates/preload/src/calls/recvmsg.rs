@@ -6,6 +6,7 @@ use crate::calls::error_queue;
 use crate::calls::poll::limit_of;
 use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream, stream_flags};
 use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
+use crate::cancel::{held, point};
 use crate::{decide, fds, real, state, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
@@ -17,23 +18,24 @@ use std::time::Instant;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
-    match fds::engine(fd) {
-        Some(_) if vectors::check(msg, size_of::<msghdr>()).is_err() => {
-            answer(|| Err(refused(libc::EFAULT)))
-        }
-        // SAFETY: the caller's promise.
-        Some(socket) => answer(|| unsafe { recv_message(fd, &socket, msg, flags) }),
-        None => {
-            // SAFETY: the caller's promise.
-            let got = unsafe { real::recvmsg(fd, msg, flags) };
-            if got >= 0 {
-                // SAFETY: as above, and filled by the kernel.
-                unsafe { take_passed(msg, flags) };
-            }
-            got
-        }
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
+    if fds::is_engines(fd) {
+        return point(|| {
+            answer(|| {
+                let socket = fds::engine_or_closed(fd)?;
+                vectors::check(msg, size_of::<msghdr>()).map_err(|_| refused(libc::EFAULT))?;
+                // SAFETY: the caller's promise.
+                unsafe { recv_message(fd, &socket, msg, flags) }
+            })
+        });
     }
+    // SAFETY: the caller's promise.
+    let got = unsafe { real::recvmsg(fd, msg, flags) };
+    if got >= 0 {
+        // SAFETY: as above, and filled by the kernel.
+        held(|| unsafe { take_passed(msg, flags) });
+    }
+    got
 }
 
 /// Takes hold of the engine's sockets among the descriptors that came.
@@ -67,7 +69,7 @@ fn decide_is_inet(fd: c_int) -> bool {
 
 /// # Safety
 /// As libc's `recvmsg`.
-unsafe fn recv_message(
+pub(crate) unsafe fn recv_message(
     fd: c_int,
     socket: &Socket,
     msg: *mut msghdr,
@@ -89,7 +91,7 @@ unsafe fn recv_message(
             match recv_datagram(socket, &mut parts?, flags) {
                 Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
                     // SAFETY: the caller's promise.
-                    match unsafe { real::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT) } {
+                    match held(|| unsafe { real::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT) }) {
                         -1 => Err(last_error()),
                         len => Ok(Got::Kernel(len as usize)),
                     }
@@ -131,7 +133,7 @@ unsafe fn recv_message(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmmsg(
+pub unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     msgs: *mut mmsghdr,
     count: c_uint,
@@ -140,13 +142,13 @@ pub unsafe extern "C" fn recvmmsg(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let limit = limit_of(unsafe { timeout.as_ref() });
-    let ours = fds::engine(fd).is_some() && !msgs.is_null();
+    let ours = fds::is_engines(fd) && !msgs.is_null();
     let Some(limit) = limit.filter(|_| ours) else {
         // SAFETY: the caller's promise.
         let got = unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
         for i in 0..usize::try_from(got).unwrap_or(0) {
             // SAFETY: as above, and filled by the kernel.
-            unsafe { take_passed(&raw const (*msgs.add(i)).msg_hdr, flags) };
+            held(|| unsafe { take_passed(&raw const (*msgs.add(i)).msg_hdr, flags) });
         }
         return got;
     };

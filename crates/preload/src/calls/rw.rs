@@ -3,28 +3,25 @@
 
 use crate::calls::control::Asked;
 use crate::calls::recv::{recv, recv_stream, recvfrom};
-use crate::calls::recvmsg::recvmsg;
-use crate::calls::send::{send_buffer, send_parts};
+use crate::calls::recvmsg::recv_message;
+use crate::calls::send::{send, send_parts};
 use crate::calls::{answer, refused};
+use crate::cancel::point;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
-use longshore_sockets::Socket;
 
 /// `read(2)`.
 ///
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
-    if fds::is_kernels(fd) {
+pub unsafe extern "C-unwind" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+    if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        return unsafe { real::read(fd, buf, len) };
-    }
-    match fds::engine(fd) {
+        unsafe { recv(fd, buf, len, 0) }
+    } else {
         // SAFETY: the caller's promise.
-        Some(_) => unsafe { recv(fd, buf, len, 0) },
-        // SAFETY: the caller's promise.
-        None => unsafe { real::read(fd, buf, len) },
+        unsafe { real::read(fd, buf, len) }
     }
 }
 
@@ -33,18 +30,13 @@ pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
-    if fds::is_kernels(fd) {
+pub unsafe extern "C-unwind" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+    if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        return unsafe { real::write(fd, buf, len) };
-    }
-    match fds::engine(fd) {
-        Some(socket) => {
-            // SAFETY: the caller's promise.
-            unsafe { send_buffer(fd, &socket, buf, len, 0, None) }
-        }
+        unsafe { send(fd, buf, len, 0) }
+    } else {
         // SAFETY: the caller's promise.
-        None => unsafe { real::write(fd, buf, len) },
+        unsafe { real::write(fd, buf, len) }
     }
 }
 
@@ -53,25 +45,27 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ss
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
-    match fds::engine(fd) {
+pub unsafe extern "C-unwind" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+    if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        Some(socket) => unsafe { read_vector(fd, &socket, iov, count) },
+        point(|| unsafe { read_vector(fd, iov, count) })
+    } else {
         // SAFETY: the caller's promise.
-        None => unsafe { real::readv(fd, iov, count) },
+        unsafe { real::readv(fd, iov, count) }
     }
 }
 
-unsafe fn read_vector(fd: c_int, socket: &Socket, iov: *const iovec, count: c_int) -> ssize_t {
-    if socket.is_datagram() {
-        // SAFETY: an all-zero message is one.
-        let mut msg: msghdr = unsafe { std::mem::zeroed() };
-        msg.msg_iov = iov.cast_mut();
-        msg.msg_iovlen = count as _;
-        // SAFETY: the caller's promise.
-        return unsafe { recvmsg(fd, &mut msg, 0) };
-    }
+unsafe fn read_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     answer(|| {
+        let socket = &fds::engine_or_closed(fd)?;
+        if socket.is_datagram() {
+            // SAFETY: an all-zero message is one.
+            let mut msg: msghdr = unsafe { std::mem::zeroed() };
+            msg.msg_iov = iov.cast_mut();
+            msg.msg_iovlen = count as _;
+            // SAFETY: the caller's promise.
+            return unsafe { recv_message(fd, socket, &mut msg, 0) };
+        }
         let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
         // SAFETY: the caller's promise.
         let mut parts = unsafe { vectors::sinks(iov, count, libc::EINVAL) }?;
@@ -84,17 +78,26 @@ unsafe fn read_vector(fd: c_int, socket: &Socket, iov: *const iovec, count: c_in
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
-    let Some(socket) = fds::engine(fd) else {
+pub unsafe extern "C-unwind" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+    if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        return unsafe { real::writev(fd, iov, count) };
-    };
-    let parts = usize::try_from(count)
-        .map_err(|_| refused(libc::EINVAL))
+        point(|| unsafe { write_vector(fd, iov, count) })
+    } else {
         // SAFETY: the caller's promise.
-        .and_then(|count| unsafe { vectors::sources(iov, count, libc::EINVAL) });
+        unsafe { real::writev(fd, iov, count) }
+    }
+}
+
+unsafe fn write_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+    let parts = fds::engine_or_closed(fd).and_then(|socket| {
+        let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
+        // SAFETY: the caller's promise.
+        Ok((socket, unsafe {
+            vectors::sources(iov, count, libc::EINVAL)
+        }?))
+    });
     match parts {
-        Ok(mut parts) => send_parts(fd, &socket, &mut parts, 0, None, Asked::default()),
+        Ok((socket, mut parts)) => send_parts(fd, &socket, &mut parts, 0, None, Asked::default()),
         Err(e) => answer(|| Err(e)),
     }
 }
@@ -116,7 +119,7 @@ unsafe fn check(len: size_t, room: size_t) {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(
+pub unsafe extern "C-unwind" fn __read_chk(
     fd: c_int,
     buf: *mut c_void,
     len: size_t,
@@ -134,7 +137,7 @@ pub unsafe extern "C" fn __read_chk(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
+pub unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     buf: *mut c_void,
     len: size_t,
@@ -153,7 +156,7 @@ pub unsafe extern "C" fn __recv_chk(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
+pub unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     buf: *mut c_void,
     len: size_t,
@@ -174,7 +177,7 @@ pub unsafe extern "C" fn __recvfrom_chk(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn __read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: the caller's promise.
     unsafe { read(fd, buf, len) }
 }
@@ -184,7 +187,7 @@ pub unsafe extern "C" fn __read(fd: c_int, buf: *mut c_void, len: size_t) -> ssi
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn __write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: the caller's promise.
     unsafe { write(fd, buf, len) }
 }
@@ -194,7 +197,7 @@ pub unsafe extern "C" fn __write(fd: c_int, buf: *const c_void, len: size_t) -> 
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __send(
+pub unsafe extern "C-unwind" fn __send(
     fd: c_int,
     buf: *const c_void,
     len: size_t,

@@ -22,7 +22,7 @@ const SET_MODE_FILTER: c_ulong = 1;
 /// As libc's. It takes its arguments as variadic ones; on this architecture
 /// they come in the same places as these.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn prctl(
+pub unsafe extern "C-unwind" fn prctl(
     option: c_int,
     a: c_ulong,
     b: c_ulong,

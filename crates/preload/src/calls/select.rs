@@ -2,6 +2,7 @@
 
 use crate::calls::poll::{is_ours, limit_of, wait};
 use crate::calls::{answer, refused};
+use crate::cancel::point;
 use crate::{real, state, vectors};
 use libc::{c_int, fd_set, pollfd, sigset_t, timespec, timeval};
 use longshore_sockets::{Host, SocketError};
@@ -146,20 +147,39 @@ unsafe fn run(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn select(
+pub unsafe extern "C-unwind" fn select(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
     except: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
+    // SAFETY: the caller's promise.
+    point(
+        || match unsafe { select_ours(count, read, write, except, timeout) } {
+            Some(found) => found,
+            // SAFETY: as above.
+            None => unsafe { real::select(count, read, write, except, timeout) },
+        },
+    )
+}
+
+/// `select` if there is anything of ours in the sets.
+///
+/// # Safety
+/// As libc's.
+unsafe fn select_ours(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> Option<c_int> {
     let sets = sets(read, write, except);
     // SAFETY: the caller's promise.
-    let (ours, limit) = unsafe { (with_ours(&sets, count), limit_of_select(timeout.as_ref())) };
-    let (Some((host, list)), Some(limit)) = (ours, limit) else {
-        // SAFETY: as above.
-        return unsafe { real::select(count, read, write, except, timeout) };
-    };
+    let (host, list) = unsafe { with_ours(&sets, count) }?;
+    // SAFETY: as above.
+    let limit = limit_of_select(unsafe { timeout.as_ref() })?;
     let start = Instant::now();
     let count = count as usize;
     // SAFETY: as above.
@@ -173,7 +193,7 @@ pub unsafe extern "C" fn select(
             (*timeout).tv_usec = i64::from(left.subsec_micros());
         }
     }
-    found
+    Some(found)
 }
 
 /// `pselect(2)`.
@@ -181,7 +201,7 @@ pub unsafe extern "C" fn select(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pselect(
+pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -189,15 +209,37 @@ pub unsafe extern "C" fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    // SAFETY: the caller's promise.
+    point(
+        || match unsafe { pselect_ours(count, read, write, except, timeout, mask) } {
+            Some(found) => found,
+            // SAFETY: as above.
+            None => unsafe { real::pselect(count, read, write, except, timeout, mask) },
+        },
+    )
+}
+
+/// `pselect` if there is anything of ours in the sets.
+///
+/// # Safety
+/// As libc's.
+unsafe fn pselect_ours(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Option<c_int> {
     let sets = sets(read, write, except);
     // SAFETY: the caller's promise.
-    let (ours, limit) = unsafe { (with_ours(&sets, count), limit_of(timeout.as_ref())) };
-    let (Some((host, list)), Some(limit)) = (ours, limit) else {
-        // SAFETY: as above.
-        return unsafe { real::pselect(count, read, write, except, timeout, mask) };
-    };
+    let (host, list) = unsafe { with_ours(&sets, count) }?;
     // SAFETY: as above.
-    answer(|| unsafe { run(host, &sets, count as usize, list, limit, mask) })
+    let limit = limit_of(unsafe { timeout.as_ref() })?;
+    // SAFETY: as above.
+    Some(answer(|| unsafe {
+        run(host, &sets, count as usize, list, limit, mask)
+    }))
 }
 
 /// `__select`, as libc exports it.
@@ -205,7 +247,7 @@ pub unsafe extern "C" fn pselect(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __select(
+pub unsafe extern "C-unwind" fn __select(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,

@@ -4,8 +4,10 @@ use crate::address::{self, Given};
 use crate::calls::control::Asked;
 use crate::calls::fast_open::{self, First};
 use crate::calls::{
-    Way, answer, groups, guard, must_not_wait, options, patience, refused, wait_unless_told,
+    Way, answer, groups, must_not_wait, options, patience, refused, unless_kernels,
+    wait_unless_told,
 };
+use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
 use crate::{decide, real, signals, state, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
@@ -19,12 +21,21 @@ use std::net::SocketAddr;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    match fds::engine(fd) {
+pub unsafe extern "C-unwind" fn send(
+    fd: c_int,
+    buf: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        Some(socket) => unsafe { send_buffer(fd, &socket, buf, len, flags, None) },
+        point(|| match fds::engine_or_closed(fd) {
+            Ok(socket) => unsafe { send_buffer(fd, &socket, buf, len, flags, None) },
+            Err(e) => answer(|| Err(e)),
+        })
+    } else {
         // SAFETY: the caller's promise.
-        None => unsafe { real::send(fd, buf, len, flags) },
+        unsafe { real::send(fd, buf, len, flags) }
     }
 }
 
@@ -33,7 +44,7 @@ pub unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags:
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendto(
+pub unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     buf: *const c_void,
     len: size_t,
@@ -53,17 +64,20 @@ pub unsafe extern "C" fn sendto(
         First::Send => return unsafe { send(fd, buf, len, flags & !libc::MSG_FASTOPEN) },
         First::Failed => return -1,
     }
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let to = unsafe { destination(addr, addr_len) };
-        match to.and_then(|to| sender(fd, to)) {
-            Ok(Sender::Kernel) => plain(),
+    point(|| {
+        let sent = unless_kernels(|| {
             // SAFETY: the caller's promise.
-            Ok(Sender::Engine(socket, to)) => unsafe {
-                send_buffer(fd, &socket, buf, len, flags, to)
-            },
-            Err(e) => answer(|| Err(e)),
-        }
+            let to = unsafe { destination(addr, addr_len) };
+            match to.and_then(|to| sender(fd, to)) {
+                Ok(Sender::Kernel) => None,
+                // SAFETY: the caller's promise.
+                Ok(Sender::Engine(socket, to)) => {
+                    Some(unsafe { send_buffer(fd, &socket, buf, len, flags, to) })
+                }
+                Err(e) => Some(answer(|| Err(e))),
+            }
+        });
+        sent.unwrap_or_else(plain)
     })
 }
 

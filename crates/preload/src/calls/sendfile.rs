@@ -1,6 +1,7 @@
 //! `sendfile`: the file is read straight into the send stream.
 
 use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
+use crate::cancel::held;
 use crate::{fds, real, signals};
 use libc::{c_int, off_t, size_t, ssize_t};
 use longshore_hostif::CHUNK;
@@ -18,7 +19,7 @@ const MOST_PIECES: usize = STEP / CHUNK + 1;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile(
+pub unsafe extern "C-unwind" fn sendfile(
     out: c_int,
     from: c_int,
     offset: *mut off_t,
@@ -38,7 +39,8 @@ pub unsafe extern "C" fn sendfile(
     let sent = answer(|| {
         // SAFETY: the caller's promise.
         let mut at = unsafe { offset.as_ref() }.copied();
-        let sent = send_file(out, &socket, from, &mut at, count);
+        // It is no cancellation point.
+        let sent = held(|| send_file(out, &socket, from, &mut at, count));
         if let Some(at) = at {
             // SAFETY: as above; it was there a moment ago.
             unsafe { *offset = at };
@@ -56,7 +58,7 @@ pub unsafe extern "C" fn sendfile(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile64(
+pub unsafe extern "C-unwind" fn sendfile64(
     out: c_int,
     from: c_int,
     offset: *mut off_t,

@@ -3,7 +3,8 @@
 use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, send_parts, sender};
-use crate::calls::{answer, guard};
+use crate::calls::{answer, unless_kernels};
+use crate::cancel::{held, point};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
 use longshore_sockets::Socket;
@@ -17,7 +18,7 @@ const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { real::sendmsg(fd, msg, flags) };
     if vectors::check(msg, size_of::<msghdr>()).is_err() {
@@ -25,12 +26,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
     }
     if fds::is_kernels(fd) {
         // SAFETY: the caller's promise.
-        let leaving = unsafe { send_off(msg) };
-        let sent = plain();
-        if sent < 0 {
-            leaving.iter().for_each(Socket::arrived);
-        }
-        return sent;
+        return unsafe { send_passing(msg, plain) }.unwrap_or_else(plain);
     }
     // SAFETY: the caller's promise.
     let (name, name_len) = unsafe { ((*msg).msg_name.cast(), (*msg).msg_namelen) };
@@ -47,7 +43,16 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
         }
         First::Failed => return -1,
     }
-    guard(|| {
+    // SAFETY: the caller's promise.
+    point(|| unsafe { send_message(fd, msg, flags) }.unwrap_or_else(plain))
+}
+
+/// Sends a message; `None` if it is the kernel's to send.
+///
+/// # Safety
+/// As libc's `sendmsg`.
+unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<ssize_t> {
+    unless_kernels(|| {
         // SAFETY: the caller's promise.
         let m = unsafe { &*msg };
         // A name of no length is none, and of a long one the kernel reads so much.
@@ -59,22 +64,40 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) ->
         // SAFETY: as above.
         let to = unsafe { destination(name.cast(), len) };
         match to.and_then(|to| sender(fd, to)) {
-            Ok(Sender::Kernel) => plain(),
+            Ok(Sender::Kernel) => None,
             Ok(Sender::Engine(socket, to)) => {
                 // SAFETY: as above.
                 let parts =
                     unsafe { vectors::sources(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
                 let mut parts = match parts {
                     Ok(parts) => parts,
-                    Err(e) => return answer(|| Err(e)),
+                    Err(e) => return Some(answer(|| Err(e))),
                 };
                 // SAFETY: as above.
                 let asked = unsafe { asked(msg) };
-                send_parts(fd, &socket, &mut parts, flags, to, asked)
+                Some(send_parts(fd, &socket, &mut parts, flags, to, asked))
             }
-            Err(e) => answer(|| Err(e)),
+            Err(e) => Some(answer(|| Err(e))),
         }
     })
+}
+
+/// Sends a message that takes sockets of the engine along; `None` if it has none. It is
+/// no cancellation point then: who is cancelled would not know whether they have left.
+///
+/// # Safety
+/// As libc's `sendmsg`.
+unsafe fn send_passing(msg: *const msghdr, plain: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+    // SAFETY: the caller's promise.
+    let leaving = unsafe { send_off(msg) };
+    if leaving.is_empty() {
+        return None;
+    }
+    let sent = held(plain);
+    if sent < 0 {
+        leaving.iter().for_each(Socket::arrived);
+    }
+    Some(sent)
 }
 
 /// Sends the engine's sockets off that leave with a message on a Unix socket.
@@ -98,7 +121,7 @@ unsafe fn send_off(msg: *const msghdr) -> Vec<Socket> {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmmsg(
+pub unsafe extern "C-unwind" fn sendmmsg(
     fd: c_int,
     msgs: *mut mmsghdr,
     count: c_uint,

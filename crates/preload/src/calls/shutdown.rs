@@ -10,7 +10,7 @@ use longshore_sockets::Half;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     let Some(socket) = fds::engine(fd) else {
         // SAFETY: the caller's promise.
         return unsafe { real::shutdown(fd, how) };

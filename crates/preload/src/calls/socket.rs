@@ -40,7 +40,7 @@ pub(crate) fn undecided(domain: c_int, stream: bool) -> Undecided {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let plain = || unsafe { real::socket(domain, kind, protocol) };
     if state::is_off() || !is_ours(domain, kind, protocol) {

@@ -37,7 +37,7 @@ unsafe fn hold(child: *mut pid_t, spawn: impl FnOnce(*mut pid_t) -> c_int) -> c_
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawn(
+pub unsafe extern "C-unwind" fn posix_spawn(
     pid: *mut pid_t,
     path: *const c_char,
     actions: *const posix_spawn_file_actions_t,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn posix_spawn(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawnp(
+pub unsafe extern "C-unwind" fn posix_spawnp(
     pid: *mut pid_t,
     file: *const c_char,
     actions: *const posix_spawn_file_actions_t,

@@ -3,6 +3,7 @@
 
 use crate::calls::sendfile::reserve;
 use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_told};
+use crate::cancel::point;
 use crate::{fds, real};
 use libc::{c_int, c_uint, size_t, ssize_t};
 use longshore_sockets::{Socket, SocketError};
@@ -15,11 +16,28 @@ use rustix::time::Timespec;
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn splice(
+pub unsafe extern "C-unwind" fn splice(
     from: c_int,
     from_at: *mut i64,
     to: c_int,
     to_at: *mut i64,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    if fds::is_engines(from) || fds::is_engines(to) {
+        let offsets = (!from_at.is_null(), !to_at.is_null());
+        point(|| splice_ours(from, to, offsets, len, flags))
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { real::splice(from, from_at, to, to_at, len, flags) }
+    }
+}
+
+/// `offsets` says whether the call has one for each end.
+fn splice_ours(
+    from: c_int,
+    to: c_int,
+    offsets: (bool, bool),
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
@@ -32,8 +50,8 @@ pub unsafe extern "C" fn splice(
     let work = || match (&source, &sink) {
         // One end has to be a pipe, and a socket has no offset.
         (Some(_), Some(_)) => Err(refused(libc::EINVAL)),
-        (Some(_), _) if !from_at.is_null() => Err(refused(libc::ESPIPE)),
-        (_, Some(_)) if !to_at.is_null() => Err(refused(libc::ESPIPE)),
+        (Some(_), _) if offsets.0 => Err(refused(libc::ESPIPE)),
+        (_, Some(_)) if offsets.1 => Err(refused(libc::ESPIPE)),
         (Some(s), None) => {
             is_pipe(to)?;
             out_of(from, s, to, len, no_wait)
@@ -43,12 +61,8 @@ pub unsafe extern "C" fn splice(
             let more = flags & libc::SPLICE_F_MORE != 0;
             into(to, s, from, len, no_wait, more)
         }
-        (None, None) => Ok(0),
+        (None, None) => Err(refused(libc::EBADF)),
     };
-    if source.is_none() && sink.is_none() {
-        // SAFETY: the caller's promise.
-        return unsafe { real::splice(from, from_at, to, to_at, len, flags) };
-    }
     answer(|| work().map(|n| n as ssize_t))
 }
 

@@ -69,12 +69,20 @@ unsafe fn place<'a>(cookie: *mut c_void) -> &'a Place {
     unsafe { &*cookie.cast() }
 }
 
-unsafe extern "C" fn read_cookie(cookie: *mut c_void, buf: *mut c_char, len: size_t) -> ssize_t {
+unsafe extern "C-unwind" fn read_cookie(
+    cookie: *mut c_void,
+    buf: *mut c_char,
+    len: size_t,
+) -> ssize_t {
     // SAFETY: libc gives back what it was given.
     unsafe { rw::read(place(cookie).fd.load(Ordering::Relaxed), buf.cast(), len) }
 }
 
-unsafe extern "C" fn write_cookie(cookie: *mut c_void, buf: *const c_char, len: size_t) -> ssize_t {
+unsafe extern "C-unwind" fn write_cookie(
+    cookie: *mut c_void,
+    buf: *const c_char,
+    len: size_t,
+) -> ssize_t {
     // SAFETY: as above.
     let fd = unsafe { place(cookie) }.fd.load(Ordering::Relaxed);
     let mut written = 0;
@@ -90,12 +98,12 @@ unsafe extern "C" fn write_cookie(cookie: *mut c_void, buf: *const c_char, len: 
     written as ssize_t
 }
 
-unsafe extern "C" fn seek_cookie(_: *mut c_void, _: *mut i64, _: c_int) -> c_int {
+unsafe extern "C-unwind" fn seek_cookie(_: *mut c_void, _: *mut i64, _: c_int) -> c_int {
     crate::calls::set_errno(libc::ESPIPE);
     -1
 }
 
-unsafe extern "C" fn close_cookie(cookie: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn close_cookie(cookie: *mut c_void) -> c_int {
     // SAFETY: as above.
     let place = unsafe { place(cookie) };
     let fd = place.fd.load(Ordering::Relaxed);
@@ -107,10 +115,10 @@ unsafe extern "C" fn close_cookie(cookie: *mut c_void) -> c_int {
 /// libc's `cookie_io_functions_t`.
 #[repr(C)]
 struct Functions {
-    read: unsafe extern "C" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
-    write: unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
-    seek: unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int,
-    close: unsafe extern "C" fn(*mut c_void) -> c_int,
+    read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
+    write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
+    seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
+    close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
 }
 
 unsafe extern "C" {
@@ -150,7 +158,7 @@ unsafe fn make(fd: c_int, mode: *const c_char) -> *mut FILE {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     match fds::get(fd) {
         // SAFETY: the caller's promise.
         Entry::Engine(_) | Entry::Undecided(_) if !mode.is_null() => unsafe { make(fd, mode) },
@@ -164,7 +172,7 @@ pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fileno(file: *mut FILE) -> c_int {
+pub unsafe extern "C-unwind" fn fileno(file: *mut FILE) -> c_int {
     match places().find(|p| p.file.load(Ordering::Acquire) == file as usize) {
         Some(place) => place.fd.load(Ordering::Relaxed),
         // SAFETY: the caller's promise.
@@ -177,7 +185,7 @@ pub unsafe extern "C" fn fileno(file: *mut FILE) -> c_int {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fileno_unlocked(file: *mut FILE) -> c_int {
+pub unsafe extern "C-unwind" fn fileno_unlocked(file: *mut FILE) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { fileno(file) }
 }
@@ -231,7 +239,7 @@ unsafe fn put(fd: c_int, text: *mut c_char, len: c_int) -> c_int {
 /// # Safety
 /// As libc's; a `va_list` is a pointer where it is an argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vdprintf(
+pub unsafe extern "C-unwind" fn vdprintf(
     fd: c_int,
     format: *const c_char,
     arguments: *mut c_void,
@@ -253,7 +261,7 @@ pub unsafe extern "C" fn vdprintf(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __vdprintf_chk(
+pub unsafe extern "C-unwind" fn __vdprintf_chk(
     fd: c_int,
     flag: c_int,
     format: *const c_char,
@@ -281,6 +289,8 @@ macro_rules! variadic {
             // 24 bytes for the list, 8 unused, 176 for the registers, and 8 so
             // that the stack is aligned for the call.
             "sub rsp, 216",
+            // A cancelled thread unwinds through here.
+            ".cfi_adjust_cfa_offset 216",
             "mov [rsp + 48], rdx",
             "mov [rsp + 56], rcx",
             "mov [rsp + 64], r8",
@@ -306,6 +316,7 @@ macro_rules! variadic {
             concat!("mov ", $list, ", rsp"),
             "call {to}",
             "add rsp, 216",
+            ".cfi_adjust_cfa_offset -216",
             "ret",
             to = sym $to,
         )
@@ -319,7 +330,7 @@ macro_rules! variadic {
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
     variadic!("16", "rdx", vdprintf)
 }
 
@@ -330,6 +341,10 @@ pub unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn __dprintf_chk(
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+) -> c_int {
     variadic!("24", "rcx", __vdprintf_chk)
 }

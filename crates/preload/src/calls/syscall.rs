@@ -14,7 +14,7 @@ use libc::{c_int, c_long, c_uint};
 /// As libc's. It takes its arguments as variadic ones; on this architecture
 /// they come in the same places as these.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
+pub unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: c_long,
     b: c_long,

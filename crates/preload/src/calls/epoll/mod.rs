@@ -78,6 +78,15 @@ impl Instance {
         Some(ReadySet::of(state::attached()?, number))
     }
 
+    /// Whether any instance in this one has a ready set.
+    fn has_nested_sets(&self) -> bool {
+        self.has_nested.load(Ordering::Relaxed)
+            && self.lists.enter().is_ok_and(|lists| {
+                let mut nested = lists.nested.iter();
+                nested.any(|r| ready_set(r.inner).is_some())
+            })
+    }
+
     /// The ready set, made if there is none.
     fn make_set(&self, host: &'static Host) -> Result<ReadySet, SocketError> {
         let set = {

@@ -3,6 +3,7 @@
 use super::{Instance, instance, of_descriptor, prepare_bell, ready_set};
 use crate::calls::poll::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
+use crate::cancel::{held, is_cancelled, point};
 use crate::owner::Interruption;
 use crate::{real, state, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
@@ -108,7 +109,7 @@ impl Waiting<'_> {
             return Ok(());
         }
         // SAFETY: the free part of the array.
-        let got = unsafe {
+        let got = held(|| unsafe {
             let at = self.found.at.add(self.found.count);
             // A filter of system calls may permit the one and not the other.
             if self.mask.is_null() {
@@ -116,7 +117,7 @@ impl Waiting<'_> {
             } else {
                 real::epoll_pwait(self.epfd, at, room as c_int, timeout, self.mask)
             }
-        };
+        });
         if got < 0 {
             return Err(last_error());
         }
@@ -180,7 +181,7 @@ impl Waiting<'_> {
             }
             set.silence()?;
             // SAFETY: one entry, which lives until the call is over.
-            if unsafe { real::poll(&mut fd, 1, 0) } == 0 {
+            if held(|| unsafe { real::poll(&mut fd, 1, 0) }) == 0 {
                 return Ok(true);
             }
         }
@@ -241,7 +242,10 @@ impl Waiting<'_> {
             let (sets, heard) = self.declare()?;
             let longest = longest_sleep(self.host, heard);
             let result = match self.harvest() {
-                Ok(0) if interruption.has_come(|s| self.raised(s), self.mask, false) => {
+                Ok(0)
+                    if is_cancelled()
+                        || interruption.has_come(|s| self.raised(s), self.mask, false) =>
+                {
                     Err(SocketError::Interrupted)
                 }
                 Ok(0) => {
@@ -314,8 +318,9 @@ unsafe fn wait(
     };
     let host = state::attached();
     let set = instance.set();
-    let concerns_us = set.is_some() || instance.has_nested.load(Ordering::Relaxed);
-    // Who sleeps may still be given a socket of the engine by another thread.
+    let concerns_us = set.is_some() || instance.has_nested_sets();
+    // Who sleeps there may still be given a socket of the engine by another thread, and is
+    // rung then.
     let sleeps = limit != Some(Duration::ZERO);
     let room = usize::try_from(most).unwrap_or(0);
     let nowhere = vectors::check(events, room.saturating_mul(size_of::<epoll_event>())).is_err();
@@ -332,8 +337,8 @@ unsafe fn wait(
         },
     };
     match host {
-        Some(host) if (concerns_us || sleeps) && room != 0 && !nowhere => {
-            answer(|| waiting(host, set).run(limit).map(|n| n as c_int))
+        Some(host) if concerns_us && room != 0 && !nowhere => {
+            point(|| answer(|| waiting(host, set).run(limit).map(|n| n as c_int)))
         }
         _ => {
             if let Some(host) = host {
@@ -342,19 +347,25 @@ unsafe fn wait(
             }
             let deadline = deadline_after(limit.filter(|_| sleeps));
             let got = plain();
-            match (state::attached(), instance.set()) {
+            let set = instance.set();
+            match state::attached() {
                 // Another thread has made a socket of the engine's of one that is in
                 // here, and rung: that was not for the program.
-                (Some(host), Some(set)) if got > 0 => answer(|| {
-                    let mut waiting = waiting(host, Some(set));
-                    waiting.take(got as usize)?;
-                    if waiting.found.count != 0 {
-                        return Ok(waiting.found.count as c_int);
-                    }
-                    let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-                    let left = if sleeps { left } else { limit };
-                    waiting.run(left).map(|n| n as c_int)
-                }),
+                Some(host) if got > 0 && (set.is_some() || instance.has_nested_sets()) => {
+                    point(|| {
+                        answer(|| {
+                            let mut waiting = waiting(host, set);
+                            waiting.take(got as usize)?;
+                            if waiting.found.count != 0 {
+                                return Ok(waiting.found.count as c_int);
+                            }
+                            let left =
+                                deadline.map(|d| d.saturating_duration_since(Instant::now()));
+                            let left = if sleeps { left } else { limit };
+                            waiting.run(left).map(|n| n as c_int)
+                        })
+                    })
+                }
                 _ => got,
             }
         }
@@ -366,7 +377,7 @@ unsafe fn wait(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_wait(
+pub unsafe extern "C-unwind" fn epoll_wait(
     epfd: c_int,
     events: *mut epoll_event,
     most: c_int,
@@ -381,7 +392,7 @@ pub unsafe extern "C" fn epoll_wait(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait(
+pub unsafe extern "C-unwind" fn epoll_pwait(
     epfd: c_int,
     events: *mut epoll_event,
     most: c_int,
@@ -407,7 +418,7 @@ pub unsafe extern "C" fn epoll_pwait(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait2(
+pub unsafe extern "C-unwind" fn epoll_pwait2(
     epfd: c_int,
     events: *mut epoll_event,
     most: c_int,

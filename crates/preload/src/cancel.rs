@@ -1,0 +1,173 @@
+//! Cancellation of threads (`pthread_cancel`).
+//!
+//! libc ends a cancelled thread by unwinding its stack from within a cancellation point,
+//! which must not go through a frame that holds a lock or has something to drop, nor
+//! through one that catches panics. So inside the shim nothing is a cancellation point: its
+//! own system calls are made without libc's wrappers, or with cancellation [`held`] off.
+//! A call that POSIX has as a cancellation point acts on a request at its [`point`], in the
+//! frame that C has called and that has nothing to drop: when it begins, and when it was
+//! woken from its sleep for it with nothing done yet. `pthread_cancel` is ours so that it
+//! can do this waking; libc would leave a thread that sleeps in our futex asleep.
+//!
+//! As long as no thread of the process was ever cancelled, this costs a load for each call.
+
+use crate::calls::{Returned, errno};
+use crate::{real, state};
+use libc::{c_int, pthread_t};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+const ENABLE: c_int = 0;
+const DISABLE: c_int = 1;
+const DEFERRED: c_int = 0;
+const ASYNCHRONOUS: c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+unsafe extern "C-unwind" {
+    fn pthread_testcancel();
+}
+
+/// Some thread was cancelled, or may be at any instruction.
+static IN_USE: AtomicBool = AtomicBool::new(false);
+/// Some thread has asked to be cancelled at any instruction.
+static ASYNCHRONOUSLY: AtomicBool = AtomicBool::new(false);
+/// The threads that were cancelled last.
+static CANCELLED: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// The name of this thread.
+pub(crate) fn thread() -> usize {
+    // SAFETY: asks only.
+    unsafe { libc::pthread_self() as usize }
+}
+
+fn is_listed(thread: usize) -> bool {
+    IN_USE.load(Ordering::Relaxed)
+        && CANCELLED
+            .iter()
+            .any(|place| place.load(Ordering::SeqCst) == thread)
+}
+
+/// Whether this thread was cancelled and lets that happen: it is to leave its call instead
+/// of sleeping.
+pub(crate) fn is_cancelled() -> bool {
+    if !is_listed(thread()) {
+        return false;
+    }
+    let mut before = ENABLE;
+    // SAFETY: two numbers of this thread; the second call restores what was.
+    unsafe {
+        pthread_setcancelstate(DISABLE, &mut before);
+        pthread_setcancelstate(before, std::ptr::null_mut());
+    }
+    before == ENABLE
+}
+
+/// Does `work` with libc's cancellation points held off.
+pub(crate) fn held<T>(work: impl FnOnce() -> T) -> T {
+    struct Held(c_int);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            // SAFETY: the state that was before.
+            unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+        }
+    }
+    let mut held = Held(ENABLE);
+    // SAFETY: a number that outlives the call.
+    unsafe { pthread_setcancelstate(DISABLE, &mut held.0) };
+    work()
+}
+
+/// Makes a call that is a cancellation point. `call` drops what it holds before it returns,
+/// and fails with EINTR if it was left for a cancellation.
+#[inline(always)]
+pub(crate) fn point<T: Returned>(mut call: impl FnMut() -> T) -> T {
+    if !IN_USE.load(Ordering::Relaxed) {
+        let result = call();
+        if !(result.has_failed() && IN_USE.load(Ordering::Relaxed)) {
+            return result;
+        }
+        if !is_cancelled() {
+            return result;
+        }
+    }
+    point_in_use(call)
+}
+
+/// Ends this thread, if it was cancelled. If it goes on, it was another of the same name
+/// that was, and has ended.
+fn end_if_cancelled() {
+    if is_cancelled() {
+        let me = thread();
+        for place in &CANCELLED {
+            let _ = place.compare_exchange(me, 0, Ordering::SeqCst, Ordering::Relaxed);
+        }
+    }
+    // SAFETY: this frame and those between it and the program have nothing to drop.
+    unsafe { pthread_testcancel() };
+}
+
+#[cold]
+#[inline(never)]
+fn point_in_use<T: Returned>(mut call: impl FnMut() -> T) -> T {
+    loop {
+        end_if_cancelled();
+        let mut kind = DEFERRED;
+        let asynchronously = ASYNCHRONOUSLY.load(Ordering::Relaxed);
+        if asynchronously {
+            // SAFETY: a number that outlives the call.
+            unsafe { real::pthread_setcanceltype(DEFERRED, &mut kind) };
+        }
+        let result = call();
+        let was_left = result.has_failed() && is_cancelled();
+        if asynchronously && kind == ASYNCHRONOUS {
+            let errno = errno();
+            // SAFETY: what it was before. A thread that was cancelled meanwhile ends here.
+            unsafe { real::pthread_setcanceltype(kind, std::ptr::null_mut()) };
+            crate::calls::set_errno(errno);
+        }
+        if !was_left {
+            return result;
+        }
+    }
+}
+
+/// `pthread_cancel(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
+    if state::is_off() {
+        // SAFETY: the caller's promise.
+        return unsafe { real::pthread_cancel(thread) };
+    }
+    let at = NEXT.fetch_add(1, Ordering::Relaxed) % CANCELLED.len();
+    IN_USE.store(true, Ordering::SeqCst);
+    // SAFETY: as above. If it is this thread, it may end here.
+    let result = unsafe { real::pthread_cancel(thread) };
+    if result == 0 {
+        CANCELLED[at].store(thread as usize, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if let Some(host) = state::attached() {
+            host.wake_thread(thread as usize);
+        }
+    }
+    result
+}
+
+/// `pthread_setcanceltype(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
+    if kind == ASYNCHRONOUS {
+        ASYNCHRONOUSLY.store(true, Ordering::Relaxed);
+        IN_USE.store(true, Ordering::SeqCst);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { real::pthread_setcanceltype(kind, old) }
+}

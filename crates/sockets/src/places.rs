@@ -1,0 +1,130 @@
+//! Which thread of this process sleeps on which waiter, for whoever has to wake a thread
+//! and not all that wait for a socket: `pthread_cancel`.
+//!
+//! A place belongs to a thread for as long as it has a waiter. Places are used again and
+//! never freed, so that they can be looked through without a lock.
+
+use crate::host::Host;
+use longshore_ring::{Sleep, Waiter};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+static PLACES: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+const NOBODY: usize = 0;
+const NO_BELL: RawFd = -1;
+
+/// Where one thread sleeps.
+#[derive(Debug)]
+pub(crate) struct Place {
+    thread: AtomicUsize,
+    waiter: AtomicU32,
+    bell: AtomicI32,
+    /// Threads that are about to wake this one: until they have, neither its waiter nor
+    /// its eventfd becomes another's.
+    wakers: AtomicU32,
+    next: AtomicPtr<Place>,
+}
+
+fn places() -> impl Iterator<Item = &'static Place> {
+    let mut at = &PLACES;
+    std::iter::from_fn(move || {
+        // SAFETY: null, or a place that was leaked.
+        let place = unsafe { at.load(Ordering::Acquire).as_ref() }?;
+        at = &place.next;
+        Some(place)
+    })
+}
+
+impl Place {
+    /// The place of `thread`, which sleeps on `waiter`.
+    pub(crate) fn take(thread: usize, waiter: u32) -> &'static Self {
+        let free = places().find(|p| {
+            p.wakers.load(Ordering::Relaxed) == 0
+                && p.thread
+                    .compare_exchange(NOBODY, usize::MAX, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+        });
+        let place = free.unwrap_or_else(|| {
+            let place: &'static Self = Box::leak(Box::new(Self {
+                thread: AtomicUsize::new(usize::MAX),
+                waiter: AtomicU32::new(waiter),
+                bell: AtomicI32::new(NO_BELL),
+                wakers: AtomicU32::new(0),
+                next: AtomicPtr::new(PLACES.load(Ordering::Acquire)),
+            }));
+            let new = std::ptr::from_ref(place).cast_mut();
+            while let Err(first) = PLACES.compare_exchange(
+                place.next.load(Ordering::Relaxed),
+                new,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                place.next.store(first, Ordering::Relaxed);
+            }
+            place
+        });
+        place.waiter.store(waiter, Ordering::Relaxed);
+        place.bell.store(NO_BELL, Ordering::Relaxed);
+        place.thread.store(thread, Ordering::SeqCst);
+        place
+    }
+
+    /// The thread has an eventfd for its waiter.
+    pub(crate) fn has_bell(&self, bell: RawFd) {
+        self.bell.store(bell, Ordering::Release);
+    }
+
+    /// The thread gives its waiter and its eventfd back.
+    pub(crate) fn leave(&self) {
+        self.thread.store(NOBODY, Ordering::SeqCst);
+        // A waker that was interrupted by a fork is not there in the child.
+        for _ in 0..1000 {
+            if self.wakers.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            rustix::thread::sched_yield();
+        }
+        self.wakers.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Host {
+    /// Wakes a thread of this process, by the name that [`Hooks::thread`] gives it, if it
+    /// waits for the engine. Others that wait in a ready set look again, and go on.
+    ///
+    /// [`Hooks::thread`]: crate::Hooks::thread
+    pub fn wake_thread(&self, thread: usize) {
+        for place in places() {
+            place.wakers.fetch_add(1, Ordering::SeqCst);
+            if place.thread.load(Ordering::SeqCst) == thread {
+                self.wake_at(place);
+            }
+            place.wakers.fetch_sub(1, Ordering::SeqCst);
+        }
+        if let Ok(hub) = self.hub.enter() {
+            for set in 0..hub.sets.len() as u32 {
+                hub.ring(&self.arena, set);
+            }
+        }
+    }
+
+    fn wake_at(&self, place: &Place) {
+        let index = place.waiter.load(Ordering::Relaxed) as usize;
+        let Some(waiter) = self.arena.waiters().get(index) else {
+            return;
+        };
+        Waiter::fence();
+        match waiter.take() {
+            Some(Sleep::Futex) => waiter.wake_futex(),
+            Some(Sleep::Eventfd) => {
+                let bell = place.bell.load(Ordering::Acquire);
+                if bell != NO_BELL {
+                    // SAFETY: its owner keeps it open while there are wakers.
+                    let bell = unsafe { BorrowedFd::borrow_raw(bell) };
+                    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+                }
+            }
+            None => {}
+        }
+    }
+}
