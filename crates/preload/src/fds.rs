@@ -185,6 +185,29 @@ pub(crate) fn all() -> impl Iterator<Item = (RawFd, Entry)> {
         .filter(|(_, e)| *e != Entry::Kernel)
 }
 
+/// Those of the engine's sockets all of whose descriptors `exec` closes, but for what
+/// `keeps` says of a descriptor.
+pub(crate) fn closed_by_exec(keeps: impl Fn(RawFd) -> bool) -> Vec<SocketId> {
+    let mut kept = Vec::new();
+    let mut closed = Vec::new();
+    for (fd, entry) in all() {
+        if let Entry::Engine(id) = entry {
+            let flags = rustix::io::fcntl_getfd(crate::calls::borrow(fd));
+            let closes = flags.is_ok_and(|f| f.contains(rustix::io::FdFlags::CLOEXEC));
+            let list = if closes && !keeps(fd) {
+                &mut closed
+            } else {
+                &mut kept
+            };
+            list.push(id);
+        }
+    }
+    closed.sort_unstable_by_key(|id| id.index);
+    closed.dedup();
+    closed.retain(|id| !kept.contains(id));
+    closed
+}
+
 /// How many descriptors each of the engine's sockets has.
 pub(crate) fn counts() -> HashMap<SocketId, u32> {
     let mut counts = HashMap::new();

@@ -16,6 +16,7 @@ mod address;
 pub mod calls;
 pub mod cancel;
 mod decide;
+mod environment;
 mod fds;
 mod log;
 mod owner;

@@ -38,6 +38,7 @@ macro_rules! real {
         /// # Safety
         /// As libc's function of this name.
         #[inline]
+        #[allow(non_snake_case)]
         pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
             static AT: AtomicUsize = AtomicUsize::new(0);
             const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -77,6 +78,8 @@ real! {
     readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
     write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t;
     writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
+    preadv2(fd: c_int, iov: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    pwritev2(fd: c_int, iov: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
     mlockall(flags: c_int) -> c_int;
     close(fd: c_int) -> c_int;
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
@@ -104,6 +107,15 @@ real! {
     pthread_cancel(thread: libc::pthread_t) -> c_int;
     pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
     fork() -> pid_t;
+    _Fork() -> pid_t;
+    clone(run: *const c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut pid_t, tls: *mut c_void, child: *mut pid_t) -> c_int;
+    execve(path: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int;
+    execvpe(file: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int;
+    fexecve(fd: c_int, argv: *const *const c_char, envp: *const *const c_char) -> c_int;
+    execveat(directory: c_int, path: *const c_char, argv: *const *const c_char, envp: *const *const c_char, flags: c_int) -> c_int;
+    system(command: *const c_char) -> c_int;
+    popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+    posix_spawn_file_actions_adddup2(actions: *mut libc::posix_spawn_file_actions_t, from: c_int, to: c_int) -> c_int;
     posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;
     posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;
 }

@@ -1,16 +1,17 @@
 //! Whether this program is on Longshore, and its place in the session.
 
 use crate::cancel;
+use crate::environment;
 use crate::fds::{self, Entry};
 use crate::log::{Level, say};
-use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE, Token};
-use longshore_sockets::{Hooks, Host};
+use longshore_hostif::attach::{self, AttachError, Joined, Token};
+use longshore_sockets::{Hooks, Host, JoinError};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 /// Where our own descriptors go, if the limit allows.
 const KEPT_FROM: i32 = 960;
@@ -21,7 +22,21 @@ const READY: u8 = 2;
 const FAILED: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// The same as in [`PAGE`], in all children too.
 static HOST: AtomicPtr<Host> = AtomicPtr::new(std::ptr::null_mut());
+static PAGE: OwnPage = OwnPage {
+    host: AtomicPtr::new(std::ptr::null_mut()),
+    rest: [const { AtomicU8::new(0) }; PAGE_BYTES - size_of::<usize>()],
+};
+const PAGE_BYTES: usize = 4096;
+
+/// A page of memory that the kernel empties in each child of this process: so a child that
+/// was made without our knowing finds out at its first call, at no cost for the others.
+#[repr(C, align(4096))]
+struct OwnPage {
+    host: AtomicPtr<Host>,
+    rest: [AtomicU8; PAGE_BYTES - size_of::<usize>()],
+}
 static JOINING: Mutex<()> = Mutex::new(());
 
 /// What becomes of a new inet socket.
@@ -38,9 +53,76 @@ pub(crate) enum Mode {
 /// The place in the session, if it was taken already.
 #[inline]
 pub(crate) fn attached() -> Option<&'static Host> {
-    let host = HOST.load(Ordering::Acquire);
+    let host = PAGE.host.load(Ordering::Acquire);
     // SAFETY: null, or a host that was leaked.
-    unsafe { host.as_ref() }
+    match unsafe { host.as_ref() } {
+        None if MODE.load(Ordering::Relaxed) == READY => begin_anew(),
+        host => host,
+    }
+}
+
+/// The same for who may not find out that this process is a child: it is, if there is none.
+pub(crate) fn attached_already() -> Option<&'static Host> {
+    // SAFETY: null, or a host that was leaked.
+    unsafe { PAGE.host.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether this process is a child that was made without our knowing, and has not found out.
+pub(crate) fn is_unknown_child() -> bool {
+    MODE.load(Ordering::Relaxed) == READY && attached_already().is_none()
+}
+
+/// This process has its place in the session.
+pub(crate) fn own(host: &'static Host) {
+    let host = std::ptr::from_ref(host).cast_mut();
+    HOST.store(host, Ordering::Release);
+    PAGE.host.store(host, Ordering::Release);
+}
+
+/// Has the kernel empty the page in children.
+fn protect_page() {
+    let page = &raw const PAGE;
+    // SAFETY: a page of our own with nothing but what may be zero in it.
+    let done = unsafe { libc::madvise(page.cast_mut().cast(), PAGE_BYTES, libc::MADV_WIPEONFORK) };
+    if done != 0 {
+        say(
+            Level::Debug,
+            format_args!("children made by clone(2) share the sockets of their parent"),
+        );
+    }
+}
+
+/// This process is a child that was made by a system call of which we do not know, and
+/// makes its first call on a socket: it takes a place of its own in the session.
+#[cold]
+fn begin_anew() -> Option<&'static Host> {
+    static BEGUN: AtomicU32 = AtomicU32::new(0);
+    let me = std::process::id();
+    if BEGUN.swap(me, Ordering::Relaxed) == me {
+        // What is called from here is not for sockets of the engine.
+        return None;
+    }
+    // SAFETY: null, or a host that was leaked.
+    let host = unsafe { HOST.load(Ordering::Acquire).as_ref() }?;
+    match cancel::held(take_place) {
+        // SAFETY: what has made this process has made it with one thread, which is here.
+        Ok(joined) => unsafe { host.begin_anew(joined, fds::counts().into_iter()) },
+        Err(e) => {
+            say(
+                Level::Error,
+                format_args!("no place in the session for a child: {e}"),
+            );
+            host.fail_in_child("the sockets of this process fail from now on");
+        }
+    }
+    own(host);
+    Some(host)
+}
+
+fn take_place() -> Result<Joined, JoinError> {
+    let ours = environment::remembered().ok_or(AttachError::NotAnEngine)?;
+    let token: Token = ours.session.parse()?;
+    Ok(attach::join(Path::new(&ours.engine), token)?)
 }
 
 /// Whether the program is on Longshore at all.
@@ -54,14 +136,11 @@ pub(crate) fn is_off() -> bool {
 
 /// Looks at the environment, once.
 fn asked_for() -> bool {
-    let asked =
-        std::env::var_os(ENGINE_VARIABLE).is_some() && std::env::var_os(SESSION_VARIABLE).is_some();
-    if asked {
-        true
-    } else {
+    let asked = environment::remembered().is_some();
+    if !asked {
         MODE.store(OFF, Ordering::Relaxed);
-        false
     }
+    asked
 }
 
 /// Joins the session if that was not tried before.
@@ -85,8 +164,6 @@ fn join() -> Mode {
     if MODE.load(Ordering::Acquire) == FAILED {
         return Mode::Failed;
     }
-    let path = PathBuf::from(std::env::var_os(ENGINE_VARIABLE).unwrap_or_default());
-    let token = std::env::var(SESSION_VARIABLE).unwrap_or_default();
     let hooks = Hooks {
         keep,
         discard,
@@ -95,13 +172,11 @@ fn join() -> Mode {
         thread: cancel::thread,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
-    let joined = token
-        .parse::<Token>()
-        .map_err(Into::into)
-        .and_then(|token| cancel::held(|| Host::join(&path, token, hooks)));
+    let joined = cancel::held(|| take_place().and_then(|joined| Host::new(joined, hooks)));
     match joined {
         Ok(host) => {
-            HOST.store(std::ptr::from_ref(host).cast_mut(), Ordering::Release);
+            protect_page();
+            own(host);
             MODE.store(READY, Ordering::Release);
             Mode::On(host)
         }

@@ -63,6 +63,12 @@ impl SharedLock {
         }
     }
 
+    /// Frees the lock in a child of `fork` that has a copy of it, where its holder is not.
+    /// Says whether there was one.
+    pub fn free_in_child(&self) -> bool {
+        self.0.swap(FREE, Ordering::AcqRel) != FREE
+    }
+
     /// Takes the lock if nobody has it.
     pub fn try_lock(&self) -> Option<Locked<'_>> {
         self.0
@@ -181,6 +187,15 @@ mod tests {
         assert_eq!(lock.lock().err(), Some(Reentered));
         drop(held);
         assert!(lock.lock().is_ok());
+    }
+
+    #[test]
+    fn a_child_frees_what_another_thread_held() {
+        let lock = SharedLock::new();
+        assert!(!lock.free_in_child());
+        std::mem::forget(lock.lock().unwrap());
+        assert!(lock.free_in_child());
+        assert!(lock.try_lock().is_some());
     }
 
     #[test]

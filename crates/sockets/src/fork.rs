@@ -8,7 +8,7 @@
 use crate::gate::Inside;
 use crate::host::{Host, Post, own_pid};
 use crate::hub::Hub;
-use longshore_hostif::attach::{self, Message};
+use longshore_hostif::attach::{self, Joined, Message};
 use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
@@ -52,6 +52,11 @@ impl Host {
             to.store(from.load(Ordering::Acquire), Ordering::Release);
         }
         Some(channel)
+    }
+
+    /// Takes a socket out of a reservation: the child will not inherit it.
+    pub fn leave_out(&self, channel: u32, socket: SocketId) {
+        self.arena.set_held(channel, socket.index, false);
     }
 
     /// Gives a reservation back that no child took, if it is still ours.
@@ -119,6 +124,68 @@ impl Host {
     }
 }
 
+impl Host {
+    /// In a child that was made without our knowing, which has found that out: it has its
+    /// parent's memory, with the locks as they were. `joined` is its own place in the
+    /// session. `descriptors` says how many descriptors it has for each socket.
+    ///
+    /// # Safety
+    /// The process has this thread alone, which is in no call on a socket.
+    pub unsafe fn begin_anew(
+        &'static self,
+        joined: Joined,
+        descriptors: impl Iterator<Item = (SocketId, u32)>,
+    ) {
+        forget_thread_id();
+        // What the parent's threads had to sleep on is not ours.
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+        let channel = joined.channel;
+        let post = || {
+            let channel = HostChannel::new(self.arena.clone(), channel);
+            Post::new(channel, self.uses.len())
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.untold.recover(Vec::new);
+            self.hub.recover(Hub::default);
+            self.query.recover(|| ());
+            self.post.recover(post);
+        }
+        if let Ok(mut post_now) = self.post.enter() {
+            *post_now = post();
+        }
+        if let Ok(mut untold) = self.untold.enter() {
+            untold.clear();
+        }
+        let pid = self.arena.control(channel).pid.load(Ordering::Relaxed);
+        self.pid.store(pid, Ordering::Relaxed);
+        self.is_abroad.store(pid != own_pid(), Ordering::Relaxed);
+        self.channel.store(channel, Ordering::Relaxed);
+        for word in self.uses {
+            if word.load(Ordering::Relaxed) != 0 {
+                word.store(0, Ordering::Release);
+            }
+        }
+        for (id, count) in descriptors {
+            self.arena.set_held(channel, id.index, true);
+            if self.arena.block(id.index).is(id) {
+                self.recount(id, count);
+            } else {
+                self.arena.set_held(channel, id.index, false);
+            }
+        }
+        // What it was held for and has no descriptor of.
+        self.drop_unused();
+    }
+
+    /// The same without a place in the session: its sockets fail.
+    pub fn fail_in_child(&self, why: &str) {
+        forget_thread_id();
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.cut_off(why);
+    }
+}
+
 /// What a parent has reserved for the child that it has just made.
 #[derive(Debug, Clone, Copy)]
 pub struct Reservation {
@@ -151,8 +218,8 @@ impl Forking {
     }
 
     /// In the child. `descriptors` says how many descriptors it has for each
-    /// socket.
-    pub fn in_child(mut self, descriptors: impl Iterator<Item = (SocketId, u32)>) {
+    /// socket. Gives its host, which is the child's own now.
+    pub fn in_child(mut self, descriptors: impl Iterator<Item = (SocketId, u32)>) -> &'static Host {
         forget_thread_id();
         let host = self.host;
         host.epoch.fetch_add(1, Ordering::Relaxed);
@@ -165,11 +232,11 @@ impl Forking {
         }
         let Some(channel) = self.channel else {
             drop(self);
-            host.fail_from_now(
+            host.cut_off(
                 "the session has no room for another process: sockets fail in this one; \
                  use an engine with more (`session.processes` in its configuration)",
             );
-            return;
+            return host;
         };
         // The parent may have had its children begin a namespace of pids (unshare, setns),
         // from which it cannot be seen.
@@ -193,13 +260,14 @@ impl Forking {
             post.channel.flag();
             if !claimed {
                 drop(self);
-                host.fail_from_now(
+                host.cut_off(
                     "this process was held up for too long after its fork: its sockets fail",
                 );
-                return;
+                return host;
             }
         }
         drop(self);
         host.ring_engine();
+        host
     }
 }

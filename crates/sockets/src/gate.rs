@@ -39,6 +39,18 @@ impl<T> Gate<T> {
         })
     }
 
+    /// In the child of a fork across which it was not carried: nobody is inside. What a
+    /// thread that is not there any more had half done is replaced by `anew`, and not dropped.
+    ///
+    /// # Safety
+    /// The process has this thread alone, which is not inside.
+    pub unsafe fn recover(&self, anew: impl FnOnce() -> T) {
+        if self.lock.free_in_child() {
+            // SAFETY: by the caller's promise, nobody has a reference.
+            unsafe { self.value.get().write(anew()) };
+        }
+    }
+
     /// Takes the lock if it is free.
     pub fn try_enter(&self) -> Option<Inside<'_, T>> {
         Some(Inside {

@@ -245,6 +245,35 @@ impl Host {
         }
     }
 
+    /// Before `exec`, which closes all descriptors of a socket: leaves it to the other
+    /// processes that hold it. `false` if there is none, and so this process keeps it.
+    ///
+    /// # Errors
+    /// [`SocketError::Broken`], [`SocketError::EngineGone`].
+    pub fn leave_to_others(&self, id: SocketId) -> Result<bool, SocketError> {
+        let own = self.own_channel();
+        if self.is_cut_off() || !self.arena.block(id.index).is(id) {
+            return Ok(true);
+        }
+        self.arena.set_held(own, id.index, false);
+        fence(Ordering::SeqCst);
+        if !self.is_held_elsewhere(id.index) {
+            self.arena.set_held(own, id.index, true);
+            return Ok(false);
+        }
+        self.marks[id.index as usize].fetch_and(!(SUBSCRIBED | ALONE), Ordering::AcqRel);
+        self.tell(&Request::Unsubscribe { socket: id }, Wake::Soon)?;
+        Ok(true)
+    }
+
+    /// The `exec` has failed: this process holds the socket as before, if it is still there.
+    pub fn hold_again(&'static self, id: SocketId) {
+        if !self.is_cut_off() && self.arena.block(id.index).is(id) {
+            self.arena.set_held(self.own_channel(), id.index, true);
+            drop(self.acquire(id));
+        }
+    }
+
     /// Sets how many descriptors use a socket, after a fork: the calls that
     /// were under way in the parent's other threads are not ours.
     pub(crate) fn recount(&self, id: SocketId, descriptors: u32) {
@@ -294,6 +323,9 @@ impl Host {
 
     /// The last use in this process is gone.
     fn close_last(&self, id: SocketId) {
+        if self.is_cut_off() {
+            return;
+        }
         let marks = self.marks[id.index as usize].swap(0, Ordering::AcqRel);
         if marks & WATCHED != 0
             && let Ok(mut hub) = self.hub.enter()

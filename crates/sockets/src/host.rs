@@ -95,6 +95,8 @@ pub struct Host {
     /// One query at a time: there is one mailbox.
     pub(crate) query: Gate<()>,
     pub(crate) gone: AtomicBool,
+    /// It has no channel: it is a child for which there was none.
+    pub(crate) cut_off: AtomicBool,
     pub(crate) short: AtomicBool,
     /// It was said that it is.
     pub(crate) was_short: AtomicBool,
@@ -161,6 +163,17 @@ impl Host {
     /// Whether the engine is known to be gone.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed) || self.arena.header().closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it has no channel of its own: the one that it knows is its parent's.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::Relaxed)
+    }
+
+    /// A child without a channel fails from now on, and does nothing to its parent's.
+    pub(crate) fn cut_off(&self, why: &str) {
+        self.cut_off.store(true, Ordering::Relaxed);
+        self.fail_from_now(why);
     }
 
     /// Looks whether the engine lives, and says so to all who wait for it if it
@@ -231,6 +244,9 @@ impl Host {
     // ---- requests ----
 
     fn put(&self, post: &mut Post, request: &Request) -> Result<(), SocketError> {
+        if self.is_cut_off() {
+            return Err(SocketError::EngineGone);
+        }
         let mut tries = 0u32;
         loop {
             match post.channel.put(request) {
@@ -355,6 +371,9 @@ impl Host {
     }
 
     fn take_completions(&self, post: &mut Post) -> Result<(), SocketError> {
+        if self.is_cut_off() {
+            return Ok(());
+        }
         let mut any = false;
         while let Some(completion) = post.channel.get()? {
             any = true;

@@ -106,6 +106,7 @@ impl Host {
             hub: Gate::new(Hub::default()),
             query: Gate::new(()),
             gone: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
             short: AtomicBool::new(false),
             was_short: AtomicBool::new(false),
             full: AtomicBool::new(false),

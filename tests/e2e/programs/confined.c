@@ -164,7 +164,7 @@ static void by_number(void) {
       char buf[8];
       struct sock_fprog p = program();
       SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-      SYS(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p));
+      SYS((syscall)(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p));
       receive_all(mine, buf, 4);
       _exit(0);
     }

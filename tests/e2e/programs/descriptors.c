@@ -408,9 +408,9 @@ static void closed_by_number(void) {
   for (int in_a_range = 0; in_a_range < 2; in_a_range++) {
     EACH_PAIR(mine, far) {
       if (in_a_range)
-        IS(syscall(SYS_close_range, mine, mine, 0), 0);
+        IS((syscall)(SYS_close_range, mine, mine, 0), 0);
       else
-        IS(syscall(SYS_close, mine), 0);
+        IS((syscall)(SYS_close, mine), 0);
       FAILS(send(mine, "x", 1, 0), EBADF);
       OK(ready(far, POLLIN, 10000));
       char c;

@@ -195,7 +195,7 @@ static void locked_memory_stays_small(void) {
  * whether there was one to be had. */
 static int added_by_ring(int ep, int fd) {
   struct io_uring_params p = {0};
-  int ring = syscall(SYS_io_uring_setup, 4, &p);
+  int ring = (syscall)(SYS_io_uring_setup, 4, &p);
   if (ring < 0) {
     OK(errno == ENOSYS || errno == EPERM);
     return 0;

@@ -19,6 +19,9 @@ scenarios! {
     /// fork, exec, threads.
     fn processes(lab) within 300 { conformance::run(lab, "processes"); }
 
+    /// Children made without fork(), exec, calls by number.
+    fn children(lab) within 300 { conformance::run(lab, "children"); }
+
     /// pthread_cancel.
     fn cancel(lab) within 300 { conformance::run(lab, "cancel"); }
 

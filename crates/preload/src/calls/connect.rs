@@ -43,9 +43,7 @@ pub(crate) unsafe fn connect_as(
     }
     let done = || {
         unless_kernels(|| {
-            let Some(host) = state::attached() else {
-                return None;
-            };
+            let host = state::attached()?;
             // SAFETY: the caller's promise.
             let given = unsafe { address::read(addr, len) };
             match (fds::get(fd), given) {
@@ -59,9 +57,7 @@ pub(crate) unsafe fn connect_as(
                     }
                 }
                 (Entry::Engine(id), given) => {
-                    let Some(socket) = fds::engine(fd) else {
-                        return None;
-                    };
+                    let socket = fds::engine(fd)?;
                     match given {
                         Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
                             Some(answer(|| connect_on(fd, &socket, peer, flags)))

@@ -4,7 +4,7 @@
 use crate::calls::{borrow, fork};
 use crate::fds;
 use crate::state::{self, Mode};
-use crate::{calls, decide};
+use crate::{calls, decide, environment};
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 use std::os::fd::RawFd;
@@ -22,8 +22,13 @@ extern "C" fn at_start() {
             return;
         }
         fork::install();
+        let holds = std::env::var_os(environment::HELD_VARIABLE).is_some();
+        if holds {
+            // SAFETY: the program has not begun, so nobody else uses its environment.
+            unsafe { std::env::remove_var(environment::HELD_VARIABLE) };
+        }
         let inherited: Vec<RawFd> = open_descriptors().filter(|fd| is_inet(*fd)).collect();
-        if inherited.is_empty() {
+        if inherited.is_empty() && !holds {
             return;
         }
         if let Mode::On(host) = state::mode() {

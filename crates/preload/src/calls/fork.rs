@@ -4,9 +4,10 @@
 //! No signal handler runs while the locks of the process are held for the fork: it would
 //! find none of its sockets in order. On either side signals come when they are free.
 
+use crate::calls::{errno, set_errno};
 use crate::signals::Held;
 use crate::{fds, real, state};
-use libc::pid_t;
+use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, Reservation};
 use std::cell::{Cell, RefCell};
 
@@ -38,7 +39,7 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     if let Some((forking, held)) = forking() {
-        forking.in_child(fds::counts().into_iter());
+        state::own(forking.in_child(fds::counts().into_iter()));
         drop(held);
     }
 }
@@ -63,6 +64,125 @@ pub unsafe extern "C-unwind" fn fork() -> pid_t {
         reserved.is_for(child as u32);
     }
     child
+}
+
+/// `__fork`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __fork() -> pid_t {
+    // SAFETY: the caller's promise.
+    unsafe { fork() }
+}
+
+/// `__vfork`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __vfork() -> pid_t {
+    // SAFETY: the caller's promise, which was a stricter one.
+    unsafe { fork() }
+}
+
+/// `_Fork(3)`, which calls no handlers.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
+    // SAFETY: the caller's promise.
+    unhandled(|| unsafe { real::_Fork() })
+}
+
+/// Has `make` make a child without the handlers of `fork`. What this process has stays held
+/// for it, until its own copy of the shim finds out that it is another process now
+/// ([`state::attached`]), or is loaded anew. Whatever the child may do in its first steps
+/// is done in the parent.
+pub(crate) fn unhandled<T: Copy + Into<i64>>(make: impl FnOnce() -> T) -> T {
+    let reserved = state::attached_already().and_then(|host| {
+        let channel = host.reserve_channel()?;
+        Some((host, channel))
+    });
+    let child = make();
+    if let Some((host, channel)) = reserved {
+        match child.into() {
+            // This is the child, and the reservation its parent's.
+            0 => {}
+            pid @ 1.. => host.give_reservation(channel, pid as u32),
+            _ => {
+                let errno = errno();
+                host.drop_reservation(channel);
+                set_errno(errno);
+            }
+        }
+    }
+    child
+}
+
+/// Flags of a process that is made in the memory of its parent, which waits until it has
+/// gone on to another program: as with [`vfork`], it gets a copy, because what it closes
+/// would be closed in the parent's tables.
+fn without_shared_memory(flags: u64) -> u64 {
+    const BORROWS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+    const SHARES: u64 = (libc::CLONE_THREAD | libc::CLONE_FILES) as u64;
+    if flags & BORROWS == BORROWS && flags & SHARES == 0 {
+        flags & !(libc::CLONE_VM as u64)
+    } else {
+        flags
+    }
+}
+
+/// `clone(2)`, as libc has it. It takes its last arguments as variadic ones; on this
+/// architecture they come in the same places as these.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn clone(
+    run: *const c_void,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent: *mut pid_t,
+    tls: *mut c_void,
+    child: *mut pid_t,
+) -> c_int {
+    let flags = without_shared_memory(flags as u64) as c_int;
+    // SAFETY: the caller's promise.
+    let make = || unsafe { real::clone(run, stack, flags, argument, parent, tls, child) };
+    if flags & libc::CLONE_VM != 0 {
+        return make();
+    }
+    unhandled(make)
+}
+
+/// `__clone`, as libc exports it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __clone(
+    run: *const c_void,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent: *mut pid_t,
+    tls: *mut c_void,
+    child: *mut pid_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { clone(run, stack, flags, argument, parent, tls, child) }
+}
+
+/// A `clone` by number with these flags, which `make` does with the flags that it is given.
+pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c_long {
+    let flags = without_shared_memory(flags);
+    if flags & libc::CLONE_VM as u64 != 0 {
+        return make(flags);
+    }
+    unhandled(|| make(flags))
 }
 
 /// `vfork(2)`, as `fork`.

@@ -5,6 +5,7 @@
 //! came. All of it is called by C, so nothing here may panic into it.
 
 pub mod accept;
+pub mod aliases;
 pub mod bind;
 pub mod close;
 pub mod connect;
@@ -13,6 +14,7 @@ pub mod dup;
 pub mod epoll;
 mod error_queue;
 pub mod exec;
+pub mod execve;
 pub mod fast_open;
 pub mod fcntl;
 pub mod fork;
@@ -21,6 +23,7 @@ pub mod ioctl;
 pub mod listen;
 pub mod memory;
 pub mod names;
+pub mod offset;
 pub mod options;
 pub mod poll;
 pub mod recv;
@@ -38,6 +41,7 @@ pub mod splice;
 pub mod stdio;
 #[cfg(target_arch = "x86_64")]
 pub mod syscall;
+mod variadic;
 
 use crate::fds;
 use libc::{c_int, ssize_t};

@@ -28,8 +28,8 @@ pub unsafe extern "C-unwind" fn send(
     flags: c_int,
 ) -> ssize_t {
     if fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
         point(|| match fds::engine_or_closed(fd) {
+            // SAFETY: the caller's promise.
             Ok(socket) => unsafe { send_buffer(fd, &socket, buf, len, flags, None) },
             Err(e) => answer(|| Err(e)),
         })
@@ -72,6 +72,7 @@ pub unsafe extern "C-unwind" fn sendto(
                 Ok(Sender::Kernel) => None,
                 // SAFETY: the caller's promise.
                 Ok(Sender::Engine(socket, to)) => {
+                    // SAFETY: as above.
                     Some(unsafe { send_buffer(fd, &socket, buf, len, flags, to) })
                 }
                 Err(e) => Some(answer(|| Err(e))),

@@ -1,25 +1,72 @@
 //! `posix_spawn`: libc makes the child without the handlers of `fork`, so its
 //! parent claims a channel for it with what it inherits, which its own copy of
-//! the shim takes over.
+//! the shim takes over: all but the sockets that `exec` closes.
 
+use crate::cancel::held;
+use crate::environment::Carried;
 use crate::fds::{self, Entry};
 use crate::{real, state};
 use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Descriptors that some list of actions of `posix_spawn` puts in the place of another, so
+/// that `exec` does not close that one.
+static SOURCES: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+
+/// The word and the bit of a descriptor; high ones share theirs.
+fn place(fd: c_int) -> (&'static AtomicU64, u64) {
+    let at = fd.unsigned_abs() as usize;
+    (&SOURCES[at / 64 % SOURCES.len()], 1 << (at % 64))
+}
+
+fn is_source(fd: c_int) -> bool {
+    let (word, bit) = place(fd);
+    word.load(Ordering::Relaxed) & bit != 0
+}
+
+/// `posix_spawn_file_actions_adddup2(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: *mut posix_spawn_file_actions_t,
+    from: c_int,
+    to: c_int,
+) -> c_int {
+    let (word, bit) = place(from);
+    word.fetch_or(bit, Ordering::Relaxed);
+    // SAFETY: the caller's promise.
+    unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) }
+}
 
 /// Holds what this process holds a second time while `spawn` runs; what the
 /// child has inherited stays held for it from then on.
 ///
 /// # Safety
-/// `child` is null, or where `spawn` leaves the child's process id.
-unsafe fn hold(child: *mut pid_t, spawn: impl FnOnce(*mut pid_t) -> c_int) -> c_int {
-    let Some(host) = state::attached() else {
+/// `envp` is an environment; `child` is null, or where `spawn` leaves the child's process id.
+unsafe fn hold(
+    child: *mut pid_t,
+    envp: *const *mut c_char,
+    spawn: impl FnOnce(*mut pid_t, *const *mut c_char) -> c_int,
+) -> c_int {
+    if state::is_off() {
+        return spawn(child, envp);
+    }
+    let host = state::attached();
+    let holds_any = host.is_some() && fds::all().any(|(_, e)| matches!(e, Entry::Engine(_)));
+    // SAFETY: the caller's promise. Its actions may close what it would inherit.
+    let carried = unsafe { Carried::new(envp.cast(), holds_any) };
+    let spawn = |child| held(|| spawn(child, carried.as_ptr().cast()));
+    let Some(host) = host.filter(|_| holds_any) else {
         return spawn(child);
     };
-    let holds_any = fds::all().any(|(_, e)| matches!(e, Entry::Engine(_)));
-    if !holds_any {
-        return spawn(child);
-    }
     let channel = host.reserve_channel();
+    if let Some(channel) = channel {
+        for id in fds::closed_by_exec(is_source) {
+            host.leave_out(channel, id);
+        }
+    }
     let mut own: pid_t = 0;
     let child = if child.is_null() { &raw mut own } else { child };
     let result = spawn(child);
@@ -47,7 +94,7 @@ pub unsafe extern "C-unwind" fn posix_spawn(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        hold(pid, |pid| {
+        hold(pid, envp, |pid, envp| {
             real::posix_spawn(pid, path, actions, attr, argv, envp)
         })
     }
@@ -68,7 +115,7 @@ pub unsafe extern "C-unwind" fn posix_spawnp(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        hold(pid, |pid| {
+        hold(pid, envp, |pid, envp| {
             real::posix_spawnp(pid, file, actions, attr, argv, envp)
         })
     }

@@ -1,14 +1,19 @@
-//! `syscall`, for the libraries that make some socket calls by number: libuv
-//! closes so, and sends and receives datagrams so, several at a time. And for those that ask for
-//! io_uring by number: it would pass the shim by.
+//! `syscall`, for libraries that make calls by number: libuv closes so, and sends and
+//! receives datagrams so, several at a time. And for those that ask for io_uring by number:
+//! it would pass the shim by.
 
-use crate::calls::{close, recvmsg, seccomp, sendmsg, set_errno};
+use crate::calls::{
+    accept, bind, close, connect, dup, epoll, execve, fcntl, fork, ioctl, listen, names, offset,
+    options, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg, set_errno,
+    shutdown, socket, splice,
+};
+use crate::cancel::held;
 use crate::log::once;
 use crate::state::{self, Mode};
-use libc::{c_int, c_long, c_uint};
+use libc::{c_int, c_long};
 
-/// `syscall(2)`: the numbers of socket calls that libraries are known to use go
-/// where the calls of that name go, all others to the kernel.
+/// `syscall(2)`: what may concern a socket goes where the calls of that name go, and what
+/// makes a process or executes a program; all others go to the kernel.
 ///
 /// # Safety
 /// As libc's. It takes its arguments as variadic ones; on this architecture
@@ -23,27 +28,11 @@ pub unsafe extern "C-unwind" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
+    // SAFETY: the caller's promise, for a call of this name.
+    if let Some(result) = unsafe { socket_call(number, [a, b, c, d, e, f]) } {
+        return result;
+    }
     match number {
-        // SAFETY: the caller's promise, for a call of this name.
-        libc::SYS_close => c_long::from(unsafe { close::close(a as c_int) }),
-        libc::SYS_close_range => {
-            // SAFETY: as above.
-            c_long::from(unsafe { close::close_range(a as c_uint, b as c_uint, c as c_int) })
-        }
-        // SAFETY: as above.
-        libc::SYS_sendmmsg => c_long::from(unsafe {
-            sendmsg::sendmmsg(a as c_int, b as *mut _, c as c_uint, d as c_int)
-        }),
-        // SAFETY: as above.
-        libc::SYS_recvmmsg => c_long::from(unsafe {
-            recvmsg::recvmmsg(
-                a as c_int,
-                b as *mut _,
-                c as c_uint,
-                d as c_int,
-                e as *mut _,
-            )
-        }),
         libc::SYS_prctl => {
             // SAFETY: as above.
             let result = unsafe { seccomp::prctl(a as c_int, b as _, c as _, d as _, e as _) };
@@ -55,9 +44,119 @@ pub unsafe extern "C-unwind" fn syscall(
             seccomp::filtered(set, |result| *result == 0)
         }
         libc::SYS_io_uring_setup if matches!(state::mode(), Mode::On(_)) => no_ring(),
+        _ if state::is_off() => {
+            // SAFETY: as above.
+            unsafe { libc_syscall(number, [a, b, c, d, e, f]) }
+        }
+        // What would be a child in our memory is one in its own, as with `vfork`.
+        libc::SYS_fork | libc::SYS_vfork => {
+            // SAFETY: as above.
+            fork::unhandled(|| unsafe { libc_syscall(libc::SYS_fork, [0; 6]) })
+        }
+        libc::SYS_clone => fork::clone_by_number(a as u64, |flags| {
+            // SAFETY: as above.
+            unsafe { libc_syscall(number, [flags as c_long, b, c, d, e, f]) }
+        }),
+        libc::SYS_clone3 if a != 0 && b as usize >= size_of::<u64>() => {
+            let arguments = a as *mut u64;
+            // SAFETY: as above; flags come first.
+            let flags = unsafe { arguments.read_unaligned() };
+            fork::clone_by_number(flags, |flags| {
+                // SAFETY: as above.
+                unsafe {
+                    arguments.write_unaligned(flags);
+                    libc_syscall(number, [a, b, c, d, e, f])
+                }
+            })
+        }
+        libc::SYS_execve => {
+            // SAFETY: as above.
+            c_long::from(unsafe { execve::execve(a as _, b as _, c as _) })
+        }
+        libc::SYS_execveat => {
+            // SAFETY: as above.
+            c_long::from(unsafe { execve::execveat(a as _, b as _, c as _, d as _, e as _) })
+        }
         // SAFETY: as above.
         _ => unsafe { libc_syscall(number, [a, b, c, d, e, f]) },
     }
+}
+
+/// The calls that may concern a socket, by number; `None` for all others. Made so they are
+/// no cancellation points.
+///
+/// # Safety
+/// As the system call of this number.
+unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
+    let [a, b, c, d, e, f] = arguments;
+    let fd = a as c_int;
+    macro_rules! call {
+        ($call:expr) => {
+            // SAFETY: the caller's promise: these are the arguments of the call.
+            held(|| unsafe { $call } as c_long)
+        };
+    }
+    Some(match number {
+        libc::SYS_read => call!(rw::read(fd, b as _, c as _)),
+        libc::SYS_write => call!(rw::write(fd, b as _, c as _)),
+        libc::SYS_readv => call!(rw::readv(fd, b as _, c as _)),
+        libc::SYS_writev => call!(rw::writev(fd, b as _, c as _)),
+        libc::SYS_preadv2 => call!(offset::preadv2(fd, b as _, c as _, d, f as _)),
+        libc::SYS_pwritev2 => call!(offset::pwritev2(fd, b as _, c as _, d, f as _)),
+        libc::SYS_close => call!(close::close(fd)),
+        libc::SYS_close_range => call!(close::close_range(a as _, b as _, c as _)),
+        libc::SYS_dup => call!(dup::dup(fd)),
+        libc::SYS_dup2 => call!(dup::dup2(fd, b as _)),
+        libc::SYS_dup3 => call!(dup::dup3(fd, b as _, c as _)),
+        libc::SYS_fcntl => call!(fcntl::fcntl(fd, b as _, c as _)),
+        libc::SYS_ioctl => call!(ioctl::ioctl(fd, b as _, c as _)),
+        libc::SYS_socket => call!(socket::socket(fd, b as _, c as _)),
+        libc::SYS_bind => call!(bind::bind(fd, b as _, c as _)),
+        libc::SYS_listen => call!(listen::listen(fd, b as _)),
+        libc::SYS_accept => call!(accept::accept(fd, b as _, c as _)),
+        libc::SYS_accept4 => call!(accept::accept4(fd, b as _, c as _, d as _)),
+        libc::SYS_connect => call!(connect::connect(fd, b as _, c as _)),
+        libc::SYS_shutdown => call!(shutdown::shutdown(fd, b as _)),
+        libc::SYS_getsockname => call!(names::getsockname(fd, b as _, c as _)),
+        libc::SYS_getpeername => call!(names::getpeername(fd, b as _, c as _)),
+        libc::SYS_getsockopt => {
+            call!(options::getsockopt(fd, b as _, c as _, d as _, e as _))
+        }
+        libc::SYS_setsockopt => {
+            call!(options::setsockopt(fd, b as _, c as _, d as _, e as _))
+        }
+        libc::SYS_sendto => call!(send::sendto(fd, b as _, c as _, d as _, e as _, f as _)),
+        libc::SYS_sendmsg => call!(sendmsg::sendmsg(fd, b as _, c as _)),
+        libc::SYS_sendmmsg => call!(sendmsg::sendmmsg(fd, b as _, c as _, d as _)),
+        libc::SYS_recvfrom => call!(recv::recvfrom(fd, b as _, c as _, d as _, e as _, f as _)),
+        libc::SYS_recvmsg => call!(recvmsg::recvmsg(fd, b as _, c as _)),
+        libc::SYS_recvmmsg => call!(recvmsg::recvmmsg(fd, b as _, c as _, d as _, e as _)),
+        libc::SYS_sendfile => call!(sendfile::sendfile(fd, b as _, c as _, d as _)),
+        libc::SYS_splice => call!(splice::splice(fd, b as _, c as _, d as _, e as _, f as _)),
+        libc::SYS_poll => call!(poll::poll(a as _, b as _, c as _)),
+        libc::SYS_ppoll => call!(poll::ppoll(a as _, b as _, c as _, d as _)),
+        libc::SYS_select => call!(select::select(fd, b as _, c as _, d as _, e as _)),
+        libc::SYS_pselect6 => {
+            // Its mask is in a structure, with its size.
+            // SAFETY: the caller's promise.
+            let mask = unsafe { (f as *const *const libc::sigset_t).as_ref() };
+            let mask = mask.copied().unwrap_or(std::ptr::null());
+            call!(select::pselect(fd, b as _, c as _, d as _, e as _, mask))
+        }
+        libc::SYS_epoll_create => call!(epoll::control::epoll_create(fd)),
+        libc::SYS_epoll_create1 => call!(epoll::control::epoll_create1(fd)),
+        libc::SYS_epoll_ctl => call!(epoll::control::epoll_ctl(fd, b as _, c as _, d as _)),
+        libc::SYS_epoll_wait => call!(epoll::wait::epoll_wait(fd, b as _, c as _, d as _)),
+        libc::SYS_epoll_pwait => {
+            call!(epoll::wait::epoll_pwait(fd, b as _, c as _, d as _, e as _))
+        }
+        libc::SYS_epoll_pwait2 => {
+            call!(epoll::wait::epoll_pwait2(
+                fd, b as _, c as _, d as _, e as _
+            ))
+        }
+        _ => return None,
+    })
 }
 
 /// Refuses io_uring, as kernels do that have none. What goes through a ring is the

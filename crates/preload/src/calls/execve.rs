@@ -1,0 +1,316 @@
+//! The `exec` family, `system` and `popen`: the program that is executed stays on
+//! Longshore, whatever its environment, and what it does not inherit is let go of.
+//!
+//! libc's own `execv`, `execl` and so on call one another inside libc; so each is ours.
+
+use crate::calls::variadic::variadic;
+use crate::calls::{errno, set_errno};
+use crate::environment::{self, Carried};
+use crate::{fds, real, state};
+use libc::{c_char, c_int, c_void};
+use longshore_hostif::SocketId;
+use longshore_sockets::Host;
+
+/// Arguments that `execl` and its like can have.
+const MOST_ARGUMENTS: usize = 4096;
+
+/// Sockets that were left to other processes, for an `exec` that may fail.
+struct Left {
+    host: Option<&'static Host>,
+    sockets: Vec<SocketId>,
+    /// The process holds sockets that are of no use to the new image, and that only it can
+    /// let go of.
+    holds: bool,
+}
+
+/// What comes before `exec`. Nothing is asked for in a child that was made without our
+/// knowing: what it holds is in its name, and the new image lets go of it.
+fn before() -> Left {
+    let mut left = Left {
+        host: state::attached_already(),
+        sockets: Vec::new(),
+        holds: false,
+    };
+    let Some(host) = left.host else {
+        left.holds = state::is_unknown_child();
+        return left;
+    };
+    for id in fds::closed_by_exec(|_| false) {
+        match host.leave_to_others(id) {
+            Ok(true) => left.sockets.push(id),
+            _ => left.holds = true,
+        }
+    }
+    let _ = host.settle();
+    left
+}
+
+/// `exec` has come back: it has failed.
+fn failed(left: &Left) {
+    let errno = errno();
+    if let Some(host) = left.host {
+        for id in &left.sockets {
+            host.hold_again(*id);
+        }
+    }
+    set_errno(errno);
+}
+
+/// Executes with the environment `envp`, carried on.
+///
+/// # Safety
+/// `envp` is an environment as `execve` takes it.
+unsafe fn with(
+    envp: *const *const c_char,
+    exec: impl FnOnce(*const *const c_char) -> c_int,
+) -> c_int {
+    if state::is_off() {
+        return exec(envp);
+    }
+    let left = before();
+    // SAFETY: the caller's promise.
+    let carried = unsafe { Carried::new(envp, left.holds) };
+    let result = exec(carried.as_ptr());
+    failed(&left);
+    result
+}
+
+/// `execve(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execve(
+    path: *const c_char,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { with(envp, |envp| real::execve(path, argv, envp)) }
+}
+
+/// `execv(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execv(path: *const c_char, argv: *const *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { execve(path, argv, environment::own()) }
+}
+
+/// `execvpe(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execvpe(
+    file: *const c_char,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { with(envp, |envp| real::execvpe(file, argv, envp)) }
+}
+
+/// `execvp(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execvp(file: *const c_char, argv: *const *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { execvpe(file, argv, environment::own()) }
+}
+
+/// `fexecve(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fexecve(
+    fd: c_int,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { with(envp, |envp| real::fexecve(fd, argv, envp)) }
+}
+
+/// `execveat(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execveat(
+    directory: c_int,
+    path: *const c_char,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        with(envp, |envp| {
+            real::execveat(directory, path, argv, envp, flags)
+        })
+    }
+}
+
+/// A `va_list` of x86-64, of which integers alone are taken.
+#[repr(C)]
+struct List {
+    general: u32,
+    floating: u32,
+    on_stack: *mut usize,
+    in_registers: *mut u8,
+}
+
+impl List {
+    /// The next argument.
+    ///
+    /// # Safety
+    /// There is one.
+    unsafe fn next(&mut self) -> usize {
+        const IN_REGISTERS: u32 = 48;
+        // SAFETY: the caller's promise; the ABI says where it is.
+        unsafe {
+            if self.general < IN_REGISTERS {
+                let at = self.in_registers.add(self.general as usize).cast::<usize>();
+                self.general += 8;
+                at.read()
+            } else {
+                let at = self.on_stack;
+                self.on_stack = at.add(1);
+                at.read()
+            }
+        }
+    }
+}
+
+/// The arguments of a call like `execl`: up to a null, which is kept. `None`, with errno
+/// set, if there are more than anybody writes down.
+///
+/// # Safety
+/// They end with a null.
+unsafe fn listed(first: *const c_char, list: &mut List) -> Option<[*const c_char; MOST_ARGUMENTS]> {
+    let mut argv = [std::ptr::null(); MOST_ARGUMENTS];
+    let mut next = first;
+    for place in &mut argv {
+        *place = next;
+        if next.is_null() {
+            return Some(argv);
+        }
+        // SAFETY: the caller's promise: the null has not come yet.
+        next = unsafe { list.next() } as *const c_char;
+    }
+    set_errno(libc::E2BIG);
+    None
+}
+
+unsafe extern "C-unwind" fn execl_list(
+    path: *const c_char,
+    first: *const c_char,
+    list: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's arguments, as it has to give them.
+    unsafe {
+        match listed(first, &mut *list.cast()) {
+            Some(argv) => execv(path, argv.as_ptr()),
+            None => -1,
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn execlp_list(
+    file: *const c_char,
+    first: *const c_char,
+    list: *mut c_void,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        match listed(first, &mut *list.cast()) {
+            Some(argv) => execvp(file, argv.as_ptr()),
+            None => -1,
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn execle_list(
+    path: *const c_char,
+    first: *const c_char,
+    list: *mut c_void,
+) -> c_int {
+    // SAFETY: as above; the environment comes behind the null.
+    unsafe {
+        let list = &mut *list.cast::<List>();
+        match listed(first, list) {
+            Some(argv) => execve(path, argv.as_ptr(), list.next() as *const *const c_char),
+            None => -1,
+        }
+    }
+}
+
+/// `execl(3)`.
+///
+/// # Safety
+/// As libc's. More arguments follow.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn execl(path: *const c_char, first: *const c_char) -> c_int {
+    variadic!("16", "rdx", execl_list)
+}
+
+/// `execlp(3)`.
+///
+/// # Safety
+/// As libc's. More arguments follow.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn execlp(file: *const c_char, first: *const c_char) -> c_int {
+    variadic!("16", "rdx", execlp_list)
+}
+
+/// `execle(3)`.
+///
+/// # Safety
+/// As libc's. More arguments follow.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn execle(path: *const c_char, first: *const c_char) -> c_int {
+    variadic!("16", "rdx", execle_list)
+}
+
+/// `system(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+    if state::is_off() || environment::is_carried() {
+        // SAFETY: the caller's promise.
+        return unsafe { real::system(command) };
+    }
+    // SAFETY: as above.
+    environment::with_own(|| unsafe { real::system(command) })
+}
+
+/// `popen(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn popen(
+    command: *const c_char,
+    mode: *const c_char,
+) -> *mut libc::FILE {
+    if state::is_off() || environment::is_carried() {
+        // SAFETY: the caller's promise.
+        return unsafe { real::popen(command, mode) };
+    }
+    // SAFETY: as above.
+    environment::with_own(|| unsafe { real::popen(command, mode) })
+}

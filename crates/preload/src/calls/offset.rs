@@ -1,0 +1,124 @@
+//! `preadv2`, `pwritev2`: on a socket they are `readv` and `writev` with flags, if they say
+//! that they mean no offset. All that have one are refused by the kernel, as is due (ESPIPE).
+
+use crate::calls::recvmsg::recvmsg;
+use crate::calls::sendmsg::sendmsg;
+use crate::calls::set_errno;
+use crate::{fds, real};
+use libc::{c_int, iovec, msghdr, off_t, ssize_t};
+
+/// Not at an offset, but where the descriptor is.
+const HERE: off_t = -1;
+const RWF_NOWAIT: c_int = 8;
+/// RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_APPEND, RWF_NOAPPEND: they mean nothing to a socket.
+const WITHOUT_EFFECT: c_int = 0x37;
+
+/// The message that a call on `fd` is about, and the flags to receive or send it with;
+/// `None` if the kernel is to be asked.
+fn message(
+    fd: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> Option<Result<(msghdr, c_int), c_int>> {
+    if at != HERE || !fds::is_engines(fd) {
+        return None;
+    }
+    if flags & !(RWF_NOWAIT | WITHOUT_EFFECT) != 0 {
+        return Some(Err(libc::EOPNOTSUPP));
+    }
+    let Ok(count) = usize::try_from(count) else {
+        return Some(Err(libc::EINVAL));
+    };
+    // SAFETY: an all-zero message is one.
+    let mut message: msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = iov.cast_mut();
+    message.msg_iovlen = count as _;
+    let flags = if flags & RWF_NOWAIT != 0 {
+        libc::MSG_DONTWAIT
+    } else {
+        0
+    };
+    Some(Ok((message, flags)))
+}
+
+/// `preadv2(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv2(
+    fd: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    match message(fd, iov, count, at, flags) {
+        // SAFETY: the caller's promise.
+        None => unsafe { real::preadv2(fd, iov, count, at, flags) },
+        // SAFETY: as above.
+        Some(Ok((mut message, flags))) => unsafe { recvmsg(fd, &mut message, flags) },
+        Some(Err(errno)) => {
+            set_errno(errno);
+            -1
+        }
+    }
+}
+
+/// `pwritev2(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pwritev2(
+    fd: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    match message(fd, iov, count, at, flags) {
+        // SAFETY: the caller's promise.
+        None => unsafe { real::pwritev2(fd, iov, count, at, flags) },
+        // SAFETY: as above.
+        Some(Ok((message, flags))) => unsafe { sendmsg(fd, &message, flags) },
+        Some(Err(errno)) => {
+            set_errno(errno);
+            -1
+        }
+    }
+}
+
+/// `preadv2` of programs with 64-bit file offsets.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv64v2(
+    fd: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { preadv2(fd, iov, count, at, flags) }
+}
+
+/// `pwritev2` of programs with 64-bit file offsets.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pwritev64v2(
+    fd: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pwritev2(fd, iov, count, at, flags) }
+}
