@@ -25,6 +25,7 @@ pub(crate) enum RequestError {
     BadEdge,
     Family,
     TooManyGroups,
+    NotPermitted,
 }
 
 impl RequestError {
@@ -39,6 +40,7 @@ impl RequestError {
             Self::Unreachable => 101,
             Self::AlreadyConnected => 106,
             Self::TooManyGroups => 105,
+            Self::NotPermitted => 13,
         }
     }
 }
@@ -55,6 +57,7 @@ impl Connection {
         let mut flags = EdgeFlags::empty();
         flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
         flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
+        flags.set(EdgeFlags::FIN_ACKED, self.lingers && self.tcb.fin_acked());
         let mut errno = 0;
         if let Some(error) = self.tcb.error() {
             flags |= EdgeFlags::DEAD;
@@ -177,6 +180,9 @@ impl Engine {
         }
         if self.cut_through && self.link.is_local(to) {
             self.open_pair(key, local, remote)?;
+            if bound.is_none() && self.demux.is_taken(&flow) {
+                self.hold_port(key);
+            }
             return Ok(as_family(local, options.ipv6));
         }
         let (mss, iss) = (
@@ -193,6 +199,9 @@ impl Engine {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);
+        if bound.is_none() {
+            self.hold_port(key);
+        }
         self.heed_receive_buffer(key);
         self.touch(key);
         Ok(as_family(local, options.ipv6))

@@ -241,12 +241,13 @@ impl Engine {
         } else {
             Ipv4Addr::UNSPECIFIED.into()
         };
+        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         let udp = &mut self.demux.udp;
         let port = udp
             .pick((key, self.now.0), |p| udp.is_free(p))
             .ok_or(RequestError::NoPortLeft)?;
         let local = SocketAddr::new(any, port);
-        if !udp.bind(local, key, Self::NO_REUSE, v6_only) {
+        if !udp.bind(local, key, Self::NO_REUSE, v6_only, user) {
             return Err(RequestError::AddressInUse);
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;

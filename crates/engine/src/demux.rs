@@ -7,6 +7,7 @@
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
 mod flow;
+mod held;
 mod ports;
 mod table4;
 
@@ -30,6 +31,8 @@ pub(crate) struct Waiting {
     pub(crate) record: TimeWait,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
+    /// How it lets others have its port.
+    pub(crate) reuse: Reuse,
     /// When that is to be looked at.
     pub(crate) alarm: Alarm,
 }
@@ -197,7 +200,10 @@ impl Demux {
     }
 
     pub(crate) fn wait(&mut self, flow: Flow, waiting: Waiting) {
-        self.waiting.insert(flow, waiting);
+        self.tcp.hold(waiting.local, waiting.reuse);
+        if let Some(old) = self.waiting.insert(flow, waiting) {
+            self.tcp.let_go(old.local, old.reuse);
+        }
     }
 
     pub(crate) fn waiting(&mut self, flow: &Flow) -> Option<&mut Waiting> {
@@ -205,7 +211,9 @@ impl Demux {
     }
 
     pub(crate) fn end_wait(&mut self, flow: &Flow) {
-        self.waiting.remove(flow);
+        if let Some(waiting) = self.waiting.remove(flow) {
+            self.tcp.let_go(waiting.local, waiting.reuse);
+        }
     }
 
     /// How many connections are in TIME-WAIT.

@@ -62,6 +62,7 @@ mod link6;
 mod output;
 mod pair;
 mod passive;
+mod privilege;
 mod report;
 mod requests;
 mod routing;

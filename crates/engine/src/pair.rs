@@ -30,6 +30,11 @@ const HOLD_US: u64 = 200_000;
 /// How long after it had no memory the other end is tried again, in microseconds.
 const AGAIN_US: u64 = 10_000;
 
+/// The errno of an end that was reset, and of one that was after it had seen the end of the
+/// other's stream, as Linux has them.
+pub(crate) const RESET: u16 = 104;
+const BROKEN_PIPE: u16 = 32;
+
 /// One end.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -56,8 +61,10 @@ pub(crate) struct Pair {
     pub(crate) shut: bool,
     /// The other end has, and all it sent is here.
     pub(crate) peer_fin: bool,
-    /// What arrives is discarded.
-    pub(crate) deaf: bool,
+    /// This end's host has shut its receiving half down.
+    pub(crate) shut_reading: bool,
+    /// It is to hear when the other end has all that was sent (SO_LINGER).
+    pub(crate) lingers: bool,
     /// The last write said that more follows at once (MSG_MORE).
     pub(crate) more_follows: bool,
     /// TCP_CORK.
@@ -92,7 +99,8 @@ impl Pair {
             urgent_untold: false,
             shut: false,
             peer_fin: false,
-            deaf: false,
+            shut_reading: false,
+            lingers: false,
             more_follows: false,
             corked: false,
             hold_until: None,
@@ -129,11 +137,27 @@ impl Pair {
         any.into_iter().flatten().min()
     }
 
+    /// Whether nothing that comes can be read any more, as both halves are shut down: it is
+    /// answered by a reset.
+    fn is_shut(&self) -> bool {
+        self.shut && self.shut_reading
+    }
+
+    /// The other end has reset the connection.
+    fn reset(&mut self) {
+        let errno = if self.peer_fin { BROKEN_PIPE } else { RESET };
+        self.dead.get_or_insert(errno);
+    }
+
     /// The flags that its host should see.
     pub(crate) fn flags(&self) -> EdgeFlags {
         let mut flags = EdgeFlags::empty();
         flags.set(EdgeFlags::CONNECTED, !self.connecting);
         flags.set(EdgeFlags::PEER_FIN, self.peer_fin);
+        flags.set(
+            EdgeFlags::FIN_ACKED,
+            self.lingers && self.snd_moved == self.snd_edge,
+        );
         flags.set(EdgeFlags::DEAD, self.dead.is_some());
         flags
     }
@@ -202,7 +226,7 @@ impl Engine {
             return self.refuse(key);
         };
         let (options, session) = (l.options, l.session);
-        if !matches!(l.kind, Kind::Listener(_)) {
+        if !matches!(&l.kind, Kind::Listener(l) if !l.shut) {
             return self.refuse(key);
         }
         if options.defer_accept_s != 0 && self.defer(key, options.defer_accept_s) {
@@ -245,7 +269,7 @@ impl Engine {
     fn refuse(&mut self, key: u32) {
         if let Some(p) = self.pair_mut(key) {
             // Refused, or reset if it was connected already.
-            p.dead = Some(if p.connecting { 111 } else { 104 });
+            p.dead = Some(if p.connecting { 111 } else { RESET });
             p.listener = None;
         }
         self.touch(key);
@@ -281,6 +305,7 @@ impl Engine {
         while moved < PIECES_A_TURN && self.move_piece(key) {
             moved += 1;
         }
+        self.end_unread(key);
         self.pass_on_end(key);
         if moved == PIECES_A_TURN {
             self.touch(key);
@@ -289,10 +314,35 @@ impl Engine {
         self.end_pair(key);
     }
 
+    /// What is written to an end that is gone is answered by a reset.
+    fn end_unread(&mut self, key: u32) {
+        if let Some(p) = self.pair_mut(key)
+            && p.other == NONE
+            && p.snd_moved < p.snd_edge
+            && !p.connecting
+            && p.deferred_until.is_none()
+        {
+            p.reset();
+        }
+    }
+
+    /// What `key` sends meets an end of which both halves are shut down: both are reset.
+    fn reset_pair(&mut self, key: u32) {
+        let Some(p) = self.pair_mut(key) else { return };
+        p.reset();
+        let other = p.other;
+        if let Some(q) = self.pair_mut(other) {
+            q.dead.get_or_insert(RESET);
+        }
+        self.touch(other);
+    }
+
     /// The end of the stream, once all before it is there.
     fn pass_on_end(&mut self, key: u32) {
         let Some(p) = self.pair_mut(key) else { return };
-        let (ended, other) = (p.shut && p.snd_moved == p.snd_edge, p.other);
+        // A reset is no end.
+        let all_moved = p.snd_moved == p.snd_edge && p.dead.is_none();
+        let (ended, other) = (p.shut && all_moved, p.other);
         if ended
             && let Some(q) = self.pair_mut(other)
             && !q.peer_fin
@@ -317,9 +367,7 @@ impl Engine {
         let news =
             edges.rcv_edge > p.told.rcv_edge || edges.flags != p.told.flags || p.urgent_untold;
         let unsaid = edges.snd_acked - p.told.snd_acked;
-        // Whoever has shut it may wait until all that he wrote is there (SO_LINGER).
-        let delivered = p.shut && unsaid != 0 && edges.snd_acked == p.snd_edge;
-        if !news && unsaid < quarter && !delivered {
+        if !news && unsaid < quarter {
             return;
         }
         let is_urgent = std::mem::take(&mut p.urgent_untold);
@@ -352,29 +400,32 @@ impl Engine {
         }
         self.pass_on_end(key);
         if let Some(q) = self.pair_mut(other) {
-            q.other = NONE;
             // What the other end still has to send reaches nobody.
-            if q.snd_moved < q.snd_edge && q.dead.is_none() {
-                q.dead = Some(104);
-            }
+            q.other = NONE;
             self.touch(other);
         }
         self.forget(key);
     }
 
     /// The host has closed an end: with unread data, or without lingering, the
-    /// other end is reset, as TCP would have it.
+    /// other end is reset, as TCP would have it. What it has room for of what was sent
+    /// before, it gets.
     pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
         let Some(p) = self.pair_mut(key) else { return };
-        let unread = p.rcv_edge > p.rcv_consumed;
+        let resets = reset || p.rcv_edge > p.rcv_consumed;
         let other = p.other;
+        if resets {
+            // As much as an end holds unread, which is little.
+            while self.move_piece(key) {}
+        }
+        let Some(p) = self.pair_mut(key) else { return };
         p.shut = true;
-        p.deaf = true;
-        if reset || unread {
+        p.shut_reading = true;
+        if resets {
             p.snd_moved = p.snd_edge;
-            p.dead = Some(104);
+            p.dead.get_or_insert(RESET);
             if let Some(q) = self.pair_mut(other) {
-                q.dead = Some(104);
+                q.reset();
             }
         }
         self.touch(other);

@@ -233,6 +233,7 @@ impl Engine {
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(&subscribers);
         self.heed_receive_buffer(key);
+        self.hold_port(key);
         self.counters.passive_opens += 1;
         self.touch(listener_key);
         Some(())

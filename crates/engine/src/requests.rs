@@ -176,7 +176,7 @@ impl Engine {
         match *request {
             Request::Open { .. } => {}
             Request::Bind { local, .. } => {
-                let bound = self.bind_if_free(from.session, id, local);
+                let bound = self.bind_if_free(from, id, local);
                 self.answer(from, request, bound.map(|local| (0, local.into())));
             }
             Request::Listen { backlog, .. } => {

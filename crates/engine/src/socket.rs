@@ -26,6 +26,9 @@ pub(crate) struct Socket {
     pub(crate) subscribers: Subscribers,
     pub(crate) options: Options,
     pub(crate) local: Option<SocketAddr>,
+    /// It holds the port of a connection that nobody has bound, so that others may have
+    /// it as this says.
+    pub(crate) holds_port: Option<Reuse>,
     pub(crate) kind: Kind,
     pub(crate) meter: Meter,
     /// Reports of errors that its program has not read (IP_RECVERR).
@@ -80,6 +83,8 @@ pub(crate) struct Connection {
     pub(crate) unreachable: bool,
     /// It lives on as a record in TIME-WAIT.
     pub(crate) retired: bool,
+    /// Its host is to hear when the peer has acknowledged our FIN.
+    pub(crate) lingers: bool,
 }
 
 /// What the host knows of a connection.
@@ -109,6 +114,7 @@ impl Connection {
             tell_by: Instant::NEVER,
             unreachable: false,
             retired: false,
+            lingers: false,
         }
     }
 }
@@ -129,6 +135,8 @@ pub(crate) struct Listening {
     /// Our own sockets that wait for room in the queue.
     pub(crate) line: Vec<u32>,
     pub(crate) told: u64,
+    /// It was shut down, and refuses what comes until it is told to listen again.
+    pub(crate) shut: bool,
 }
 
 /// A UDP socket.
@@ -339,6 +347,7 @@ impl Socket {
             subscribers: channel.map_or_else(Subscribers::default, Subscribers::one),
             options,
             local: None,
+            holds_port: None,
             kind,
             meter: Meter::default(),
             errors: None,

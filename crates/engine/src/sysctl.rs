@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     /// Bytes that the send buffer holds at first, and that it may be tuned to.
     pub(crate) send_buffer: u32,
     pub(crate) send_most: u32,
+    /// The first port that everybody may bind.
+    pub(crate) unprivileged_from: u16,
 }
 
 impl Default for Settings {
@@ -33,15 +35,19 @@ impl Default for Settings {
             fast_open: FastOpenUse::default(),
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_most: longshore_hostif::STREAM_MAX as u32,
+            unprivileged_from: UNPRIVILEGED_FROM,
         }
     }
 }
+
+/// The first port that everybody may bind, unless the host says otherwise.
+pub(crate) const UNPRIVILEGED_FROM: u16 = 1024;
 
 /// Sets what a file's numbers say; there is at least one.
 type Setter = fn(&mut Settings, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 20] = [
+const NUMBERS: [(&str, Setter); 21] = [
     ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
     ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
     ("tcp_window_scaling", |s, v| {
@@ -90,6 +96,9 @@ const NUMBERS: [(&str, Setter); 20] = [
         s.tcp.min_batch = small(v[0]).max(1)
     }),
     ("tcp_stdurg", |s, v| s.tcp.urgent_names_itself = v[0] != 0),
+    ("ip_unprivileged_port_start", |s, v| {
+        s.unprivileged_from = u16::try_from(v[0]).unwrap_or(u16::MAX);
+    }),
     ("tcp_fastopen", |s, v| {
         s.fast_open = FastOpenUse::from_number(v[0]);
     }),

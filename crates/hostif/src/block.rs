@@ -83,6 +83,8 @@ bitflags::bitflags! {
         /// Connections stand in line before a listener's full queue: the engine wants to
         /// hear at once of those that are accepted.
         const HAS_LINE = 2048;
+        /// The peer has acknowledged the end of the sending half.
+        const FIN_ACKED = 4096;
     }
 }
 

@@ -58,7 +58,7 @@ bitflags::bitflags! {
         const MORE = 2;
         /// To the adapter: the sending half ends at `snd_edge`.
         const SHUT_WR = 4;
-        /// To the adapter: what arrives from now on is discarded.
+        /// To the adapter: the receiving half is shut down.
         const SHUT_RD = 8;
         /// To the host: the peer's stream ends at `rcv_edge`.
         const PEER_FIN = 16;
@@ -69,6 +69,12 @@ bitflags::bitflags! {
         const SOFT_ERROR = 64;
         /// To the host: the connection is established.
         const CONNECTED = 128;
+        /// To the host, which has asked for it by [`EdgeFlags::LINGERS`]: the peer has
+        /// acknowledged the end of the sending half.
+        const FIN_ACKED = 4;
+        /// To the adapter, beside `SHUT_WR`: the host waits until the peer has
+        /// acknowledged that (SO_LINGER).
+        const LINGERS = 16;
     }
 }
 

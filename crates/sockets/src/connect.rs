@@ -2,9 +2,10 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::stream::host_bits;
+use crate::host::Wake;
+use crate::stream::{edges, host_bits};
 use crate::wait::Patience;
-use longshore_hostif::{Address, BlockFlags, Request, SocketState};
+use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -36,6 +37,7 @@ impl Socket {
                     errno => return Err(SocketError::failed(errno)),
                 }
             }
+            SocketState::Listening => return Err(SocketError::Refused(Errno::ISCONN)),
             _ => return Err(SocketError::Refused(Errno::INVAL)),
         }
         if !block.change_state(SocketState::Open, SocketState::Connecting) {
@@ -66,6 +68,20 @@ impl Socket {
                 Err(e)
             }
         }
+    }
+
+    /// Ends an attempt to connect, as Linux does when either half is shut down: who waits
+    /// for it is told that it was reset. Says whether there was one.
+    pub(crate) fn give_up_connecting(&self) -> Result<bool, SocketError> {
+        let block = self.block();
+        if !block.change_state(SocketState::Connecting, SocketState::Dead) {
+            return Ok(false);
+        }
+        self.set_error(Errno::CONNRESET.raw_os_error());
+        let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
+        self.host.tell(&edges(block, self.id, both), Wake::Now)?;
+        self.wake_local();
+        Ok(true)
     }
 
     fn was_never_connected(&self) -> bool {

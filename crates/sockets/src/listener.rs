@@ -3,6 +3,7 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
+use crate::socket::Half;
 use crate::stream::edges;
 use crate::stream::host_bits;
 use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, BlockFlags, EdgeFlags, Request, SocketState};
@@ -18,6 +19,7 @@ impl Socket {
     pub fn listen(&self, backlog: u32) -> Result<(), SocketError> {
         let block = self.block();
         match block.state() {
+            _ if self.is_datagram() => return Err(SocketError::Refused(Errno::OPNOTSUPP)),
             SocketState::Open | SocketState::Listening => {}
             _ => return Err(SocketError::Refused(Errno::INVAL)),
         }
@@ -32,6 +34,30 @@ impl Socket {
             block.set_local(answer.address);
         }
         block.change_state(SocketState::Open, SocketState::Listening);
+        Ok(())
+    }
+
+    /// Shuts a listener down: what waits for it is reset, and what comes is refused, until
+    /// it is told to listen again. Of its two halves, only the receiving one means
+    /// anything.
+    pub(crate) fn stop_listening(&self, half: Half) -> Result<(), SocketError> {
+        if half == Half::Write {
+            return Ok(());
+        }
+        let block = self.block();
+        {
+            let _lock = block.rcv.lock.lock()?;
+            if !block.change_state(SocketState::Listening, SocketState::Open) {
+                return Err(SocketError::Refused(Errno::NOTCONN));
+            }
+            // Records that are still on their way name connections that are gone by the
+            // time that they are looked at.
+            let reached = block.rcv.edge.load(Ordering::Acquire);
+            block.rcv.done.fetch_max(reached, Ordering::AcqRel);
+        }
+        let request = edges(block, self.id, EdgeFlags::SHUT_RD);
+        self.host.tell(&request, Wake::Now)?;
+        self.wake_local();
         Ok(())
     }
 
@@ -51,6 +77,9 @@ impl Socket {
         prepare: impl FnOnce(&AcceptRecord) -> Result<T, SocketError>,
     ) -> Result<(Socket, AcceptRecord, T), SocketError> {
         let block = self.block();
+        if self.is_datagram() {
+            return Err(SocketError::Refused(Errno::OPNOTSUPP));
+        }
         if block.state() != SocketState::Listening || block.flags().contains(BlockFlags::SHUT_RD) {
             return Err(SocketError::Refused(Errno::INVAL));
         }

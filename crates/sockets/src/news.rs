@@ -80,6 +80,9 @@ impl News {
             let before = block.set_flags(BlockFlags::PEER_FIN);
             ready |= !before.contains(BlockFlags::PEER_FIN) || is_news(EdgeFlags::PEER_FIN);
         }
+        if edges.flags.contains(EdgeFlags::FIN_ACKED) {
+            block.set_flags(BlockFlags::FIN_ACKED);
+        }
         if edges.flags.contains(EdgeFlags::CONNECTED) {
             ready |= block.change_state(SocketState::Connecting, SocketState::Connected)
                 || block.change_state(SocketState::Early, SocketState::Connected)

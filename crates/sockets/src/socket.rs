@@ -169,19 +169,49 @@ impl Socket {
     pub fn shutdown(&self, half: Half) -> Result<(), SocketError> {
         let block = self.block();
         match block.state() {
-            SocketState::Connected
-            | SocketState::Listening
-            | SocketState::Closing
-            | SocketState::Early => {}
+            SocketState::Listening => return self.stop_listening(half),
+            SocketState::Connecting => {
+                self.host.drain_if_free();
+                if self.give_up_connecting()? {
+                    return Ok(());
+                }
+            }
+            SocketState::Connected | SocketState::Closing | SocketState::Early => {}
             SocketState::Open if block.peer().get().is_some() => {}
             _ => return Err(SocketError::Refused(Errno::NOTCONN)),
         }
-        let (mut mark, mut flags) = (BlockFlags::empty(), EdgeFlags::PUSH);
+        self.shut(half, EdgeFlags::PUSH)
+    }
+
+    /// Shuts the sending half down to wait until the peer has acknowledged the end of it
+    /// ([`Socket::is_end_acked`]).
+    ///
+    /// # Errors
+    /// As [`Socket::shutdown`].
+    pub fn shutdown_to_linger(&self) -> Result<(), SocketError> {
+        match self.block().state() {
+            SocketState::Connected | SocketState::Closing => {
+                self.shut(Half::Write, EdgeFlags::PUSH | EdgeFlags::LINGERS)
+            }
+            _ => Err(SocketError::Refused(Errno::NOTCONN)),
+        }
+    }
+
+    /// Whether the peer has acknowledged the end of the sending half, for who has shut it
+    /// down to linger; or never will.
+    pub fn is_end_acked(&self) -> bool {
+        let block = self.block();
+        block.flags().contains(BlockFlags::FIN_ACKED) || block.state() != SocketState::Connected
+    }
+
+    fn shut(&self, half: Half, mut flags: EdgeFlags) -> Result<(), SocketError> {
+        let block = self.block();
+        let mut mark = BlockFlags::empty();
         if half != Half::Write {
             mark |= BlockFlags::SHUT_RD;
             flags |= EdgeFlags::SHUT_RD;
         }
-        if half != Half::Read && !self.is_listening() {
+        if half != Half::Read {
             mark |= BlockFlags::SHUT_WR;
             flags |= EdgeFlags::SHUT_WR;
         }

@@ -18,7 +18,8 @@ bitflags::bitflags! {
         const FIN_QUEUED = 1 << 4;
         /// No program holds it any more.
         const ORPHAN = 1 << 5;
-        /// The receiving half is shut down: payload is discarded.
+        /// The receiving half is shut down: once the sending half is too, payload is
+        /// answered by a reset.
         const RCV_SHUT = 1 << 6;
         /// An acknowledgment is owed, and not to be delayed.
         const ACK_NOW = 1 << 7;

@@ -55,15 +55,16 @@ impl Tcb {
 
     /// Closes the sending half: the FIN follows the last byte written.
     ///
-    /// RFC 9293 section 3.10.4, CLOSE: in SYN-SENT the block is deleted; in
-    /// SYN-RECEIVED the FIN waits for ESTABLISHED. So it does in SYN-SENT if the user
-    /// was told that the connection is made (RFC 7413).
+    /// RFC 9293 section 3.10.4, CLOSE: in SYN-SENT the block is deleted, and as in Linux
+    /// whoever waits for the connection learns that it was reset; in SYN-RECEIVED the FIN
+    /// waits for ESTABLISHED. So it does in SYN-SENT if the user was told that the
+    /// connection is made (RFC 7413).
     pub fn shutdown_send(&mut self) {
         if self.flags.contains(Flags::FIN_QUEUED) || !self.state.may_write() {
             return;
         }
-        if self.state == State::SynSent && !self.is_taken_for_made() {
-            return self.die(None, Events::empty());
+        if self.gives_up_opening() {
+            return;
         }
         self.release_syn();
         self.flags |= Flags::FIN_QUEUED;
@@ -76,12 +77,40 @@ impl Tcb {
         self.predict_next();
     }
 
-    /// Closes the receiving half: what has not been read and what arrives from now on
-    /// is acknowledged and discarded.
+    /// Closes the receiving half. As in Linux, what has not been read and what arrives
+    /// from now on may still be read; but once the sending half is closed too, what
+    /// arrives is answered by a reset. In SYN-SENT it ends the attempt.
     pub fn shutdown_recv(&mut self) {
+        if self.gives_up_opening() {
+            return;
+        }
         self.flags |= Flags::RCV_SHUT;
-        self.rcv_consumed = self.rcv_edge() as Pos;
         self.predict_next();
+    }
+
+    /// In SYN-SENT, unless the user takes the connection for made: ends the attempt.
+    fn gives_up_opening(&mut self) -> bool {
+        let opening = self.state == State::SynSent && !self.is_taken_for_made();
+        if opening {
+            self.die(Some(Error::Reset), Events::empty());
+        }
+        opening
+    }
+
+    /// Whether [`close`](Tcb::close) would reset the connection, and what was written
+    /// and not sent by then be lost.
+    #[must_use]
+    pub fn resets_on_close(&self) -> bool {
+        !self.flags.contains(Flags::ORPHAN)
+            && self.state.is_synchronized()
+            && (self.cfg.linger == Linger::Reset || self.has_unread())
+    }
+
+    /// Whether the peer has acknowledged the end of the sending half.
+    #[inline]
+    #[must_use]
+    pub fn fin_acked(&self) -> bool {
+        self.flags.contains(Flags::FIN_QUEUED) && self.snd_una > self.snd_edge
     }
 
     /// No program holds the connection any more. With unread data, or with
@@ -131,7 +160,7 @@ impl Tcb {
     }
 
     fn has_unread(&self) -> bool {
-        !self.flags.contains(Flags::RCV_SHUT) && self.rcv_edge() as Pos > self.rcv_consumed
+        self.rcv_edge() as Pos > self.rcv_consumed
     }
 
     /// An orphan waits for the peer's FIN, but not for ever (TCP_LINGER2).

@@ -7,6 +7,9 @@ scenarios! {
     /// Bytes over a connection, and how it ends.
     fn stream(lab) within 300 { conformance::run(lab, "stream"); }
 
+    /// How connections begin and end.
+    fn endings(lab) within 300 { conformance::run(lab, "endings"); }
+
     /// Connecting, listening, accepting, addresses.
     fn connect(lab) within 300 { conformance::run(lab, "connect"); }
 

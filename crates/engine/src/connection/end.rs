@@ -16,6 +16,7 @@ impl Engine {
             return;
         };
         let Some(local) = socket.local else { return };
+        let reuse = socket.options.reuse;
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
@@ -24,6 +25,7 @@ impl Engine {
         }
         let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
         c.retired = true;
+        self.let_port_go(key);
         let mut alarm = Alarm::OFF;
         self.time_waits.set(&mut alarm, flow, record.expires());
         self.demux.remove(&flow);
@@ -33,6 +35,7 @@ impl Engine {
                 record,
                 local,
                 remote,
+                reuse,
                 alarm,
             },
         );
@@ -71,7 +74,27 @@ impl Engine {
             let flow = c.flow;
             self.demux.remove(&flow);
         }
+        self.let_port_go(key);
         self.after_end(key);
+    }
+
+    /// A connection that nobody has bound holds its port from now on.
+    pub(crate) fn hold_port(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get_mut(key)
+            && let (Some(local), None) = (socket.local, socket.holds_port)
+        {
+            let reuse = socket.options.reuse;
+            socket.holds_port = Some(reuse);
+            self.demux.tcp.hold(local, reuse);
+        }
+    }
+
+    fn let_port_go(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get_mut(key)
+            && let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.take())
+        {
+            self.demux.tcp.let_go(local, reuse);
+        }
     }
 
     fn listener_lost_if_half_open(&mut self, key: u32) {
@@ -166,6 +189,7 @@ impl Engine {
     /// Forgets a socket altogether.
     pub(crate) fn forget(&mut self, key: u32) {
         self.release_block(key);
+        self.let_port_go(key);
         let Some(socket) = self.sockets.remove(key) else {
             return;
         };

@@ -1,5 +1,6 @@
 //! The bound ports of one protocol: who may share one, who is found, which is free.
 
+use super::held::HeldPorts;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +16,8 @@ struct Bound {
     /// IPV6_V6ONLY: the IPv6 wildcard is not IPv4's too.
     v6_only: bool,
     listening: bool,
+    /// The user whose program has bound it.
+    user: u32,
 }
 
 impl Bound {
@@ -47,6 +50,7 @@ pub(crate) struct Reuse {
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     bound: HashMap<u16, Vec<Bound>>,
+    held: HeldPorts,
     secret: RandomState,
 }
 
@@ -55,17 +59,18 @@ pub(crate) struct Ports {
 pub(super) const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
 
 impl Ports {
-    /// Binds `key` to `address`, or says that the address is in use. Linux's
-    /// rules: with SO_REUSEADDR on both and neither listening, or SO_REUSEPORT
-    /// on both, a port may be shared.
+    /// Binds `key`, of a program of `user`, to `address`, or says that the address is in
+    /// use. Linux's rules: with SO_REUSEADDR on both and neither listening, or
+    /// SO_REUSEPORT on both and both of one user, a port may be shared; with a connection
+    /// that nobody has bound, whoever it was.
     pub(crate) fn bind(
         &mut self,
         address: SocketAddr,
         key: u32,
         reuse: Reuse,
         v6_only: bool,
+        user: u32,
     ) -> bool {
-        let users = self.bound.entry(address.port()).or_default();
         let new = Bound {
             address: address.ip(),
             key,
@@ -73,10 +78,20 @@ impl Ports {
             reuse_port: reuse.port,
             v6_only,
             listening: false,
+            user,
         };
         let allowed = |b: &Bound| {
-            (b.reuse_port && reuse.port) || (b.reuse_address && reuse.address && !b.listening)
+            (b.reuse_port && reuse.port && b.user == user)
+                || (b.reuse_address && reuse.address && !b.listening)
         };
+        let holds = |(address, of): (IpAddr, Reuse)| {
+            let may_share = (of.address && reuse.address) || (of.port && reuse.port);
+            !may_share && new.covers(address)
+        };
+        if self.held.of(address.port()).any(holds) {
+            return false;
+        }
+        let users = self.bound.entry(address.port()).or_default();
         if users
             .iter()
             .any(|b| b.key != key && b.overlaps(&new) && !allowed(b))
@@ -98,7 +113,8 @@ impl Ports {
             return false;
         };
         let clashes = |b: &Bound| {
-            b.key != key && b.listening && !(b.reuse_port && me.reuse_port) && b.overlaps(&me)
+            let shared = b.reuse_port && me.reuse_port && b.user == me.user;
+            b.key != key && b.listening && !shared && b.overlaps(&me)
         };
         if users.iter().any(clashes) {
             return false;
@@ -108,6 +124,14 @@ impl Ports {
             .filter(|b| b.key == key)
             .for_each(|b| b.listening = true);
         true
+    }
+
+    /// `key` listens no more, and stays bound.
+    pub(crate) fn stop_listening(&mut self, port: u16, key: u32) {
+        let users = self.bound.get_mut(&port).into_iter().flatten();
+        users
+            .filter(|b| b.key == key)
+            .for_each(|b| b.listening = false);
     }
 
     /// Gives the port back.
@@ -120,7 +144,22 @@ impl Ports {
         }
     }
 
-    /// Whether nobody has this port.
+    /// A connection from `local`, which nobody has bound, holds its port.
+    pub(crate) fn hold(&mut self, local: SocketAddr, reuse: Reuse) {
+        self.held.hold(local, reuse);
+    }
+
+    /// It does no more.
+    pub(crate) fn let_go(&mut self, local: SocketAddr, reuse: Reuse) {
+        self.held.let_go(local, reuse);
+    }
+
+    /// Whether nobody has this port, no connection either.
+    pub(crate) fn is_unused(&self, port: u16) -> bool {
+        self.is_free(port) && self.held.of(port).next().is_none()
+    }
+
+    /// Whether nobody has bound this port.
     pub(crate) fn is_free(&self, port: u16) -> bool {
         !self.bound.contains_key(&port)
     }

@@ -21,11 +21,52 @@ const NONE: Reuse = Reuse {
     port: false,
 };
 
+const USERS: [u32; 2] = [1000, 1001];
+
+#[test]
+fn a_port_is_shared_by_programs_of_one_user_alone() {
+    let mut ports = Ports::default();
+    let at = addr("10.0.0.2:80");
+    assert!(ports.bind(at, 1, BOTH, false, USERS[0]) && ports.listen(at, 1));
+    assert!(!ports.bind(at, 2, BOTH, false, USERS[1]));
+    assert!(ports.bind(at, 3, BOTH, false, USERS[0]) && ports.listen(at, 3));
+    // Bound by SO_REUSEADDR before anybody listened, it may still not listen beside them.
+    let other = addr("10.0.0.2:81");
+    assert!(ports.bind(other, 4, BOTH, false, USERS[0]));
+    assert!(ports.bind(other, 5, BOTH, false, USERS[1]));
+    assert!(ports.listen(other, 4) && !ports.listen(other, 5));
+}
+
+#[test]
+fn a_port_that_a_connection_holds_is_shared_if_both_agree() {
+    let mut ports = Ports::default();
+    let (at, elsewhere) = (addr("10.0.0.2:80"), addr("10.0.0.3:80"));
+    ports.hold(at, NONE);
+    ports.hold(at, NONE);
+    assert!(!ports.is_unused(80) && ports.is_free(80));
+    for wanted in [at, addr("0.0.0.0:80"), addr("[::]:80")] {
+        for reuse in [NONE, ADDRESS, BOTH] {
+            assert!(!ports.bind(wanted, 1, reuse, false, 0), "{wanted}");
+        }
+    }
+    assert!(ports.bind(elsewhere, 1, NONE, false, 0));
+    ports.release(80, 1);
+    assert!(ports.bind(addr("[::]:80"), 1, NONE, true, 0));
+    ports.release(80, 1);
+    ports.let_go(at, NONE);
+    assert!(!ports.bind(at, 1, ADDRESS, false, 0));
+    ports.let_go(at, NONE);
+    assert!(ports.is_unused(80));
+    ports.hold(at, ADDRESS);
+    assert!(!ports.bind(at, 1, NONE, false, 0));
+    assert!(ports.bind(at, 1, ADDRESS, false, 0));
+}
+
 #[test]
 fn the_most_specific_listener_is_found() {
     let mut ports = Ports::default();
-    assert!(ports.bind(addr("0.0.0.0:80"), 1, ADDRESS, false));
-    assert!(ports.bind(addr("10.0.0.2:80"), 2, ADDRESS, false));
+    assert!(ports.bind(addr("0.0.0.0:80"), 1, ADDRESS, false, 0));
+    assert!(ports.bind(addr("10.0.0.2:80"), 2, ADDRESS, false, 0));
     assert!(ports.listen(addr("0.0.0.0:80"), 1));
     assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(1));
     assert!(!ports.listen(addr("10.0.0.2:80"), 2));
@@ -38,12 +79,12 @@ fn the_most_specific_listener_is_found() {
 #[test]
 fn a_port_in_use_is_refused_unless_both_allow_it() {
     let mut ports = Ports::default();
-    assert!(ports.bind(addr("10.0.0.2:80"), 1, NONE, false));
-    assert!(!ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false));
-    assert!(ports.bind(addr("10.0.0.3:80"), 3, NONE, false));
+    assert!(ports.bind(addr("10.0.0.2:80"), 1, NONE, false, 0));
+    assert!(!ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false, 0));
+    assert!(ports.bind(addr("10.0.0.3:80"), 3, NONE, false, 0));
     assert!(
-        ports.bind(addr("10.0.0.2:81"), 4, BOTH, false)
-            && ports.bind(addr("10.0.0.2:81"), 5, BOTH, false)
+        ports.bind(addr("10.0.0.2:81"), 4, BOTH, false, 0)
+            && ports.bind(addr("10.0.0.2:81"), 5, BOTH, false, 0)
     );
     assert!(ports.listen(addr("10.0.0.2:81"), 4) && ports.listen(addr("10.0.0.2:81"), 5));
     let spread: Vec<_> = (0..4)
@@ -55,15 +96,15 @@ fn a_port_in_use_is_refused_unless_both_allow_it() {
 #[test]
 fn the_ipv6_wildcard_is_for_both_unless_it_says_no() {
     let mut ports = Ports::default();
-    assert!(ports.bind(addr("[::]:80"), 1, NONE, false));
-    assert!(!ports.bind(addr("0.0.0.0:80"), 2, NONE, false));
-    assert!(!ports.bind(addr("10.0.0.2:80"), 2, NONE, false));
+    assert!(ports.bind(addr("[::]:80"), 1, NONE, false, 0));
+    assert!(!ports.bind(addr("0.0.0.0:80"), 2, NONE, false, 0));
+    assert!(!ports.bind(addr("10.0.0.2:80"), 2, NONE, false, 0));
     assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(1));
     assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
     let mut ports = Ports::default();
-    assert!(ports.bind(addr("[::]:80"), 1, NONE, true));
-    assert!(ports.bind(addr("0.0.0.0:80"), 2, NONE, false));
-    assert!(!ports.bind(addr("[fd00::2]:80"), 3, NONE, false));
+    assert!(ports.bind(addr("[::]:80"), 1, NONE, true, 0));
+    assert!(ports.bind(addr("0.0.0.0:80"), 2, NONE, false, 0));
+    assert!(!ports.bind(addr("[fd00::2]:80"), 3, NONE, false, 0));
     assert!(ports.listen(addr("[::]:80"), 1) && ports.listen(addr("0.0.0.0:80"), 2));
     assert_eq!(ports.find(addr("10.0.0.2:80"), true, 0), Some(2));
     assert_eq!(ports.find(addr("[fd00::2]:80"), true, 0), Some(1));
@@ -72,8 +113,8 @@ fn the_ipv6_wildcard_is_for_both_unless_it_says_no() {
 #[test]
 fn of_two_wildcards_the_packets_own_is_taken() {
     let mut ports = Ports::default();
-    assert!(ports.bind(addr("[::]:80"), 1, ADDRESS, false));
-    assert!(ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false));
+    assert!(ports.bind(addr("[::]:80"), 1, ADDRESS, false, 0));
+    assert!(ports.bind(addr("0.0.0.0:80"), 2, ADDRESS, false, 0));
     assert_eq!(ports.find(addr("10.0.0.2:80"), false, 0), Some(2));
     assert_eq!(ports.find(addr("[fd00::2]:80"), false, 0), Some(1));
     ports.release(80, 2);

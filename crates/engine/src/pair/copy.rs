@@ -37,16 +37,16 @@ impl Engine {
         let Kind::Pair(q) = &receiver.kind else {
             return false;
         };
-        let len = if q.deaf {
-            edge - at
-        } else {
-            let room = q.room(&receiver.options, &socket.options);
-            (edge - at).min(PIECE).min(room)
-        };
+        if q.is_shut() {
+            self.reset_pair(key);
+            return false;
+        }
+        let room = q.room(&receiver.options, &socket.options);
+        let len = (edge - at).min(PIECE).min(room);
         if len == 0 {
             return false;
         }
-        if !q.deaf && !self.copy_across((session, index, at..at + len), other) {
+        if !self.copy_across((session, index, at..at + len), other) {
             let again = self.now.after_us(AGAIN_US);
             if let Some(p) = self.pair_mut(key) {
                 p.again_at = Some(again);
@@ -62,9 +62,6 @@ impl Engine {
         }
         if let Some(q) = self.pair_mut(other) {
             q.rcv_edge += len;
-            if q.deaf {
-                q.rcv_consumed = q.rcv_edge;
-            }
         }
         self.counters.cut_through_bytes += len;
         self.touch(other);

@@ -4,7 +4,7 @@
 use super::From;
 use crate::connection::RequestError;
 use crate::engine::Engine;
-use crate::pair::Pair;
+use crate::pair::{Pair, RESET};
 use crate::scarcity::grant_to_reader;
 use crate::session::Session;
 use crate::socket::{Connection, Datagram, Kind, Listening};
@@ -62,6 +62,7 @@ impl Connection {
         }
         if said.flags.contains(EdgeFlags::SHUT_WR) {
             tcb.shutdown_send();
+            self.lingers |= said.flags.contains(EdgeFlags::LINGERS);
         }
         if said.flags.contains(EdgeFlags::SHUT_RD) {
             tcb.shutdown_recv();
@@ -83,7 +84,13 @@ impl Pair {
             self.more_follows = said.flags.contains(EdgeFlags::MORE);
         }
         self.shut |= said.flags.contains(EdgeFlags::SHUT_WR);
-        self.deaf |= said.flags.contains(EdgeFlags::SHUT_RD);
+        self.lingers |= said.flags.contains(EdgeFlags::LINGERS);
+        self.shut_reading |= said.flags.contains(EdgeFlags::SHUT_RD);
+        if self.connecting && (self.shut || self.shut_reading) {
+            // As Linux has it, the attempt ends.
+            self.dead.get_or_insert(RESET);
+            self.listener = None;
+        }
         Ok(())
     }
 }
@@ -134,6 +141,10 @@ impl Engine {
                 self.touch(key);
                 self.touch(other);
                 return Ok(());
+            }
+            Kind::Listener(_) if flags.contains(EdgeFlags::SHUT_RD) => {
+                self.stop_listening(key);
+                return self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
             }
             Kind::Listener(l) => {
                 let accepted = Self::records_read(l, rcv_consumed, session)?;

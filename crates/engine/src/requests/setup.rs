@@ -2,10 +2,15 @@
 
 use super::From;
 use crate::connection::RequestError;
+use crate::demux::Found;
 use crate::engine::Engine;
+use crate::output::Sent;
+use crate::privilege::may_bind_low_ports;
 use crate::socket::{Kind, Listening, Options, Socket};
 use crate::streams::RcvStream;
+use crate::sysctl::UNPRIVILEGED_FROM;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
+use longshore_ring::NONE;
 use longshore_tcp::Listener;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -61,11 +66,14 @@ impl Engine {
     /// who has waited for it may count on it that all it held is let go.
     pub(super) fn bind_if_free(
         &mut self,
-        session: u32,
+        from: From,
         id: SocketId,
         local: Address,
     ) -> Result<SocketAddr, RequestError> {
-        let bind = |engine: &mut Self| match engine.key_of(session, id) {
+        if local.get().is_some_and(|l| !self.may_bind(from, l.port())) {
+            return Err(RequestError::NotPermitted);
+        }
+        let bind = |engine: &mut Self| match engine.key_of(from.session, id) {
             Some(key) => engine.bind(key, local),
             None => Err(RequestError::NoSocket),
         };
@@ -76,6 +84,24 @@ impl Engine {
             }
             bound => bound,
         }
+    }
+
+    /// Whether a process may bind this port.
+    fn may_bind(&mut self, from: From, port: u16) -> bool {
+        let everybodys = match &mut self.host_settings {
+            Some(settings) => settings.get(self.now).unprivileged_from,
+            None => UNPRIVILEGED_FROM,
+        };
+        if port == 0 || port >= everybodys {
+            return true;
+        }
+        let Some(session) = self.sessions.get(from.session) else {
+            return false;
+        };
+        let process = session.processes.get(usize::from(from.channel));
+        process
+            .and_then(Option::as_ref)
+            .is_some_and(|p| may_bind_low_ports(p.pid, session.uid))
     }
 
     /// Binds a socket; port 0 asks for any.
@@ -92,6 +118,7 @@ impl Engine {
             return Err(RequestError::Invalid);
         }
         let (reuse, v6_only) = (socket.options.reuse, socket.options.v6_only);
+        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         if !local.ip().is_unspecified() {
             local = Self::meant(&socket.options, local).map_err(|_| RequestError::Invalid)?;
             let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
@@ -104,10 +131,10 @@ impl Engine {
             SocketKind::Datagram => &mut self.demux.udp,
         };
         if local.port() == 0 {
-            let port = ports.pick((key, self.now.0), |p| ports.is_free(p));
+            let port = ports.pick((key, self.now.0), |p| ports.is_unused(p));
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
         }
-        if !ports.bind(local, key, reuse, v6_only) {
+        if !ports.bind(local, key, reuse, v6_only, user) {
             return Err(RequestError::AddressInUse);
         }
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
@@ -145,10 +172,15 @@ impl Engine {
                     queue: std::collections::VecDeque::new(),
                     line: Vec::new(),
                     told: 0,
+                    shut: false,
                 });
                 Ok(())
             }
             Kind::Listener(l) => {
+                if l.shut && !self.demux.tcp.listen(local, key) {
+                    return Err(RequestError::AddressInUse);
+                }
+                l.shut = false;
                 l.listener.set_backlog(backlog);
                 Ok(())
             }
@@ -178,7 +210,13 @@ impl Engine {
             // A connection that failed or is over may be tried again on the same
             // socket, from the same address if it was bound.
             Kind::Stream(c) if c.retired => self.open_connection(key, peer),
-            Kind::Pair(p) if p.dead.is_some() => self.open_connection(key, peer),
+            Kind::Pair(p) if p.dead.is_some() => {
+                let flow = p.flow;
+                if self.demux.peek(&flow) == Some(Found::Socket(key)) {
+                    self.demux.remove(&flow);
+                }
+                self.open_connection(key, peer)
+            }
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
                 self.connect_datagram(key, peer)
             }
@@ -206,23 +244,62 @@ impl Engine {
         match &mut socket.kind {
             Kind::Stream(c) => {
                 c.tcb.set_linger(linger);
-                c.tcb.close(now);
+                if c.tcb.resets_on_close() {
+                    // What the windows allow has left by then, as in Linux, where `send`
+                    // itself sends it.
+                    while self.transmit(key) == Sent::More {}
+                }
+                if let Some(c) = self.connection_mut(key) {
+                    c.tcb.close(now);
+                }
                 self.touch(key);
             }
             Kind::Pair(_) => self.close_pair(key, linger == longshore_tcp::Linger::Reset),
-            Kind::Listener(l) => {
-                let queue: Vec<u32> = l.queue.drain(..).collect();
-                let line = std::mem::take(&mut l.line);
-                let children = self.children_of(key);
-                for child in queue.into_iter().chain(children) {
-                    self.abort(child);
-                }
+            Kind::Listener(_) => {
+                let line = self.reset_waiting(key);
                 self.forget(key);
                 self.next_in_line(line);
             }
             Kind::Datagram(_) => self.touch(key),
             Kind::Idle(_) => self.forget(key),
         }
+    }
+
+    /// Resets the connections that wait for a listener's host, and those that are half
+    /// open; gives our own sockets that stand in line before it.
+    fn reset_waiting(&mut self, key: u32) -> Vec<u32> {
+        let Some(Kind::Listener(l)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
+            return Vec::new();
+        };
+        // Their records stay in the listener's stream, where its host finds that they name
+        // nothing any more.
+        let queue: Vec<u32> = l
+            .queue
+            .iter_mut()
+            .map(|of| std::mem::replace(of, NONE))
+            .collect();
+        let line = std::mem::take(&mut l.line);
+        let children = self.children_of(key);
+        for child in queue.into_iter().chain(children) {
+            self.abort(child);
+        }
+        line
+    }
+
+    /// A listener was shut down (SHUT_RD): what waits for it is reset, and what comes is
+    /// refused, until it is told to listen again. It stays bound.
+    pub(super) fn stop_listening(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let (Kind::Listener(l), Some(local)) = (&mut socket.kind, socket.local) else {
+            return;
+        };
+        l.shut = true;
+        self.demux.tcp.stop_listening(local.port(), key);
+        let line = self.reset_waiting(key);
+        self.mark_line(key);
+        self.next_in_line(line);
     }
 
     /// Resets a connection.

@@ -5,7 +5,7 @@ use crate::cancel::held;
 use crate::fds::{self, Entry};
 use crate::real;
 use libc::{c_int, c_uint};
-use longshore_sockets::{Half, Patience, Socket, SocketError};
+use longshore_sockets::{Patience, Socket, SocketError};
 use std::time::Duration;
 
 /// Flags of `close_range` that do not close anything here and now.
@@ -48,7 +48,7 @@ fn close_socket(fd: c_int) -> c_int {
     result
 }
 
-/// SO_LINGER with a time: waits until all that was written is acknowledged.
+/// SO_LINGER with a time: waits until the end of what was written is acknowledged.
 fn linger(fd: c_int, socket: &Socket) {
     let Some(seconds @ 1..) = socket.linger() else {
         return;
@@ -57,13 +57,12 @@ fn linger(fd: c_int, socket: &Socket) {
     if must_not_wait(fd, 0) || socket.uses() > 2 {
         return;
     }
-    if socket.shutdown(Half::Write).is_err() {
+    if socket.shutdown_to_linger().is_err() {
         return;
     }
     let patience = Patience::of_call(Some(Duration::from_secs(u64::from(seconds))));
     let _ = socket.wait(None, patience, || {
-        if socket.unacked_bytes() == 0 || socket.state() != longshore_hostif::SocketState::Connected
-        {
+        if socket.is_end_acked() {
             Ok(())
         } else {
             Err(SocketError::WouldBlock)

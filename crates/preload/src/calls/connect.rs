@@ -8,7 +8,7 @@ use crate::log::once;
 use crate::{decide, real, state};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::{Owner, SocketState};
-use longshore_sockets::{Socket, SocketError};
+use longshore_sockets::{Socket, SocketError, host_bits};
 use std::net::SocketAddr;
 
 /// How often the port of a connection that is taken apart is asked for: once it is there
@@ -62,6 +62,9 @@ pub(crate) unsafe fn connect_as(
                         Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
                             Some(answer(|| connect_on(fd, &socket, peer, flags)))
                         }
+                        Given::Inet(_) if let Some(why) = has_connection(&socket) => {
+                            Some(answer(|| Err(refused(why))))
+                        }
                         Given::Inet(_) => {
                             // Bound on both sides, it goes on with the kernel alone.
                             let result = held(plain);
@@ -99,6 +102,14 @@ fn connect_new(
     connect_on(fd, &socket, peer, flags)
 }
 
+/// A stream that was bound to the wildcard stands on the engine alone once it connects
+/// there: what the kernel says of its own half means nothing from then on. That half keeps
+/// the port.
+fn leave_kernel_side(fd: c_int, socket: &Socket) {
+    socket.clear_host_bits(host_bits::KERNEL_TOO);
+    decide::settled(fd, socket);
+}
+
 fn connect_on(
     fd: c_int,
     socket: &Socket,
@@ -106,6 +117,9 @@ fn connect_on(
     flags: c_int,
 ) -> Result<c_int, SocketError> {
     let peer = decide::effective(peer);
+    if !socket.is_datagram() && socket.has_kernel_side() && !socket.is_listening() {
+        leave_kernel_side(fd, socket);
+    }
     if socket.is_datagram() {
         groups::check_broadcast(fd, socket.host(), peer)?;
     }
@@ -115,6 +129,21 @@ fn connect_on(
         socket.connect(peer, patience(socket, Way::Out))?;
     }
     Ok(0)
+}
+
+/// Why a stream cannot be connected to an address of the kernel's: it has a connection of
+/// the engine's, or listens.
+fn has_connection(socket: &Socket) -> Option<c_int> {
+    match socket.state() {
+        _ if socket.is_datagram() => None,
+        SocketState::Open | SocketState::Free => None,
+        SocketState::Connecting => Some(libc::EALREADY),
+        SocketState::Dead => match socket.take_error() {
+            0 => None,
+            errno => Some(errno as c_int),
+        },
+        _ => Some(libc::EISCONN),
+    }
 }
 
 /// `connect` to AF_UNSPEC. A TCP connection is reset, and the descriptor stands

@@ -7,16 +7,18 @@
 
 mod known;
 
+use crate::address::{self, Given};
 use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
-use crate::{real, vectors};
+use crate::{decide, real, state, vectors};
 pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
 pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use known::{What, find};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_hostif::OptionName as O;
+use longshore_hostif::Owner;
 use longshore_hostif::{CONGESTION_NAMES, OptionName};
 use longshore_sockets::{Socket, SocketError, host_bits};
 use std::time::Duration;
@@ -280,6 +282,11 @@ pub unsafe extern "C-unwind" fn setsockopt(
             once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
             return Err(crate::calls::refused(524));
         }
+        // SAFETY: the caller's promise.
+        if level == TCP && stream && unsafe { signs(entry, name, value, len) } {
+            // As a kernel that was built without it.
+            return Err(crate::calls::refused(libc::ENOPROTOOPT));
+        }
         if level == TCP && socket.as_ref().is_some_and(|s| is_too_late(s, name)) {
             return Err(crate::calls::refused(libc::EINVAL));
         }
@@ -313,6 +320,30 @@ pub unsafe extern "C-unwind" fn setsockopt(
         }
         Ok(0)
     })
+}
+
+/// TCP_MD5SIG_EXT, and the options of TCP-AO, which follow one another.
+const SIGNATURE_EXT: c_int = 32;
+const AUTHENTICATION: std::ops::RangeInclusive<c_int> = 38..=42;
+
+/// Whether an option would have the engine sign segments and check their signatures,
+/// which it does not: who asks for that must not be told that it is done. A key for a
+/// peer of the kernel's is for the kernel, as long as the socket may become its.
+///
+/// # Safety
+/// As `setsockopt`'s.
+unsafe fn signs(entry: Entry, name: c_int, value: *const c_void, len: socklen_t) -> bool {
+    if name != libc::TCP_MD5SIG && name != SIGNATURE_EXT && !AUTHENTICATION.contains(&name) {
+        return false;
+    }
+    // SAFETY: the keys' structures begin with the peer's address, and are as long as its
+    // largest kind.
+    let peer = unsafe { address::read(value.cast(), len) };
+    let kernels = match (state::attached(), peer) {
+        (Some(host), Given::Inet(peer)) => decide::owner_of(host, peer) == Owner::Kernel,
+        _ => false,
+    };
+    !(kernels && matches!(entry, Entry::Undecided(_)))
 }
 
 /// Sets a switch of a connection, of which only the engine is told. Nothing is done of

@@ -27,13 +27,17 @@ impl Socket {
     fn end_of_stream(&self) -> Result<(), SocketError> {
         let block = self.block();
         let flags = block.flags();
+        if flags.contains(BlockFlags::PEER_FIN) {
+            // The end stays the end; what went wrong after it is for who asks or writes.
+            return Ok(());
+        }
         if block.errno.load(Ordering::Relaxed) != 0 {
             match block.take_errno() {
                 0 => {}
                 errno => return Err(SocketError::failed(errno)),
             }
         }
-        if flags.intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD) {
+        if flags.contains(BlockFlags::SHUT_RD) {
             return Ok(());
         }
         match block.state() {

@@ -6,9 +6,10 @@
 
 use super::{Arrival, Step};
 use crate::drop::DropReason;
-use crate::events::Events;
+use crate::events::{Error, Events};
 use crate::open::MAX_QUICK_ACKS;
 use crate::segment::{Disposition, Place, Segment};
+use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::{Instant, MS};
 use longshore_wire::tcp::TcpFlags;
@@ -65,7 +66,7 @@ impl Tcb {
             return Err(Disposition::dropped(DropReason::AssemblerFull));
         }
         let disposition = Disposition {
-            place: (!self.flags.contains(Flags::RCV_SHUT)).then_some(place),
+            place: Some(place),
             drop: cut,
             ..Disposition::default()
         };
@@ -77,12 +78,21 @@ impl Tcb {
     }
 
     /// RFC 9293 section 3.6.1 and Linux: new payload for a connection that no program
-    /// holds is answered by a reset, so that the peer learns that it is lost. Its number
-    /// is what the peer has acknowledged, so the peer believes it even if it has not seen
-    /// all that we sent.
+    /// holds, or of which one has shut both halves down, is answered by a reset, so that
+    /// the peer learns that it is lost. Its number is what the peer has acknowledged, so
+    /// the peer believes it even if it has not seen all that we sent. With the receiving
+    /// half alone shut down, what comes may still be read.
     fn discard_check(&mut self, a: &Arrival<'_>) -> Step {
-        if self.flags.contains(Flags::ORPHAN) && a.data_end > self.rcv_nxt {
-            self.die(Some(crate::Error::Aborted), Events::empty());
+        let is_orphan = self.flags.contains(Flags::ORPHAN);
+        let both_shut = self.flags.contains(Flags::RCV_SHUT)
+            && matches!(self.state, State::FinWait1 | State::FinWait2);
+        if (is_orphan || both_shut) && a.data_end > self.rcv_nxt {
+            let error = if is_orphan {
+                Error::Aborted
+            } else {
+                Error::Reset
+            };
+            self.die(Some(error), Events::empty());
             return Err(Disposition {
                 reset: true,
                 ..Disposition::dropped(DropReason::AfterClose)
@@ -94,8 +104,7 @@ impl Tcb {
     /// Where there is no memory, the window is as good as closed (RFC 9293 section
     /// 3.10.7.4, first): the peer is told so, in answer to its probes too.
     fn room_check(&mut self, a: &Arrival<'_>) -> Step {
-        let discards = self.flags.contains(Flags::RCV_SHUT);
-        if self.is_denied_room() && !discards && a.data_end > self.rcv_nxt {
+        if self.is_denied_room() && a.data_end > self.rcv_nxt {
             self.flags |= Flags::ACK_NOW;
             return Err(Disposition::dropped(DropReason::NoRoom));
         }
@@ -132,9 +141,6 @@ impl Tcb {
             self.rcv_nxt = self.assembler.advance(old, end);
         } else {
             self.rcv_nxt = end;
-        }
-        if self.flags.contains(Flags::RCV_SHUT) {
-            self.rcv_consumed = self.rcv_nxt;
         }
         match &segment.header.options.timestamps {
             Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {

@@ -366,13 +366,44 @@ fn close_with_linger_zero_resets() {
 }
 
 #[test]
-fn after_a_shutdown_of_reading_data_is_discarded() {
+fn after_a_shutdown_of_reading_data_still_counts() {
     let mut s = script();
     s.tcb.shutdown_recv();
     let d = s.arrives(ACK, 0, 0, 15_000);
-    assert_eq!((d.place, d.drop), (None, None));
+    assert_eq!((d.place.map(|p| p.len), d.drop), (Some(15_000), None));
     let t = s.sent_one();
-    assert_eq!((s.ack_of(&t), t.window), (15_000, 20_000));
+    assert_eq!((s.ack_of(&t), t.window), (15_000, 5_000));
+    assert_eq!(s.tcb.rcv_consumed(), 0);
+}
+
+#[test]
+fn after_a_shutdown_of_both_halves_data_is_reset() {
+    for acked in [0, 1] {
+        let mut s = script();
+        s.tcb.shutdown_send();
+        s.sent();
+        s.tcb.shutdown_recv();
+        // Nothing new is no data.
+        let _ = s.arrives(ACK, 0, acked, 0);
+        assert_ne!(s.tcb.state(), State::Closed);
+        let d = s.arrives(ACK, 0, acked, 10);
+        assert!(d.reset);
+        assert_eq!((d.place, d.drop), (None, Some(DropReason::AfterClose)));
+        assert_eq!(s.tcb.error(), Some(Error::Reset));
+        assert_eq!(s.tcb.state(), State::Closed);
+    }
+}
+
+#[test]
+fn the_end_is_acknowledged_after_all_data() {
+    let mut s = script();
+    s.writes(10);
+    s.tcb.shutdown_send();
+    s.sent();
+    let _ = s.arrives(ACK, 0, 10, 0);
+    assert!(!s.tcb.fin_acked());
+    let _ = s.arrives(ACK, 0, 11, 0);
+    assert!(s.tcb.fin_acked());
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Who may bind the ports that only the privileged may (those below
+//! net.ipv4.ip_unprivileged_port_start).
+//!
+//! Asked by `requests` when a program binds such a port, which is seldom: it reads a file
+//! of /proc. The rule is Linux's, CAP_NET_BIND_SERVICE, as the process has it at that time,
+//! so that a program that has given its privileges away has not got them here either.
+
+use std::fs::read_to_string;
+
+/// CAP_NET_BIND_SERVICE, as a bit of the sets in /proc.
+const BIND_SERVICE: u64 = 1 << 10;
+
+/// What /proc says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Credentials {
+    /// The effective user.
+    uid: u32,
+    /// The effective capabilities.
+    capabilities: u64,
+}
+
+impl Credentials {
+    /// From /proc/PID/status.
+    fn parse(status: &str) -> Option<Self> {
+        let value = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        Some(Self {
+            uid: value("Uid:")?.split_whitespace().nth(1)?.parse().ok()?,
+            capabilities: u64::from_str_radix(value("CapEff:")?.trim(), 16).ok()?,
+        })
+    }
+
+    /// Whether it may, in a session that belongs to `owner`. A process names itself by
+    /// its pid, so one that is another user's counts only in a session of root's.
+    fn may_bind_low_ports(&self, owner: u32) -> bool {
+        (owner == 0 || self.uid == owner) && self.capabilities & BIND_SERVICE != 0
+    }
+}
+
+/// Whether process `pid`, of a session that user `owner` has opened, may bind the ports of
+/// the privileged.
+pub(crate) fn may_bind_low_ports(pid: u32, owner: u32) -> bool {
+    let users = |of: &str| read_to_string(format!("/proc/{of}/uid_map"));
+    let pid = pid.to_string();
+    let status = read_to_string(format!("/proc/{pid}/status"));
+    let (Ok(status), Ok(theirs), Ok(ours)) = (status, users(&pid), users("self")) else {
+        // What cannot be seen is left to who has opened the session.
+        return owner == 0;
+    };
+    // A capability counts for the engine's ports only if it is one among the engine's users:
+    // in a namespace of users that it has made, everybody has all of them.
+    theirs == ours && Credentials::parse(&status).is_some_and(|c| c.may_bind_low_ports(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "Name:\tnginx\nUid:\t0\t33\t0\t33\nGid:\t0\t0\t0\t0\n\
+                          CapInh:\t0000000000000000\nCapPrm:\t000001ffffffffff\n\
+                          CapEff:\t0000000000000400\n";
+
+    #[test]
+    fn the_effective_user_and_capabilities_count() {
+        let c = Credentials::parse(STATUS).unwrap();
+        assert_eq!((c.uid, c.capabilities), (33, BIND_SERVICE));
+        assert!(c.may_bind_low_ports(33) && c.may_bind_low_ports(0));
+        assert!(!c.may_bind_low_ports(1000), "another user's process");
+        let without = Credentials {
+            capabilities: !BIND_SERVICE,
+            ..c
+        };
+        assert!(!without.may_bind_low_ports(33) && !without.may_bind_low_ports(0));
+    }
+
+    #[test]
+    fn what_is_no_status_says_nothing() {
+        for text in ["", "Uid:\t0\n", "Uid:\t0\t0\t0\t0\nCapEff:\tx\n"] {
+            assert_eq!(Credentials::parse(text), None);
+        }
+    }
+
+    #[test]
+    fn this_process_is_what_it_is() {
+        let status = read_to_string("/proc/self/status").unwrap();
+        let c = Credentials::parse(&status).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        assert_eq!(c.uid, own);
+        let may = may_bind_low_ports(std::process::id(), own);
+        assert_eq!(may, c.capabilities & BIND_SERVICE != 0);
+        assert!(!may_bind_low_ports(u32::MAX, own.max(1)));
+    }
+}
