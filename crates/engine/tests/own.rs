@@ -90,10 +90,9 @@ fn whoever_shuts_his_end_hears_that_all_of_it_is_there() {
     let queue = SendQueue::decode(queue.first_chunk().unwrap());
     assert_eq!(queue, SendQueue::default());
     // It is not worth a descriptor of its own before.
-    host.send(socket, b"", EdgeFlags::SHUT_WR);
-    host.wait("what was sent", |h| {
-        (h.edges(socket)?.snd_acked == 6).then_some(())
-    });
+    host.send(socket, b"", EdgeFlags::SHUT_WR | EdgeFlags::LINGERS);
+    host.wait_flag(socket, EdgeFlags::FIN_ACKED);
+    assert_eq!(host.edges(socket).unwrap().snd_acked, 6);
 }
 
 #[test]

@@ -55,6 +55,9 @@ bitflags::bitflags! {
         const CE = 1 << 5;
         /// An acknowledgment of the data before the change of `CE` goes first.
         const CHANGE_DUE = 1 << 6;
+        /// The segment that completes the handshake is being looked at: what its ACE
+        /// field says is no count.
+        const HANDSHAKE_TOLD = 1 << 7;
     }
 }
 
@@ -163,21 +166,24 @@ const fn to_grant(mode: EcnMode, congestion: Congestion, syn: TcpFlags) -> Varia
 impl Tcb {
     // ---- The handshake. ----
 
-    /// The flags of our SYN or SYN-ACK. A SYN that is repeated asks for nothing: it may
-    /// be what keeps it from arriving (RFC 3168 section 6.1.1.1, RFC 9768 section
-    /// 3.1.4).
-    pub(crate) fn ecn_syn_flags(&mut self, answer: bool, first: bool) -> TcpFlags {
+    /// The flags of our SYN or SYN-ACK, which goes for the first time if it has `repeats`
+    /// 0. A SYN that is repeated asks for nothing: that may be what keeps it from arriving
+    /// (RFC 3168 section 6.1.1.1); for accurate feedback the first repetition still asks
+    /// (RFC 9768 section 3.1.4.1). A SYN-ACK gives up the flags with its second repetition,
+    /// though not the feedback (section 3.2.3.2.2).
+    pub(crate) fn ecn_syn_flags(&mut self, answer: bool, repeats: u8) -> TcpFlags {
         if answer {
             return match self.ecn.variant {
                 Variant::Off => TcpFlags::NONE,
                 Variant::Classic => TcpFlags::ECE,
+                Variant::Accurate if repeats > 1 => TcpFlags::NONE,
                 Variant::Accurate => self.ecn.handshake,
             };
         }
-        self.ecn.asked = if first {
-            to_ask(self.cfg.ecn, self.cfg.congestion)
-        } else {
-            Variant::Off
+        let wanted = to_ask(self.cfg.ecn, self.cfg.congestion);
+        self.ecn.asked = match (wanted, repeats) {
+            (_, 0) | (Variant::Accurate, 1) => wanted,
+            _ => Variant::Off,
         };
         match self.ecn.asked {
             Variant::Off => TcpFlags::NONE,
@@ -221,8 +227,11 @@ impl Tcb {
     /// it arrived with.
     pub(crate) fn ecn_on_handshake_ack(&mut self, ack: &Segment<'_>) {
         if self.ecn.variant == Variant::Accurate {
-            self.ecn.accurate.start(false);
             let flags = ack.header.flags & ECN_FLAGS;
+            self.ecn.accurate.start_answered(flags);
+            // The SYN-ACK of a simultaneous open is no acknowledgment beyond that.
+            let told = !ack.header.flags.contains(TcpFlags::SYN);
+            self.ecn.bits.set(Bits::HANDSHAKE_TOLD, told);
             if !flags.intersects(ECN_FLAGS) {
                 // RFC 9768 section 3.2.2.4: ACE is zeroed on the way.
                 self.ecn.bits |= Bits::NOT_CAPABLE;
@@ -312,6 +321,10 @@ impl Tcb {
             Variant::Classic => {
                 let echo = segment.header.flags.contains(TcpFlags::ECE);
                 (echo, if echo { acked } else { 0 })
+            }
+            Variant::Accurate if self.ecn.bits.contains(Bits::HANDSHAKE_TOLD) => {
+                self.ecn.bits.remove(Bits::HANDSHAKE_TOLD);
+                (false, 0)
             }
             Variant::Accurate => {
                 let option = segment.header.options.accurate_ecn;
@@ -408,6 +421,13 @@ impl Tcb {
         (self.ecn.variant == Variant::Accurate)
             .then(|| self.ecn.accurate.option())
             .flatten()
+    }
+
+    /// The option of our SYN-ACK: with the first one, as it may be what keeps it from
+    /// arriving (RFC 9768 sections 3.2.3.2.1 and 3.2.3.2.2), and if a cookie leaves room.
+    pub(crate) fn ecn_syn_option(&self, first: bool, has_cookie: bool) -> Option<AccurateEcn> {
+        let gives = self.ecn.variant == Variant::Accurate && first && !has_cookie;
+        gives.then_some(Accurate::FIRST_OPTION)
     }
 
     /// RFC 8257 section 3.2: before the echo changes, what came before is acknowledged

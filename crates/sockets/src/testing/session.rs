@@ -259,10 +259,16 @@ impl Session {
                 linger,
                 ..
             } => {
-                self.edges(socket.index, snd_edge, rcv_consumed, EdgeFlags::SHUT_WR);
+                let resets = linger == Some(0);
+                let end = if resets {
+                    EdgeFlags::empty()
+                } else {
+                    EdgeFlags::SHUT_WR
+                };
+                self.edges(socket.index, snd_edge, rcv_consumed, end);
                 let peer = self.peer(socket.index);
                 peer.orphan = true;
-                peer.resets = linger == Some(0);
+                peer.resets = resets;
                 self.refuse_waiting(socket.index);
             }
             Request::SetOption { name, value, .. } => {

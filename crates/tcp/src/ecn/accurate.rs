@@ -95,6 +95,14 @@ impl Accurate {
         self.beacons = BEACONS;
     }
 
+    /// The acknowledgment of our SYN-ACK has told with which field that came (section
+    /// 3.2.2.1, table 4): a mark on it is the first that the peer has counted.
+    pub(super) fn start_answered(&mut self, flags: TcpFlags) {
+        self.start(false);
+        let marked = flags == handshake_ace(Ecn::Congested);
+        self.s_cep += u32::from(marked);
+    }
+
     /// Packets have come with this ECN field; says whether it was CE.
     pub(super) fn count(&mut self, ecn: Ecn, packets: u32, bytes: u32) -> bool {
         let add = |counter: &mut u32| *counter = counter.wrapping_add(bytes);
@@ -136,6 +144,13 @@ impl Accurate {
             ect1: (self.r_e1b != 1).then_some(self.r_e1b & OPTION_MASK),
         })
     }
+
+    /// The option of a SYN-ACK (section 3.2.3.2.1): nothing has been counted.
+    pub(super) const FIRST_OPTION: AccurateEcn = AccurateEcn {
+        ect0: Some(1),
+        ce: Some(0),
+        ect1: None,
+    };
 
     /// What an acknowledgment tells: whether packets met congestion since the last one,
     /// and how many bytes of ours did, counted by the option if there is one.

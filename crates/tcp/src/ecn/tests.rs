@@ -158,13 +158,108 @@ fn what_a_syn_is_answered() {
 
 #[test]
 fn a_syn_that_is_repeated_asks_for_nothing() {
-    for mode in [EcnMode::Request, EcnMode::RequestAccurate] {
+    for (mode, asks_again) in [(EcnMode::Request, false), (EcnMode::RequestAccurate, true)] {
         let mut s = Script::connecting(&with(mode));
         s.sent();
+        if asks_again {
+            // RFC 9768 section 3.1.4.1: once more.
+            s.until_timer();
+            assert_eq!(s.sent_one().flags, SYN | AE | CWR | ECE);
+        }
         s.until_timer();
         assert_eq!(s.sent_one().flags, SYN);
         let _ = s.arrives(SYN | ACK | ECE, -1, 0, 0);
         assert_eq!(s.tcb.ecn.variant(), Variant::Off);
+    }
+}
+
+/// RFC 9768 section 3.1.4.1.
+#[test]
+fn the_first_repetition_still_agrees_to_accurate_feedback() {
+    let mut s = Script::connecting(&with(EcnMode::RequestAccurate));
+    s.sent();
+    s.until_timer();
+    s.sent();
+    let _ = s.arrives(SYN | ACK | CWR, -1, 0, 0);
+    assert_eq!(s.tcb.ecn.variant(), Variant::Accurate);
+}
+
+/// RFC 9768 section 3.2.3.2.2: first without the option, then without the flags; the
+/// feedback stays.
+#[test]
+fn a_syn_ack_that_is_repeated_falls_back() {
+    let cfg = with(EcnMode::AcceptAccurate);
+    let mut s = asked(&cfg, AE | CWR | ECE, Ecn::NotCapable).1;
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        s.until_timer();
+        let t = s.sent_one();
+        sent.push((t.flags & ECN_FLAGS, t.options.accurate_ecn));
+    }
+    assert_eq!(sent, [(CWR, None), (NONE, None)]);
+    let _ = s.arrives(ACK | CWR, 0, 0, 0);
+    assert_eq!(s.tcb.ecn.variant(), Variant::Accurate);
+}
+
+/// RFC 9768 section 3.2.3.2.1.
+#[test]
+fn a_syn_ack_has_the_option_unless_a_cookie_needs_the_room() {
+    for (mode, has) in [(EcnMode::AcceptAccurate, true), (EcnMode::Accept, false)] {
+        let syn = TcpHeader {
+            src_port: 1,
+            dst_port: 2,
+            seq: SeqNumber(IRS),
+            ack: SeqNumber(0),
+            flags: SYN | AE | CWR | ECE,
+            window: 30_000,
+            urgent: 0,
+            options: TcpOptions::default(),
+        };
+        let now = Instant(10_000_000);
+        for cookie in [false, true] {
+            let segment = Segment::new(&syn, 0);
+            let mut s = Script::connecting(&with(mode));
+            s.tcb = Tcb::accept(&with(mode), &segment, MSS, SeqNumber(ISS), 0, now);
+            if cookie {
+                let cookie = longshore_wire::tcp::FastOpenCookie::REQUEST;
+                s.tcb.give_fast_open_cookie(cookie);
+            }
+            let option = s.sent_one().options.accurate_ecn;
+            let wanted = (has && !cookie).then_some(AccurateEcn {
+                ect0: Some(1),
+                ce: Some(0),
+                ect1: None,
+            });
+            assert_eq!(option, wanted, "{mode:?} {cookie}");
+        }
+    }
+}
+
+/// RFC 9768 section 3.2.2.1: the ACE field of the acknowledgment that completes the
+/// handshake says how the SYN-ACK has come, and is no count.
+#[test]
+fn a_passive_open_does_not_take_the_handshake_for_marks() {
+    // The field of the handshake's acknowledgment, and of the next one.
+    for (first, next) in [(CWR, AE | ECE), (AE | CWR, AE | CWR)] {
+        let mut s = asked(
+            &with(EcnMode::AcceptAccurate),
+            AE | CWR | ECE,
+            Ecn::NotCapable,
+        )
+        .1;
+        let _ = s.arrives(ACK | first, 0, 0, 0);
+        s.writes(5_000);
+        s.sent();
+        hears(&mut s, Ecn::NotCapable, next, 0, 1_000, 0);
+        let info = s.tcb.info(s.now);
+        assert_eq!(info.snd_ssthresh, u32::MAX, "{first:?}");
+        let marked = u32::from(first == AE | CWR);
+        assert_eq!(info.ecn_totals.delivered_ce, marked);
+        // What comes after that counts.
+        hears(&mut s, Ecn::NotCapable, AE | CWR | ECE, 0, 2_000, 0);
+        let info = s.tcb.info(s.now);
+        assert_eq!(info.ecn_totals.delivered_ce, 2);
+        assert!(info.snd_ssthresh < u32::MAX);
     }
 }
 

@@ -387,7 +387,7 @@ impl Tcb {
         self.flags
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
         let first = self.snd_nxt == SYN_POS;
-        let options = self.syn_options(now);
+        let mut options = self.syn_options(now);
         let mut data = 0;
         if first {
             data = self.data_on_syn();
@@ -407,7 +407,12 @@ impl Tcb {
         }
         self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
         let syn_ack = self.state == State::SynReceived;
-        let ecn = self.ecn_syn_flags(syn_ack, first);
+        // It may be repeated for another reason than that it was not answered in time.
+        let repeats = if first { 0 } else { self.retries.max(1) };
+        let ecn = self.ecn_syn_flags(syn_ack, repeats);
+        if syn_ack {
+            options.accurate_ecn = self.ecn_syn_option(first, options.fast_open.is_some());
+        }
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         let window = self.free_space().min(0xffff);
         self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + i64::from(window));
