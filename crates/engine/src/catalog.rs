@@ -188,6 +188,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "edges_put_off",
+        "times",
+        "news of a socket that waited, since its process had not taken those before (sessions that there are)",
+        |e| e.sessions.iter().map(|(_, s)| s.put_off).sum(),
+    ),
+    counter(
+        "engine",
         "connection_cache_hits",
         "segments",
         "segments for the same connection as the one before, found without the hash table",

@@ -371,11 +371,10 @@ impl Engine {
         if edges.rcv_edge <= l.told {
             return;
         }
-        let (id, to, session) = (socket.id, socket.subscribers, socket.session);
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
-        if let Some(s) = self.sessions.get_mut(session) {
-            s.post(id, &to, edges);
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            s.post(socket.id, &socket.subscribers, edges);
         }
     }
 
@@ -418,15 +417,10 @@ impl Engine {
             _ => {}
         }
         if tell && socket.has_block() && !socket.orphan {
-            let (id, to, session, edges) = (
-                socket.id,
-                socket.subscribers,
-                socket.session,
-                socket.edges(),
-            );
+            let edges = socket.edges();
             socket.note_told();
-            if let Some(s) = self.sessions.get_mut(session) {
-                s.post(id, &to, edges);
+            if let Some(s) = self.sessions.get_mut(socket.session) {
+                s.post(socket.id, &socket.subscribers, edges);
             }
         }
         self.touch(key);

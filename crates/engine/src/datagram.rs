@@ -288,11 +288,10 @@ impl Engine {
         }
         let unsaid = edges.snd_acked - d.told.snd_acked;
         if edges.rcv_edge > d.told.rcv_edge || unsaid >= quarter {
-            let (id, to, session) = (socket.id, socket.subscribers, socket.session);
             socket.note_told();
             socket.meter.to_host.descriptors += 1;
-            if let Some(s) = self.sessions.get_mut(session) {
-                s.post(id, &to, edges);
+            if let Some(s) = self.sessions.get_mut(socket.session) {
+                s.post(socket.id, &socket.subscribers, edges);
             }
         } else if unsaid != 0 && d.tell_by.is_none() {
             d.tell_by = Some(now.after_us(TELL_AFTER));

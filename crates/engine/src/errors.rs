@@ -142,16 +142,15 @@ impl Engine {
         }
         let mut edges = socket.edges();
         edges.flags |= EdgeFlags::SOFT_ERROR;
-        let (id, to) = (socket.id, socket.subscribers);
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
         let errno = u32::from(reported.error.kind.errno());
         let kept = socket.kept_errors();
         if let Some(s) = self.sessions.get_mut(socket.session) {
-            let block = s.arena.block(id.index);
+            let block = s.arena.block(socket.id.index);
             block.errors.store(kept, Ordering::Release);
             block.errno.store(errno, Ordering::Release);
-            s.post(id, &to, edges);
+            s.post(socket.id, &socket.subscribers, edges);
         }
     }
 

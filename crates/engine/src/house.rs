@@ -364,9 +364,19 @@ impl Engine {
         }
     }
 
-    /// Whether there is nothing left to serve.
+    /// Whether there is nothing left to serve. Asked each turn: sockets are only looked at
+    /// when no program has any.
     pub(crate) fn is_finished(&self) -> bool {
-        let quiet = self.sockets.iter().all(|(_, s)| match &s.kind {
+        let may_end = self.draining || (self.private && self.had_session);
+        // What cannot be sent need not be waited for.
+        may_end
+            && ((self.sessions.len() == 0 && (!self.link.port.is_attached() || self.is_quiet()))
+                || (self.draining && self.now >= self.drain_by))
+    }
+
+    /// Whether no socket that nobody has any more still has something to deliver.
+    fn is_quiet(&self) -> bool {
+        self.sockets.iter().all(|(_, s)| match &s.kind {
             Kind::Stream(c) => {
                 s.orphan
                     && matches!(
@@ -375,11 +385,7 @@ impl Engine {
                     )
             }
             _ => true,
-        });
-        // What cannot be sent need not be waited for.
-        let unused = self.sessions.len() == 0 && (quiet || !self.link.port.is_attached());
-        (self.private && self.had_session && unused)
-            || (self.draining && (unused || self.now >= self.drain_by))
+        })
     }
 
     /// Tells all programs that the engine is gone.

@@ -371,14 +371,13 @@ impl Engine {
             return;
         }
         let is_urgent = std::mem::take(&mut p.urgent_untold);
-        let (id, to, session) = (socket.id, socket.subscribers, socket.session);
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
-        if let Some(s) = self.sessions.get_mut(session) {
-            s.post(id, &to, edges);
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            s.post(socket.id, &socket.subscribers, edges);
             if is_urgent {
                 // With what tells of it, so that a handler of SIGURG finds it.
-                s.urge(id, &edges);
+                s.urge(socket.id, &edges);
             }
         }
     }

@@ -194,7 +194,7 @@ impl Engine {
         let (session_key, options) = (socket.session, socket.options);
         let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
         let listener = self.sockets.get_mut(listener_key)?;
-        let subscribers = listener.subscribers;
+        let subscriber = listener.subscribers.single();
         let Kind::Listener(l) = &mut listener.kind else {
             return None;
         };
@@ -213,7 +213,7 @@ impl Engine {
             local,
             peer,
             rcv_edge: 0,
-            subscriber: subscribers.single(),
+            subscriber,
         };
         let (base, at, listener_index) = (l.rcv_consumed, l.rcv_edge, listener.id.index);
         let record = record.encode();
@@ -231,7 +231,7 @@ impl Engine {
         Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
         let socket = self.sockets.get_mut(key)?;
         socket.id = id;
-        socket.subscribers = Subscribers::of_accepted(&subscribers);
+        socket.subscribers = Subscribers::of_accepted(subscriber);
         self.heed_receive_buffer(key);
         self.hold_port(key);
         self.counters.passive_opens += 1;

@@ -92,9 +92,42 @@ impl Engine {
                 None => return false,
             }
         }
+        self.tell_rest(from);
         // An answer must find room: otherwise the rest waits until the process has
         // taken what it has.
         self.take_some(from, BATCH, 8)
+    }
+
+    /// Tells a process that may have room again of the sockets for which it had none: no
+    /// more than there is room for, each where its edges are by now.
+    fn tell_rest(&mut self, from: From) {
+        let Some(s) = self.sessions.get_mut(from.session) else {
+            return;
+        };
+        if !s.has_untold(from.channel) {
+            return;
+        }
+        while let Some(index) = s.next_untold(from.channel) {
+            let key = s.key(index);
+            let Some(socket) = key.and_then(|key| self.sockets.get_mut(key)) else {
+                continue;
+            };
+            if !socket.subscribers.contains(from.channel) {
+                continue;
+            }
+            let mut edges = socket.edges();
+            // A pending error is told once, which may have been then.
+            let block = s.arena.block(index);
+            if block.has_error() && !edges.flags.contains(EdgeFlags::DEAD) {
+                edges.flags |= EdgeFlags::SOFT_ERROR;
+                edges.errno = 0;
+            }
+            if !s.put_edges(from.channel, socket.id, edges) {
+                break;
+            }
+            socket.meter.to_host.descriptors += 1;
+            s.wake_for(index);
+        }
     }
 
     /// Takes all that a process published before it died or became another program,
@@ -319,7 +352,7 @@ impl Engine {
             Err(e) => (e.errno(), 0, Address::NONE),
         };
         if let Some(s) = self.sessions.get_mut(from.session) {
-            s.put(
+            s.put_answer(
                 from.channel,
                 &Completion::Done {
                     socket: request.socket(),

@@ -33,10 +33,7 @@ pub struct ChannelControl {
     pub pid: AtomicU32,
     /// Times that this process has woken the engine.
     pub engine_wakeups: AtomicU64,
-    /// Set by the engine when it had to leave out moves of edges because the
-    /// completion ring was full. The process takes it back and subscribes again
-    /// to each socket it holds, which brings the present edges.
-    pub lost: AtomicU32,
+    _unused: AtomicU32,
     /// Counts its reservations, so that one can be told from the next.
     pub reservations: AtomicU32,
     /// The child for which it is reserved, once its parent knows: which reservation, and
@@ -195,6 +192,13 @@ impl HostChannel {
         }
     }
 
+    /// Has the engine go on with what it has more to tell ([`Completion::More`]), now that
+    /// there is room for it: after [`HostChannel::release`].
+    pub fn ask_for_more(&mut self, doorbell: &Doorbell) {
+        self.flag();
+        self.publish(doorbell, true);
+    }
+
     /// Makes the engine look at this channel.
     pub fn flag(&self) {
         let pending = &self.arena.header().requests_pending;
@@ -229,12 +233,20 @@ impl HostChannel {
     }
 }
 
+/// Places of the completion ring that moves of edges leave free: for answers, and for the
+/// word that there is more.
+const KEPT_FOR_ANSWERS: u32 = 16;
+/// Those of them that answers leave free.
+const KEPT_FOR_MORE: u32 = 1;
+
 /// The adapter's end: gets requests, puts completions.
 #[derive(Debug)]
 pub struct AdapterChannel {
     index: u32,
     requests: Consumer,
     completions: Producer,
+    /// The last [`Completion::More`], by its number among the completions.
+    more: Option<u32>,
 }
 
 impl AdapterChannel {
@@ -244,6 +256,7 @@ impl AdapterChannel {
             index,
             requests: Consumer::new(),
             completions: Producer::new(),
+            more: None,
         }
     }
 
@@ -280,17 +293,49 @@ impl AdapterChannel {
             .room(&arena.control(self.index).completions, crate::RING as u32)
     }
 
-    /// Stages a completion.
+    /// Stages a completion: an answer, or where edges are, which leaves room for answers.
     ///
     /// # Errors
-    /// [`PutError::Full`] if the process has to catch up first.
+    /// [`PutError::Full`] if the process has to catch up first. For edges,
+    /// [`AdapterChannel::say_more`] makes it say when it has.
     pub fn put(&mut self, arena: &Arena, completion: &Completion) -> Result<(), PutError> {
+        let kept = match completion {
+            Completion::Done { .. } => KEPT_FOR_MORE,
+            Completion::Edges { .. } => KEPT_FOR_ANSWERS,
+            Completion::More => 0,
+        };
         let ring = &arena.control(self.index).completions;
-        staged(self.completions.stage(
+        staged(self.completions.stage_leaving(
+            kept,
             ring,
             arena.completion_slots(self.index),
             &completion.encode(),
         ))
+    }
+
+    /// Notes it if the process has taken the word that there is more.
+    pub fn look_for_room(&mut self, arena: &Arena) {
+        if let Some(number) = self.more {
+            let _ = self.room(arena);
+            if self.completions.is_taken(number) {
+                self.more = None;
+            }
+        }
+    }
+
+    /// Stages the word that there is more to tell, for which there was no room, unless one
+    /// is on its way: whether there is something to publish. The process that takes it makes
+    /// the engine look at its channel, which then has room.
+    ///
+    /// # Errors
+    /// [`PutError::Corrupt`] if the ring is broken.
+    pub fn say_more(&mut self, arena: &Arena) -> Result<bool, PutError> {
+        self.look_for_room(arena);
+        if self.more.is_some() {
+            return Ok(false);
+        }
+        self.more = Some(self.completions.next());
+        self.put(arena, &Completion::More).map(|()| true)
     }
 
     /// Shows the process what is staged; returns how many. Waking its waiters

@@ -10,7 +10,7 @@ use longshore_ring::{FreeList, Shared, Waiter};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The version of layout and descriptors. Both sides must have the same.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 /// "LONGSHOR", the first word of an arena.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
 /// Bytes in a stream's chunk.

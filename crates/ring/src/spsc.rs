@@ -130,8 +130,23 @@ impl Producer {
         slots: &[Slot],
         message: &Message,
     ) -> Result<Result<(), Full>, Corrupt> {
+        self.stage_leaving(0, ring, slots, message)
+    }
+
+    /// The same, if so many places are free after it: they are kept for others.
+    ///
+    /// # Errors
+    /// As [`Producer::stage`].
+    pub fn stage_leaving(
+        &mut self,
+        kept: u32,
+        ring: &Indices,
+        slots: &[Slot],
+        message: &Message,
+    ) -> Result<Result<(), Full>, Corrupt> {
         let capacity = slots.len() as u32;
-        if self.tail.wrapping_sub(self.head_seen) >= capacity && self.room(ring, capacity)? == 0 {
+        let taken = self.tail.wrapping_sub(self.head_seen);
+        if taken.saturating_add(kept) >= capacity && self.room(ring, capacity)? <= kept {
             return Ok(Err(Full));
         }
         slots[(self.tail & (capacity - 1)) as usize].store(message);
@@ -147,6 +162,17 @@ impl Producer {
             self.published = self.tail;
         }
         staged
+    }
+
+    /// Which message is staged next: counts all, modulo 2^32.
+    pub fn next(&self) -> u32 {
+        self.tail
+    }
+
+    /// Whether the consumer was last seen to have taken message `number`, one of those
+    /// that were staged lately.
+    pub fn is_taken(&self, number: u32) -> bool {
+        self.head_seen.wrapping_sub(number).cast_signed() > 0
     }
 
     /// How many messages are staged and not yet published.

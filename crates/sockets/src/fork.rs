@@ -24,7 +24,7 @@ pub struct Forking {
     number: u32,
     untold: Option<Inside<'static, Vec<SocketId>>>,
     post: Option<Inside<'static, Post>>,
-    _hub: Option<Inside<'static, Hub>>,
+    hub: Option<Inside<'static, Hub>>,
 }
 
 impl Host {
@@ -47,7 +47,6 @@ impl Host {
             .pid
             .store(self.pid.load(Ordering::Relaxed), Ordering::Release);
         control.reset();
-        control.lost.store(0, Ordering::Relaxed);
         for (to, from) in arena.held(channel).iter().zip(arena.held(own)) {
             to.store(from.load(Ordering::Acquire), Ordering::Release);
         }
@@ -119,7 +118,7 @@ impl Host {
             number,
             untold,
             post,
-            _hub: hub,
+            hub,
         }
     }
 }
@@ -229,6 +228,9 @@ impl Forking {
         }
         if let Some(untold) = &mut self.untold {
             untold.clear();
+        }
+        if let Some(hub) = &mut self.hub {
+            hub.leave_to_parent();
         }
         let Some(channel) = self.channel else {
             drop(self);

@@ -374,7 +374,7 @@ impl Host {
         if self.is_cut_off() {
             return Ok(());
         }
-        let mut any = false;
+        let (mut any, mut is_more) = (false, false);
         while let Some(completion) = post.channel.get()? {
             any = true;
             match completion {
@@ -398,11 +398,15 @@ impl Host {
                         });
                     }
                 }
+                Some(Completion::More) => is_more = true,
                 None => {}
             }
         }
         if any {
             post.channel.release();
+        }
+        if is_more {
+            post.channel.ask_for_more(&self.doorbell);
         }
         if !post.moved.is_empty() {
             if let Ok(mut hub) = self.hub.enter() {
@@ -410,29 +414,6 @@ impl Host {
             }
             post.moved.clear();
         }
-        self.take_lost(post)
-    }
-
-    /// If edges were left out, asks for the present ones of every socket.
-    fn take_lost(&self, post: &mut Post) -> Result<(), SocketError> {
-        let channel = post.channel.index();
-        let control = self.arena.control(channel);
-        if control.lost.load(Ordering::Relaxed) == 0 || control.lost.swap(0, Ordering::AcqRel) == 0
-        {
-            return Ok(());
-        }
-        for socket in self.held() {
-            match post.channel.put(&Request::Subscribe { socket }) {
-                Ok(()) => {}
-                Err(PutError::Full) => {
-                    // The rest the next time.
-                    control.lost.store(1, Ordering::Release);
-                    break;
-                }
-                Err(PutError::Corrupt(_)) => return Err(SocketError::Broken),
-            }
-        }
-        self.publish(post, Wake::Now);
         Ok(())
     }
 

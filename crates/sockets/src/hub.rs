@@ -35,8 +35,6 @@ pub(crate) struct Set {
     pub(crate) bell: Option<OwnedFd>,
     /// Threads that sleep for it.
     pub(crate) sleepers: u32,
-    /// The process that its waiter is of.
-    pub(crate) epoch: u32,
 }
 
 /// All ready sets of a process.
@@ -169,14 +167,15 @@ impl Hub {
         }
         if let Some(Some(set)) = self.sets.get_mut(interest.set as usize) {
             set.by_key.remove(&(interest.fd, index));
-            if interest.queued {
-                set.ready.retain(|k| *k != key);
-            }
             if !again && let Some(waiter) = set.waiter {
                 arena.block(index).remove_waiter(waiter);
             }
         }
-        self.free.push(key);
+        // Its place is used again when it has left the ready list, where it stays for now: to
+        // look for it in there would take time by the square of those that are ready.
+        if !interest.queued {
+            self.free.push(key);
+        }
     }
 
     pub(crate) fn insert(&mut self, interest: Interest) -> u32 {
@@ -191,6 +190,14 @@ impl Hub {
         let next = std::mem::replace(&mut self.heads[index], key);
         self.interests[key as usize] = Some(Interest { next, ..interest });
         key
+    }
+
+    /// This is another process now, the child of a fork: the waiters are its parent's, and
+    /// so are those that sleep.
+    pub(crate) fn leave_to_parent(&mut self) {
+        for set in self.sets.iter_mut().flatten() {
+            (set.waiter, set.sleepers) = (None, 0);
+        }
     }
 
     pub(crate) fn set(&mut self, set: u32) -> Result<&mut Set, SocketError> {

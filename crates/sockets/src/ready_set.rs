@@ -50,11 +50,7 @@ impl ReadySet {
     /// [`SocketError::Reentered`].
     pub fn new(host: &'static Host) -> Result<Self, SocketError> {
         let mut hub = host.hub.enter()?;
-        let epoch = host.epoch.load(Ordering::Relaxed);
-        let set = Set {
-            epoch,
-            ..Set::default()
-        };
+        let set = Set::default();
         let free = hub.sets.iter().position(Option::is_none);
         let index = free.unwrap_or(hub.sets.len());
         match free {
@@ -93,9 +89,9 @@ impl ReadySet {
             hub.remove(&self.host.arena, key);
         }
         if let Some(set) = hub.sets[self.index as usize].take() {
-            if let Some(waiter) = set.waiter
-                && set.epoch == self.host.epoch.load(Ordering::Relaxed)
-            {
+            // They have left the set, and now its ready list too.
+            hub.free.extend(&set.ready);
+            if let Some(waiter) = set.waiter {
                 self.host.free_waiter(waiter);
             }
             if let Some(bell) = set.bell {
@@ -137,9 +133,8 @@ impl ReadySet {
     /// ENOMEM without a waiter or a descriptor.
     pub fn bell(&self) -> Result<Option<(RawFd, bool)>, SocketError> {
         let mut hub = self.host.hub.enter()?;
-        let epoch = self.host.epoch.load(Ordering::Relaxed);
         let set = hub.set(self.index)?;
-        if set.waiter.is_some() && set.epoch == epoch {
+        if set.waiter.is_some() {
             let bell = set.bell.as_ref().ok_or(SocketError::Broken)?;
             return Ok(Some((bell.as_raw_fd(), false)));
         }
@@ -160,7 +155,6 @@ impl ReadySet {
             },
         }
         set.waiter = Some(waiter);
-        set.epoch = epoch;
         let fd = set.bell.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let sockets: Vec<SocketId> = set
             .by_key
@@ -336,6 +330,8 @@ impl ReadySet {
                 break;
             };
             let Some(Some(interest)) = hub.interests.get_mut(key as usize) else {
+                // It has left the set meanwhile.
+                hub.free.push(key);
                 continue;
             };
             interest.queued = false;

@@ -688,6 +688,114 @@ static void free_once_its_holder_was_waited_for(void) {
   }
 }
 
+/* What a child may do with an epoll instance that it has inherited, before anything else. */
+static void closes_it(int ep) { SYS(close(ep)); }
+
+static void closes_all_by_range(int ep) {
+  (void)ep;
+  SYS(close_range(3, ~0u, 0));
+}
+
+static void closes_a_copy_too(int ep) {
+  int copy = SYS(dup(ep));
+  SYS(close(ep));
+  SYS(close(copy));
+}
+
+/* As libevent's event_reinit. */
+static void makes_its_own(int ep) {
+  SYS(close(ep));
+  SYS(close(SYS(epoll_create1(0))));
+}
+
+static void looks_at_it(int ep) {
+  struct epoll_event e;
+  IS(epoll_wait(ep, &e, 1, 0), 0);
+}
+
+static void execs(int ep) {
+  (void)ep;
+  execlp("true", "true", (char *)0);
+}
+
+static void *wait_in_epoll(void *arg) {
+  struct epoll_event e = {0};
+  int got = epoll_wait(*(int *)arg, &e, 1, 15000);
+  return (void *)(intptr_t)(got == 1 ? (int)e.events : -1);
+}
+
+/* None of which the parent notices, whether it sleeps at the time or comes later. */
+static void childs_copy_of_an_epoll_instance(void) {
+  void (*const ways[])(int) = {closes_it,     closes_all_by_range, closes_a_copy_too,
+                               makes_its_own, looks_at_it,         execs};
+  int mine, far, other, far_other;
+  pair(0, &mine, &far);
+  pair(0, &other, &far_other);
+  int ep = SYS(epoll_create1(EPOLL_CLOEXEC));
+  int fds[] = {mine, other};
+  for (int i = 0; i < 2; i++) {
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = fds[i]};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], &e));
+  }
+  struct epoll_event e;
+  for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+    for (int sleeps = 0; sleeps < 2; sleeps++) {
+      /* So that it has slept once. */
+      IS(epoll_wait(ep, &e, 1, 1), 0);
+      pthread_t sleeper;
+      if (sleeps) {
+        pthread_create(&sleeper, 0, wait_in_epoll, &ep);
+        sleep_ms(20);
+      }
+      pid_t child = SYS(fork());
+      if (!child) {
+        ways[way](ep);
+        _exit(0);
+      }
+      joined(child);
+      if (!sleeps)
+        pthread_create(&sleeper, 0, wait_in_epoll, &ep);
+      sleep_ms(20);
+      send_all(far, "x", 1);
+      void *events;
+      pthread_join(sleeper, &events);
+      IS((intptr_t)events, EPOLLIN);
+      char c;
+      receive_all(mine, &c, 1);
+      IS(epoll_wait(ep, &e, 1, 0), 0);
+    }
+}
+
+/* The child goes on with the sockets, in a set of its own and in the one it inherited. */
+static void child_waits_in_epoll_too(void) {
+  int mine, far;
+  pair(0, &mine, &far);
+  int ep = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+  IS(epoll_wait(ep, &e, 1, 1), 0);
+  pid_t child = SYS(fork());
+  if (!child) {
+    IS(epoll_wait(ep, &e, 1, 15000), 1);
+    IS(e.events, EPOLLIN);
+    SYS(close(ep));
+    int own = SYS(epoll_create1(0));
+    e.events = EPOLLIN;
+    SYS(epoll_ctl(own, EPOLL_CTL_ADD, mine, &e));
+    IS(epoll_wait(own, &e, 1, 15000), 1);
+    _exit(0);
+  }
+  until_it_sleeps(child);
+  send_all(far, "x", 1);
+  joined(child);
+  IS(epoll_wait(ep, &e, 1, 15000), 1);
+  char c;
+  receive_all(mine, &c, 1);
+  IS(epoll_wait(ep, &e, 1, 10), 0);
+  send_all(far, "y", 1);
+  IS(epoll_wait(ep, &e, 1, 15000), 1);
+}
+
 const struct check CHECKS[] = {
     {"child_uses_a_connection", child_uses_a_connection},
     {"connection_outlives_the_parents_copy", connection_outlives_the_parents_copy},
@@ -717,5 +825,7 @@ const struct check CHECKS[] = {
     {"fork_while_other_threads_talk", fork_while_other_threads_talk},
     {"children_in_a_pid_namespace", children_in_a_pid_namespace},
     {"free_once_its_holder_was_waited_for", free_once_its_holder_was_waited_for},
+    {"childs_copy_of_an_epoll_instance", childs_copy_of_an_epoll_instance},
+    {"child_waits_in_epoll_too", child_waits_in_epoll_too},
     {0, 0},
 };

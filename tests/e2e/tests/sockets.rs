@@ -16,6 +16,9 @@ scenarios! {
     /// select, poll, epoll.
     fn readiness(lab) within 300 { conformance::run(lab, "readiness"); }
 
+    /// Many that become ready together.
+    fn many(lab) within 300 { conformance::run(lab, "many"); }
+
     /// dup, fcntl, ioctl, passing on.
     fn descriptors(lab) within 300 { conformance::run(lab, "descriptors"); }
 

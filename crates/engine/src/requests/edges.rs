@@ -9,9 +9,8 @@ use crate::scarcity::grant_to_reader;
 use crate::session::Session;
 use crate::socket::{Connection, Datagram, Kind, Listening};
 use crate::streams::RcvSlab;
-use longshore_hostif::{Completion, EdgeFlags, STREAM_MAX};
+use longshore_hostif::{EdgeFlags, STREAM_MAX};
 use longshore_tcp::Instant;
-use std::sync::atomic::Ordering;
 
 /// What the host says of its side of a socket's streams.
 #[derive(Debug, Clone, Copy)]
@@ -214,19 +213,8 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(socket.session) else {
             return;
         };
-        if !socket.subscribers.add(from.channel) {
-            // Too many to be told each time: it looks when it is told to.
-            session
-                .arena
-                .control(u32::from(from.channel))
-                .lost
-                .store(1, Ordering::Release);
-        }
-        let completion = Completion::Edges {
-            socket: socket.id,
-            edges: socket.edges(),
-        };
-        session.put(from.channel, &completion);
+        socket.subscribers.add(from.channel);
+        session.put_edges(from.channel, socket.id, socket.edges());
         session.wake_for(socket.id.index);
         socket.note_told();
     }
@@ -240,11 +228,11 @@ impl Engine {
         if socket.subscribers.single() == Some(from.channel) {
             return;
         }
-        let (id, to, edges) = (socket.id, socket.subscribers, socket.edges());
+        let edges = socket.edges();
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(from.session) {
-            s.post(id, &to, edges);
+            s.post(socket.id, &socket.subscribers, edges);
         }
     }
 }

@@ -9,6 +9,10 @@ pub(crate) mod door;
 mod owners;
 mod post;
 mod processes;
+mod subscribers;
+mod untold;
+
+pub(crate) use subscribers::Subscribers;
 
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
@@ -20,6 +24,7 @@ use longshore_tcp::Instant;
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
+use untold::Untold;
 
 /// A process of a session.
 #[derive(Debug)]
@@ -30,65 +35,8 @@ pub(crate) struct Process {
     name: u32,
     /// Readable when the process is dead. `None` if the kernel would not say.
     pub(crate) pidfd: Option<OwnedFd>,
-}
-
-/// Which channels get a socket's completions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Subscribers {
-    channels: [u16; Self::MOST],
-    count: u8,
-}
-
-impl Subscribers {
-    /// More processes than these on one socket look at it when they are told
-    /// to: they get what `lost` brings.
-    const MOST: usize = 16;
-
-    pub(crate) fn one(channel: u16) -> Self {
-        let mut s = Self::default();
-        s.add(channel);
-        s
-    }
-
-    /// For a connection that nobody has accepted yet: where only one process
-    /// listens, that one, so that it need not ask. Of several, nobody is told
-    /// until one has accepted it and subscribes: telling all of them would wake
-    /// all of them.
-    pub(crate) fn of_accepted(listener: &Self) -> Self {
-        listener.single().map_or_else(Self::default, Self::one)
-    }
-
-    /// Adds a channel; says whether there was room.
-    pub(crate) fn add(&mut self, channel: u16) -> bool {
-        if self.iter().any(|c| c == channel) {
-            return true;
-        }
-        match self.channels.get_mut(usize::from(self.count)) {
-            Some(place) => {
-                *place = channel;
-                self.count += 1;
-                true
-            }
-            None => false,
-        }
-    }
-
-    pub(crate) fn remove(&mut self, channel: u16) {
-        let place = self.iter().position(|c| c == channel);
-        if let Some(at) = place {
-            self.count -= 1;
-            self.channels.swap(at, usize::from(self.count));
-        }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        self.channels[..usize::from(self.count)].iter().copied()
-    }
-
-    /// The only one, if there is only one.
-    pub(crate) fn single(&self) -> Option<u16> {
-        (self.count == 1).then(|| self.channels[0])
-    }
+    /// Sockets whose edges found no room in its ring.
+    untold: Untold,
 }
 
 /// One session.
@@ -132,6 +80,8 @@ pub(crate) struct Session {
     pub(crate) meter: Meter,
     /// Descriptors that meant nothing or asked for what is not theirs.
     pub(crate) bad_descriptors: u64,
+    /// Moves of edges that were put off, since a process had not taken those before.
+    pub(crate) put_off: u64,
     /// Sockets that it has on the engine.
     pub(crate) sockets: usize,
     /// It was said that its receive slab is full.
@@ -169,6 +119,7 @@ impl Session {
             ends_by: None,
             meter: Meter::default(),
             bad_descriptors: 0,
+            put_off: 0,
             sockets: 0,
             was_full: false,
         }
@@ -268,30 +219,5 @@ impl Session {
                     ChannelState::Reserved | ChannelState::Claimed
                 )
             })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_several_that_listen_only_who_accepts_is_told() {
-        let mut listener = Subscribers::one(1);
-        listener.add(2);
-        let mut accepted = Subscribers::of_accepted(&listener);
-        assert_eq!(accepted.iter().count(), 0);
-        accepted.add(2);
-        assert_eq!(accepted.single(), Some(2));
-        accepted.add(5);
-        accepted.remove(2);
-        assert_eq!(accepted.single(), Some(5));
-    }
-
-    #[test]
-    fn a_single_listener_gets_its_connections_at_once() {
-        let mut accepted = Subscribers::of_accepted(&Subscribers::one(7));
-        accepted.add(9);
-        assert_eq!(accepted.iter().collect::<Vec<_>>(), [7, 9]);
     }
 }

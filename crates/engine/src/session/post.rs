@@ -8,36 +8,75 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 impl Session {
-    /// Stages a completion for one channel. One that does not fit is dropped;
-    /// if it moved edges, the process is told that it lost some.
-    pub(crate) fn put(&mut self, channel: u16, completion: &Completion) {
+    /// Stages an answer for one channel. There is room for it, unless the process does
+    /// what none of ours does, and has itself to blame.
+    pub(crate) fn put_answer(&mut self, channel: u16, answer: &Completion) {
         let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) else {
             return;
         };
-        match process.channel.put(&self.arena, completion) {
-            Ok(()) => {
-                if !self.staged.contains(&channel) {
-                    self.staged.push(channel);
-                }
-            }
-            Err(PutError::Full) => {
-                self.arena
-                    .control(u32::from(channel))
-                    .lost
-                    .store(1, Ordering::Release);
-            }
-            // The process broke its own ring; it hears no more of us.
-            Err(PutError::Corrupt(_)) => self.bad_descriptors += 1,
+        match process.channel.put(&self.arena, answer) {
+            Ok(()) => self.stage(channel),
+            Err(_) => self.bad_descriptors += 1,
         }
+    }
+
+    /// Stages where a socket's edges are for one channel; whether there was room. If there
+    /// was none the socket is noted, and the process told that there is more: it lets us
+    /// know when it has made room, and is told then where they are by that time.
+    pub(crate) fn put_edges(&mut self, channel: u16, socket: SocketId, edges: Edges) -> bool {
+        let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) else {
+            return true;
+        };
+        let completion = Completion::Edges { socket, edges };
+        let mut put = process.channel.put(&self.arena, &completion);
+        let is_full = put == Err(PutError::Full);
+        if is_full {
+            self.put_off += 1;
+            process.untold.insert(socket.index, self.by_index.len());
+            match process.channel.say_more(&self.arena) {
+                Ok(true) => put = Ok(()),
+                Ok(false) => return false,
+                Err(e) => put = Err(e),
+            }
+        }
+        match put {
+            Ok(()) => self.stage(channel),
+            // The process broke its own ring; it hears no more of us.
+            Err(_) => self.bad_descriptors += 1,
+        }
+        !is_full
+    }
+
+    /// Something is staged for a channel.
+    fn stage(&mut self, channel: u16) {
+        if !self.staged.contains(&channel) {
+            self.staged.push(channel);
+        }
+    }
+
+    /// The next socket of which the process of `channel` is to be told again.
+    pub(crate) fn next_untold(&mut self, channel: u16) -> Option<u32> {
+        let process = self.processes.get_mut(usize::from(channel))?.as_mut()?;
+        process.untold.take()
+    }
+
+    /// The process of `channel` wants to be heard: whether it is to be told of sockets for
+    /// which there was no room.
+    pub(crate) fn has_untold(&mut self, channel: u16) -> bool {
+        let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) else {
+            return false;
+        };
+        process.channel.look_for_room(&self.arena);
+        !process.untold.is_empty()
     }
 
     /// Stages where `socket`'s edges are for all who subscribed to it, and notes whom to
     /// wake. That it is dead is said in its block, too: a program that only writes has no
     /// cause to look at what it is told.
     pub(crate) fn post(&mut self, socket: SocketId, to: &Subscribers, edges: Edges) {
-        for channel in to.iter() {
-            self.put(channel, &Completion::Edges { socket, edges });
-        }
+        to.for_each(|channel| {
+            self.put_edges(channel, socket, edges);
+        });
         self.touched.push(socket.index);
         if !self.owners.is_empty() {
             self.stir(socket, &edges);

@@ -1,6 +1,7 @@
 //! Processes come and go: adopting children of `fork`, noticing deaths, giving
 //! channels back, and finding the sockets that nobody holds any more.
 
+use super::untold::Untold;
 use super::{Process, Session};
 use longshore_hostif::{AdapterChannel, ChannelState, INTRODUCED};
 use longshore_tcp::Instant;
@@ -92,7 +93,6 @@ impl Session {
         };
         let control = self.arena.control(channel as u32);
         control.reset();
-        control.lost.store(0, Ordering::Relaxed);
         control.pid.store(pid, Ordering::Relaxed);
         control.set_state(ChannelState::Open);
         let pidfd = match known.and_then(|c| self.processes[c].take()) {
@@ -104,6 +104,7 @@ impl Session {
             pid,
             name: pid,
             pidfd,
+            untold: Untold::default(),
         };
         self.processes[channel] = Some(process);
         Some(channel as u16)
@@ -171,6 +172,7 @@ impl Session {
             pid,
             name,
             pidfd,
+            untold: Untold::default(),
         };
         self.processes[usize::from(channel)] = Some(process);
         Some(pid)

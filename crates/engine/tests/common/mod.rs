@@ -77,6 +77,7 @@ impl Host {
     }
 
     pub(crate) fn drain(&mut self) {
+        let mut is_more = false;
         while let Some(completion) = self.channel.get().unwrap() {
             match completion.expect("the engine makes sense") {
                 Completion::Done {
@@ -91,9 +92,13 @@ impl Host {
                 Completion::Edges { socket, edges } => {
                     self.edges.insert(socket.index, edges);
                 }
+                Completion::More => is_more = true,
             }
         }
         self.channel.release();
+        if is_more {
+            self.channel.ask_for_more(&self.doorbell);
+        }
     }
 
     pub(crate) fn wait<T>(

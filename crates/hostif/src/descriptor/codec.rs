@@ -22,6 +22,7 @@ mod kind {
     pub(super) const GROUP: u8 = 13;
     pub(super) const DONE: u8 = 65;
     pub(super) const EDGES_COMPLETION: u8 = 66;
+    pub(super) const MORE: u8 = 67;
 }
 
 fn word0(kind: u8, flags: u8, waiter: Option<u16>, tag: u32) -> u64 {
@@ -300,6 +301,7 @@ impl Completion {
                 m[4] = u64::from(edges.errno);
                 m[5] = edges.rcv_urgent;
             }
+            Self::More => m[0] = word0(kind::MORE, 0, None, 0),
         }
         m
     }
@@ -330,6 +332,7 @@ impl Completion {
                     rcv_urgent: m[5],
                 },
             },
+            kind::MORE => Self::More,
             other => return Err(BadDescriptor::Kind(other)),
         })
     }

@@ -143,6 +143,7 @@ fn completion() -> impl Strategy<Value = Completion> {
                 }
             }
         ),
+        Just(Completion::More),
     ]
 }
 

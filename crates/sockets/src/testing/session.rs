@@ -16,7 +16,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -35,6 +35,8 @@ const TURN: Timespec = Timespec {
 
 struct Process {
     channel: AdapterChannel,
+    /// Sockets of which there was no room to tell.
+    untold: BTreeSet<u32>,
     pidfd: Option<OwnedFd>,
 }
 
@@ -189,7 +191,8 @@ impl Session {
     }
 
     fn take_requests(&mut self) {
-        let pending = &self.arena.header().requests_pending;
+        let arena = self.arena.clone();
+        let pending = &arena.header().requests_pending;
         pending.any.store(0, Ordering::SeqCst);
         for channel in 0..self.arena.geometry().channels as u16 {
             let control = self.arena.control(u32::from(channel));
@@ -197,6 +200,10 @@ impl Session {
                 control.set_state(ChannelState::Open);
                 let pid = control.pid.load(Ordering::Acquire);
                 self.processes.insert(channel, process(channel, pid));
+            }
+            let (word, bit) = (usize::from(channel) / 64, 1 << (channel % 64));
+            if pending.channels[word].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+                self.tell_rest(channel);
             }
             while let Some(p) = self.processes.get_mut(&channel) {
                 let Ok(Some(message)) = p.channel.get(&self.arena) else {
@@ -413,11 +420,34 @@ impl Session {
                 continue;
             };
             if lose || p.channel.put(&self.arena, &completion).is_err() {
-                let control = self.arena.control(u32::from(channel));
-                control.lost.store(1, Ordering::Release);
+                p.untold.insert(index);
+                p.channel.say_more(&self.arena).expect("room for it");
             }
         }
         self.touched.push(index);
+    }
+
+    /// Tells a process that has made room of what there was none for.
+    fn tell_rest(&mut self, channel: u16) {
+        let Some(p) = self.processes.get_mut(&channel) else {
+            return;
+        };
+        p.channel.look_for_room(&self.arena);
+        while let Some(index) = p.untold.pop_first() {
+            let Some(peer) = self.peers.get(&index) else {
+                continue;
+            };
+            let edges = Completion::Edges {
+                socket: peer.id,
+                edges: peer.edges(),
+            };
+            if p.channel.put(&self.arena, &edges).is_err() {
+                p.untold.insert(index);
+                p.channel.say_more(&self.arena).expect("room for it");
+                break;
+            }
+            self.touched.push(index);
+        }
     }
 
     fn publish(&mut self) {
@@ -500,6 +530,7 @@ fn process(channel: u16, pid: u32) -> Process {
     let pidfd = Pid::from_raw(pid as i32).and_then(|p| pidfd_open(p, PidfdFlags::empty()).ok());
     Process {
         channel: AdapterChannel::new(channel.into()),
+        untold: BTreeSet::new(),
         pidfd,
     }
 }
