@@ -216,7 +216,10 @@ impl Engine {
         socket.subscribers.add(from.channel);
         session.put_edges(from.channel, socket.id, socket.edges());
         session.wake_for(socket.id.index);
-        socket.note_told();
+        if socket.subscribers.single() == Some(from.channel) {
+            socket.note_told();
+        }
+        // Others may still have to be told of what has happened in this turn.
     }
 
     /// A process has shut a half of a socket down that others have too: they look

@@ -1,0 +1,94 @@
+//! Sockets that several processes have: what one of them asks takes no news from others.
+
+mod common;
+
+use common::Host;
+use common::engines::sleepy;
+use longshore_hostif::{ChannelState, Completion, HostChannel, Request, SocketId, SocketKind};
+use std::process::{Child, Command};
+use std::sync::atomic::Ordering;
+
+const LISTENER: &str = "10.0.0.1:80";
+
+/// Another process of the session, which this one speaks for.
+struct Second {
+    channel: HostChannel,
+    process: Child,
+}
+
+impl Second {
+    /// As a child of a fork comes.
+    fn join(host: &Host) -> Self {
+        let process = Command::new("sleep").arg("600").spawn().unwrap();
+        let arena = host.arena.clone();
+        let index = host.channel.index() + 1;
+        let control = arena.control(index);
+        assert!(control.change_state(ChannelState::Free, ChannelState::Claimed));
+        control.reset();
+        control.pid.store(process.id(), Ordering::Release);
+        Self {
+            channel: HostChannel::new(arena, index),
+            process,
+        }
+    }
+
+    /// Subscribes, together with what the first has put and not published.
+    fn subscribe_with(&mut self, host: &mut Host, socket: SocketId) {
+        self.channel.put(&Request::Subscribe { socket }).unwrap();
+        host.channel.publish(&host.doorbell, false);
+        self.channel.publish(&host.doorbell, true);
+    }
+
+    fn unsubscribe(&mut self, host: &Host, socket: SocketId) {
+        self.channel.put(&Request::Unsubscribe { socket }).unwrap();
+        self.channel.publish(&host.doorbell, true);
+        while self.channel.get().unwrap().is_some() {}
+        self.channel.release();
+    }
+
+    /// How far the stream of `socket` reaches, as it was told last.
+    fn reached(&mut self, socket: SocketId) -> Option<u64> {
+        let mut reached = None;
+        while let Some(completion) = self.channel.get().unwrap() {
+            if let Some(Completion::Edges { socket: of, edges }) = completion
+                && of == socket
+            {
+                reached = Some(edges.rcv_edge);
+            }
+        }
+        self.channel.release();
+        reached
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn who_subscribes_takes_no_connection_from_who_listens_already() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let listener = host.open(SocketKind::Stream);
+    host.bind(listener, LISTENER.parse().unwrap()).unwrap();
+    assert_eq!(host.listen(listener), 0);
+    let mut second = Second::join(&host);
+    for tag in 1_000..1_020 {
+        let socket = host.open(SocketKind::Stream);
+        let connect = Request::Connect {
+            socket,
+            tag,
+            waiter: None,
+            peer: LISTENER.parse::<std::net::SocketAddr>().unwrap().into(),
+        };
+        host.channel.put(&connect).unwrap();
+        second.subscribe_with(&mut host, listener);
+        host.accept(listener);
+        host.wait("the other to be told", |_| second.reached(listener));
+        second.unsubscribe(&host, listener);
+    }
+}
