@@ -4,7 +4,7 @@
 use longshore_ports::tap::{InterfaceAddress, overlaps};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// An address and the length of its network's prefix, as `10.77.0.2/24` or
@@ -193,31 +193,6 @@ impl fmt::Display for Network {
     }
 }
 
-/// A kernel port that is relayed to a port of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Expose {
-    pub(crate) listen: SocketAddr,
-    pub(crate) port: u16,
-}
-
-impl FromStr for Expose {
-    type Err = BadAddress;
-
-    fn from_str(text: &str) -> Result<Self, BadAddress> {
-        const WANTED: &str = "[ADDRESS:]HOSTPORT:PORT, as 8080:80 or 127.0.0.1:8080:80";
-        let parse = || {
-            let (listen, port) = text.rsplit_once(':')?;
-            let port: u16 = port.parse().ok().filter(|p| *p != 0)?;
-            let listen = match listen.parse::<u16>() {
-                Ok(host_port) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), host_port),
-                Err(_) => listen.parse().ok()?,
-            };
-            (listen.port() != 0).then_some(Expose { listen, port })
-        };
-        parse().ok_or_else(|| bad(text, WANTED))
-    }
-}
-
 /// A link-local address for an engine that shares a hardware address with the kernel,
 /// which has the one made of that; none without IPv6, or if one was given. Made of the
 /// engine's own address, so that it is the same each time (in the manner of RFC 7217).
@@ -380,32 +355,6 @@ mod tests {
         assert_ne!(of(&["fd00::3/64"]), Some(made));
         assert_eq!(of(&["10.0.0.2/24"]), None);
         assert_eq!(of(&["fd00::2/64", "fe80::7/64"]), None);
-    }
-
-    #[test]
-    fn exposed_ports_are_read() {
-        let e: Expose = "8080:80".parse().unwrap();
-        assert_eq!(
-            (e.listen.to_string().as_str(), e.port),
-            ("0.0.0.0:8080", 80)
-        );
-        let e: Expose = "127.0.0.1:8080:80".parse().unwrap();
-        assert_eq!(e.listen.to_string(), "127.0.0.1:8080");
-        let e: Expose = "[::1]:8080:80".parse().unwrap();
-        assert_eq!(e.listen.to_string(), "[::1]:8080");
-        for bad in [
-            "80",
-            "8080:0",
-            "0:80",
-            "127.0.0.1:0:80",
-            "x:80",
-            "8080:x",
-            "1.2.3.4:80",
-            "70000:80",
-            "",
-        ] {
-            assert!(bad.parse::<Expose>().is_err(), "{bad}");
-        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The command line.
 
-use crate::address::{AddressOrder, Expose};
+use crate::address::AddressOrder;
+use crate::expose::order::{Expose, ExposeOrder};
 use crate::fault::FaultOrder;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use longshore_engine::Congestion;
 use longshore_ports::InterfaceName;
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::{Deserialize, Serialize};
@@ -40,7 +42,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a program with its sockets on Longshore
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Serve many programs with one engine
     Engine(EngineArguments),
     /// Show what the engines have done: packets, drops, crossings
@@ -116,6 +118,10 @@ pub(crate) struct RunArguments {
     /// Longshore's own
     #[arg(long, value_name = "WHOSE", conflicts_with = "engine")]
     pub(crate) sysctl: Option<Sysctl>,
+    /// Congestion control of new sockets: reno, cubic, dctcp or bbr, whatever the kernel has; by
+    /// default the engine's. PROGRAM may choose another by TCP_CONGESTION
+    #[arg(long, value_name = "NAME", value_parser = congestion)]
+    pub(crate) congestion: Option<Congestion>,
     /// Explicit congestion notification, with the numbers of net.ipv4.tcp_ecn; accurate ECN is
     /// 3 to 5, which many kernels do not have
     #[arg(long, value_name = "0..5", value_parser = clap::value_parser!(u8).range(0..=5), conflicts_with = "engine")]
@@ -124,9 +130,19 @@ pub(crate) struct RunArguments {
     /// (100 s to an hour) where it is not set; Linux does neither
     #[arg(long, conflicts_with = "engine")]
     pub(crate) user_timeout_option: bool,
-    /// Relay this port of the kernel to this port of the program; repeatable
-    #[arg(long, value_name = "[ADDR:]HOSTPORT:PORT", conflicts_with = "engine")]
-    pub(crate) expose: Vec<Expose>,
+    /// Whether sockets that are bound to the wildcard are bound on the kernel, too, where loopback
+    /// and the host's other addresses reach them: yes (the default), or no
+    #[arg(long, value_name = "yes|no")]
+    pub(crate) kernel_too: Option<YesNo>,
+    /// Relay this port of the kernel to this port of the program; repeatable. Ranges are relayed
+    /// port by port (9000-9009:9000-9009). /udp relays datagrams; /proxy and /proxy-v2 tell the
+    /// program who each client is by the PROXY protocol, else all seem to be the engine itself
+    #[arg(
+        long,
+        value_name = "[ADDR:]HOSTPORT:PORT[/udp|/proxy|/proxy-v2]",
+        conflicts_with = "engine"
+    )]
+    pub(crate) expose: Vec<ExposeOrder>,
     /// Hold the processors out of deep idle: shorter round trips, more power (root only)
     #[arg(long)]
     pub(crate) awake: bool,
@@ -156,8 +172,8 @@ Examples:
 Signals:
   TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
                    `drain_seconds` says, and end; at a second of these, end at once
-  HUP              read the configuration again. Changes of sysctl, ecn, user_timeout_option,
-                   users, drain_seconds, awake and session hold from then on, for what begins
+  HUP              read the configuration again. Changes of sysctl, ecn, congestion,
+                   user_timeout_option, users, drain_seconds, awake and session hold from then on, for what begins
                    then; the log says which of the others need a restart. A configuration that
                    is not right is refused as a whole
   USR1             write to the log what `longshore stat` shows
@@ -206,6 +222,13 @@ pub(crate) enum LoopbackOwner {
     Kernel,
 }
 
+/// A choice of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum YesNo {
+    Yes,
+    No,
+}
+
 /// Whose TCP settings new sockets start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -215,6 +238,27 @@ pub(crate) enum Sysctl {
     Host,
     /// Longshore's own defaults
     None,
+}
+
+impl RunArguments {
+    /// The ports that are exposed, one by one.
+    pub(crate) fn exposed(&self) -> Vec<Expose> {
+        let all = self.expose.iter();
+        all.flat_map(|ExposeOrder(ports)| ports.iter().copied())
+            .collect()
+    }
+
+    /// What is wanted of the session.
+    pub(crate) fn session(&self) -> longshore_hostif::attach::SessionOptions {
+        let place = |wanted: Congestion| {
+            let place = Congestion::ALL.iter().position(|c| *c == wanted);
+            place.and_then(|place| u8::try_from(place).ok())
+        };
+        longshore_hostif::attach::SessionOptions {
+            congestion: self.congestion.and_then(place),
+            engine_alone: self.kernel_too == Some(YesNo::No),
+        }
+    }
 }
 
 impl Sysctl {
@@ -289,6 +333,14 @@ impl From<PortName> for String {
     }
 }
 
+/// An algorithm of ours by its name.
+pub(crate) fn congestion(text: &str) -> Result<Congestion, String> {
+    Congestion::by_name(text).ok_or_else(|| {
+        let names = Congestion::ALL.map(Congestion::name).join(", ");
+        format!("the congestion controls are {names}")
+    })
+}
+
 fn mtu(text: &str) -> Result<usize, String> {
     let range = format!("the MTU is a number from {MIN_MTU} to {MAX_MTU}");
     match text.parse() {
@@ -308,7 +360,7 @@ mod tests {
             .map_err(|e| e.to_string())?
             .command
         {
-            Command::Run(run) => Ok(run),
+            Command::Run(run) => Ok(*run),
             other => panic!("{other:?}"),
         }
     }

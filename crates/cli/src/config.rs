@@ -3,6 +3,7 @@
 
 use crate::address::{AddressOrder, Automatic, Network, list};
 use crate::args::{LoopbackOwner, PortName, Sysctl};
+use longshore_engine::Congestion;
 use longshore_hostif::{CHUNK, DIRECTORY, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::de::{self, SeqAccess, Visitor};
@@ -100,6 +101,7 @@ struct File {
     #[serde(default)]
     sysctl: Sysctl,
     ecn: Option<u8>,
+    congestion: Option<String>,
     #[serde(default)]
     user_timeout_option: bool,
     #[serde(default)]
@@ -155,6 +157,7 @@ pub(crate) struct Config {
     pub(crate) loopback: LoopbackOwner,
     pub(crate) sysctl: Sysctl,
     pub(crate) ecn: Option<u8>,
+    pub(crate) congestion: Option<Congestion>,
     pub(crate) user_timeout_option: bool,
     pub(crate) users: Vec<u32>,
     pub(crate) drain: Duration,
@@ -192,6 +195,10 @@ impl Config {
         if let Some(ecn) = file.ecn.filter(|ecn| *ecn > 5) {
             return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
         }
+        let congestion = file.congestion.as_deref().map(crate::args::congestion);
+        let congestion = congestion
+            .transpose()
+            .map_err(|why| value("congestion", why))?;
         let (networks, automatic) = Automatic::split(&file.address.0);
         let gateways = file.gateway.0;
         check_addresses(&networks, automatic, &gateways).map_err(|(key, why)| value(key, why))?;
@@ -208,6 +215,7 @@ impl Config {
             loopback: file.loopback,
             sysctl: file.sysctl,
             ecn: file.ecn,
+            congestion,
             user_timeout_option: file.user_timeout_option,
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
@@ -402,6 +410,10 @@ mod tests {
                 "receive_mib: must be at least 32",
             ),
             (&format!("{LEAST}ecn = 6"), "ecn: 6"),
+            (
+                &format!("{LEAST}congestion = \"bic\""),
+                "reno, cubic, dctcp, bbr",
+            ),
             ("port = ", "line 1"),
         ] {
             let error = parse(text).unwrap_err();

@@ -79,7 +79,7 @@ pub(crate) enum Error {
         address: std::net::SocketAddr,
         source: std::io::Error,
     },
-    #[error("{0} ports are to be exposed; 64 are possible")]
+    #[error("{0} ports are to be exposed; 250 are possible")]
     TooManyExposed(usize),
     #[error(transparent)]
     Attach(#[from] AttachError),

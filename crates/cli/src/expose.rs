@@ -7,8 +7,12 @@
 //! for bytes that one side has sent and the other does not take yet, and does
 //! not read on while there are any.
 
-use crate::address::Expose;
+pub(crate) mod datagrams;
+pub(crate) mod order;
+mod proxy;
+
 use crate::errors::Error;
+use order::{Expose, Passes, Proxy};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -16,7 +20,7 @@ use rustix::net::{
     sockopt,
 };
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes read at once.
@@ -26,12 +30,17 @@ const BACKLOG: usize = 256;
 /// Events taken at once.
 const EVENTS: usize = 64;
 
-/// Makes the listening socket of an exposed port.
+/// Makes the socket outside of an exposed port.
 pub(crate) fn listen(expose: &Expose) -> Result<OwnedFd, Error> {
     let fail = |source| Error::Expose {
         address: expose.listen,
         source,
     };
+    if expose.passes == Passes::Datagrams {
+        let socket = UdpSocket::bind(expose.listen).map_err(fail)?;
+        socket.set_nonblocking(true).map_err(fail)?;
+        return Ok(socket.into());
+    }
     // The standard library's listener has SO_REUSEADDR, and a backlog of 128,
     // which listening once more raises.
     let listener: OwnedFd = TcpListener::bind(expose.listen).map_err(fail)?.into();
@@ -204,11 +213,20 @@ impl Connection {
     }
 }
 
+/// A listening socket, and where what comes by it goes.
+#[derive(Debug)]
+pub(crate) struct Leads {
+    pub(crate) listener: OwnedFd,
+    pub(crate) target: SocketAddr,
+    /// The program is told of each client by this.
+    pub(crate) proxy: Option<Proxy>,
+}
+
 /// Listening sockets, and the connections that came over them.
 #[derive(Debug)]
 pub(crate) struct Relay {
     epoll: OwnedFd,
-    listeners: Vec<(OwnedFd, SocketAddr)>,
+    listeners: Vec<Leads>,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     /// No descriptors were left: no more is accepted until one is closed, or a
@@ -222,10 +240,15 @@ const LISTENERS: u64 = 1 << 40;
 
 impl Relay {
     /// Relays each listening socket to an address on the engine.
-    pub(crate) fn new(listeners: Vec<(OwnedFd, SocketAddr)>) -> Result<Self, Errno> {
+    pub(crate) fn new(listeners: Vec<Leads>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (i, (fd, _)) in (LISTENERS..).zip(&listeners) {
-            epoll::add(&epoll, fd, EventData::new_u64(i), EventFlags::IN)?;
+        for (i, leads) in (LISTENERS..).zip(&listeners) {
+            epoll::add(
+                &epoll,
+                &leads.listener,
+                EventData::new_u64(i),
+                EventFlags::IN,
+            )?;
         }
         Ok(Relay {
             epoll,
@@ -275,11 +298,11 @@ impl Relay {
     }
 
     fn accept(&mut self, listener: usize) {
-        let Some((fd, target)) = self.listeners.get(listener) else {
+        let Some(leads) = self.listeners.get(listener) else {
             return;
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let client = match accept_with(fd, flags) {
+        let client = match accept_with(&leads.listener, flags) {
             Ok(client) => client,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                 self.set_full(true);
@@ -287,7 +310,7 @@ impl Relay {
             }
             Err(_) => return,
         };
-        let program = match dial(*target) {
+        let program = match dial(leads.target) {
             Ok(program) => program,
             Err(errno) => {
                 let _ = sockopt::set_socket_linger(&client, Some(std::time::Duration::ZERO));
@@ -296,10 +319,22 @@ impl Relay {
             }
         };
         let _ = sockopt::set_tcp_nodelay(&client, true);
+        let header = match leads.proxy.map(|version| introduction(version, &client)) {
+            None => Vec::new(),
+            Some(Ok(header)) => header,
+            // It is gone again.
+            Some(Err(_)) => return,
+        };
         let mut connection = Connection {
             ends: [client, program],
             connected: false,
-            flows: Default::default(),
+            flows: [
+                Flow {
+                    kept: header,
+                    ..Flow::default()
+                },
+                Flow::default(),
+            ],
             watched: [EventFlags::empty(); 2],
         };
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -340,10 +375,19 @@ impl Relay {
         } else {
             EventFlags::IN
         };
-        for (i, (fd, _)) in (LISTENERS..).zip(&self.listeners) {
+        for (i, leads) in (LISTENERS..).zip(&self.listeners) {
+            let fd = &leads.listener;
             let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(i), flags);
         }
     }
+}
+
+/// What tells the program of a client, before its first byte.
+fn introduction(version: Proxy, client: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    let inet = |address| SocketAddr::try_from(address).map_err(|_| Errno::AFNOSUPPORT);
+    let from = inet(rustix::net::getpeername(client)?.ok_or(Errno::NOTCONN)?)?;
+    let at = inet(rustix::net::getsockname(client)?)?;
+    Ok(proxy::header(version, from, at))
 }
 
 /// Starts to connect to an address on the engine.

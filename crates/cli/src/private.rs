@@ -10,7 +10,9 @@
 use crate::address::Network;
 use crate::args::{LoopbackOwner, Sysctl};
 use crate::errors::{Error, Report, system};
-use crate::expose::Relay;
+use crate::expose::datagrams::DatagramRelay;
+use crate::expose::order::Passes;
+use crate::expose::{Leads, Relay};
 use crate::log::say;
 use crate::network::{Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
@@ -33,7 +35,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// The most ports that can be exposed.
-pub(crate) const MOST_EXPOSED: usize = 64;
+pub(crate) const MOST_EXPOSED: usize = 250;
 /// The longest message, in bytes.
 const LONGEST: usize = 64 * 1024;
 
@@ -49,8 +51,8 @@ pub(crate) struct Order {
     pub(crate) own_namespace: bool,
     pub(crate) socket: PathBuf,
     pub(crate) control: PathBuf,
-    /// The program's port for each of the listening sockets.
-    pub(crate) expose: Vec<u16>,
+    /// The program's port for each of the sockets outside, and what passes.
+    pub(crate) expose: Vec<(u16, Passes)>,
 }
 
 /// What came of it.
@@ -255,25 +257,48 @@ fn prepare(
     Ok(engine)
 }
 
-/// Starts the relay, if ports are exposed.
-fn relay(ports: &[u16], listeners: Vec<OwnedFd>, networks: &[Network]) -> Result<(), Error> {
+/// Starts the relays, if ports are exposed.
+fn relay(
+    exposed: &[(u16, Passes)],
+    sockets: Vec<OwnedFd>,
+    networks: &[Network],
+) -> Result<(), Error> {
     // IPv4 if there is any: more programs listen there.
     let of_v4 = networks.iter().find(|n| n.address.is_ipv4());
-    let Some(network) = of_v4.or(networks.first()).filter(|_| !ports.is_empty()) else {
+    let Some(network) = of_v4.or(networks.first()) else {
         return Ok(());
     };
-    let target = |port: &u16| SocketAddr::new(network.address, *port);
-    let pairs = listeners
-        .into_iter()
-        .zip(ports.iter().map(target))
-        .collect();
-    let mut relay = Relay::new(pairs).map_err(system("start the relay"))?;
+    let (mut streams, mut datagrams) = (Vec::new(), Vec::new());
+    for (socket, (port, passes)) in sockets.into_iter().zip(exposed) {
+        let target = SocketAddr::new(network.address, *port);
+        match passes {
+            Passes::Streams(proxy) => streams.push(Leads {
+                listener: socket,
+                target,
+                proxy: *proxy,
+            }),
+            Passes::Datagrams => datagrams.push((socket, target)),
+        }
+    }
+    if !streams.is_empty() {
+        let mut relay = Relay::new(streams).map_err(system("start the relay"))?;
+        serve_exposed("relay", move || relay.run())?;
+    }
+    if !datagrams.is_empty() {
+        let mut relay = DatagramRelay::new(datagrams).map_err(system("start the relay"))?;
+        serve_exposed("datagram relay", move || relay.run())?;
+    }
+    Ok(())
+}
+
+/// Starts a thread that relays until it fails.
+fn serve_exposed(name: &str, run: impl FnOnce() -> Errno + Send + 'static) -> Result<(), Error> {
     let serve = move || {
-        let errno = relay.run();
+        let errno = run();
         say(&format!("exposed ports are not served any more: {errno}"));
     };
     std::thread::Builder::new()
-        .name("relay".to_owned())
+        .name(name.to_owned())
         .spawn(serve)
         .map_err(system("start the relay"))?;
     Ok(())

@@ -8,7 +8,7 @@ use crate::awake::Awake;
 use crate::config::Config;
 use crate::errors::{Error, report};
 use crate::log::say;
-use longshore_engine::{Adjustable, Handle};
+use longshore_engine::{Adjustable, Congestion, Handle};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 14] = [
+const KEYS: [Key; 15] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
@@ -35,6 +35,9 @@ const KEYS: [Key; 14] = [
     waits("loopback", |c| format!("{:?}", c.loopback).to_lowercase()),
     live("sysctl", |c| format!("{:?}", c.sysctl).to_lowercase()),
     live("ecn", |c| optional(c.ecn)),
+    live("congestion", |c| {
+        optional(c.congestion.map(Congestion::name))
+    }),
     live("user_timeout_option", |c| c.user_timeout_option.to_string()),
     live("users", |c| match joined(&c.users) {
         none if c.users.is_empty() => format!("everybody ({none})"),
@@ -102,6 +105,7 @@ impl Config {
     fn take_live(&mut self, new: Config) {
         self.sysctl = new.sysctl;
         self.ecn = new.ecn;
+        self.congestion = new.congestion;
         self.user_timeout_option = new.user_timeout_option;
         self.users = new.users;
         self.drain = new.drain;
@@ -117,6 +121,7 @@ impl Config {
             grace: self.drain,
             host_settings: self.sysctl.open(),
             ecn: self.ecn.map(Adjustable::ecn_mode).transpose()?,
+            congestion: self.congestion,
             user_timeout_option: self.user_timeout_option,
         })
     }

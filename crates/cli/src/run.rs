@@ -1,10 +1,12 @@
 //! `longshore run`: finds the program, starts or finds an engine, opens a
 //! session, runs the program in it, and ends as the program ends.
 
-use crate::address::{Automatic, Expose, list};
+use crate::address::{Automatic, list};
 use crate::args::RunArguments;
 use crate::awake::Awake;
 use crate::errors::{Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
+use crate::expose::order::Expose;
+use crate::log::say;
 use crate::namespace::may_configure;
 use crate::network::{Wanted, choose_networks};
 use crate::private::{self, MOST_EXPOSED, Order, Started};
@@ -14,6 +16,7 @@ use crate::{expose, preload, program};
 use longshore_hostif::attach;
 use rustix::process::{Pid, WaitOptions, WaitStatus, kill_process, wait};
 use std::io::IsTerminal;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -43,7 +46,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             Err(signal) => return Ok(SIGNAL_BASE + signal.number as u8),
         },
     };
-    let (session, token) = attach::new_session(&engine.socket())?;
+    let (session, token) = attach::new_session(&engine.socket(), arguments.session())?;
     engine.session_is_open();
     let mut command = Command::new(&path);
     command
@@ -104,11 +107,11 @@ fn start_private(
     arguments: &RunArguments,
     signals: &Signals,
 ) -> Result<Result<EngineInUse, Signal>, Error> {
-    if arguments.expose.len() > MOST_EXPOSED {
-        return Err(Error::TooManyExposed(arguments.expose.len()));
+    let exposed = arguments.exposed();
+    if exposed.len() > MOST_EXPOSED {
+        return Err(Error::TooManyExposed(exposed.len()));
     }
-    let listeners: Vec<OwnedFd> = arguments
-        .expose
+    let listeners: Vec<OwnedFd> = exposed
         .iter()
         .map(expose::listen)
         .collect::<Result<_, _>>()?;
@@ -138,7 +141,7 @@ fn start_private(
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),
-        expose: arguments.expose.iter().map(|e| e.port).collect(),
+        expose: exposed.iter().map(|e| (e.port, e.passes)).collect(),
     };
     // Processes that outlive their parent become ours, so that signals still
     // find them.
@@ -155,22 +158,27 @@ fn start_private(
     })?;
     dir.let_programs_in()?;
     if std::io::stderr().is_terminal() {
-        announce(&started, own_namespace, &arguments.expose);
+        announce(&started, own_namespace, &exposed, &arguments.gateway);
     }
     Ok(Ok(EngineInUse::Private { pid, dir, started }))
 }
 
 /// Says where the engine is, and how it is reached.
-fn announce(started: &Started, own_namespace: bool, exposed: &[Expose]) {
+fn announce(started: &Started, own_namespace: bool, exposed: &[Expose], gateways: &[IpAddr]) {
     let networks = list(&started.networks);
     let place = if own_namespace {
         ", in a network namespace of its own"
     } else {
         ""
     };
-    eprintln!("longshore: engine at {networks} on {}{place}", started.port);
-    for Expose { listen, port } in exposed {
-        eprintln!("longshore: {listen} leads to port {port}");
+    say(&format!("engine at {networks} on {}{place}", started.port));
+    if gateways.is_empty() {
+        say(
+            "no --gateway: it reaches these networks alone, and connections elsewhere stay with the kernel",
+        );
+    }
+    for Expose { listen, port, .. } in exposed {
+        say(&format!("{listen} leads to port {port}"));
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::engine::{Engine, EngineError};
 use crate::sysctl::HostSettings;
 use longshore_hostif::Geometry;
-use longshore_tcp::EcnMode;
+use longshore_tcp::{Congestion, EcnMode};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub struct Adjustable {
     pub host_settings: Option<HostSettings>,
     /// Explicit congestion notification for new sockets, in place of the host's setting.
     pub ecn: Option<EcnMode>,
+    /// The congestion control of new sockets, in place of the host's setting; a session's
+    /// own comes before it.
+    pub congestion: Option<Congestion>,
     /// New sockets tell their peers of the time that TCP_USER_TIMEOUT sets, and go by what
     /// those tell of theirs where it is not set (RFC 5482).
     pub user_timeout_option: bool,
@@ -118,6 +121,8 @@ impl Engine {
         self.grace = settings.grace;
         self.host_settings = settings.host_settings;
         self.ecn = settings.ecn;
+        self.congestion = settings.congestion;
+        self.publish_congestion();
         self.user_timeout_option = settings.user_timeout_option;
     }
 

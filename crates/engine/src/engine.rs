@@ -147,6 +147,8 @@ pub struct Engine {
     pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What the operator says of ECN, whatever the host's settings are.
     pub(crate) ecn: Option<EcnMode>,
+    /// And of the congestion control of new sockets.
+    pub(crate) congestion: Option<longshore_tcp::Congestion>,
     /// Connections and their peers tell each other of user timeouts.
     pub(crate) user_timeout_option: bool,
     /// What crossed in sessions that have ended.
@@ -230,6 +232,7 @@ impl Engine {
             port_name: config.port_name,
             host_settings: None,
             ecn: None,
+            congestion: None,
             user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
             rx: Some(RecvBuffer::new()),

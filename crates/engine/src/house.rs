@@ -7,9 +7,9 @@ use crate::session::door::Knock;
 use crate::sleep::Source;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::Arena;
-use longshore_hostif::attach::{Message, Refusal, Token};
+use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
 use longshore_ring::{Doorbell, StrangersBell};
-use longshore_tcp::{Instant, Linger, State};
+use longshore_tcp::{Congestion, Instant, Linger, State};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,6 +23,12 @@ const SOON: u64 = 100_000;
 const LAST_WORDS: u64 = 60_000_000;
 /// Messages of one visitor heard at once, so that a talkative one keeps nobody waiting.
 const MOST_SAID: usize = 64;
+
+/// Its place in [`longshore_hostif::CONGESTION_NAMES`].
+fn place_of(congestion: Congestion) -> u32 {
+    let place = Congestion::ALL.iter().position(|c| *c == congestion);
+    place.unwrap_or(0) as u32
+}
 
 impl Engine {
     pub(crate) fn answer_door(&mut self) {
@@ -76,7 +82,7 @@ impl Engine {
 
     fn visitor_says(&mut self, visitor: RawFd, message: Message, fds: Vec<OwnedFd>) {
         match message {
-            Message::NewSession => match self.open_session(visitor) {
+            Message::NewSession(wanted) => match self.open_session(visitor, wanted) {
                 Ok(token) => self.door.answer(visitor, &Message::Session(token), &[]),
                 Err(why) => self.door.answer(visitor, &Message::Refused(why), &[]),
             },
@@ -135,7 +141,7 @@ impl Engine {
         !self.private || theirs.is_some_and(|(_, uid)| uid == own || uid == 0)
     }
 
-    fn open_session(&mut self, visitor: RawFd) -> Result<Token, Refusal> {
+    fn open_session(&mut self, visitor: RawFd, wanted: SessionOptions) -> Result<Token, Refusal> {
         if self.draining {
             return Err(Refusal::Draining);
         }
@@ -151,8 +157,18 @@ impl Engine {
             .header()
             .routes
             .publish(&self.routes_for_programs(), self.loopback);
+        let choice = wanted.congestion.map(usize::from);
+        let choice = choice.and_then(|place| Congestion::ALL.get(place).copied());
+        let congestion = choice.unwrap_or_else(|| self.default_congestion());
+        let header = arena.header();
+        header
+            .congestion
+            .store(place_of(congestion), Ordering::Relaxed);
+        let alone = u32::from(wanted.engine_alone);
+        header.engine_alone.store(alone, Ordering::Relaxed);
         let mut session =
             Session::new(Token(token), Arc::new(arena), doorbell, self.ringer.clone());
+        session.congestion = choice;
         session.launcher = Some(visitor);
         session.uid = self.door.credentials(visitor).map_or(0, |(_, uid)| uid);
         let key = self.sessions.insert(session);
@@ -167,6 +183,23 @@ impl Engine {
         }
         self.had_session = true;
         Ok(Token(token))
+    }
+
+    /// What new sockets begin with of whose session nobody has chosen.
+    fn default_congestion(&mut self) -> Congestion {
+        let now = self.now;
+        let host = self.host_settings.as_mut();
+        self.congestion
+            .or_else(|| Some(host?.get(now).tcp.congestion))
+            .unwrap_or_default()
+    }
+
+    /// Programs read the engine's choice in their arenas.
+    pub(crate) fn publish_congestion(&mut self) {
+        let place = place_of(self.default_congestion());
+        for (_, s) in self.sessions.iter().filter(|(_, s)| s.congestion.is_none()) {
+            s.arena.header().congestion.store(place, Ordering::Relaxed);
+        }
     }
 
     fn join(&mut self, visitor: RawFd, token: Token) -> Result<(), Refusal> {

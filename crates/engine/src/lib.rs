@@ -84,6 +84,7 @@ pub use automatic::Automatic;
 pub use catalog::{CounterInfo, counters};
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
+pub use longshore_tcp::Congestion;
 pub use routing::AddressError;
 pub use session::door::DoorError;
 pub use sysctl::HostSettings;

@@ -329,6 +329,7 @@ impl Engine {
                 (Some(key), Query::Error) => self.take_error(q.from.channel, key),
                 (Some(key), Query::SendQueue) => self.send_queue(q.from, key),
                 (Some(key), Query::PathMtu) => self.path_mtu(q.from, key),
+                (Some(key), Query::Congestion) => self.congestion(q.from, key),
                 (None, _) => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
@@ -389,6 +390,12 @@ impl Engine {
             Some(mtu) => self.answer_at_length(from, &(mtu as u32).to_ne_bytes()),
             None => Ok(0),
         }
+    }
+
+    fn congestion(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let name = socket.options.tcp.congestion.name();
+        self.answer_at_length(from, name.as_bytes())
     }
 
     /// Writes an answer to the mailbox of who has asked; its length.

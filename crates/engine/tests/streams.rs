@@ -616,7 +616,8 @@ fn what_a_program_asked_before_it_became_another_is_done() {
 fn a_private_engine_ends_with_its_last_session_and_does_not_sleep_over_it() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, _wire) = sleepy(dir.path());
-    let (launcher, _) = longshore_hostif::attach::new_session(&engine.path).unwrap();
+    let (launcher, _) =
+        longshore_hostif::attach::new_session(&engine.path, Default::default()).unwrap();
     assert!(!engine.is_over());
     drop(launcher);
     let start = std::time::Instant::now();

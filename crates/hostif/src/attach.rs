@@ -124,11 +124,41 @@ pub enum AttachError {
     BadToken,
 }
 
+/// What a launcher wants of its session, beyond what the engine gives to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionOptions {
+    /// The congestion control of new sockets, by its place in
+    /// [`CONGESTION_NAMES`](crate::CONGESTION_NAMES); none for the engine's choice.
+    pub congestion: Option<u8>,
+    /// What is bound to the wildcard is bound on the engine alone, and not on the kernel
+    /// beside it.
+    pub engine_alone: bool,
+}
+
+impl SessionOptions {
+    fn encode(self) -> u64 {
+        let congestion = self.congestion.map_or(0, |place| u64::from(place) + 1);
+        congestion | u64::from(self.engine_alone) << 8
+    }
+
+    fn decode(word: u64) -> Result<Self, AttachError> {
+        let congestion = match word & 0xff {
+            0 => None,
+            n if n as usize <= crate::CONGESTION_NAMES.len() => Some(n as u8 - 1),
+            _ => return Err(AttachError::NotAnEngine),
+        };
+        Ok(SessionOptions {
+            congestion,
+            engine_alone: word & 0x100 != 0,
+        })
+    }
+}
+
 /// What goes over the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
     /// A launcher asks for a session.
-    NewSession,
+    NewSession(SessionOptions),
     /// The session's token.
     Session(Token),
     /// A process asks to join.
@@ -161,7 +191,10 @@ impl Message {
             (w[2], w[3]) = (n as u64, (n >> 64) as u64);
         };
         let kind: u64 = match self {
-            Self::NewSession => 1,
+            Self::NewSession(options) => {
+                w[2] = options.encode();
+                1
+            }
             Self::Session(t) => {
                 token(&mut w, t);
                 2
@@ -221,7 +254,7 @@ impl Message {
         }
         let token = || Token((u128::from(w[2]) | u128::from(w[3]) << 64).to_le_bytes());
         Ok(match w[1] as u32 {
-            1 => Self::NewSession,
+            1 => Self::NewSession(SessionOptions::decode(w[2])?),
             2 => Self::Session(token()),
             3 => Self::Join(token()),
             4 => Self::Welcome(
@@ -371,9 +404,9 @@ pub fn turn_away(connection: &OwnedFd, why: Refusal) {
 ///
 /// # Errors
 /// [`AttachError`].
-pub fn new_session(path: &Path) -> Result<(OwnedFd, Token), AttachError> {
+pub fn new_session(path: &Path, options: SessionOptions) -> Result<(OwnedFd, Token), AttachError> {
     let connection = dial(path)?;
-    ask(connection.as_fd(), &Message::NewSession)?;
+    ask(connection.as_fd(), &Message::NewSession(options))?;
     match receive(connection.as_fd())? {
         (Message::Session(token), _) => Ok((connection, token)),
         (Message::Refused(why), _) => Err(AttachError::Refused(why)),
@@ -432,7 +465,11 @@ mod tests {
     #[test]
     fn messages_come_back() {
         let all = [
-            Message::NewSession,
+            Message::NewSession(SessionOptions::default()),
+            Message::NewSession(SessionOptions {
+                congestion: Some(2),
+                engine_alone: true,
+            }),
             Message::Session(Token([7; 16])),
             Message::Join(Token([9; 16])),
             Message::Welcome(3, Geometry::DEFAULT),
@@ -451,7 +488,7 @@ mod tests {
 
     #[test]
     fn another_version_is_told_apart() {
-        let mut bytes = Message::NewSession.encode();
+        let mut bytes = Message::NewSession(SessionOptions::default()).encode();
         bytes[12] ^= 1;
         assert!(matches!(
             Message::decode(&bytes),
@@ -471,12 +508,20 @@ mod tests {
             )
             .unwrap();
             if early {
-                ask(ours.as_fd(), &Message::NewSession).unwrap();
+                ask(
+                    ours.as_fd(),
+                    &Message::NewSession(SessionOptions::default()),
+                )
+                .unwrap();
             }
             turn_away(&theirs, Refusal::NoResources);
             drop(theirs);
             if !early {
-                ask(ours.as_fd(), &Message::NewSession).unwrap();
+                ask(
+                    ours.as_fd(),
+                    &Message::NewSession(SessionOptions::default()),
+                )
+                .unwrap();
             }
             let (answer, _) = receive(ours.as_fd()).unwrap();
             assert_eq!(answer, Message::Refused(Refusal::NoResources), "{early}");

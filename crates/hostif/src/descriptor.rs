@@ -181,15 +181,19 @@ pub enum Query {
     /// The largest packet that gets through to the peer of a connected datagram socket,
     /// bytes: four, in the machine's order; none if it has no peer.
     PathMtu = 4,
+    /// The name of a stream socket's congestion control (TCP_CONGESTION), one of
+    /// [`CONGESTION_NAMES`].
+    Congestion = 5,
 }
 
 impl Query {
     pub(crate) fn from_raw(raw: u64) -> Option<Self> {
-        const ALL: [Query; 4] = [
+        const ALL: [Query; 5] = [
             Query::TcpInfo,
             Query::Error,
             Query::SendQueue,
             Query::PathMtu,
+            Query::Congestion,
         ];
         ALL.into_iter().find(|q| *q as u64 == raw)
     }

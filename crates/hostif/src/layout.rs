@@ -93,6 +93,12 @@ pub struct Header {
     /// One more than the highest waiter that was ever claimed: above are none to be woken
     /// or given back, and their pages need not be looked at.
     pub waiters_end: AtomicU32,
+    /// Nonzero if what is bound to the wildcard is bound on the engine alone. Written once,
+    /// by the engine, before any program sees it.
+    pub engine_alone: AtomicU32,
+    /// The congestion control that new sockets begin with, by its place in
+    /// [`CONGESTION_NAMES`](crate::CONGESTION_NAMES). Written by the engine.
+    pub congestion: AtomicU32,
     /// Words that the engine reads to find who has published requests.
     pub requests_pending: RequestsPending,
     /// The engine sleeps here; the host rings its doorbell if it does.

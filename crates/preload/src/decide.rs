@@ -129,6 +129,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     new.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
     options::give_switches(fd, old);
     options::replay(fd, &new, undecided.options)?;
+    options::hand_on(old, &new)?;
     if matches!(
         old.state(),
         SocketState::Connected | SocketState::Connecting | SocketState::Early

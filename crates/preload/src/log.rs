@@ -78,6 +78,7 @@ pub(crate) enum Once {
     KeptNumber,
     Resource,
     ZeroCopy,
+    Congestion,
     Signal,
     Ring,
 }

@@ -110,6 +110,19 @@ impl Host {
         &self.arena.header().routes
     }
 
+    /// Whether what is bound to the wildcard is the engine's alone, and not the kernel's, too.
+    pub fn is_alone(&self) -> bool {
+        let alone = &self.arena.header().engine_alone;
+        alone.load(std::sync::atomic::Ordering::Relaxed) != 0
+    }
+
+    /// The congestion control that new sockets begin with, by its place in
+    /// [`CONGESTION_NAMES`](longshore_hostif::CONGESTION_NAMES).
+    pub fn congestion(&self) -> u32 {
+        let congestion = &self.arena.header().congestion;
+        congestion.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// The connection to the engine: it is readable or hung up when the engine
     /// is gone.
     pub fn connection(&self) -> BorrowedFd<'_> {

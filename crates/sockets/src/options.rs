@@ -155,6 +155,19 @@ impl Socket {
         }
     }
 
+    /// The name of its congestion control.
+    ///
+    /// # Errors
+    /// The engine's reason.
+    pub fn congestion(&self) -> Result<&'static str, SocketError> {
+        let (mailbox, len) = self.ask(Query::Congestion)?;
+        let name = mailbox.get(..len).ok_or(SocketError::Broken)?;
+        let mut known = longshore_hostif::CONGESTION_NAMES.into_iter();
+        known
+            .find(|known| known.as_bytes() == name)
+            .ok_or(SocketError::Broken)
+    }
+
     /// The number at offset `AT` of Linux's `struct tcp_info`.
     fn number_of_tcp_info<const AT: usize>(&self) -> Result<u32, SocketError> {
         let mut info = [0; INFO_BYTES];

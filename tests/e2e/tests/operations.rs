@@ -251,3 +251,175 @@ fn timers_and_send_chunks() {
         assert!(text.contains("timer:(keepalive,1"), "{text}");
     });
 }
+
+/// Each of the engine's algorithms can be had by a program, by an option and by the
+/// configuration, whatever the kernel has; `getsockopt` and `ss` say the same of it.
+#[test]
+fn congestion_controls_by_name() {
+    const PROGRAM: &str = "import errno, socket, sys, time\n\
+        def name(s): return s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b'\\0').decode()\n\
+        def choose(s, n): s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, n.encode())\n\
+        first = socket.socket()\n\
+        print('default', name(first))\n\
+        held = []\n\
+        for n in ('reno', 'cubic', 'dctcp', 'bbr'):\n\
+        \x20   for late in (False, True):\n\
+        \x20       s = socket.socket()\n\
+        \x20       if not late: choose(s, n)\n\
+        \x20       s.connect((sys.argv[1], 9))\n\
+        \x20       if late: choose(s, n)\n\
+        \x20       assert name(s) == n, (name(s), n)\n\
+        \x20       held.append(s)\n\
+        \x20       try: choose(s, 'westwood'); assert False\n\
+        \x20       except OSError as e: assert e.errno == errno.ENOENT\n\
+        try: choose(first, 'westwood'); assert False\n\
+        except OSError as e: assert e.errno == errno.ENOENT\n\
+        first.connect((sys.argv[1], 9))\n\
+        print('used', name(first))\n\
+        l = socket.socket()\n\
+        choose(l, 'dctcp')\n\
+        l.bind(('', 7)); l.listen()\n\
+        held.append(socket.create_connection((sys.argv[2], 7)))\n\
+        held.append(l.accept()[0])\n\
+        print('accepted', name(held[-1]))\n\
+        print('up', flush=True)\ntime.sleep(600)";
+    const SINK: &str = "import socket, time\n\
+        s = socket.create_server(('', 9), backlog=64)\nheld = [s.accept() for _ in range(99)]";
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("congestion = \"dctcp\"");
+        let _sink = peer.cmd("python3").args(["-c", SINK]).spawn();
+        peer.wait_for((host.gateway(), 9).into());
+        let (to, own) = (host.gateway().to_string(), host.ip().to_string());
+        let check = |options: &[&str], usual: &str| {
+            let mut cmd = peer
+                .longshore()
+                .args(["run", "--engine"])
+                .arg(engine.socket());
+            cmd = cmd
+                .args(options)
+                .args(["--", "python3", "-c", PROGRAM, &to, &own]);
+            let program = cmd.spawn();
+            eventually("the program is done", || {
+                program.stdout().contains("up").then_some(())
+            });
+            let said = program.stdout();
+            for line in [
+                format!("default {usual}"),
+                format!("used {usual}"),
+                "accepted dctcp".to_owned(),
+            ] {
+                assert!(said.lines().any(|l| l == line), "no {line:?}: {said}");
+            }
+            let socket = engine.socket().to_str().expect("UTF-8");
+            let shown = peer
+                .longshore()
+                .args(["ss", "--json", "--engine", socket])
+                .check();
+            let json: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+            let rows = json[0]["sockets"].as_array().expect("a list");
+            let of = |name: &str| {
+                let has = |r: &&serde_json::Value| {
+                    r["tcp"]["congestion"] == name
+                        && r["pids"] != serde_json::json!([])
+                        && r["peer"].as_str().is_some_and(|p| p.ends_with(":9"))
+                };
+                rows.iter().filter(has).count()
+            };
+            let names = ["reno", "cubic", "dctcp", "bbr"];
+            let wanted = names.map(|name| 2 + usize::from(name == usual));
+            assert_eq!(names.map(of), wanted, "{usual}");
+            let _ = program.terminate();
+        };
+        check(&[], "dctcp");
+        check(&["--congestion", "bbr"], "bbr");
+        let end = peer
+            .longshore()
+            .args(["run", "--congestion", "bic", "--", "/bin/true"])
+            .run();
+        assert_eq!(end.status.code(), Some(125), "{end:?}");
+        assert!(end.stderr.contains("reno, cubic, dctcp, bbr"), "{end:?}");
+    });
+}
+
+/// What is bound to the wildcard is on the kernel too, unless that is not wanted.
+#[test]
+fn wildcards_beside_the_kernel() {
+    const LISTENS: &str = "import socket, time\n\
+        s = socket.create_server(('', 7001))\nu = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+        u.bind(('', 7001))\nprint('up', flush=True)\ntime.sleep(600)";
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let engine = host.engine("");
+        for (answer, more) in [("yes", 1), ("no", 0)] {
+            let program = peer
+                .longshore()
+                .args(["run", "--engine"])
+                .arg(engine.socket())
+                .args(["--kernel-too", answer, "--", "python3", "-c", LISTENS])
+                .spawn();
+            eventually("the program listens", || {
+                program.stdout().contains("up").then_some(())
+            });
+            peer.wait_for(host.at(7001));
+            let sockets = |kind: &str| {
+                let said = peer.cmd("ss").args(["-Hln", kind, "sport = 7001"]).check();
+                said.lines().count()
+            };
+            assert_eq!((sockets("-t"), sockets("-u")), (more, more), "{answer}");
+            let _ = program.terminate();
+        }
+    });
+}
+
+/// What `--expose` relays: ranges, datagrams, and who the client is.
+#[test]
+fn exposed_ports() {
+    const PROGRAM: &str = "import selectors, socket\n\
+        sel = selectors.DefaultSelector()\n\
+        for port in (80, 81):\n\
+        \x20   s = socket.create_server(('', port)); sel.register(s, selectors.EVENT_READ, port)\n\
+        u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('', 53))\n\
+        sel.register(u, selectors.EVENT_READ, 53)\n\
+        print('up', flush=True)\n\
+        while True:\n\
+        \x20   for key, _ in sel.select():\n\
+        \x20       if key.data == 53:\n\
+        \x20           data, who = u.recvfrom(65536); u.sendto(data[::-1], who)\n\
+        \x20       else:\n\
+        \x20           c, _ = key.fileobj.accept()\n\
+        \x20           with c, c.makefile('rb') as f:\n\
+        \x20               c.sendall(b'%d ' % key.data + f.readline())";
+    const CLIENT: &str = "import socket\n\
+        def ask(port):\n\
+        \x20   s = socket.create_connection(('127.0.0.1', port), 60)\n\
+        \x20   s.sendall(b'hello\\n')\n\
+        \x20   return s.getsockname()[1], s.makefile('rb').read().decode()\n\
+        for port in (9000, 9001): print(ask(port)[1].strip())\n\
+        own, said = ask(9080)\n\
+        assert said == '80 PROXY TCP4 127.0.0.1 127.0.0.1 %d 9080\\r\\n' % own, said\n\
+        u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(60)\n\
+        for n in (5, 1400, 9000):\n\
+        \x20   u.sendto(b'a' * n + b'b', ('127.0.0.1', 5353))\n\
+        \x20   assert u.recv(65536) == b'b' + b'a' * n\n\
+        print('all is well')";
+    scenario(|lab| {
+        let peer = lab.peer();
+        let program = peer
+            .longshore()
+            .args([
+                "run",
+                "--expose",
+                "127.0.0.1:9000-9001:80-81",
+                "--expose",
+                "9080:80/proxy",
+            ])
+            .args(["--expose", "5353:53/udp", "--", "python3", "-c", PROGRAM])
+            .spawn();
+        eventually("the program serves", || {
+            program.stdout().contains("up").then_some(())
+        });
+        let said = peer.cmd("python3").args(["-c", CLIENT]).check();
+        assert_eq!(said, "80 hello\n81 hello\nall is well\n");
+    });
+}

@@ -11,15 +11,25 @@ fn any_port() -> Expose {
     Expose {
         listen: ([127, 0, 0, 1], 0).into(),
         port: 1,
+        passes: Passes::Streams(None),
     }
 }
 
 /// A relay to a listener; its address.
 fn relay_to(target: SocketAddr) -> SocketAddr {
+    relay_with(target, None)
+}
+
+fn relay_with(target: SocketAddr, proxy: Option<Proxy>) -> SocketAddr {
     let listener = listen(&any_port()).unwrap();
     let std_listener = TcpListener::from(listener.try_clone().unwrap());
     let address = std_listener.local_addr().unwrap();
-    thread::spawn(move || Relay::new(vec![(listener, target)]).unwrap().run());
+    let leads = Leads {
+        listener,
+        target,
+        proxy,
+    };
+    thread::spawn(move || Relay::new(vec![leads]).unwrap().run());
     address
 }
 
@@ -151,7 +161,31 @@ fn a_reset_passes_through() {
 fn a_port_that_is_taken_is_an_error_with_a_hint() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let text = format!("127.0.0.1:{}:80", taken.local_addr().unwrap().port());
-    let error = listen(&text.parse().unwrap()).unwrap_err();
+    let error = listen(&text.parse::<order::ExposeOrder>().unwrap().0[0]).unwrap_err();
     assert!(error.to_string().contains("cannot listen on 127.0.0.1"));
     assert!(error.hint().unwrap().contains("another HOSTPORT"));
+}
+
+#[test]
+fn the_program_is_told_who_its_client_is() {
+    let target = server(|mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+    });
+    for (version, start) in [
+        (Proxy::V1, &b"PROXY TCP4 127.0.0.1 "[..]),
+        (Proxy::V2, b"\r\n\r\n"),
+    ] {
+        let relay = relay_with(target, Some(version));
+        let mut stream = connect(relay);
+        let own = stream.local_addr().unwrap();
+        stream.write_all(b"words").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).unwrap();
+        let header = proxy::header(version, own, relay);
+        assert!(header.starts_with(start));
+        assert_eq!(got, [&header[..], b"words"].concat());
+    }
 }

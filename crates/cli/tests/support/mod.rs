@@ -53,7 +53,7 @@ impl DoorOnly {
 
 fn serve(visitor: &OwnedFd, refusal: Option<Refusal>) {
     while let Ok((message, _)) = receive(visitor.as_fd()) {
-        assert_eq!(message, Message::NewSession);
+        assert!(matches!(message, Message::NewSession(_)));
         let answer = refusal.map_or(Message::Session(TOKEN), Message::Refused);
         send(visitor.as_fd(), &answer, &[]).unwrap();
     }

@@ -34,6 +34,9 @@ impl Engine {
             options.send_buffer = settings.send_buffer;
             options.send_most = settings.send_most;
         }
+        let wanted = self.sessions.get(from.session).and_then(|s| s.congestion);
+        let wanted = wanted.or(self.congestion);
+        options.tcp.congestion = wanted.unwrap_or(options.tcp.congestion);
         options.tcp.ecn = self.ecn.unwrap_or(options.tcp.ecn);
         options.tcp.user_timeout_option = self.user_timeout_option;
         let s = self

@@ -20,7 +20,7 @@ use longshore_hostif::{
     AdapterChannel, Arena, BlockFlags, ChannelState, Meter, OwnersSignal, SocketId, SocketState,
 };
 use longshore_ring::{Doorbell, Ringer, StrangersBell};
-use longshore_tcp::Instant;
+use longshore_tcp::{Congestion, Instant};
 use std::collections::HashMap;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub(crate) struct Process {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) token: Token,
+    /// What its launcher wants for new sockets.
+    pub(crate) congestion: Option<Congestion>,
     pub(crate) arena: Arc<Arena>,
     pub(crate) rcv_slab: RcvSlab,
     pub(crate) processes: Vec<Option<Process>>,
@@ -98,6 +100,7 @@ impl Session {
         let g = *arena.geometry();
         Self {
             token,
+            congestion: None,
             rcv_slab: RcvSlab::new(g.rcv_chunks),
             processes: (0..g.channels).map(|_| None).collect(),
             by_index: vec![0; g.sockets as usize],

@@ -41,7 +41,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Host {
     pub(crate) fn new(path: &Path) -> Self {
-        let (launcher, token) = new_session(path).unwrap();
+        let (launcher, token) = new_session(path, Default::default()).unwrap();
         let mut host = Self::join(path, token);
         host.launcher = Some(launcher);
         host

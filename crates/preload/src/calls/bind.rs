@@ -91,6 +91,9 @@ fn bind_again(fd: c_int, socket: &Socket, local: SocketAddr) -> Result<(), Socke
 
 /// Whether what is bound to `local` hears the kernel's interfaces, too.
 fn is_for_all(socket: &Socket, local: SocketAddr) -> bool {
+    if socket.host().is_alone() {
+        return false;
+    }
     let ip = local.ip().to_canonical();
     ip.is_unspecified() || ip.is_multicast() || socket.host().routes().is_broadcast(ip)
 }

@@ -5,6 +5,7 @@
 //! engine has to know is then sent on, at once or when the socket becomes its.
 //! The switches of a connection are kept beside it instead, which saves the calls.
 
+mod congestion;
 mod known;
 
 use crate::address::{self, Given};
@@ -12,14 +13,14 @@ use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::{decide, real, state, vectors};
+pub(crate) use congestion::hand_on;
 pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
 pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use known::{What, find};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_hostif::OptionName as O;
-use longshore_hostif::Owner;
-use longshore_hostif::{CONGESTION_NAMES, OptionName};
+use longshore_hostif::{OptionName, Owner};
 use longshore_sockets::{Socket, SocketError, host_bits};
 use std::time::Duration;
 
@@ -81,12 +82,8 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             keep_switch(socket, kept, value != 0);
             Some((name, u64::from(value != 0)))
         }
-        What::Name(name) => {
-            let text = congestion_name(&bytes, len)?;
-            let mut word = [0; 8];
-            word[..text.len()].copy_from_slice(text.as_bytes());
-            Some((name, u64::from_le_bytes(word)))
-        }
+        // The kernel has not what is asked for here; see `congestion`.
+        What::Name => None,
         What::Rate(name) => Some((name, rate(&bytes, len))),
         What::Linger => {
             let seconds = i32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
@@ -146,20 +143,11 @@ pub(crate) fn give_switches(fd: c_int, socket: &Socket) {
 }
 
 /// Sets an option of a kernel socket behind one of the engine's to what is known to be
-/// one of its values.
-fn give_behind(fd: c_int, known: &Known, bytes: &[u8]) {
+/// one of its values; says whether it was taken.
+fn give_behind(fd: c_int, known: &Known, bytes: &[u8]) -> bool {
     let (value, len) = (bytes.as_ptr().cast(), bytes.len() as socklen_t);
     // SAFETY: the buffer and its length.
-    unsafe { real::setsockopt(fd, known.level, known.name, value, len) };
-}
-
-/// The congestion control that the kernel's answer names, if the engine has it.
-fn congestion_name(bytes: &[u8; 16], len: usize) -> Option<&'static str> {
-    let given = &bytes[..len.min(bytes.len())];
-    let given = given.split(|b| *b == 0).next().unwrap_or_default();
-    CONGESTION_NAMES
-        .into_iter()
-        .find(|name| name.as_bytes() == given)
+    unsafe { real::setsockopt(fd, known.level, known.name, value, len) == 0 }
 }
 
 /// A rate as the kernel gives it, in as many bytes as its kind of machine has.
@@ -174,35 +162,6 @@ fn rate(bytes: &[u8; 16], len: usize) -> u64 {
     }
 }
 
-/// Sets an option of the kernel socket behind one of the engine's. TCP_CONGESTION with
-/// a name that the kernel has and the engine has not is no success: it is undone.
-///
-/// # Safety
-/// As `setsockopt`'s.
-unsafe fn set_behind(
-    fd: c_int,
-    known: &Known,
-    value: *const c_void,
-    len: socklen_t,
-) -> Result<(), SocketError> {
-    let mut before = [0; 16];
-    let had = read_back(fd, known, &mut before);
-    // SAFETY: the caller's promise.
-    if unsafe { real::setsockopt(fd, known.level, known.name, value, len) } != 0 {
-        return Err(last_error());
-    }
-    let mut after = [0; 16];
-    let taken =
-        read_back(fd, known, &mut after).is_some_and(|len| congestion_name(&after, len).is_some());
-    if taken {
-        return Ok(());
-    }
-    if let Some(len) = had {
-        give_behind(fd, known, &before[..len.min(before.len())]);
-    }
-    Err(crate::calls::refused(libc::ENOENT))
-}
-
 /// Tells the engine of all options that were set before a socket became its.
 pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketError> {
     if set == 0 {
@@ -212,7 +171,7 @@ pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketE
     let options = known::all(stream)
         .filter(|k| set & 1 << k.bit != 0)
         .filter_map(|k| carry(fd, k, socket));
-    socket.set_options(options)
+    socket.set_options(options.chain(congestion::chosen(set)))
 }
 
 /// Gives the kernel socket of an accepted connection what its listener has. On
@@ -224,6 +183,10 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
     }
     let mut have = 0;
     for known in known::all(true).filter(|k| k.inherited && set & 1 << k.bit != 0) {
+        if matches!(known.what, What::Name) {
+            have |= 1 << known.bit;
+            continue;
+        }
         if let What::Switch(_, kept) = known.what {
             keep_switch(socket, kept, has_switch(listener, kept));
             have |= 1 << known.bit;
@@ -297,17 +260,14 @@ pub unsafe extern "C-unwind" fn setsockopt(
                 return done.map(|()| 0);
             }
         }
-        match known {
+        if let Some(known) = known.filter(|k| matches!(k.what, What::Name)) {
             // SAFETY: the caller's promise.
-            Some(known) if socket.is_some() && matches!(known.what, What::Name(_)) => unsafe {
-                set_behind(fd, known, value, len)?;
-            },
-            _ => {
-                // SAFETY: the caller's promise.
-                if unsafe { real::setsockopt(fd, level, name, value, len) } != 0 {
-                    return Err(last_error());
-                }
-            }
+            let place = unsafe { congestion::read(value, len) }?;
+            return congestion::set(fd, entry, socket.as_ref(), known, place).map(|()| 0);
+        }
+        // SAFETY: the caller's promise.
+        if unsafe { real::setsockopt(fd, level, name, value, len) } != 0 {
+            return Err(last_error());
         }
         let Some(known) = known else {
             note_unknown(level, name);
@@ -482,7 +442,13 @@ pub unsafe extern "C-unwind" fn getsockopt(
     // SAFETY: the caller's promise.
     let plain = || unsafe { real::getsockopt(fd, level, name, value, len) };
     let Some(socket) = fds::engine(fd) else {
-        return plain();
+        return match (fds::get(fd), level, name) {
+            (Entry::Undecided(u), TCP, libc::TCP_CONGESTION) if u.stream => {
+                // SAFETY: the caller's promise.
+                unsafe { congestion::before_decided(u.options, value, len) }.unwrap_or_else(plain)
+            }
+            _ => plain(),
+        };
     };
     // The kernel knows what to say to pointers that lead nowhere.
     if vectors::check(len, size_of::<socklen_t>()).is_err() {
@@ -538,6 +504,10 @@ pub unsafe extern "C-unwind" fn getsockopt(
                 Ok(0)
             })
         }
+        (TCP, libc::TCP_CONGESTION) if !socket.is_datagram() => answer(|| {
+            give(&congestion::padded(socket.congestion()?));
+            Ok(0)
+        }),
         (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
             let mut info = [0; longshore_hostif::MAILBOX_BYTES];
             let have = socket.tcp_info(&mut info)?;

@@ -32,7 +32,7 @@ pub(super) enum What {
     /// connected is not asked.
     Switch(OptionName, u32),
     /// TCP_CONGESTION: a name.
-    Name(OptionName),
+    Name,
     /// SO_MAX_PACING_RATE: a number of 32 or 64 bits, all ones for none.
     Rate(OptionName),
     /// SO_LINGER.
@@ -112,6 +112,15 @@ const COMMON: [Known; 15] = [
     number(IP6, libc::IPV6_RECVERR, 17, O::ReceiveErrors6, true),
 ];
 
+/// Of the engine's algorithms, and so never the kernel's to check.
+pub(super) const CONGESTION: Known = Known {
+    level: TCP,
+    name: libc::TCP_CONGESTION,
+    bit: 20,
+    what: What::Name,
+    inherited: true,
+};
+
 /// Options of TCP.
 const STREAM: [Known; 17] = [
     switch(libc::TCP_NODELAY, 11, O::NoDelay, host_bits::NO_DELAY),
@@ -123,13 +132,7 @@ const STREAM: [Known; 17] = [
     number(TCP, libc::TCP_DEFER_ACCEPT, 17, O::DeferAccept, false),
     number(TCP, libc::TCP_QUICKACK, 18, O::QuickAck, false),
     number(TCP, libc::TCP_MAXSEG, 19, O::MaxSegment, true),
-    Known {
-        level: TCP,
-        name: libc::TCP_CONGESTION,
-        bit: 20,
-        what: What::Name(O::Congestion),
-        inherited: true,
-    },
+    CONGESTION,
     number(TCP, libc::TCP_LINGER2, 21, O::Linger2, true),
     number(TCP, libc::TCP_SYNCNT, 22, O::SynCount, false),
     number(TCP, libc::TCP_WINDOW_CLAMP, 23, O::WindowClamp, true),
