@@ -34,6 +34,8 @@ longshore_wire::drop_reasons! {
     Unresolved = "neighbor_unresolved",
     /// No route to the destination.
     NoRoute = "no_route",
+    /// A datagram longer than its path takes, which its program does not want cut.
+    TooLong = "too_long_to_be_whole",
     /// The port did not take it.
     PortRefused = "port_refused",
     /// The program's send stream does not hold what it said.

@@ -7,11 +7,11 @@ use crate::ends::{Ends, Service};
 use crate::engine::Engine;
 use crate::input::IpPacket;
 use crate::link::Way;
-use crate::socket::{Kind, Socket};
+use crate::socket::{DEFAULT_TTL, Kind, Socket};
 use crate::streams::{MAX_PIECES, RcvStream, snd_copy, snd_pieces};
 use crate::tcp_input::as_family;
 use longshore_hostif::{
-    Address, Arena, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, datagram_span,
+    Address, Arena, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, PathMtu, datagram_span,
 };
 use longshore_wire::checksum::Partial;
 use longshore_wire::dhcp;
@@ -31,6 +31,15 @@ const MOST_PAYLOAD: u32 = 65_535 - udp::HEADER_LEN as u32;
 /// Acknowledgments of what was sent may wait this long for something to ride
 /// on, in microseconds.
 const TELL_AFTER: u64 = 100_000;
+
+/// What the sender of a datagram has chosen for it.
+#[derive(Debug, Clone, Copy)]
+struct Chosen {
+    service: Service,
+    /// Size of the datagrams that it is cut into; 0 if it is one.
+    segment: u16,
+    path_mtu: PathMtu,
+}
 
 /// What a datagram's packet says of it beside its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -160,13 +169,12 @@ impl Engine {
         };
         let peer = Address::from(as_family(envelope.remote, socket.options.ipv6));
         let record = DatagramRecord {
-            len: payload.len() as u32,
             own,
             segment,
             to_group,
-            hops: envelope.hops,
+            hops: Some(envelope.hops),
             class: envelope.class,
-            peer,
+            ..DatagramRecord::new(payload.len() as u32, peer)
         };
         let (begins, span) = (record.payload_at(), record.span());
         if d.rcv_edge - d.rcv_consumed + span
@@ -310,7 +318,7 @@ impl Engine {
         let Kind::Datagram(d) = &socket.kind else {
             return Some(false);
         };
-        let (at, edge, peer) = (d.snd_done, d.snd_edge, d.peer);
+        let (at, edge) = (d.snd_done, d.snd_edge);
         if edge <= at {
             return Some(false);
         }
@@ -322,11 +330,11 @@ impl Engine {
         let mut pieces = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
         let count = snd_pieces(&arena, index, range, &mut pieces).ok()?;
         let payload = pieces.get(..count)?;
-        let remote = record.peer.get().or(peer);
         if local.is_none() {
             self.bind_datagram(key).ok()?;
         }
         let local = self.own_or(record.own, self.sockets.get(key)?.local?);
+        let remote = record.peer.get();
         let remote = remote.and_then(|r| Self::meant(&options, r).ok());
         let ends = remote.and_then(|r| self.ends_towards(Some(local), r.ip()));
         let ends =
@@ -337,19 +345,22 @@ impl Engine {
                 return false;
             }
             let ports = (local.port(), remote.port());
-            let mut service = options.service();
-            let segment = record.segment;
+            let chosen = self.chosen(&record, ends.to());
             if self.link.is_for_all(ends.to()) {
-                service.ttl = options.hops_to(ends.to());
-                if self.comes_back(&ends, &options) {
-                    self.send_datagram(Way::Own, &ends, service, ports, payload, segment);
+                if self.comes_back(&ends, record.looped) {
+                    self.send_datagram(Way::Own, &ends, chosen, ports, payload);
                 }
                 // Without a hop it stays with us.
-                if service.ttl == 0 {
+                if chosen.service.ttl == 0 {
                     return true;
                 }
             }
-            self.send_datagram(way, &ends, service, ports, payload, segment);
+            if self.is_too_long(way, &ends, chosen, record.len as usize) {
+                self.counters.drop(EngineDrop::TooLong);
+                self.tell_too_long(key);
+                return true;
+            }
+            self.send_datagram(way, &ends, chosen, ports, payload);
             true
         });
         if sent == Some(false) {
@@ -371,15 +382,37 @@ impl Engine {
         Some(true)
     }
 
+    /// What the sender of a datagram to `to` has chosen, or left to us.
+    fn chosen(&self, record: &DatagramRecord, to: IpAddr) -> Chosen {
+        let usual = match to {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(_) => self.link.hop_limit(),
+        };
+        let service = Service {
+            ttl: record.hops.or(usual).unwrap_or(DEFAULT_TTL),
+            tos: record.class,
+            dont_fragment: record.path_mtu.forbids_routers(),
+        };
+        Chosen {
+            service,
+            segment: record.segment,
+            path_mtu: record.path_mtu,
+        }
+    }
+
     fn send_datagram(
         &mut self,
         way: Way,
         ends: &Ends,
-        service: Service,
+        chosen: Chosen,
         ports: (u16, u16),
         payload: &[IoSlice<'_>],
-        segment: u16,
     ) {
+        let Chosen {
+            service,
+            segment,
+            path_mtu,
+        } = chosen;
         if !matches!(way, Way::Station(_) | Way::Own) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
@@ -390,18 +423,19 @@ impl Engine {
             payload_len: len as u16,
             checksum: 0,
         };
-        let mtu = match way {
-            Way::Own => usize::from(u16::MAX),
-            _ => self.link.mtu_to(ends.to(), self.now),
-        };
+        let mtu = self.mtu_for(way, ends, path_mtu);
         let segment = usize::from(segment);
         let cut = segment != 0 && segment < len;
         if cut && !(self.link.capabilities.uso && way != Way::Own) {
             let mut whole = std::mem::take(&mut self.whole);
             whole.clear();
             payload.iter().for_each(|p| whole.extend_from_slice(p));
+            let alone = Chosen {
+                segment: 0,
+                ..chosen
+            };
             for part in whole.chunks(segment) {
-                self.send_datagram(way, ends, service, ports, &[IoSlice::new(part)], 0);
+                self.send_datagram(way, ends, alone, ports, &[IoSlice::new(part)]);
             }
             self.whole = whole;
             return;
@@ -417,6 +451,26 @@ impl Engine {
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }
+    }
+
+    /// The longest packet between these that is not cut.
+    fn mtu_for(&self, way: Way, ends: &Ends, path_mtu: PathMtu) -> usize {
+        match way {
+            Way::Own => usize::from(u16::MAX),
+            _ if path_mtu.heeds_path() => self.link.mtu_to(ends.to(), self.now),
+            _ => self.link.link_mtu(ends.to()),
+        }
+    }
+
+    /// Whether a datagram of `len` bytes would have to be cut, and is not to be. The host
+    /// has looked already; it does not know each path.
+    fn is_too_long(&self, way: Way, ends: &Ends, chosen: Chosen, len: usize) -> bool {
+        let part = match usize::from(chosen.segment) {
+            0 => len,
+            segment => segment.min(len),
+        };
+        let packet = part + udp::HEADER_LEN + ends.header_len();
+        chosen.path_mtu.refuses() && packet > self.mtu_for(way, ends, chosen.path_mtu)
     }
 
     /// A datagram longer than the MTU: summed here and sent in fragments.

@@ -39,6 +39,8 @@ pub(crate) struct Service {
     pub(crate) ttl: u8,
     /// DSCP and ECN.
     pub(crate) tos: u8,
+    /// Whether routers must not cut a datagram (segments are never cut).
+    pub(crate) dont_fragment: bool,
 }
 
 impl Service {
@@ -46,6 +48,7 @@ impl Service {
     pub(crate) const DEFAULT: Self = Self {
         ttl: crate::socket::DEFAULT_TTL,
         tos: 0,
+        dont_fragment: false,
     };
 
     /// What a program may choose for TCP: the lower two bits are the stack's
@@ -69,11 +72,17 @@ impl Service {
 }
 
 impl Options {
-    /// What its packets are to have.
-    pub(crate) fn service(&self) -> Service {
+    /// What a connection's packets to `to` are to have.
+    #[inline]
+    pub(crate) fn service(&self, to: IpAddr) -> Service {
+        let (ttl, tos) = match to {
+            IpAddr::V4(_) => (self.ttl, self.tos),
+            IpAddr::V6(_) => (self.hops6, self.class6),
+        };
         Service {
-            ttl: self.ttl,
-            tos: self.tos,
+            ttl,
+            tos,
+            dont_fragment: true,
         }
     }
 }
@@ -157,7 +166,7 @@ impl Link {
         match *ends {
             Ends::V4 { from, to } => {
                 let len: usize = payload.iter().map(|p| p.len()).sum();
-                let Service { ttl, tos } = service;
+                let Service { ttl, tos, .. } = service;
                 let ip = self.tcp_packet(from, to, header.header_len(), len, ttl, tos);
                 self.send_tcp(&ip, way, header, payload, gso)
             }
@@ -202,7 +211,7 @@ impl Link {
                     tos: service.tos,
                     payload_len: transport.len() as u16,
                     identification: self.next_identification(),
-                    dont_fragment: false,
+                    dont_fragment: service.dont_fragment,
                     more_fragments: false,
                     fragment_offset: 0,
                     ttl: service.ttl,

@@ -160,6 +160,8 @@ pub struct Engine {
     due: Vec<u32>,
     /// What was asked in this turn and not yet answered.
     pub(crate) questions: Vec<crate::requests::Question>,
+    /// What is to be bound at the end of this turn.
+    pub(crate) late_binds: Vec<crate::requests::LateBind>,
     over: Vec<Flow>,
     /// A datagram that is put together, to be cut in another way.
     pub(crate) whole: Vec<u8>,
@@ -240,6 +242,7 @@ impl Engine {
             strangers: Strangers::default(),
             due: Vec::new(),
             questions: Vec::new(),
+            late_binds: Vec::new(),
             over: Vec::new(),
             whole: Vec::new(),
         })
@@ -331,6 +334,7 @@ impl Engine {
             self.feed_starved();
         }
         worked |= self.settle();
+        worked |= self.bind_late();
         self.answer_questions();
         self.publish();
         self.link.port.flush().map_err(EngineError::Port)?;

@@ -9,8 +9,8 @@ use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
 use crate::socket::{Kind, Options, Socket};
-use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport};
-use longshore_net::icmp::IcmpError;
+use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport, PathMtu};
+use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp;
 use std::collections::VecDeque;
@@ -19,6 +19,8 @@ use std::sync::atomic::Ordering;
 
 /// Reports that a socket keeps; further ones are dropped until some are read.
 const MOST: usize = 16;
+/// The datagram is longer than may be.
+const EMSGSIZE: u16 = 90;
 
 /// A report with what it quotes.
 #[derive(Debug)]
@@ -95,6 +97,15 @@ impl Reported<'_> {
 }
 
 impl Options {
+    /// Whether a datagram that its path does not take whole is an error to the program: in
+    /// IPv4 unless it leaves the path alone, in IPv6 if it wants nothing cut, as in Linux.
+    fn hears_of_path(&self, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(_) => self.path_mtu != PathMtu::Dont,
+            IpAddr::V6(_) => self.path_mtu6 == PathMtu::Do,
+        }
+    }
+
     /// Whether the program has asked for all errors about what it sends to `to`.
     pub(crate) fn asks_for_errors(&self, to: IpAddr) -> bool {
         match to {
@@ -105,6 +116,12 @@ impl Options {
 }
 
 impl Engine {
+    /// A datagram was not sent since it would have had to be cut, which its program
+    /// refuses: that is its socket's pending error.
+    pub(crate) fn tell_too_long(&mut self, key: u32) {
+        self.set_pending_error(key, EMSGSIZE);
+    }
+
     /// An error about a datagram: a connected socket gets it if it will not pass by
     /// itself, and who has asked for errors gets all, as in Linux.
     pub(crate) fn datagram_error(&mut self, key: u32, reported: &Reported<'_>) {
@@ -113,7 +130,13 @@ impl Engine {
         };
         let connected = matches!(&socket.kind, Kind::Datagram(d) if d.peer.is_some());
         let asked = socket.options.asks_for_errors(reported.error.destination);
-        if asked || (connected && reported.error.kind.is_hard()) {
+        let hard = match reported.error.kind {
+            ErrorKind::FragmentationNeeded { .. } => {
+                socket.options.hears_of_path(reported.error.destination)
+            }
+            kind => kind.is_hard(),
+        };
+        if asked || (connected && hard) {
             self.socket_failed(key, reported, asked);
         }
     }
@@ -140,16 +163,22 @@ impl Engine {
                 self.counters.drop(EngineDrop::ErrorQueueFull);
             }
         }
+        self.set_pending_error(key, reported.error.kind.errno());
+    }
+
+    fn set_pending_error(&mut self, key: u32, errno: u16) {
+        let Some(socket) = self.sockets.get_mut(key).filter(|s| s.has_block()) else {
+            return;
+        };
         let mut edges = socket.edges();
         edges.flags |= EdgeFlags::SOFT_ERROR;
         socket.note_told();
         socket.meter.to_host.descriptors += 1;
-        let errno = u32::from(reported.error.kind.errno());
         let kept = socket.kept_errors();
         if let Some(s) = self.sessions.get_mut(socket.session) {
             let block = s.arena.block(socket.id.index);
             block.errors.store(kept, Ordering::Release);
-            block.errno.store(errno, Ordering::Release);
+            block.errno.store(errno.into(), Ordering::Release);
             s.post(socket.id, &socket.subscribers, edges);
         }
     }

@@ -11,7 +11,7 @@ use crate::datagram::Envelope;
 use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::link::{Link, net_time};
-use crate::socket::{Datagram, Kind, Options, Socket};
+use crate::socket::{Datagram, Kind, Socket};
 use longshore_hostif::{Address, SocketKind};
 use longshore_net::groups::Groups;
 use longshore_ports::{LinkKind, TxFrame};
@@ -197,17 +197,6 @@ impl Link {
     }
 }
 
-impl Options {
-    /// The hops of what it sends to `to`.
-    pub(crate) fn hops_to(&self, to: IpAddr) -> u8 {
-        if to.is_multicast() {
-            self.group_hops
-        } else {
-            self.ttl
-        }
-    }
-}
-
 impl Socket {
     /// It is a UDP socket for good; what it is already stays.
     pub(crate) fn become_datagram(&mut self) {
@@ -290,13 +279,11 @@ impl Engine {
     /// Whether what a socket sends between these comes back to our own sockets, too, as
     /// it does to the others on the link: broadcasts always, and groups that somebody
     /// listens to unless the sender forbids it (IP_MULTICAST_LOOP).
-    pub(crate) fn comes_back(&self, ends: &Ends, options: &Options) -> bool {
+    pub(crate) fn comes_back(&self, ends: &Ends, looped: bool) -> bool {
         match *ends {
-            Ends::V4 { to, .. } if to.is_multicast() => {
-                options.group_loop && self.link.groups.v4.contains(to)
-            }
+            Ends::V4 { to, .. } if to.is_multicast() => looped && self.link.groups.v4.contains(to),
             Ends::V4 { to, .. } => self.link.takes4(to),
-            Ends::V6 { to, .. } => options.group_loop && self.link.groups.v6.contains(to),
+            Ends::V6 { to, .. } => looped && self.link.groups.v6.contains(to),
         }
     }
 

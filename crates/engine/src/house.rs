@@ -10,6 +10,7 @@ use longshore_hostif::Arena;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
 use longshore_ring::{Doorbell, StrangersBell};
 use longshore_tcp::{Congestion, Instant, Linger, State};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -153,10 +154,7 @@ impl Engine {
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
             .map_err(|_| Refusal::NoResources)?;
-        arena
-            .header()
-            .routes
-            .publish(&self.routes_for_programs(), self.loopback);
+        self.publish_routes(&arena);
         let choice = wanted.congestion.map(usize::from);
         let choice = choice.and_then(|place| Congestion::ALL.get(place).copied());
         let congestion = choice.unwrap_or_else(|| self.default_congestion());
@@ -433,12 +431,31 @@ impl Engine {
 
     /// Programs are told where their connections go now.
     pub(crate) fn addresses_changed(&mut self) {
-        let routes = self.routes_for_programs();
         for (_, session) in self.sessions.iter() {
-            let header = session.arena.header();
-            header.routes.publish(&routes, self.loopback);
+            self.publish_routes(&session.arena);
         }
         self.neighbors_changed();
+    }
+
+    fn publish_routes(&self, arena: &Arena) {
+        let routes = &arena.header().routes;
+        routes.publish(&self.routes_for_programs(), self.loopback);
+        self.publish_mtu(arena);
+    }
+
+    /// Programs are told what links and paths take: those that refuse to have datagrams
+    /// cut look there (IP_MTU_DISCOVER).
+    pub(crate) fn path_mtu_changed(&self) {
+        for (_, session) in self.sessions.iter() {
+            self.publish_mtu(&session.arena);
+        }
+    }
+
+    fn publish_mtu(&self, arena: &Arena) {
+        let any = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let link = any.map(|to| self.link.link_mtu(to));
+        let narrow = !self.link.pmtu.is_empty();
+        arena.header().routes.publish_mtu(link, narrow);
     }
 
     fn routes_for_programs(&self) -> Vec<longshore_hostif::Route> {

@@ -346,6 +346,9 @@ impl Engine {
             .link
             .pmtu
             .reduce(to, mtu, error.original_len, present, net_time(now));
+        if reduced.is_some() {
+            self.path_mtu_changed();
+        }
         if let (Some(mtu), Some(key)) = (reduced, key)
             && let Some(c) = self.connection_mut(key)
         {

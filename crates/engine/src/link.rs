@@ -224,13 +224,16 @@ impl Link {
         if self.is_local(to) {
             return usize::from(u16::MAX);
         }
-        let link = self.capabilities.mtu.min(65_535);
-        let link = match &self.auto {
-            Some(auto) => auto.mtu_to(to).map_or(link, |advised| link.min(advised)),
-            None => link,
-        };
+        let link = self.link_mtu(to);
         let path = self.pmtu.get(to, net_time(now)).map_or(link, usize::from);
         path.min(link)
+    }
+
+    /// The largest packet of the version of `to` that the link takes.
+    pub(crate) fn link_mtu(&self, to: IpAddr) -> usize {
+        let link = self.capabilities.mtu.min(65_535);
+        let advised = self.auto.as_ref().and_then(|auto| auto.mtu_to(to));
+        advised.map_or(link, |advised| link.min(advised))
     }
 
     /// What we send to `to` arrives there, as its acknowledgments prove (RFC 4861

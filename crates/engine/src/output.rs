@@ -101,7 +101,7 @@ impl Engine {
         let Some(socket) = self.sockets.get_mut(key) else {
             return Sent::All;
         };
-        let service = socket.options.service().without_ecn();
+        let options = &socket.options;
         let Kind::Stream(c) = &mut socket.kind else {
             return Sent::All;
         };
@@ -114,6 +114,7 @@ impl Engine {
         let Some(ends) = Ends::new(local.ip(), c.remote.ip()) else {
             return Sent::All;
         };
+        let service = options.service(ends.to()).without_ecn();
         let way = match self.link.way(&ends, now, &mut self.counters) {
             way @ (Way::Station(_) | Way::Own) => way,
             // What is taken from the block counts as sent, so nothing is taken.

@@ -37,6 +37,15 @@ pub(crate) struct Question {
     query: Query,
 }
 
+/// A request to bind to an address that is in use. It is done once more when all that
+/// was published before it has been taken: another process may have closed its socket.
+#[derive(Debug)]
+pub(crate) struct LateBind {
+    from: From,
+    request: Request,
+    local: Address,
+}
+
 /// What a request is answered by that has been done, and of which there is no more to say.
 const NOTHING: (u64, Address) = (0, Address::NONE);
 
@@ -208,10 +217,14 @@ impl Engine {
         };
         match *request {
             Request::Open { .. } => {}
-            Request::Bind { local, .. } => {
-                let bound = self.bind_if_free(from, id, local);
-                self.answer(from, request, bound.map(|local| (0, local.into())));
-            }
+            Request::Bind { local, .. } => match self.bind_if_permitted(from, key, local) {
+                Err(RequestError::AddressInUse) => self.late_binds.push(LateBind {
+                    from,
+                    request: *request,
+                    local,
+                }),
+                bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
+            },
             Request::Listen { backlog, .. } => {
                 let listens = self.listen(key, backlog);
                 self.answer(from, request, listens.map(|()| NOTHING));

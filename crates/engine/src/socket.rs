@@ -8,7 +8,7 @@ use crate::session::Subscribers;
 use crate::streams::RcvStream;
 use crate::timers::Alarm;
 use longshore_hostif::{
-    BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, SocketId, SocketKind,
+    BlockFlags, Crossings, EdgeFlags, Meter, OpenFlags, OptionName, PathMtu, SocketId, SocketKind,
 };
 use longshore_tcp::{
     Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
@@ -177,14 +177,20 @@ pub(crate) struct Options {
     /// The program has set it, so it is not tuned.
     pub(crate) send_fixed: bool,
     pub(crate) receive_buffer: u32,
+    /// IP_TOS and IPV6_TCLASS, of connections: datagrams bring their own.
     pub(crate) tos: u8,
+    pub(crate) class6: u8,
+    /// IP_TTL and IPV6_UNICAST_HOPS, the same.
     pub(crate) ttl: u8,
-    pub(crate) broadcast: bool,
+    pub(crate) hops6: u8,
     pub(crate) udp_gro: bool,
-    /// IP_MULTICAST_TTL, IP_MULTICAST_LOOP and IP_MULTICAST_ALL.
-    pub(crate) group_hops: u8,
-    pub(crate) group_loop: bool,
+    /// IP_MULTICAST_ALL.
     pub(crate) group_all: bool,
+    /// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, of a datagram socket.
+    pub(crate) path_mtu: PathMtu,
+    pub(crate) path_mtu6: PathMtu,
+    /// Datagrams are stamped when they arrive.
+    pub(crate) stamped: bool,
     /// IP_RECVERR and IPV6_RECVERR.
     pub(crate) receive_errors: bool,
     pub(crate) receive_errors6: bool,
@@ -212,12 +218,14 @@ impl Options {
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
+            class6: 0,
             ttl: DEFAULT_TTL,
-            broadcast: false,
+            hops6: DEFAULT_TTL,
             udp_gro: false,
-            group_hops: 1,
-            group_loop: true,
             group_all: true,
+            path_mtu: PathMtu::default(),
+            path_mtu6: PathMtu::default(),
+            stamped: false,
             receive_errors: false,
             receive_errors6: false,
         }
@@ -264,18 +272,20 @@ impl Options {
             }
             O::MaxPacingRate => self.tcp.max_pacing_rate = value,
             O::TypeOfService => self.tos = number as u8,
+            O::TrafficClass => self.class6 = number as u8,
             O::TimeToLive => self.ttl = number.clamp(1, 255) as u8,
+            O::HopLimit => self.hops6 = number.min(255) as u8,
             O::ReuseAddress => self.reuse.address = on,
             O::ReusePort => self.reuse.port = on,
             O::V6Only => self.v6_only = on,
-            O::Broadcast => self.broadcast = on,
             O::Linger2 => self.tcp.fin_wait_ms = millis(number),
             O::SynCount => self.tcp.syn_retries = small(number.max(1)),
             O::WindowClamp => self.tcp.window_clamp = number,
             O::UdpGro => self.udp_gro = on,
-            O::GroupHops => self.group_hops = number.min(255) as u8,
-            O::GroupLoop => self.group_loop = on,
             O::GroupAll => self.group_all = on,
+            O::PathMtu => self.path_mtu = PathMtu::from_raw(number),
+            O::PathMtu6 => self.path_mtu6 = PathMtu::from_raw(number),
+            O::Stamped => self.stamped = on,
             O::ReceiveErrors => self.receive_errors = on,
             O::ReceiveErrors6 => self.receive_errors6 = on,
             O::FastOpen => self.fast_open = number,

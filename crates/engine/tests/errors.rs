@@ -95,15 +95,7 @@ fn at(text: &str) -> SocketAddr {
 }
 
 fn send_datagram(host: &mut Host, socket: SocketId, to: SocketAddr, payload: &[u8]) {
-    let record = DatagramRecord {
-        len: payload.len() as u32,
-        own: 0,
-        segment: 0,
-        to_group: false,
-        hops: 0,
-        class: 0,
-        peer: Address::from(to),
-    };
+    let record = DatagramRecord::new(payload.len() as u32, Address::from(to));
     let mut stream = record.encode().to_vec();
     stream.extend_from_slice(payload);
     stream.resize(datagram_span(record.len) as usize, 0);

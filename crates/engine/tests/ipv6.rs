@@ -194,15 +194,7 @@ fn loopback_passes_with_and_without_packets() {
 }
 
 fn send_datagram(host: &mut Host, socket: SocketId, to: Option<SocketAddr>, payload: &[u8]) {
-    let record = DatagramRecord {
-        len: payload.len() as u32,
-        own: 0,
-        segment: 0,
-        to_group: false,
-        hops: 0,
-        class: 0,
-        peer: to.into(),
-    };
+    let record = DatagramRecord::new(payload.len() as u32, to.into());
     let mut stream = record.encode().to_vec();
     stream.extend_from_slice(payload);
     stream.resize(datagram_span(record.len) as usize, 0);
@@ -249,7 +241,8 @@ fn nobody_at_the_port_is_told_to_who_is_connected() {
     let socket = v6(&mut client, SocketKind::Datagram, OpenFlags::empty());
     // A datagram socket is not connected by edges: only the answer is waited for.
     client.connect_datagram(socket, at("[fd00::1]:9"));
-    send_datagram(&mut client, socket, None, b"anybody?");
+    let peer = Some(at("[fd00::1]:9"));
+    send_datagram(&mut client, socket, peer, b"anybody?");
     client.wait_flag(socket, EdgeFlags::SOFT_ERROR);
     let errno = &client.arena.block(socket.index).errno;
     assert_eq!(errno.load(std::sync::atomic::Ordering::Acquire), 111);

@@ -30,15 +30,7 @@ fn send_to_all(host: &mut Host, sender: SocketId) {
     let mut records = Vec::new();
     for i in 0..MANY {
         let to = SocketAddr::new("10.0.0.1".parse().unwrap(), FIRST_PORT + i);
-        let record = DatagramRecord {
-            len: 0,
-            own: 0,
-            segment: 0,
-            to_group: false,
-            hops: 0,
-            class: 0,
-            peer: to.into(),
-        };
+        let record = DatagramRecord::new(0, to.into());
         records.extend(record.encode());
     }
     host.send(sender, &records, EdgeFlags::empty());

@@ -5,8 +5,10 @@
 //! waiters, and how full the send stream is for an owner who wants to hear of room.
 
 mod half;
+mod sending;
 
 pub use half::{StreamHalf, is_writable};
+pub use sending::Sending;
 
 use crate::{Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
 use longshore_ring::Shared;

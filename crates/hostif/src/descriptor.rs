@@ -101,7 +101,8 @@ pub enum OptionName {
     ReuseAddress = 16,
     ReusePort = 17,
     V6Only = 18,
-    Broadcast = 19,
+    /// The datagrams that it receives are stamped ([`Stamp`](crate::Stamp)).
+    Stamped = 19,
     Linger2 = 20,
     SynCount = 21,
     WindowClamp = 22,
@@ -114,12 +115,16 @@ pub enum OptionName {
     ReceiveErrors = 27,
     /// IPV6_RECVERR.
     ReceiveErrors6 = 28,
-    /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS.
-    GroupHops = 29,
-    /// IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP.
-    GroupLoop = 30,
+    /// IPV6_TCLASS, of a connection.
+    TrafficClass = 29,
+    /// IPV6_UNICAST_HOPS, of a connection.
+    HopLimit = 30,
     /// IP_MULTICAST_ALL, IPV6_MULTICAST_ALL.
     GroupAll = 31,
+    /// IP_MTU_DISCOVER, of a datagram socket: whose errors it is told of.
+    PathMtu = 32,
+    /// IPV6_MTU_DISCOVER, the same.
+    PathMtu6 = 33,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -129,7 +134,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 31] = [
+        const ALL: [OptionName; 33] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -148,7 +153,7 @@ impl OptionName {
             ReuseAddress,
             ReusePort,
             V6Only,
-            Broadcast,
+            Stamped,
             Linger2,
             SynCount,
             WindowClamp,
@@ -158,9 +163,11 @@ impl OptionName {
             MaxPacingRate,
             ReceiveErrors,
             ReceiveErrors6,
-            GroupHops,
-            GroupLoop,
+            TrafficClass,
+            HopLimit,
             GroupAll,
+            PathMtu,
+            PathMtu6,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

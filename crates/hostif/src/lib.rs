@@ -25,7 +25,7 @@ mod routes;
 pub use address::Address;
 pub use arena::{Arena, ArenaError};
 pub use block::{
-    BlockFlags, MAX_WAITERS, OwnersSignal, Raised, SocketBlock, SocketState, StreamHalf,
+    BlockFlags, MAX_WAITERS, OwnersSignal, Raised, Sending, SocketBlock, SocketState, StreamHalf,
     is_writable,
 };
 pub use channel::{
@@ -43,8 +43,8 @@ pub use layout::{
 pub use longshore_ring::Corrupt;
 pub use meter::{Crossings, Meter};
 pub use record::{
-    ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, SEND_QUEUE,
-    SendQueue, datagram_span,
+    ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, PathMtu, SEND_QUEUE,
+    STAMP_BYTES, SendQueue, Stamp, datagram_span,
 };
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 

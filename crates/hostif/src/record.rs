@@ -11,6 +11,14 @@ pub const DATAGRAM_HEADER: usize = 32;
 const LEN: u32 = 0x1_ffff;
 /// The bit after them: a group's address follows.
 const TO_GROUP: u64 = 1 << 17;
+/// Hops were chosen for it, or counted.
+const HAS_HOPS: u64 = 1 << 18;
+/// What goes to a group comes back to the sender's own.
+const LOOPED: u64 = 1 << 19;
+/// Where the three bits of [`PathMtu`] stand.
+const PATH_MTU_SHIFT: u32 = 20;
+/// What is told of its arrival follows.
+const STAMPED: u64 = 1 << 23;
 /// Bytes of the address of a group that a datagram was sent to: one of IPv6, or one of
 /// IPv4 as it is mapped into that.
 pub const GROUP_BYTES: usize = 16;
@@ -100,6 +108,88 @@ impl AcceptRecord {
     }
 }
 
+/// What is done with a datagram that is longer than its path takes, by the numbers of
+/// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER. IPv6 has no bit that forbids fragments, and
+/// routers make none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum PathMtu {
+    /// It is cut, here or by a router.
+    Dont = 0,
+    /// It is cut here, and no router may.
+    #[default]
+    Want = 1,
+    /// It is refused, and no router may cut it.
+    Do = 2,
+    /// The same, but only the link's MTU counts: for programs that look for the path's
+    /// MTU themselves (RFC 8899).
+    Probe = 3,
+    /// It is refused if the link does not take it, and routers may cut it.
+    Interface = 4,
+    /// It is cut if the link does not take it, here or by a router.
+    Omit = 5,
+}
+
+impl PathMtu {
+    /// The one of this number, in its lowest three bits; what is none is the default.
+    pub fn from_raw(raw: u32) -> Self {
+        match raw & 7 {
+            0 => Self::Dont,
+            2 => Self::Do,
+            3 => Self::Probe,
+            4 => Self::Interface,
+            5 => Self::Omit,
+            _ => Self::Want,
+        }
+    }
+
+    /// Whether routers must not cut it (DF in IPv4).
+    pub fn forbids_routers(self) -> bool {
+        matches!(self, Self::Want | Self::Do | Self::Probe)
+    }
+
+    /// Whether what is too long is refused, not cut.
+    pub fn refuses(self) -> bool {
+        matches!(self, Self::Do | Self::Probe | Self::Interface)
+    }
+
+    /// Whether what was learnt of the path counts, not the link's MTU alone.
+    pub fn heeds_path(self) -> bool {
+        matches!(self, Self::Dont | Self::Want | Self::Do)
+    }
+}
+
+/// Bytes of [`Stamp`].
+pub const STAMP_BYTES: usize = 16;
+
+/// What is told of a datagram's arrival, to sockets that ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamp {
+    /// When the engine took it, in nanoseconds of CLOCK_REALTIME.
+    pub arrived_ns: u64,
+    /// How many datagrams the socket had no room for before it, since it was made,
+    /// modulo 2^32.
+    pub dropped: u32,
+}
+
+impl Stamp {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; STAMP_BYTES] {
+        let mut bytes = [0; STAMP_BYTES];
+        put(&[self.arrived_ns, self.dropped.into()], &mut bytes);
+        bytes
+    }
+
+    /// Reads it.
+    pub fn decode(bytes: &[u8; STAMP_BYTES]) -> Self {
+        let [arrived_ns, dropped] = words(bytes);
+        Self {
+            arrived_ns,
+            dropped: dropped as u32,
+        }
+    }
+}
+
 /// What stands before each datagram's payload in a datagram socket's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramRecord {
@@ -114,16 +204,41 @@ pub struct DatagramRecord {
     /// Between header and payload stand [`GROUP_BYTES`] with the address that it was
     /// sent to: a group's, or a broadcast address (receive stream alone).
     pub to_group: bool,
-    /// The TTL or hop limit that it came with (receive stream alone).
-    pub hops: u8,
-    /// The type of service or traffic class that it came with (receive stream alone).
+    /// Between header and payload, after a group's address, stand [`STAMP_BYTES`] with
+    /// what is told of its arrival ([`Stamp`]; receive stream alone).
+    pub stamped: bool,
+    /// The TTL or hop limit that it came with, or is to leave with; `None` leaves it to
+    /// the engine.
+    pub hops: Option<u8>,
+    /// The type of service or traffic class that it came with, or is to leave with.
     pub class: u8,
+    /// Whether what goes to a group is delivered to the engine's own sockets, too (send
+    /// stream alone).
+    pub looped: bool,
+    /// What is done if it is longer than the path takes (send stream alone).
+    pub path_mtu: PathMtu,
     /// Where it goes (send stream; none for a connected socket) or where it
     /// came from (receive stream).
     pub peer: Address,
 }
 
 impl DatagramRecord {
+    /// One of `len` bytes to `peer`, for which nothing was chosen.
+    pub fn new(len: u32, peer: Address) -> Self {
+        Self {
+            len,
+            own: 0,
+            segment: 0,
+            to_group: false,
+            stamped: false,
+            hops: None,
+            class: 0,
+            looped: true,
+            path_mtu: PathMtu::default(),
+            peer,
+        }
+    }
+
     /// The header's bytes.
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
@@ -131,7 +246,10 @@ impl DatagramRecord {
             | u64::from(self.own) << 24
             | u64::from(self.segment) << 32
             | if self.to_group { TO_GROUP } else { 0 }
-            | u64::from(self.hops) << 48
+            | if self.stamped { STAMPED } else { 0 }
+            | if self.looped { LOOPED } else { 0 }
+            | (self.path_mtu as u64) << PATH_MTU_SHIFT
+            | self.hops.map_or(0, |hops| HAS_HOPS | u64::from(hops) << 48)
             | u64::from(self.class) << 56;
         put(
             &[meta, self.peer.0[0], self.peer.0[1], self.peer.0[2]],
@@ -142,6 +260,11 @@ impl DatagramRecord {
 
     /// Where its payload begins, from the record's beginning.
     pub fn payload_at(&self) -> usize {
+        self.stamp_at() + if self.stamped { STAMP_BYTES } else { 0 }
+    }
+
+    /// Where what is told of its arrival begins, from the record's beginning.
+    pub fn stamp_at(&self) -> usize {
         DATAGRAM_HEADER + if self.to_group { GROUP_BYTES } else { 0 }
     }
 
@@ -158,7 +281,10 @@ impl DatagramRecord {
             own: (w[0] >> 24) as u8,
             segment: (w[0] >> 32) as u16,
             to_group: w[0] & TO_GROUP != 0,
-            hops: (w[0] >> 48) as u8,
+            stamped: w[0] & STAMPED != 0,
+            hops: (w[0] & HAS_HOPS != 0).then_some((w[0] >> 48) as u8),
+            looped: w[0] & LOOPED != 0,
+            path_mtu: PathMtu::from_raw((w[0] >> PATH_MTU_SHIFT) as u32),
             class: (w[0] >> 56) as u8,
             peer: Address([w[1], w[2], w[3]]),
         }
@@ -177,13 +303,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, to_group: bool, hops: u8, class: u8, subscriber in proptest::option::of(0u16..1024)) {
+        fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], edge: u32, len in 0..=LEN, own: u8, segment: u16, flags: [bool; 3], hops: Option<u8>, class: u8, raw: u32, stamp: (u64, u32), subscriber in proptest::option::of(0u16..1024)) {
             let accept = AcceptRecord {
                 socket: SocketId { index, generation }, local: Address(a), peer: Address(b), rcv_edge: edge, subscriber,
             };
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
-            let datagram = DatagramRecord { len, own, segment, to_group, hops, class, peer: Address(b) };
+            let [to_group, stamped, looped] = flags;
+            let path_mtu = PathMtu::from_raw(raw);
+            let datagram = DatagramRecord { len, own, segment, to_group, stamped, hops, class, looped, path_mtu, peer: Address(b) };
             prop_assert_eq!(DatagramRecord::decode(&datagram.encode()), datagram);
+            let stamp = Stamp { arrived_ns: stamp.0, dropped: stamp.1 };
+            prop_assert_eq!(Stamp::decode(&stamp.encode()), stamp);
         }
     }
 

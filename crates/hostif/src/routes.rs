@@ -102,6 +102,10 @@ pub struct Routes {
     /// is odd, it is the second of `written`.
     count: AtomicU32,
     loopback: AtomicU32,
+    /// What the engine's link takes of IPv4 and of IPv6, bytes.
+    link_mtu: [AtomicU32; 2],
+    /// Whether some path was found to take less.
+    narrow_paths: AtomicU32,
     written: [[Entry; MAX_ROUTES]; 2],
 }
 
@@ -204,6 +208,32 @@ impl Routes {
         }
     }
 
+    /// Says what the link takes of IPv4 and of IPv6, in bytes, and whether some path takes
+    /// less; its one writer is the engine.
+    pub fn publish_mtu(&self, link: [usize; 2], narrow_paths: bool) {
+        for (word, mtu) in self.link_mtu.iter().zip(link) {
+            word.store(u32::try_from(mtu).unwrap_or(u32::MAX), Ordering::Relaxed);
+        }
+        let narrow = u32::from(narrow_paths);
+        self.narrow_paths.store(narrow, Ordering::Release);
+    }
+
+    /// The longest packet to `to` that the engine's link takes, bytes; what goes to the
+    /// engine's own addresses uses no link.
+    pub fn link_mtu(&self, to: IpAddr) -> usize {
+        let to = to.to_canonical();
+        if to.is_loopback() || self.own_place(to).is_some() {
+            return usize::from(u16::MAX);
+        }
+        let word = &self.link_mtu[usize::from(to.is_ipv6())];
+        word.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether some path was found to take less than its link.
+    pub fn has_narrow_paths(&self) -> bool {
+        self.narrow_paths.load(Ordering::Acquire) != 0
+    }
+
     /// Whether `ip` is a broadcast address of the engine's link (RFC 1122 section
     /// 3.2.1.3 c and d).
     pub fn is_broadcast(&self, ip: IpAddr) -> bool {
@@ -283,6 +313,8 @@ mod tests {
         let routes = Box::new(Routes {
             count: AtomicU32::new(0),
             loopback: AtomicU32::new(0),
+            link_mtu: [const { AtomicU32::new(0) }; 2],
+            narrow_paths: AtomicU32::new(0),
             written: std::array::from_fn(|_| {
                 std::array::from_fn(|_| Entry {
                     address: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -311,6 +343,19 @@ mod tests {
         format!("[{ip}]:80")
             .parse()
             .unwrap_or_else(|_| format!("{ip}:80").parse().unwrap())
+    }
+
+    #[test]
+    fn what_the_link_takes_is_told_by_version() {
+        let t = table(Loopback::Engine);
+        t.publish_mtu([1500, 1400], true);
+        let mtu = |ip: &str| t.link_mtu(ip.parse().unwrap());
+        assert_eq!((mtu("10.77.0.1"), mtu("fd00::9")), (1500, 1400));
+        assert_eq!(mtu("::ffff:10.77.0.1"), 1500);
+        for own in ["10.77.0.2", "fe80::2", "127.0.0.1", "::1"] {
+            assert_eq!(mtu(own), 65_535, "{own}");
+        }
+        assert!(t.has_narrow_paths());
     }
 
     #[test]

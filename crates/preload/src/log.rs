@@ -73,7 +73,6 @@ pub(crate) fn first(what: Once) -> bool {
 pub(crate) enum Once {
     KernelPort,
     Option,
-    Control,
     Numbers,
     KeptNumber,
     Resource,

@@ -1,27 +1,14 @@
-//! Datagrams: records of header and payload in the two streams.
+//! Datagrams that come: records of header and payload in the receive stream. How they
+//! leave is in `departure`.
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{
-    Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Request, datagram_span,
+    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Request, STAMP_BYTES, Stamp,
 };
-use rustix::io::Errno;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
-
-/// Most payload of a datagram over IPv4.
-pub const MOST_PAYLOAD: usize = 65_507;
-/// Most payload of a datagram over IPv6, which does not count its own header.
-pub const MOST_PAYLOAD_V6: usize = 65_527;
-
-/// Most payload of a datagram to `to`.
-fn most_payload(to: Option<SocketAddr>) -> usize {
-    match to {
-        Some(to) if to.ip().to_canonical().is_ipv6() => MOST_PAYLOAD_V6,
-        _ => MOST_PAYLOAD,
-    }
-}
 
 /// A datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,84 +30,11 @@ pub struct Received {
     pub hops: u8,
     /// The type of service or traffic class that it came with.
     pub class: u8,
+    /// When it came, and what was lost before it, if the socket asks for that.
+    pub stamp: Option<Stamp>,
 }
 
 impl Socket {
-    /// Sends a datagram to `to`, or to the socket's peer. `segment`, if not 0,
-    /// makes it a train of datagrams of that size.
-    ///
-    /// # Errors
-    /// [`SocketError::WouldBlock`] if there is no room for it now, EMSGSIZE if
-    /// there never is, EDESTADDRREQ without a destination.
-    pub fn send_datagram(
-        &self,
-        parts: &[IoSlice<'_>],
-        to: Option<SocketAddr>,
-        segment: u16,
-    ) -> Result<usize, SocketError> {
-        self.send_datagram_from(parts, None, to, segment)
-    }
-
-    /// The same, from one of the engine's own addresses.
-    ///
-    /// # Errors
-    /// As [`Socket::send_datagram`], and if `from` is not the engine's: ENETUNREACH,
-    /// in IPv6 EINVAL, as Linux has it.
-    pub fn send_datagram_from(
-        &self,
-        parts: &[IoSlice<'_>],
-        from: Option<IpAddr>,
-        to: Option<SocketAddr>,
-        segment: u16,
-    ) -> Result<usize, SocketError> {
-        let own = match from.map(|ip| ip.to_canonical()) {
-            None => 0,
-            Some(ip) => {
-                let foreign = if ip.is_ipv4() {
-                    Errno::NETUNREACH
-                } else {
-                    Errno::INVAL
-                };
-                let place = self.host.routes().own_place(ip);
-                place.ok_or(SocketError::Refused(foreign))?
-            }
-        };
-        let len: usize = parts.iter().map(|p| p.len()).sum();
-        if len > MOST_PAYLOAD && len > most_payload(to.or_else(|| self.block().peer().get())) {
-            return Err(SocketError::Refused(Errno::MSGSIZE));
-        }
-        self.report_pending()?;
-        if to.is_none() && self.block().peer().get().is_none() {
-            return Err(SocketError::Refused(Errno::DESTADDRREQ));
-        }
-        if !self.block().flags().contains(BlockFlags::BOUND) {
-            self.bind(crate::native::any_address(self.is_v6()))?;
-        }
-        let record = DatagramRecord {
-            len: len as u32,
-            own,
-            segment: if usize::from(segment) < len {
-                segment
-            } else {
-                0
-            },
-            to_group: false,
-            hops: 0,
-            class: 0,
-            peer: Address::from(to),
-        };
-        let span = datagram_span(len as u32) as usize;
-        let mut reserved = self.reserve_record(span)?;
-        reserved.write_at(0, &record.encode())?;
-        let mut at = DATAGRAM_HEADER;
-        for part in parts {
-            reserved.write_at(at, part)?;
-            at += part.len();
-        }
-        reserved.commit(span, false)?;
-        Ok(len)
-    }
-
     /// Receives a datagram; what does not fit `parts` is cut off. `keep` leaves
     /// it there.
     ///
@@ -146,6 +60,7 @@ impl Socket {
                 to: None,
                 hops: 0,
                 class: 0,
+                stamp: None,
             });
         }
         if peeked.len() < DATAGRAM_HEADER {
@@ -164,6 +79,12 @@ impl Socket {
             peeked.read_at(DATAGRAM_HEADER, &mut group)?;
             to = Some(IpAddr::from(group).to_canonical());
         }
+        let mut stamp = None;
+        if record.stamped {
+            let mut bytes = [0; STAMP_BYTES];
+            peeked.read_at(record.stamp_at(), &mut bytes)?;
+            stamp = Some(Stamp::decode(&bytes));
+        }
         let len = record.len as usize;
         let mut copied = 0;
         for part in parts {
@@ -181,8 +102,9 @@ impl Socket {
             segment: record.segment,
             own: self.own_address(record.own),
             to,
-            hops: record.hops,
+            hops: record.hops.unwrap_or(0),
             class: record.class,
+            stamp,
         })
     }
 
@@ -215,7 +137,7 @@ impl Socket {
     }
 
     /// The pending error goes before anything else, and is taken.
-    fn report_pending(&self) -> Result<(), SocketError> {
+    pub(crate) fn report_pending(&self) -> Result<(), SocketError> {
         let block = self.block();
         if block.errno.load(Ordering::Relaxed) == 0 {
             return Ok(());

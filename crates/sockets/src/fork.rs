@@ -5,6 +5,7 @@
 //! them. The child claims the channel and has the same sockets; the engine
 //! finds out by the bell that is rung.
 
+use crate::departure::Unfinished;
 use crate::gate::Inside;
 use crate::host::{Host, Post, own_pid};
 use crate::hub::Hub;
@@ -22,6 +23,7 @@ pub struct Forking {
     channel: Option<u32>,
     /// Which of the channel's reservations it is.
     number: u32,
+    unfinished: Option<Inside<'static, Unfinished>>,
     untold: Option<Inside<'static, Vec<SocketId>>>,
     post: Option<Inside<'static, Post>>,
     hub: Option<Inside<'static, Hub>>,
@@ -104,6 +106,7 @@ impl Host {
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
         let _ = self.settle();
+        let unfinished = self.unfinished.enter().ok();
         let untold = self.untold.enter().ok();
         let post = self.stop_post();
         let hub = self.hub.enter().ok();
@@ -116,6 +119,7 @@ impl Host {
             host: self,
             channel,
             number,
+            unfinished,
             untold,
             post,
             hub,
@@ -231,6 +235,10 @@ impl Forking {
         }
         if let Some(hub) = &mut self.hub {
             hub.leave_to_parent();
+        }
+        // What the parent has begun, it ends.
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.clear();
         }
         let Some(channel) = self.channel else {
             drop(self);

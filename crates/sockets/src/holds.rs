@@ -8,6 +8,7 @@
 use crate::errors::SocketError;
 use crate::host::{Host, Wake};
 use crate::news::Having;
+use crate::stream::more_bits;
 use longshore_hostif::{
     BlockFlags, ChannelState, OpenFlags, Request, SocketBlock, SocketId, SocketKind, SocketState,
 };
@@ -333,6 +334,11 @@ impl Host {
             hub.forget(&self.arena, id.index);
         }
         let block = self.arena.block(id.index);
+        if block.more_bits().load(Ordering::Relaxed) & more_bits::UNFINISHED != 0
+            && let Ok(mut unfinished) = self.unfinished.enter()
+        {
+            unfinished.remove(&id);
+        }
         if !block.is(id) {
             self.arena.set_held(self.own_channel(), id.index, false);
             return;

@@ -5,6 +5,7 @@
 //! blocks, answer pending calls, and are told to the ready sets (`readiness`).
 //! Lock order: a socket's stream locks, the list of what is untold, the post, the hub.
 
+use crate::departure::Unfinished;
 use crate::errors::SocketError;
 use crate::gate::{Gate, Inside};
 use crate::hub::Hub;
@@ -94,6 +95,8 @@ pub struct Host {
     pub(crate) hub: Gate<Hub>,
     /// One query at a time: there is one mailbox.
     pub(crate) query: Gate<()>,
+    /// Datagrams that were begun and not ended (MSG_MORE, UDP_CORK).
+    pub(crate) unfinished: Gate<Unfinished>,
     pub(crate) gone: AtomicBool,
     /// It has no channel: it is a child for which there was none.
     pub(crate) cut_off: AtomicBool,

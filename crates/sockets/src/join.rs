@@ -105,6 +105,7 @@ impl Host {
             untold: Gate::new(Vec::new()),
             hub: Gate::new(Hub::default()),
             query: Gate::new(()),
+            unfinished: Gate::default(),
             gone: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
             short: AtomicBool::new(false),

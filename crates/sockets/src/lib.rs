@@ -10,6 +10,7 @@
 
 mod connect;
 mod datagram;
+mod departure;
 mod errors;
 mod fork;
 mod gate;
@@ -30,7 +31,8 @@ mod stream;
 pub mod testing;
 mod wait;
 
-pub use datagram::{MOST_PAYLOAD, MOST_PAYLOAD_V6, Received};
+pub use datagram::Received;
+pub use departure::{Departure, MOST_PAYLOAD, MOST_PAYLOAD_V6};
 pub use errors::SocketError;
 pub use fork::{Forking, Reservation};
 pub use gate::{Gate, Inside};
@@ -42,7 +44,7 @@ pub use native::{Datagram, Listener, Stream};
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use socket::Half;
-pub use stream::{Peeked, Reserved, host_bits};
+pub use stream::{Peeked, Reserved, host_bits, more_bits};
 pub use wait::{
     Also, BLIND_SLEEP, LONGEST_SLEEP, Patience, SPIN_VARIABLE, Sleeper, deadline_after,
 };

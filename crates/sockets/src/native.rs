@@ -2,6 +2,7 @@
 //! memory itself.
 
 use crate::Received;
+use crate::departure::Departure;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
@@ -172,7 +173,8 @@ impl Datagram {
     /// EMSGSIZE, EDESTADDRREQ.
     pub fn send(&self, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, SocketError> {
         self.0.wait(None, Patience::ENDLESS, || {
-            self.0.send_datagram(&[IoSlice::new(bytes)], to, 0)
+            self.0
+                .send_datagram(&[IoSlice::new(bytes)], to, Departure::default())
         })
     }
 

@@ -63,6 +63,21 @@ impl Socket {
         self.block().options.fetch_and(!bits, Ordering::AcqRel);
     }
 
+    /// Further bits that the host keeps for it ([`more_bits`](crate::more_bits)).
+    pub fn more_bits(&self) -> u64 {
+        self.block().more_bits().load(Ordering::Acquire)
+    }
+
+    /// Sets some of them.
+    pub fn set_more_bits(&self, bits: u64) {
+        self.block().more_bits().fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Clears some of them.
+    pub fn clear_more_bits(&self, bits: u64) {
+        self.block().more_bits().fetch_and(!bits, Ordering::AcqRel);
+    }
+
     /// Notes the kernel socket that stands behind its descriptors.
     pub fn set_inode(&self, inode: u64) {
         self.block().inode.store(inode, Ordering::Release);

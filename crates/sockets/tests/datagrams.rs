@@ -2,7 +2,7 @@
 
 use longshore_hostif::{OptionName, SEND_BUFFER};
 use longshore_sockets::testing::Engine;
-use longshore_sockets::{Datagram, Host, MOST_PAYLOAD, Patience, Ready, SocketError};
+use longshore_sockets::{Datagram, Departure, Host, MOST_PAYLOAD, Patience, Ready, SocketError};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -105,7 +105,7 @@ fn a_sender_is_held_up_by_a_full_stream_alone() {
     let block = vec![0; 60_000];
     let send = || {
         a.socket()
-            .send_datagram(&[IoSlice::new(&block)], Some(to), 0)
+            .send_datagram(&[IoSlice::new(&block)], Some(to), Departure::default())
     };
     let mut sent = 0;
     while send().is_ok() {

@@ -169,15 +169,7 @@ impl Near {
             }
             Step::Send(who, len) => {
                 let len = len % 8_000;
-                let record = DatagramRecord {
-                    len: len.into(),
-                    own: 0,
-                    segment: 0,
-                    to_group: false,
-                    hops: 0,
-                    class: 0,
-                    peer: Address::from(peer(who)),
-                };
+                let record = DatagramRecord::new(len.into(), Address::from(peer(who)));
                 let mut bytes = record.encode().to_vec();
                 bytes.resize(datagram_span(len.into()) as usize, b'd');
                 self.write(self.datagrams, &bytes, EdgeFlags::empty());

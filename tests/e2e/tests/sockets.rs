@@ -40,6 +40,9 @@ scenarios! {
     /// UDP.
     fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
 
+    /// What datagrams leave with.
+    fn departures(lab) within 300 { conformance::run(lab, "departures"); }
+
     /// What ICMP has to say, by IP_RECVERR.
     fn errors(lab) within 300 { conformance::run(lab, "errors"); }
 

@@ -1,6 +1,6 @@
 //! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
 
-use super::From;
+use super::{From, LateBind};
 use crate::connection::RequestError;
 use crate::demux::Found;
 use crate::engine::Engine;
@@ -24,8 +24,8 @@ impl Engine {
         flags: OpenFlags,
     ) -> Result<(), RequestError> {
         let mut options = Options::new(flags);
-        if let Some(ttl) = self.link.hop_limit().filter(|_| options.ipv6) {
-            options.ttl = ttl;
+        if let Some(hops) = self.link.hop_limit() {
+            options.hops6 = hops;
         }
         if let (SocketKind::Stream, Some(settings)) = (kind, &mut self.host_settings) {
             let settings = settings.get(self.now);
@@ -65,28 +65,49 @@ impl Engine {
         Ok(())
     }
 
-    /// Binds a socket. An address that is in use may be so by a process that has ended:
-    /// who has waited for it may count on it that all it held is let go.
-    pub(super) fn bind_if_free(
+    /// Binds a socket, if its process may bind that port.
+    pub(super) fn bind_if_permitted(
         &mut self,
         from: From,
-        id: SocketId,
+        key: u32,
         local: Address,
     ) -> Result<SocketAddr, RequestError> {
         if local.get().is_some_and(|l| !self.may_bind(from, l.port())) {
             return Err(RequestError::NotPermitted);
         }
-        let bind = |engine: &mut Self| match engine.key_of(from.session, id) {
-            Some(key) => engine.bind(key, local),
-            None => Err(RequestError::NoSocket),
-        };
-        match bind(self) {
-            Err(RequestError::AddressInUse) => {
-                self.bury_the_dead();
-                bind(self)
-            }
-            bound => bound,
+        self.bind(key, local)
+    }
+
+    /// Binds sockets whose address was in use, if it is not any more: another process may
+    /// have closed what had it, or have ended. Who knows of that may count on it that all
+    /// is let go. Says whether there were any.
+    pub(crate) fn bind_late(&mut self) -> bool {
+        if self.late_binds.is_empty() {
+            return false;
         }
+        let late = std::mem::take(&mut self.late_binds);
+        self.take_requests();
+        for LateBind {
+            from,
+            request,
+            local,
+        } in late
+        {
+            let (session, id) = (from.session, request.socket());
+            let bind = |engine: &mut Self| match engine.key_of(session, id) {
+                Some(key) => engine.bind(key, local),
+                None => Err(RequestError::NoSocket),
+            };
+            let bound = match bind(self) {
+                Err(RequestError::AddressInUse) => {
+                    self.bury_the_dead();
+                    bind(self)
+                }
+                bound => bound,
+            };
+            self.answer(from, &request, bound.map(|local| (0, local.into())));
+        }
+        true
     }
 
     /// Whether a process may bind this port.
@@ -263,7 +284,17 @@ impl Engine {
                 self.forget(key);
                 self.next_in_line(line);
             }
-            Kind::Datagram(_) => self.touch(key),
+            Kind::Datagram(d) => {
+                // What comes now is nobody's, and the port is free again, though what was
+                // written is still to be sent from it.
+                for group in std::mem::take(&mut d.groups) {
+                    self.link.leave_group(group, now);
+                }
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+                self.touch(key);
+            }
             Kind::Idle(_) => self.forget(key),
         }
     }

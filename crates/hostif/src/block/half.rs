@@ -27,9 +27,11 @@ pub struct StreamHalf {
     /// milliseconds; 0 is as long as it takes.
     pub time_limit: AtomicU32,
     /// Receive: the urgent byte is the one before this; 0 if there was none. It only
-    /// moves forward, and may be beyond the edge.
+    /// moves forward, and may be beyond the edge. Send, of datagrams: what they leave
+    /// with ([`Sending`](super::Sending)).
     pub urgent: AtomicU64,
-    /// Receive: what `urgent` was when the byte was read apart from the rest.
+    /// Receive: what `urgent` was when the byte was read apart from the rest. Send:
+    /// further bits that the host keeps.
     pub urgent_read: AtomicU64,
     /// Receive: what `urgent` is about to be, as the engine says before it signals the
     /// socket's owner. The byte is there.

@@ -1,12 +1,12 @@
 //! Control messages: what goes beside the bytes of `sendmsg` and `recvmsg`.
 //! UDP_SEGMENT and UDP_GRO, the engine's address that a datagram leaves from or came
-//! to (IP_PKTINFO, IPV6_PKTINFO), and descriptors on Unix sockets.
+//! to (IP_PKTINFO, IPV6_PKTINFO), hops and class of service, and descriptors on Unix
+//! sockets.
 
-use crate::calls::options;
-use crate::log::once;
+use crate::calls::{options, refused};
 use libc::{c_int, c_uint, cmsghdr, in_pktinfo, in6_pktinfo, msghdr};
-use longshore_sockets::{Received, Socket};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use longshore_sockets::{Departure, Received, Socket, SocketError};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The control messages of a message.
 ///
@@ -46,49 +46,139 @@ pub(crate) unsafe fn passed(msg: *const msghdr) -> Vec<c_int> {
     found
 }
 
-/// What a message that is sent asks for beside its bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked {
-    /// UDP_SEGMENT; 0 without.
-    pub(crate) segment: u16,
-    /// Which of the engine's addresses it is to leave from.
-    pub(crate) from: Option<IpAddr>,
-}
-
-/// Reads the control messages of a message that is sent.
+/// Reads the control messages of a datagram that is sent, as Linux does: of which levels
+/// depends on the version of IP, and what a level does not know is an error.
+///
+/// # Errors
+/// EINVAL for an unknown message or a bad value; EPERM for what takes a privilege.
 ///
 /// # Safety
 /// As [`control`].
-pub(crate) unsafe fn asked(msg: *const msghdr) -> Asked {
-    let mut asked = Asked::default();
+pub(crate) unsafe fn asked(
+    msg: *const msghdr,
+    v6_socket: bool,
+    to: Option<SocketAddr>,
+) -> Result<Departure, SocketError> {
+    let ipv6 = to.is_some_and(|to| to.ip().to_canonical().is_ipv6());
+    let mut asked = Departure::default();
     // SAFETY: the caller's promise.
     for c in unsafe { control(msg) } {
-        let kind = (c.cmsg_level, c.cmsg_type);
-        match kind {
-            (libc::SOL_UDP, libc::UDP_SEGMENT) => {
-                // SAFETY: a header of the message.
-                asked.segment = unsafe { value(c) }.unwrap_or(0);
+        if c.cmsg_len < size_of::<cmsghdr>() {
+            return Err(refused(libc::EINVAL));
+        }
+        // SAFETY: a header of the message.
+        unsafe {
+            match c.cmsg_level {
+                libc::SOL_UDP if c.cmsg_type == libc::UDP_SEGMENT => {
+                    asked.segment = exactly(c)?;
+                }
+                libc::SOL_UDP => return Err(refused(libc::EINVAL)),
+                libc::SOL_SOCKET => of_socket(c)?,
+                libc::IPPROTO_IP if !ipv6 => of_ipv4(c, &mut asked)?,
+                libc::IPPROTO_IPV6 if ipv6 => of_ipv6(c, &mut asked)?,
+                // The address may be given in IPv6's terms, too.
+                libc::IPPROTO_IPV6 if v6_socket && c.cmsg_type == libc::IPV6_PKTINFO => {
+                    let info: in6_pktinfo = exactly(c)?;
+                    let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr).to_ipv4_mapped();
+                    asked.from = Some(IpAddr::V4(ip.ok_or(refused(libc::EINVAL))?));
+                }
+                _ => {}
             }
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                // SAFETY: as above.
-                let info: Option<in_pktinfo> = unsafe { value(c) };
-                let ip = info.map(|i| Ipv4Addr::from(u32::from_be(i.ipi_spec_dst.s_addr)));
-                asked.from = ip.filter(|ip| !ip.is_unspecified()).map(IpAddr::V4);
-            }
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                // SAFETY: as above.
-                let info: Option<in6_pktinfo> = unsafe { value(c) };
-                let ip = info.map(|i| Ipv6Addr::from(i.ipi6_addr.s6_addr));
-                asked.from = ip.filter(|ip| !ip.is_unspecified()).map(IpAddr::V6);
-            }
-            (level, name) => once!(
-                Warn,
-                Control,
-                "control message {name} of level {level} has no effect on the engine"
-            ),
         }
     }
-    asked
+    Ok(asked)
+}
+
+/// What says nothing to a datagram, or cannot be had.
+fn of_socket(c: &cmsghdr) -> Result<(), SocketError> {
+    match c.cmsg_type {
+        libc::SCM_RIGHTS | libc::SCM_CREDENTIALS => Ok(()),
+        libc::SO_MARK => Err(refused(libc::EPERM)),
+        _ => Err(refused(libc::EINVAL)),
+    }
+}
+
+/// # Safety
+/// `c` is a header inside a message.
+unsafe fn of_ipv4(c: &cmsghdr, asked: &mut Departure) -> Result<(), SocketError> {
+    match c.cmsg_type {
+        libc::IP_TTL => {
+            // SAFETY: the caller's promise.
+            let hops = unsafe { small(c) }?.filter(|hops| *hops != 0);
+            asked.hops = Some(hops.ok_or(refused(libc::EINVAL))?);
+        }
+        libc::IP_TOS => {
+            // SAFETY: as above.
+            let byte: Option<u8> = unsafe { exactly(c) }.ok();
+            let class = match byte {
+                Some(class) => Some(class),
+                // SAFETY: as above.
+                None => unsafe { small(c) }?,
+            };
+            asked.class = Some(class.ok_or(refused(libc::EINVAL))?);
+        }
+        libc::IP_PKTINFO => {
+            // SAFETY: as above.
+            let info: in_pktinfo = unsafe { exactly(c) }?;
+            let ip = Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr));
+            asked.from = Some(IpAddr::V4(ip)).filter(|ip| !ip.is_unspecified());
+        }
+        _ => return Err(refused(libc::EINVAL)),
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `c` is a header inside a message.
+unsafe fn of_ipv6(c: &cmsghdr, asked: &mut Departure) -> Result<(), SocketError> {
+    // -1 is what the socket has.
+    match c.cmsg_type {
+        // SAFETY: the caller's promise.
+        libc::IPV6_HOPLIMIT => asked.hops = unsafe { small(c) }?,
+        // SAFETY: as above.
+        libc::IPV6_TCLASS => asked.class = Some(unsafe { small(c) }?.unwrap_or(0)),
+        libc::IPV6_DONTFRAG => {
+            // SAFETY: as above.
+            match unsafe { small(c) }? {
+                Some(on @ (0 | 1)) => asked.whole = Some(on != 0),
+                _ => return Err(refused(libc::EINVAL)),
+            }
+        }
+        libc::IPV6_PKTINFO => {
+            // SAFETY: as above.
+            let info: in6_pktinfo = unsafe { exactly(c) }?;
+            let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+            asked.from = Some(IpAddr::V6(ip)).filter(|ip| !ip.is_unspecified());
+        }
+        _ => return Err(refused(libc::EINVAL)),
+    }
+    Ok(())
+}
+
+/// A number from 0 to 255; -1 is `None`.
+///
+/// # Safety
+/// As [`value`].
+unsafe fn small(c: &cmsghdr) -> Result<Option<u8>, SocketError> {
+    // SAFETY: the caller's promise.
+    match unsafe { exactly::<c_int>(c) }? {
+        -1 => Ok(None),
+        number => u8::try_from(number)
+            .map(Some)
+            .map_err(|_| refused(libc::EINVAL)),
+    }
+}
+
+/// The value of a control message that has to be of this type.
+///
+/// # Safety
+/// As [`value`].
+unsafe fn exactly<T>(c: &cmsghdr) -> Result<T, SocketError> {
+    // SAFETY: arithmetic alone.
+    let len = unsafe { libc::CMSG_LEN(size_of::<T>() as c_uint) };
+    // SAFETY: the caller's promise.
+    let value = unsafe { value(c) }.filter(|_| c.cmsg_len == len as usize);
+    value.ok_or(refused(libc::EINVAL))
 }
 
 /// The value of a control message, if it is long enough.

@@ -15,13 +15,13 @@ use crate::log::once;
 use crate::{decide, real, state, vectors};
 pub(crate) use congestion::hand_on;
 pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
+use known::{Leaves, What, find};
 pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
-use known::{What, find};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_hostif::OptionName as O;
-use longshore_hostif::{OptionName, Owner};
-use longshore_sockets::{Socket, SocketError, host_bits};
+use longshore_hostif::{OptionName, Owner, PathMtu};
+use longshore_sockets::{Patience, Socket, SocketError, host_bits, more_bits};
 use std::time::Duration;
 
 /// Whether a socket with these options set has chosen an interface of the kernel's for
@@ -71,12 +71,7 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
     let len = read_back(fd, known, &mut bytes)?;
     let value = int(&bytes);
     match known.what {
-        What::Number(O::TypeOfService) if (known.level == IP6) != socket.is_v6() => None,
-        What::Number(O::TimeToLive | O::GroupHops | O::GroupLoop | O::GroupAll)
-            if (known.level == IP6) != socket.is_v6() =>
-        {
-            None
-        }
+        What::Number(O::GroupAll) if (known.level == IP6) != socket.is_v6() => None,
         What::Number(name) => Some((name, u64::try_from(value).ok()?)),
         What::Switch(name, kept) => {
             keep_switch(socket, kept, value != 0);
@@ -99,6 +94,15 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             socket.set_segment(value.clamp(0, 65_535) as u16);
             None
         }
+        What::Leaves(what) => leave_with(socket, known.level == IP6, what, value),
+        What::Cork => {
+            if value != 0 {
+                socket.set_more_bits(more_bits::CORKED);
+            } else {
+                socket.clear_more_bits(more_bits::CORKED);
+            }
+            None
+        }
         What::TimeLimit { sending } => {
             socket.set_time_limit(sending, time(&bytes));
             None
@@ -114,6 +118,25 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             None
         }
         What::Asked => None,
+    }
+}
+
+/// Has datagrams leave with what was set, from now on; what the engine is to be told of
+/// that.
+fn leave_with(socket: &Socket, ipv6: bool, what: Leaves, value: i32) -> Option<(OptionName, u64)> {
+    let byte = u8::try_from(value).ok();
+    let path_mtu = PathMtu::from_raw(value.cast_unsigned());
+    socket.change_sending(ipv6, |sending| match what {
+        Leaves::Hops => sending.hops = byte,
+        Leaves::Class => sending.class = byte.unwrap_or(0),
+        Leaves::GroupHops => sending.group_hops = byte.unwrap_or(1),
+        Leaves::Looped => sending.looped = value != 0,
+        Leaves::PathMtu(_) => sending.path_mtu = path_mtu,
+        Leaves::Whole => sending.whole = value != 0,
+    });
+    match what {
+        Leaves::PathMtu(name) => Some((name, path_mtu as u64)),
+        _ => None,
     }
 }
 
@@ -358,10 +381,14 @@ fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), Socket
     if known.bit == RECEIVE_TIMEOUT.bit {
         socket.clear_host_bits(host_bits::OUR_TIMEOUT);
     }
-    match carry(fd, known, socket) {
-        Some((name, value)) => socket.set_option(name, value),
-        None => Ok(()),
+    if let Some((name, value)) = carry(fd, known, socket) {
+        socket.set_option(name, value)?;
     }
+    if matches!(known.what, What::Cork) && socket.more_bits() & more_bits::CORKED == 0 {
+        // With the cork out, what was held back goes.
+        return socket.wait(None, Patience::ENDLESS, || socket.finish_datagram());
+    }
+    Ok(())
 }
 
 /// Options that have no effect on the engine are said once, but for those that

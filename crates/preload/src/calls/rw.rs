@@ -1,7 +1,6 @@
 //! `read`, `readv`, `write`, `writev`, and the names under which fortified
 //! programs call the receiving calls.
 
-use crate::calls::control::Asked;
 use crate::calls::recv::{recv, recv_stream, recvfrom};
 use crate::calls::recvmsg::recv_message;
 use crate::calls::send::{send, send_parts};
@@ -9,6 +8,7 @@ use crate::calls::{answer, refused};
 use crate::cancel::point;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use longshore_sockets::Departure;
 
 /// `read(2)`.
 ///
@@ -97,7 +97,9 @@ unsafe fn write_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
         }?))
     });
     match parts {
-        Ok((socket, mut parts)) => send_parts(fd, &socket, &mut parts, 0, None, Asked::default()),
+        Ok((socket, mut parts)) => {
+            send_parts(fd, &socket, &mut parts, 0, None, Departure::default())
+        }
         Err(e) => answer(|| Err(e)),
     }
 }

@@ -1,7 +1,6 @@
 //! `send`, `sendto`, and the sending that the other calls share.
 
 use crate::address::{self, Given};
-use crate::calls::control::Asked;
 use crate::calls::fast_open::{self, First};
 use crate::calls::{
     Way, answer, groups, must_not_wait, options, patience, refused, unless_kernels,
@@ -12,7 +11,7 @@ use crate::fds::{self, Entry, Undecided};
 use crate::{decide, real, signals, state, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
-use longshore_sockets::{Socket, SocketError, host_bits};
+use longshore_sockets::{Departure, Socket, SocketError, host_bits};
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
@@ -94,7 +93,7 @@ pub(crate) unsafe fn send_buffer(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     match unsafe { vectors::source(buf, len) } {
-        Ok(part) => send_parts(fd, socket, &mut [part], flags, to, Asked::default()),
+        Ok(part) => send_parts(fd, socket, &mut [part], flags, to, Departure::default()),
         Err(e) => answer(|| Err(e)),
     }
 }
@@ -219,7 +218,7 @@ pub(crate) fn send_parts(
     parts: &mut [IoSlice<'_>],
     flags: c_int,
     to: Option<SocketAddr>,
-    asked: Asked,
+    asked: Departure,
 ) -> ssize_t {
     let sent = guard_result(|| {
         if socket.is_datagram() {
@@ -227,12 +226,16 @@ pub(crate) fn send_parts(
                 return Err(refused(libc::EOPNOTSUPP));
             }
             let to = to.map(decide::effective);
-            let segment = match asked.segment {
-                0 => socket.segment(),
-                segment => segment,
-            };
+            let mut departure = asked;
+            if departure.segment == 0 {
+                departure.segment = socket.segment();
+            }
             wait_unless_told(fd, socket, flags, Way::Out, || {
-                socket.send_datagram_from(parts, asked.from, to, segment)
+                if flags & libc::MSG_MORE != 0 {
+                    socket.begin_datagram(parts, to, departure)
+                } else {
+                    socket.send_datagram(parts, to, departure)
+                }
             })
         } else {
             send_stream(fd, socket, parts, flags)

@@ -7,7 +7,7 @@ use crate::calls::{answer, unless_kernels};
 use crate::cancel::{held, point};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
-use longshore_sockets::Socket;
+use longshore_sockets::{Departure, Socket};
 
 /// Bytes of the longest address.
 const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
@@ -73,8 +73,17 @@ unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<ss
                     Ok(parts) => parts,
                     Err(e) => return Some(answer(|| Err(e))),
                 };
-                // SAFETY: as above.
-                let asked = unsafe { asked(msg) };
+                let asked = if socket.is_datagram() {
+                    let to = to.or_else(|| socket.peer().ok());
+                    // SAFETY: as above.
+                    unsafe { asked(msg, socket.is_v6(), to) }
+                } else {
+                    Ok(Departure::default())
+                };
+                let asked = match asked {
+                    Ok(asked) => asked,
+                    Err(e) => return Some(answer(|| Err(e))),
+                };
                 Some(send_parts(fd, &socket, &mut parts, flags, to, asked))
             }
             Err(e) => Some(answer(|| Err(e))),

@@ -34,6 +34,14 @@ pub mod host_bits {
     pub const OPTIONS_SHIFT: u32 = 7;
 }
 
+/// Bits that the host keeps in a block's `more_bits`.
+pub mod more_bits {
+    /// UDP_CORK is on.
+    pub const CORKED: u64 = 1;
+    /// A datagram was begun that is not sent yet.
+    pub const UNFINISHED: u64 = 2;
+}
+
 /// Where byte `at` of a stream lies: its chunk's number and the offset in it.
 fn split(at: u64) -> (u64, usize) {
     (at / CHUNK as u64, (at % CHUNK as u64) as usize)

@@ -41,6 +41,10 @@ pub(super) enum What {
     LowWater,
     /// UDP_SEGMENT.
     Segment,
+    /// What a datagram leaves with, of one version of IP: each takes it along.
+    Leaves(Leaves),
+    /// UDP_CORK.
+    Cork,
     /// SO_RCVTIMEO and SO_SNDTIMEO.
     TimeLimit {
         /// Of which half.
@@ -52,6 +56,28 @@ pub(super) enum What {
     UrgentInline,
     /// Only asked for.
     Asked,
+}
+
+/// What a datagram leaves with.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Leaves {
+    Hops,
+    Class,
+    GroupHops,
+    Looped,
+    PathMtu(OptionName),
+    /// IPV6_DONTFRAG.
+    Whole,
+}
+
+const fn leaves(level: c_int, name: c_int, bit: u32, what: Leaves) -> Known {
+    Known {
+        level,
+        name,
+        bit,
+        what: What::Leaves(what),
+        inherited: false,
+    }
 }
 
 const fn number(level: c_int, name: c_int, bit: u32, to: OptionName, inherited: bool) -> Known {
@@ -94,7 +120,7 @@ pub(crate) const RECEIVE_TIMEOUT: Known =
 const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });
 
 /// Options of all sockets.
-const COMMON: [Known; 15] = [
+const COMMON: [Known; 11] = [
     number(SOL_SOCKET, libc::SO_KEEPALIVE, 0, O::KeepAlive, true),
     number(SOL_SOCKET, libc::SO_RCVBUF, 1, O::ReceiveBuffer, true),
     number(SOL_SOCKET, libc::SO_SNDBUF, 2, O::SendBuffer, true),
@@ -104,10 +130,6 @@ const COMMON: [Known; 15] = [
     SEND_TIMEOUT,
     REUSE_ADDRESS,
     REUSE_PORT,
-    number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
-    number(IP6, libc::IPV6_TCLASS, 9, O::TypeOfService, true),
-    number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
-    number(IP6, libc::IPV6_UNICAST_HOPS, 10, O::TimeToLive, true),
     number(IP, libc::IP_RECVERR, 16, O::ReceiveErrors, true),
     number(IP6, libc::IPV6_RECVERR, 17, O::ReceiveErrors6, true),
 ];
@@ -122,7 +144,11 @@ pub(super) const CONGESTION: Known = Known {
 };
 
 /// Options of TCP.
-const STREAM: [Known; 17] = [
+const STREAM: [Known; 21] = [
+    number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
+    number(IP6, libc::IPV6_TCLASS, 9, O::TrafficClass, true),
+    number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
+    number(IP6, libc::IPV6_UNICAST_HOPS, 10, O::HopLimit, true),
     switch(libc::TCP_NODELAY, 11, O::NoDelay, host_bits::NO_DELAY),
     switch(libc::TCP_CORK, 12, O::Cork, host_bits::CORK),
     number(TCP, libc::TCP_KEEPIDLE, 13, O::KeepIdle, true),
@@ -190,24 +216,42 @@ pub(crate) const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub(crate) const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 17] = [
+const DATAGRAM: [Known; 24] = [
+    leaves(IP, libc::IP_TOS, 9, Leaves::Class),
+    leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),
+    leaves(IP, libc::IP_TTL, 10, Leaves::Hops),
+    leaves(IP6, libc::IPV6_UNICAST_HOPS, 10, Leaves::Hops),
+    leaves(IP, libc::IP_MTU_DISCOVER, 11, Leaves::PathMtu(O::PathMtu)),
+    leaves(
+        IP6,
+        libc::IPV6_MTU_DISCOVER,
+        11,
+        Leaves::PathMtu(O::PathMtu6),
+    ),
+    leaves(IP6, libc::IPV6_DONTFRAG, 11, Leaves::Whole),
     PACKET_INFO,
     PACKET_INFO6,
     HOPS,
     HOPS6,
     CLASS,
     CLASS6,
-    number(SOL_SOCKET, libc::SO_BROADCAST, 11, O::Broadcast, false),
-    number(IP, libc::IP_MULTICAST_TTL, 18, O::GroupHops, false),
-    number(IP6, libc::IPV6_MULTICAST_HOPS, 18, O::GroupHops, false),
-    number(IP, libc::IP_MULTICAST_LOOP, 19, O::GroupLoop, false),
-    number(IP6, libc::IPV6_MULTICAST_LOOP, 19, O::GroupLoop, false),
+    leaves(IP, libc::IP_MULTICAST_TTL, 18, Leaves::GroupHops),
+    leaves(IP6, libc::IPV6_MULTICAST_HOPS, 18, Leaves::GroupHops),
+    leaves(IP, libc::IP_MULTICAST_LOOP, 19, Leaves::Looped),
+    leaves(IP6, libc::IPV6_MULTICAST_LOOP, 19, Leaves::Looped),
     GROUP_INTERFACE,
     GROUP_INTERFACE6,
     // All bits are taken here, too.
     number(IP, libc::IP_MULTICAST_ALL, 19, O::GroupAll, false),
     number(IP6, IPV6_MULTICAST_ALL, 19, O::GroupAll, false),
     number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
+    Known {
+        level: SOL_UDP,
+        name: libc::UDP_CORK,
+        bit: 13,
+        what: What::Cork,
+        inherited: false,
+    },
     Known {
         level: SOL_UDP,
         name: libc::UDP_SEGMENT,

@@ -1,0 +1,302 @@
+//! How datagrams leave: what a program has set for a socket, what it says beside one
+//! datagram, and datagrams that are put together by several calls (MSG_MORE, UDP_CORK).
+//!
+//! All that a datagram needs is settled when it is sent and stands in its record: what
+//! the program changes afterwards, its peer among it, is for later ones.
+
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use crate::stream::more_bits;
+use longshore_hostif::{
+    Address, BlockFlags, DATAGRAM_HEADER, DatagramRecord, PathMtu, Sending, datagram_span,
+};
+use longshore_hostif::{Owner, SocketId};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr};
+
+/// Most payload of a datagram over IPv4.
+pub const MOST_PAYLOAD: usize = 65_507;
+/// Most payload of a datagram over IPv6, which does not count its own header.
+pub const MOST_PAYLOAD_V6: usize = 65_527;
+/// Bytes of a UDP header, and of the headers of IPv4 and IPv6.
+const UDP_HEADER: usize = 8;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+/// Datagrams that a train may have (Linux: UDP_MAX_SEGMENTS).
+const MOST_SEGMENTS: usize = 128;
+
+/// What is said beside one datagram; what is not is as the socket has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Departure {
+    /// Which of the engine's own addresses it leaves from.
+    pub from: Option<IpAddr>,
+    /// If not 0, it is a train of datagrams of this size.
+    pub segment: u16,
+    /// Its TTL or hop limit.
+    pub hops: Option<u8>,
+    /// Its type of service or traffic class.
+    pub class: Option<u8>,
+    /// Whether it is refused if its path does not take it whole (IPV6_DONTFRAG).
+    pub whole: Option<bool>,
+}
+
+/// Datagrams that calls of this process have begun, and another is to end.
+pub(crate) type Unfinished = HashMap<SocketId, Begun>;
+
+/// A datagram that more is to be added to. Where it goes, and how, was said first.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    record: DatagramRecord,
+    bytes: Vec<u8>,
+}
+
+impl Socket {
+    /// Sends a datagram to `to`, or to the socket's peer.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is no room for it now, EMSGSIZE if
+    /// there never is, or its path does not take it and it is not to be cut;
+    /// EDESTADDRREQ without a destination; and if `departure.from` is not the engine's:
+    /// ENETUNREACH, in IPv6 EINVAL, as Linux has it.
+    pub fn send_datagram(
+        &self,
+        parts: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+        departure: Departure,
+    ) -> Result<usize, SocketError> {
+        let len = parts.iter().map(|p| p.len()).sum();
+        if self.more_bits() & (more_bits::CORKED | more_bits::UNFINISHED) != 0 {
+            return self.add(parts, to, departure, false);
+        }
+        let record = self.record(len, to, departure)?;
+        self.write_record(&record, parts)?;
+        Ok(len)
+    }
+
+    /// The same, of the beginning of a datagram or a further part of it: more follows
+    /// (MSG_MORE).
+    ///
+    /// # Errors
+    /// As [`Socket::send_datagram`].
+    pub fn begin_datagram(
+        &self,
+        parts: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+        departure: Departure,
+    ) -> Result<usize, SocketError> {
+        self.add(parts, to, departure, true)
+    }
+
+    /// Adds to the datagram that was begun, or begins one, and sends it unless more
+    /// follows.
+    fn add(
+        &self,
+        parts: &[IoSlice<'_>],
+        to: Option<SocketAddr>,
+        departure: Departure,
+        more: bool,
+    ) -> Result<usize, SocketError> {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        let mut unfinished = self.host.unfinished.enter()?;
+        let mut begun = match unfinished.remove(&self.id) {
+            Some(begun) => begun,
+            None => Begun {
+                record: self.record(len, to, departure)?,
+                bytes: Vec::new(),
+            },
+        };
+        let before = begun.bytes.len();
+        if before + len > most_payload(begun.record.peer.get()) {
+            // Linux drops what was there with what is too much.
+            self.clear_more_bits(more_bits::UNFINISHED);
+            return Err(SocketError::Refused(Errno::MSGSIZE));
+        }
+        for part in parts {
+            begun.bytes.extend_from_slice(part);
+        }
+        if more || self.more_bits() & more_bits::CORKED != 0 {
+            unfinished.insert(self.id, begun);
+            self.set_more_bits(more_bits::UNFINISHED);
+            return Ok(len);
+        }
+        match self.finish(&begun) {
+            Err(SocketError::WouldBlock) if before != 0 => {
+                begun.bytes.truncate(before);
+                unfinished.insert(self.id, begun);
+                Err(SocketError::WouldBlock)
+            }
+            done => {
+                self.clear_more_bits(more_bits::UNFINISHED);
+                done.map(|()| len)
+            }
+        }
+    }
+
+    fn finish(&self, begun: &Begun) -> Result<(), SocketError> {
+        let len = begun.bytes.len();
+        let segment = fitting(begun.record.segment, len);
+        let record = DatagramRecord {
+            len: len as u32,
+            segment,
+            ..begun.record
+        };
+        self.check_whole(&record)?;
+        self.write_record(&record, &[IoSlice::new(&begun.bytes)])
+    }
+
+    /// Sends what was begun, if something was: the cork is out (UDP_CORK).
+    ///
+    /// # Errors
+    /// As [`Socket::send_datagram`].
+    pub fn finish_datagram(&self) -> Result<(), SocketError> {
+        let mut unfinished = self.host.unfinished.enter()?;
+        let Some(begun) = unfinished.remove(&self.id) else {
+            return Ok(());
+        };
+        let done = self.finish(&begun);
+        if done == Err(SocketError::WouldBlock) {
+            unfinished.insert(self.id, begun);
+        } else {
+            self.clear_more_bits(more_bits::UNFINISHED);
+        }
+        done
+    }
+
+    /// The record of a datagram of `len` bytes, as all stands now.
+    fn record(
+        &self,
+        len: usize,
+        to: Option<SocketAddr>,
+        departure: Departure,
+    ) -> Result<DatagramRecord, SocketError> {
+        let own = match departure.from {
+            None => 0,
+            Some(ip) => self.place_of(ip.to_canonical())?,
+        };
+        let block = self.block();
+        let to = to.or_else(|| block.peer().get());
+        if len > MOST_PAYLOAD && len > most_payload(to) {
+            return Err(SocketError::Refused(Errno::MSGSIZE));
+        }
+        self.report_pending()?;
+        let Some(to) = to else {
+            return Err(SocketError::Refused(Errno::DESTADDRREQ));
+        };
+        if !block.flags().contains(BlockFlags::BOUND) {
+            self.bind(crate::native::any_address(self.is_v6()))?;
+        }
+        let ip = to.ip().to_canonical();
+        let sending = block.sending(ip.is_ipv6());
+        let record = DatagramRecord {
+            own,
+            segment: fitting(departure.segment, len),
+            hops: departure.hops.or(hops_to(ip, &sending)),
+            class: departure.class.unwrap_or(sending.class),
+            looped: sending.looped,
+            path_mtu: match departure.whole.unwrap_or(sending.whole) {
+                true if !sending.path_mtu.refuses() => PathMtu::Do,
+                _ => sending.path_mtu,
+            },
+            ..DatagramRecord::new(len as u32, Address::from(to))
+        };
+        if record.segment != 0 && len.div_ceil(record.segment.into()) > MOST_SEGMENTS {
+            return Err(SocketError::Refused(Errno::INVAL));
+        }
+        self.check_whole(&record)?;
+        Ok(record)
+    }
+
+    /// Whether the path takes the datagram, if it is not to be cut.
+    fn check_whole(&self, record: &DatagramRecord) -> Result<(), SocketError> {
+        let Some(to) = record.peer.get().filter(|_| record.path_mtu.refuses()) else {
+            return Ok(());
+        };
+        let payload = match record.segment {
+            0 => record.len as usize,
+            segment => segment.into(),
+        };
+        let ip = to.ip().to_canonical();
+        let header = if ip.is_ipv4() {
+            IPV4_HEADER
+        } else {
+            IPV6_HEADER
+        };
+        let packet = payload + UDP_HEADER + header;
+        let routes = self.host.routes();
+        let fits = packet <= routes.link_mtu(ip)
+            && (!self.may_be_narrow(record.path_mtu, to) || packet <= self.path_mtu()? as usize);
+        if fits {
+            Ok(())
+        } else {
+            Err(SocketError::Refused(Errno::MSGSIZE))
+        }
+    }
+
+    /// Whether the engine has to be asked what the path to `to` takes. It knows that of
+    /// the peer alone; of others it says afterwards that it was too much.
+    fn may_be_narrow(&self, path_mtu: PathMtu, to: SocketAddr) -> bool {
+        path_mtu.heeds_path()
+            && self.host.routes().has_narrow_paths()
+            && self.block().peer().get() == Some(to)
+            && self.host.routes().owner_of(to) == Owner::Engine
+    }
+
+    fn place_of(&self, own: IpAddr) -> Result<u8, SocketError> {
+        let foreign = if own.is_ipv4() {
+            Errno::NETUNREACH
+        } else {
+            Errno::INVAL
+        };
+        let place = self.host.routes().own_place(own);
+        place.ok_or(SocketError::Refused(foreign))
+    }
+
+    fn write_record(
+        &self,
+        record: &DatagramRecord,
+        parts: &[IoSlice<'_>],
+    ) -> Result<(), SocketError> {
+        let span = datagram_span(record.len) as usize;
+        let mut reserved = self.reserve_record(span)?;
+        reserved.write_at(0, &record.encode())?;
+        let mut at = DATAGRAM_HEADER;
+        for part in parts {
+            reserved.write_at(at, part)?;
+            at += part.len();
+        }
+        reserved.commit(span, false)?;
+        Ok(())
+    }
+
+    /// Changes what its datagrams of one version of IP leave with, from the next one on.
+    pub fn change_sending(&self, ipv6: bool, change: impl Fn(&mut Sending)) {
+        self.block().change_sending(ipv6, change);
+    }
+}
+
+/// Most payload of a datagram to `to`.
+fn most_payload(to: Option<SocketAddr>) -> usize {
+    match to {
+        Some(to) if to.ip().to_canonical().is_ipv6() => MOST_PAYLOAD_V6,
+        _ => MOST_PAYLOAD,
+    }
+}
+
+/// The size of a train's datagrams, 0 if `len` bytes are one.
+fn fitting(segment: u16, len: usize) -> u16 {
+    if usize::from(segment) < len {
+        segment
+    } else {
+        0
+    }
+}
+
+fn hops_to(ip: IpAddr, sending: &Sending) -> Option<u8> {
+    if ip.is_multicast() {
+        Some(sending.group_hops)
+    } else {
+        sending.hops
+    }
+}
