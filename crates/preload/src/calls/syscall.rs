@@ -18,6 +18,8 @@ use libc::{c_int, c_long};
 /// # Safety
 /// As libc's. It takes its arguments as variadic ones; on this architecture
 /// they come in the same places as these.
+///
+/// Allocators call this while they get ready: what is no business of ours takes no memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn syscall(
     number: c_long,
@@ -44,20 +46,16 @@ pub unsafe extern "C-unwind" fn syscall(
             seccomp::filtered(set, |result| *result == 0)
         }
         libc::SYS_io_uring_setup if matches!(state::mode(), Mode::On(_)) => no_ring(),
-        _ if state::is_off() => {
-            // SAFETY: as above.
-            unsafe { libc_syscall(number, [a, b, c, d, e, f]) }
-        }
         // What would be a child in our memory is one in its own, as with `vfork`.
-        libc::SYS_fork | libc::SYS_vfork => {
+        libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
             // SAFETY: as above.
             fork::unhandled(|| unsafe { libc_syscall(libc::SYS_fork, [0; 6]) })
         }
-        libc::SYS_clone => fork::clone_by_number(a as u64, |flags| {
+        libc::SYS_clone if !state::is_off() => fork::clone_by_number(a as u64, |flags| {
             // SAFETY: as above.
             unsafe { libc_syscall(number, [flags as c_long, b, c, d, e, f]) }
         }),
-        libc::SYS_clone3 if a != 0 && b as usize >= size_of::<u64>() => {
+        libc::SYS_clone3 if !state::is_off() && a != 0 && b as usize >= size_of::<u64>() => {
             let arguments = a as *mut u64;
             // SAFETY: as above; flags come first.
             let flags = unsafe { arguments.read_unaligned() };
