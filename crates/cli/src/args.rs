@@ -57,6 +57,15 @@ pub(crate) enum Command {
     Documents(DocumentsArguments),
 }
 
+/// What becomes of a program whose engine is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineLoss {
+    /// It is ended.
+    End,
+    /// It stays.
+    Stay,
+}
+
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -87,7 +96,7 @@ Environment:
 
 Exit status:
   that of PROGRAM; 128+N if signal N ended it; 127 if it was not found, 126 if it cannot be
-  executed, 125 if Longshore failed or its options are wrong.
+  executed, 125 if Longshore failed or its options are wrong; 124 if the engine was lost.
 
 Signals: INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to PROGRAM. If PROGRAM goes into
 the background, longshore stays until the last of its processes has ended.")]
@@ -143,6 +152,10 @@ pub(crate) struct RunArguments {
         conflicts_with = "engine"
     )]
     pub(crate) expose: Vec<ExposeOrder>,
+    /// What becomes of PROGRAM when the engine is gone: it is ended (SIGTERM, and SIGKILL 10 s
+    /// later), or stays without its sockets
+    #[arg(long, value_name = "WHAT", default_value = "end")]
+    pub(crate) on_engine_loss: EngineLoss,
     /// Hold the processors out of deep idle: shorter round trips, more power (root only)
     #[arg(long)]
     pub(crate) awake: bool,

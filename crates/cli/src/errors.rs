@@ -17,6 +17,8 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+/// The engine was lost while the program ran.
+pub(crate) const ENGINE_LOST: u8 = 124;
 /// Longshore itself failed; the program was not, or not properly, run.
 pub(crate) const OWN_FAILURE: u8 = 125;
 /// The program was found and cannot be executed.

@@ -20,6 +20,7 @@ mod glossary;
 mod identity;
 mod limits;
 mod log;
+mod loss;
 mod namespace;
 mod network;
 mod operator;

@@ -2,11 +2,12 @@
 //! session, runs the program in it, and ends as the program ends.
 
 use crate::address::{Automatic, list};
-use crate::args::RunArguments;
+use crate::args::{EngineLoss, RunArguments};
 use crate::awake::Awake;
-use crate::errors::{Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
+use crate::errors::{ENGINE_LOST, Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
 use crate::expose::order::Expose;
 use crate::log::say;
+use crate::loss::Loss;
 use crate::namespace::may_configure;
 use crate::network::{Wanted, choose_networks};
 use crate::private::{self, MOST_EXPOSED, Order, Started};
@@ -29,6 +30,7 @@ const BACKGROUND_NOTICE: Duration = Duration::from_secs(2);
 /// Runs the command; the exit code.
 pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let name = &arguments.program[0];
+    let stays = arguments.on_engine_loss == EngineLoss::Stay;
     let path = program::find(name, std::env::var_os("PATH").as_deref())?;
     let library = preload::find()?;
     if let Some(obstacle) = program::obstacle(&path) {
@@ -78,7 +80,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             // The session is given up first, so that the engine can end.
             drop(session);
             report(&error);
-            return Ok(engine.attend(&signals, None, Ok(NOT_EXECUTABLE)));
+            return Ok(engine.attend(&signals, None, Ok(NOT_EXECUTABLE), stays));
         }
     };
     let pid = Pid::from_child(&child);
@@ -86,6 +88,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         &signals,
         Some((pid, session)),
         Err(name.to_string_lossy().into_owned()),
+        stays,
     ))
 }
 
@@ -249,6 +252,7 @@ impl EngineInUse {
         signals: &Signals,
         program: Option<(Pid, OwnedFd)>,
         outcome: Result<u8, String>,
+        stays: bool,
     ) -> u8 {
         let mut vigil = Vigil {
             engine: self.pid(),
@@ -258,6 +262,7 @@ impl EngineInUse {
             code: outcome.ok(),
             since: Instant::now(),
             notified: false,
+            loss: Loss::new(stays),
         };
         while !vigil.is_over() {
             vigil.wait(signals);
@@ -270,9 +275,13 @@ impl EngineInUse {
                 // there will be no other.
                 vigil.reap();
             }
+            vigil.look_after_engine();
             if vigil.program.is_none() && vigil.orphans().is_empty() {
                 vigil.session = None;
             }
+        }
+        if vigil.loss.has_come() {
+            return ENGINE_LOST;
         }
         vigil.code.unwrap_or(OWN_FAILURE)
     }
@@ -291,25 +300,38 @@ struct Vigil {
     /// When the program ended.
     since: Instant,
     notified: bool,
+    loss: Loss,
 }
 
 impl Vigil {
+    /// Ends the program, and what it has left behind, if the engine is gone.
+    fn look_after_engine(&mut self) {
+        let is_lost = self.session.as_ref().is_some_and(Loss::is_told_by);
+        if !is_lost {
+            return;
+        }
+        let processes: Vec<Pid> = self.program.into_iter().chain(self.orphans()).collect();
+        self.loss.comes(&self.name, &processes);
+        self.loss.remind(&self.name, &processes);
+    }
+
     fn is_over(&self) -> bool {
         self.program.is_none() && self.session.is_none() && self.engine.is_none()
     }
 
     /// Sleeps until a signal comes, or it is time for a word.
     fn wait(&mut self, signals: &Signals) {
-        let mut fds = [rustix::event::PollFd::new(
-            signals,
-            rustix::event::PollFlags::IN,
-        )];
-        let pause = rustix::time::Timespec {
-            tv_sec: BACKGROUND_NOTICE.as_secs() as i64,
-            tv_nsec: 0,
-        };
+        use rustix::event::{PollFd, PollFlags, poll};
+        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        // Its end is news once.
+        if let Some(session) = self.session.as_ref().filter(|_| !self.loss.has_come()) {
+            fds.push(PollFd::new(session, PollFlags::RDHUP));
+        }
         let talks = self.program.is_none() && !self.notified;
-        let _ = rustix::event::poll(&mut fds, talks.then_some(&pause));
+        let pause = [talks.then_some(BACKGROUND_NOTICE), self.loss.pause()];
+        let pause = pause.into_iter().flatten().min();
+        let pause = pause.and_then(|p| rustix::time::Timespec::try_from(p).ok());
+        let _ = poll(&mut fds, pause.as_ref());
         if talks && self.since.elapsed() >= BACKGROUND_NOTICE && !self.name.is_empty() {
             self.notified = true;
             if std::io::stderr().is_terminal() && !self.orphans().is_empty() {

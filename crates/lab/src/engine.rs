@@ -49,10 +49,17 @@ impl<'l> Engine<'l> {
     /// A program on it.
     #[must_use]
     pub fn cmd(&self, program: &str) -> Cmd {
+        self.cmd_with(&[], program)
+    }
+
+    /// The same with further options of `longshore run`.
+    #[must_use]
+    pub fn cmd_with(&self, options: &[&str], program: &str) -> Cmd {
         self.host
             .longshore()
             .args(["run", "--engine"])
             .arg(&self.socket)
+            .args(options)
             .arg("--")
             .arg(program)
     }

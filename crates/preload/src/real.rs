@@ -4,8 +4,9 @@
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
 use libc::{
-    c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
-    off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    addrinfo, c_char, c_int, c_uchar, c_uint, c_ulong, c_void, epoll_event, fd_set, hostent, iovec,
+    mmsghdr, msghdr, nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
+    timespec, timeval,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +39,7 @@ macro_rules! real {
         /// # Safety
         /// As libc's function of this name.
         #[inline]
-        #[allow(non_snake_case)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
         pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
             static AT: AtomicUsize = AtomicUsize::new(0);
             const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -80,6 +81,20 @@ real! {
     writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
     preadv2(fd: c_int, iov: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
     pwritev2(fd: c_int, iov: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int;
+    getnameinfo(addr: *const sockaddr, len: socklen_t, node: *mut c_char, node_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int) -> c_int;
+    gethostbyname(name: *const c_char) -> *mut hostent;
+    gethostbyname2(name: *const c_char, family: c_int) -> *mut hostent;
+    gethostbyaddr(addr: *const c_void, len: socklen_t, family: c_int) -> *mut hostent;
+    gethostbyname_r(name: *const c_char, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
+    gethostbyname2_r(name: *const c_char, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
+    gethostbyaddr_r(addr: *const c_void, addr_len: socklen_t, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
+    res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_send(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_nquery(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_nsearch(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_nsend(state: *mut c_void, query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
     mlockall(flags: c_int) -> c_int;
     close(fd: c_int) -> c_int;
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;

@@ -33,9 +33,23 @@ impl Socket {
     pub fn readiness(&self) -> Ready {
         let mut ready = readiness(&self.host.arena, self.id.index);
         if self.host.is_gone() {
-            ready |= Ready::ERR | Ready::HUP | Ready::IN | Ready::OUT | Ready::RDHUP;
+            ready |= without_engine(&self.host.arena, self.id.index);
         }
         ready
+    }
+}
+
+/// What the socket of a block says when the engine is gone: a connection that it is over.
+/// A listener, or a datagram socket, says nothing: nobody will come, and servers that were
+/// told of it again and again would do nothing else.
+pub(crate) fn without_engine(arena: &Arena, index: u32) -> Ready {
+    let block = arena.block(index);
+    let is_quiet =
+        block.state() == SocketState::Listening || block.flags().contains(BlockFlags::DATAGRAM);
+    if is_quiet {
+        Ready::empty()
+    } else {
+        Ready::ERR | Ready::HUP | Ready::IN | Ready::OUT | Ready::RDHUP
     }
 }
 

@@ -8,7 +8,7 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
 use crate::hub::{Hub, Interest, Set};
-use crate::readiness::{Ready, readiness};
+use crate::readiness::{Ready, readiness, without_engine};
 use longshore_hostif::{OwnersSignal, Raised, SocketId};
 use longshore_ring::{NONE, Sleep, Waiter, is_confined};
 use rustix::io::Errno;
@@ -342,7 +342,7 @@ impl ReadySet {
             let always = Ready::ERR | Ready::HUP;
             let mut ready = readiness(&self.host.arena, interest.id.index);
             if gone {
-                ready |= always | Ready::IN | Ready::OUT | Ready::RDHUP;
+                ready |= without_engine(&self.host.arena, interest.id.index);
             }
             let events = ready.bits() & (interest.events | always.bits());
             if events == 0 {
@@ -380,11 +380,13 @@ impl ReadySet {
             };
             let block = self.host.arena.block(interest.id.index);
             let always = (Ready::ERR | Ready::HUP).bits();
-            gone || (!interest.disarmed
-                && block.is(interest.id)
-                && readiness(&self.host.arena, interest.id.index).bits()
-                    & (interest.events | always)
-                    != 0)
+            let mut ready = readiness(&self.host.arena, interest.id.index);
+            if gone {
+                ready |= without_engine(&self.host.arena, interest.id.index);
+            }
+            !interest.disarmed
+                && (block.is(interest.id) || gone)
+                && ready.bits() & (interest.events | always) != 0
         })
     }
 

@@ -2,7 +2,9 @@
 //! see. Longshore only; the kernel does not die alone.
 
 use longshore_e2e::servers::{Nginx, PYTHON};
-use longshore_e2e::{Engine, Host, Lab, PATIENCE, Stack, eventually, payload, run, signal, soak};
+use longshore_e2e::{
+    Engine, Host, Lab, PATIENCE, Proc, Stack, eventually, payload, run, signal, soak,
+};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -149,7 +151,8 @@ fn killed_engine() {
         let (host, peer) = (lab.host(0), lab.peer());
         let engine = host.engine("");
         let script = lab.file("orphan.py", ORPHAN);
-        let program = engine.cmd(PYTHON).arg(script).arg("7").spawn();
+        let stays = ["--on-engine-loss", "stay"];
+        let program = engine.cmd_with(&stays, PYTHON).arg(script).arg("7").spawn();
         peer.wait_for(host.at(7));
         let _waiting: Vec<TcpStream> = (0..4).map(|_| connect(&peer, host.at(7))).collect();
         eventually("all calls wait", || {
@@ -159,9 +162,127 @@ fn killed_engine() {
         engine.kill();
         let end = program.wait();
         assert!(end.took < PATIENCE / 2, "{end:?}");
-        let said = end.check();
+        assert_eq!(end.status.code(), Some(124), "{end:?}");
+        let said = end.stdout;
         for call in ["recv", "accept", "epoll", "send", "after"] {
             assert!(said.contains(&format!("{call}: ended")), "{call}: {said}");
+        }
+    });
+}
+
+/// Servers of three kinds on an engine, each started with these options of `longshore run`.
+fn servers(lab: &Lab, engine: &Engine<'_>, options: &[&str]) -> [Proc; 3] {
+    let host = lab.host(0);
+    let node = lab.file(
+        "server.js",
+        "require('http').createServer((q, r) => r.end('ok')).listen(81, '0.0.0.0')",
+    );
+    let nginx = Nginx::default().config(lab);
+    let servers = [
+        engine
+            .cmd_with(options, "nginx")
+            .arg("-c")
+            .arg(nginx)
+            .spawn(),
+        engine
+            .cmd_with(options, "redis-server")
+            .args(["--bind", "0.0.0.0", "--save", "", "--protected-mode", "no"])
+            .arg("--dir")
+            .arg(lab.directory("redis"))
+            .spawn(),
+        engine.cmd_with(options, "node").arg(node).spawn(),
+    ];
+    for port in [80, 6379, 81] {
+        lab.peer().wait_for(host.at(port));
+    }
+    servers
+}
+
+/// The engine is killed: programs end, and `longshore run` says why, and fails, so that
+/// whoever watches over the service starts it anew.
+#[test]
+fn servers_end_with_their_engine() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let engine = host.engine("");
+        let servers = servers(lab, &engine, &[]);
+        engine.kill();
+        for server in servers {
+            let end = server.wait();
+            assert_eq!(end.status.code(), Some(124), "{end:?}");
+            assert!(end.stderr.contains("the engine is gone"), "{end:?}");
+            assert!(end.stderr.lines().count() < 10, "{end:?}");
+        }
+    });
+}
+
+/// A program that ends at no SIGTERM is killed.
+#[test]
+fn stubborn_program_without_its_engine() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let engine = host.engine("");
+        let program = engine
+            .cmd("/bin/sh")
+            .args([
+                "-c",
+                "trap '' TERM; echo ready; sleep 1000 & while :; do wait; done",
+            ])
+            .spawn();
+        eventually("it ignores SIGTERM", || {
+            program.stdout().contains("ready").then_some(())
+        });
+        let shell = program.program_pid("sh");
+        engine.kill();
+        let end = program.wait();
+        assert_eq!(end.status.code(), Some(124), "{end:?}");
+        assert!(end.stderr.contains("is killed"), "{end:?}");
+        assert!(!std::path::Path::new(&format!("/proc/{shell}")).exists());
+    });
+}
+
+/// Processor time that a process and its children have taken, in seconds.
+fn processor_time(of: &Proc) -> f64 {
+    let each = of.family().into_iter().map(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after = stat.rsplit(')').next().unwrap_or_default();
+        let ticks = after.split_whitespace().skip(11).take(2);
+        ticks.filter_map(|t| t.parse::<f64>().ok()).sum::<f64>()
+    });
+    each.sum::<f64>() / 100.0
+}
+
+/// Servers that stay without their engine wait, and neither take a processor nor fill their
+/// logs.
+#[test]
+fn servers_that_stay_are_quiet() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let engine = host.engine("");
+        let mut servers = servers(lab, &engine, &["--on-engine-loss", "stay"]);
+        engine.kill();
+        eventually("they have heard of it", || {
+            let told = |s: &Proc| s.stderr().contains("the engine is gone");
+            servers.iter().all(told).then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        let before: Vec<f64> = servers.iter().map(processor_time).collect();
+        let start = Instant::now();
+        std::thread::sleep(Duration::from_secs(3));
+        for (server, before) in servers.iter_mut().zip(before) {
+            server.assert_running();
+            let took = processor_time(server) - before;
+            // Who spins has what the machine gives to one that computes: on two processors
+            // that others use, a good part of one.
+            let share = took / start.elapsed().as_secs_f64();
+            assert!(share < 0.1, "{share}: {}", server.stderr());
+            assert!(server.stderr().lines().count() < 20, "{}", server.stderr());
+        }
+        let log = std::fs::read_to_string(lab.path("logs/nginx-error.log")).unwrap_or_default();
+        assert!(log.lines().count() < 100, "{} lines", log.lines().count());
+        for server in servers {
+            let end = server.terminate();
+            assert_eq!(end.status.code(), Some(124), "{end:?}");
         }
     });
 }

@@ -63,6 +63,9 @@ scenarios! {
     /// IPv6, and both versions on one socket.
     fn inet6(lab) within 300 { conformance::run(lab, "inet6"); }
 
+    /// libc's resolver.
+    fn names(lab) within 300 { conformance::run(lab, "names"); }
+
     /// Beside kernel and Unix sockets.
     fn mixing(lab) within 300 { conformance::run(lab, "mixing"); }
 }

@@ -13,6 +13,7 @@ use longshore_sockets::{Socket, SocketError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `accept(2)`.
 ///
@@ -72,10 +73,35 @@ unsafe fn accept_ours(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags
                     // SAFETY: the caller's promise.
                     unsafe { accept_from_kernel(fd, addr, len, flags) }
                 }
+                Err(SocketError::EngineGone) => Err(without_engine(fd)),
                 Err(e) => Err(e),
             }
         })
     })
+}
+
+/// Nobody will connect any more: the engine is gone. A server that asks again and again,
+/// and notes in its log what it was told, is not to do so without end: it is held up for a
+/// while at each time but the first, or told that nobody is there.
+fn without_engine(fd: c_int) -> SocketError {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    const PAUSE: Timespec = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    if must_not_wait(fd, 0) {
+        return SocketError::WouldBlock;
+    }
+    if TOLD.swap(true, Ordering::Relaxed) {
+        let slept = rustix::thread::nanosleep(&PAUSE);
+        if matches!(
+            slept,
+            rustix::thread::NanosleepRelativeResult::Interrupted(_)
+        ) {
+            return SocketError::Interrupted;
+        }
+    }
+    SocketError::EngineGone
 }
 
 /// Accepts on the kernel's half, without waiting.

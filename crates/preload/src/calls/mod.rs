@@ -28,6 +28,7 @@ pub mod options;
 pub mod poll;
 pub mod recv;
 pub mod recvmsg;
+pub mod resolver;
 pub mod rw;
 pub mod seccomp;
 pub mod select;

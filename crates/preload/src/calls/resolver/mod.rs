@@ -1,0 +1,292 @@
+//! Names, where the nameserver is one that the engine reaches.
+//!
+//! glibc's resolver talks to its nameservers by system calls inside libc, which nobody can
+//! catch. So for as long as a call that resolves names takes, a relay stands for each
+//! nameserver of the engine's: the resolver is given an address on the kernel's loopback in
+//! its place, in the thread's own state (`_res`), and a thread passes on what comes there.
+//! Where the nameservers are the kernel's, as on most machines, nothing of this is done.
+
+mod relay;
+
+use crate::calls::{errno, set_errno};
+use crate::cancel::held;
+use crate::real;
+use crate::signals::Held;
+use crate::state::{self, Mode};
+use libc::{addrinfo, c_char, c_int, c_uchar, c_void, hostent, size_t, sockaddr};
+use libc::{sockaddr_in, sockaddr_in6, socklen_t};
+use longshore_hostif::Owner;
+use longshore_sockets::{Host, is_confined};
+use relay::{Line, Relay};
+use rustix::event::{EventfdFlags, eventfd};
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread::JoinHandle;
+
+/// Nameservers that the resolver has at most.
+const NAMESERVERS: usize = 3;
+/// The state has been read from /etc/resolv.conf.
+const INITIALISED: u64 = 1;
+const CONFIGURATION: &CStr = c"/etc/resolv.conf";
+
+/// The head of glibc's `struct __res_state`, and where in it are the nameservers that have
+/// IPv6 addresses.
+#[repr(C)]
+struct State {
+    retransmit: c_int,
+    retry: c_int,
+    options: u64,
+    count: c_int,
+    nameservers: [sockaddr_in; NAMESERVERS],
+    between: [u8; 468],
+    v6: [*const sockaddr_in6; NAMESERVERS],
+}
+
+const _: () = assert!(std::mem::offset_of!(State, nameservers) == 20);
+const _: () = assert!(std::mem::offset_of!(State, v6) == 536);
+
+unsafe extern "C" {
+    fn __res_state() -> *mut State;
+    fn __res_ninit(state: *mut State) -> c_int;
+}
+
+/// The resolver's state of this thread, as the configuration is now.
+fn present_state() -> *mut State {
+    thread_local! {
+        /// What the configuration was when the state was made: its inode and its time.
+        static READ: Cell<(u64, i64, u64)> = const { Cell::new((0, 0, 0)) };
+    }
+    let stat = rustix::fs::stat(CONFIGURATION);
+    #[allow(clippy::unnecessary_cast)]
+    let now = stat.map_or((0, 0, 0), |s| {
+        (s.st_ino, s.st_mtime as i64, s.st_mtime_nsec as u64)
+    });
+    // SAFETY: libc's own for this thread.
+    unsafe {
+        let state = __res_state();
+        let is_old = (*state).options & INITIALISED == 0;
+        if READ.replace(now) != now || is_old {
+            __res_ninit(state);
+        }
+        state
+    }
+}
+
+impl State {
+    /// The nameserver of this number.
+    ///
+    /// # Safety
+    /// The state is initialised.
+    unsafe fn nameserver(&self, number: usize) -> Option<SocketAddr> {
+        let v4 = &self.nameservers[number];
+        if v4.sin_family == libc::AF_INET as libc::sa_family_t {
+            let ip = match Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)) {
+                Ipv4Addr::UNSPECIFIED => Ipv4Addr::LOCALHOST,
+                ip => ip,
+            };
+            return Some(SocketAddr::new(IpAddr::V4(ip), u16::from_be(v4.sin_port)));
+        }
+        // SAFETY: null, or an address of libc's.
+        let v6 = unsafe { self.v6[number].as_ref() }?;
+        let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+        let at = std::net::SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), 0, v6.sin6_scope_id);
+        Some(SocketAddr::V6(at))
+    }
+}
+
+/// A relay while it stands in for nameservers.
+struct Standing {
+    state: *mut State,
+    before: [sockaddr_in; NAMESERVERS],
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Standing {
+    /// Puts a relay in the place of the nameservers in `state` that are the engine's;
+    /// `None` if there is none, or no thread can be had.
+    ///
+    /// # Safety
+    /// The state is this thread's, and initialised.
+    unsafe fn new(host: &'static Host, state: *mut State) -> Option<Self> {
+        // SAFETY: the caller's promise.
+        let now = unsafe { &mut *state };
+        let count = usize::try_from(now.count).unwrap_or(0).min(NAMESERVERS);
+        let mut lines = Vec::new();
+        let mut new = now.nameservers;
+        for (number, place) in new.iter_mut().enumerate().take(count) {
+            // SAFETY: as above.
+            let nameserver = unsafe { now.nameserver(number) };
+            let is_engines = |to: &SocketAddr| host.routes().owner_of(*to) == Owner::Engine;
+            if let Some(line) = nameserver.filter(is_engines).and_then(Line::new) {
+                *place = line.address();
+                lines.push(line);
+            }
+        }
+        if lines.is_empty() {
+            return None;
+        }
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+        let until = stop.as_raw_fd();
+        // Its thread has no signals: they are the program's, for its own.
+        let signals = Held::all();
+        let relay = Relay::new(lines);
+        let thread = std::thread::Builder::new()
+            .stack_size(256 << 10)
+            .spawn(move || relay.run(until));
+        drop(signals);
+        let thread = thread.ok()?;
+        let before = std::mem::replace(&mut now.nameservers, new);
+        Some(Self {
+            state,
+            before,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        // SAFETY: as when it began.
+        unsafe { (*self.state).nameservers = self.before };
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Resolves with what `resolve` does, through the engine if that is where the nameservers
+/// are. `state` is the resolver's, if it is not the thread's own.
+fn through_engine<T>(state: Option<*mut State>, resolve: impl FnOnce() -> T) -> T {
+    if state::is_off() || is_confined() {
+        return resolve();
+    }
+    held(|| {
+        let before = errno();
+        let standing = match state::mode() {
+            // SAFETY: of this thread, or of the call's arguments.
+            Mode::On(host) => unsafe { Standing::new(host, state.unwrap_or_else(present_state)) },
+            _ => None,
+        };
+        set_errno(before);
+        let result = resolve();
+        let after = errno();
+        drop(standing);
+        set_errno(after);
+        result
+    })
+}
+
+/// Whether no nameserver is asked for such a name: there is none, or it is an address.
+///
+/// # Safety
+/// `name` is null or a C string.
+unsafe fn is_local(name: *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    name.is_null()
+        || unsafe { CStr::from_ptr(name) }
+            .to_str()
+            .is_ok_and(|name| name.parse::<IpAddr>().is_ok())
+}
+
+/// `getaddrinfo(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const addrinfo,
+    found: *mut *mut addrinfo,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::getaddrinfo(node, service, hints, found) };
+    // SAFETY: as above.
+    let is_local = unsafe {
+        is_local(node)
+            || hints
+                .as_ref()
+                .is_some_and(|h| h.ai_flags & libc::AI_NUMERICHOST != 0)
+    };
+    if is_local {
+        return plain();
+    }
+    through_engine(None, plain)
+}
+
+/// `getnameinfo(3)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn getnameinfo(
+    addr: *const sockaddr,
+    len: socklen_t,
+    node: *mut c_char,
+    node_len: socklen_t,
+    service: *mut c_char,
+    service_len: socklen_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain =
+        || unsafe { real::getnameinfo(addr, len, node, node_len, service, service_len, flags) };
+    if node.is_null() || flags & libc::NI_NUMERICHOST != 0 {
+        return plain();
+    }
+    through_engine(None, plain)
+}
+
+/// A call of libc's that resolves what its arguments say, with the thread's state.
+macro_rules! resolves {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "(3)`.")]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[allow(clippy::too_many_arguments)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
+            // SAFETY: the caller's promise.
+            through_engine(None, || unsafe { real::$name($($arg),*) })
+        }
+    )*};
+}
+
+resolves! {
+    gethostbyname(name: *const c_char) -> *mut hostent;
+    gethostbyname2(name: *const c_char, family: c_int) -> *mut hostent;
+    gethostbyaddr(addr: *const c_void, len: socklen_t, family: c_int) -> *mut hostent;
+    gethostbyname_r(name: *const c_char, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
+    gethostbyname2_r(name: *const c_char, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
+    gethostbyaddr_r(addr: *const c_void, addr_len: socklen_t, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
+    res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_send(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+}
+
+/// The same with a state of the program's own, which comes first.
+macro_rules! resolves_in {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => {$(
+        #[doc = concat!("`", stringify!($name), "(3)`.")]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(state: *mut c_void, $($arg: $type),*) -> c_int {
+            // SAFETY: the caller's promise.
+            through_engine(Some(state.cast()), || unsafe { real::$name(state, $($arg),*) })
+        }
+    )*};
+}
+
+resolves_in! {
+    res_nquery(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
+    res_nsearch(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
+    res_nsend(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int);
+}

@@ -1,0 +1,341 @@
+//! A relay between libc's resolver and a nameserver that the engine reaches: kernel sockets
+//! on the loopback, and sockets of the engine beyond. One thread, for as long as one call
+//! that resolves names takes.
+
+use crate::address::Native;
+use crate::calls::{close, connect, recv, send, socket};
+use crate::real;
+use libc::{c_int, c_void, pollfd, sockaddr, sockaddr_in, socklen_t};
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+
+/// Queries under way at most; the resolver has one for each kind of address.
+const MOST_QUERIES: usize = 16;
+/// Bytes of the largest message.
+const LARGEST: usize = 65_537;
+/// Bytes of the header of a DNS message, and where its flags are.
+const HEADER: usize = 12;
+const FLAGS: usize = 2;
+const RESPONSE: u8 = 0x80;
+const SERVER_FAILURE: u8 = 2;
+/// Seconds for which a connection to a nameserver may take.
+const CONNECTS_FOR: i64 = 5;
+
+/// What stands for one nameserver.
+#[derive(Debug)]
+pub(super) struct Line {
+    nameserver: SocketAddr,
+    datagrams: RawFd,
+    listener: RawFd,
+    port: u16,
+}
+
+fn loopback(port: u16) -> sockaddr_in {
+    // SAFETY: an all-zero address is one.
+    let mut a: sockaddr_in = unsafe { std::mem::zeroed() };
+    a.sin_family = libc::AF_INET as libc::sa_family_t;
+    a.sin_port = port.to_be();
+    a.sin_addr.s_addr = u32::from(std::net::Ipv4Addr::LOCALHOST).to_be();
+    a
+}
+
+const ADDRESS_BYTES: socklen_t = size_of::<sockaddr_in>() as socklen_t;
+
+/// A kernel socket at a port of the loopback; 0 is any.
+fn bound(kind: c_int, port: u16) -> Option<(RawFd, u16)> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let mut at = loopback(port);
+    let mut len = ADDRESS_BYTES;
+    // SAFETY: numbers, and an address with its length.
+    unsafe {
+        let fd = real::socket(libc::AF_INET, kind, 0);
+        if fd < 0 {
+            return None;
+        }
+        let is_bound = real::bind(fd, (&raw const at).cast(), len) == 0
+            && real::getsockname(fd, (&raw mut at).cast(), &mut len) == 0;
+        if !is_bound {
+            real::close(fd);
+            return None;
+        }
+        Some((fd, u16::from_be(at.sin_port)))
+    }
+}
+
+impl Line {
+    /// One for `nameserver`; `None` if the kernel has no port for it.
+    pub(super) fn new(nameserver: SocketAddr) -> Option<Self> {
+        let (datagrams, port) = bound(libc::SOCK_DGRAM, 0)?;
+        // Without it long answers are cut short.
+        let listener = bound(libc::SOCK_STREAM, port).map_or(-1, |(fd, _)| fd);
+        if listener >= 0 {
+            // SAFETY: a socket of our own.
+            unsafe { real::listen(listener, 4) };
+        }
+        Some(Self {
+            nameserver,
+            datagrams,
+            listener,
+            port,
+        })
+    }
+
+    /// Where the resolver finds it.
+    pub(super) fn address(&self) -> sockaddr_in {
+        loopback(self.port)
+    }
+
+    /// A socket of the engine that is connected to the nameserver.
+    fn dial(&self, kind: c_int) -> Option<RawFd> {
+        let domain = match self.nameserver {
+            SocketAddr::V4(_) => libc::AF_INET,
+            SocketAddr::V6(_) => libc::AF_INET6,
+        };
+        let to = Native::of_engine(self.nameserver, self.nameserver.is_ipv6());
+        let limit = libc::timeval {
+            tv_sec: CONNECTS_FOR,
+            tv_usec: 0,
+        };
+        // SAFETY: numbers, and an address with its length.
+        unsafe {
+            let fd = socket::socket(domain, kind | libc::SOCK_CLOEXEC, 0);
+            if fd < 0 {
+                return None;
+            }
+            crate::calls::options::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_SNDTIMEO,
+                (&raw const limit).cast(),
+                size_of_val(&limit) as socklen_t,
+            );
+            if connect::connect(fd, to.as_ptr(), to.len) != 0 {
+                close::close(fd);
+                return None;
+            }
+            Some(fd)
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        for fd in [self.datagrams, self.listener] {
+            if fd >= 0 {
+                // SAFETY: sockets of our own.
+                unsafe { real::close(fd) };
+            }
+        }
+    }
+}
+
+/// A query by datagram, with the socket that waits for its answer.
+struct Query {
+    line: usize,
+    from: sockaddr_in,
+    fd: RawFd,
+}
+
+/// A connection of the resolver's, and the one to the nameserver.
+struct Pair {
+    kernel: RawFd,
+    engine: RawFd,
+}
+
+impl Drop for Query {
+    fn drop(&mut self) {
+        // SAFETY: a socket of our own.
+        unsafe { close::close(self.fd) };
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // SAFETY: sockets of our own.
+        unsafe {
+            real::close(self.kernel);
+            close::close(self.engine);
+        }
+    }
+}
+
+/// The relay.
+pub(super) struct Relay {
+    pub(super) lines: Vec<Line>,
+    queries: Vec<Query>,
+    pairs: Vec<Pair>,
+    buffer: Vec<u8>,
+}
+
+impl Relay {
+    pub(super) fn new(lines: Vec<Line>) -> Self {
+        Self {
+            lines,
+            queries: Vec::new(),
+            pairs: Vec::new(),
+            buffer: vec![0; LARGEST],
+        }
+    }
+
+    /// Relays until `stop` is readable.
+    pub(super) fn run(mut self, stop: RawFd) {
+        loop {
+            let mut list = vec![stop];
+            list.extend(self.lines.iter().flat_map(|l| [l.datagrams, l.listener]));
+            list.extend(self.queries.iter().map(|q| q.fd));
+            list.extend(self.pairs.iter().flat_map(|p| [p.kernel, p.engine]));
+            let mut list: Vec<pollfd> = list
+                .into_iter()
+                .map(|fd| pollfd {
+                    fd,
+                    events: libc::POLLIN,
+                    revents: 0,
+                })
+                .collect();
+            // SAFETY: a list of that length.
+            let found = unsafe { crate::calls::poll::poll(list.as_mut_ptr(), list.len() as _, -1) };
+            if found < 0 && crate::calls::errno() != libc::EINTR {
+                return;
+            }
+            let ready = |at: usize| list[at].revents != 0;
+            if ready(0) {
+                return;
+            }
+            let (lines, queries) = (self.lines.len(), self.queries.len());
+            // From the last: what is taken out moves none that is still to be looked at.
+            for i in (0..self.pairs.len()).rev() {
+                let at = 1 + 2 * lines + queries + 2 * i;
+                if (ready(at) && !self.pass_on(i, true))
+                    || (ready(at + 1) && !self.pass_on(i, false))
+                {
+                    self.pairs.swap_remove(i);
+                }
+            }
+            for i in (0..queries).rev() {
+                if ready(1 + 2 * lines + i) {
+                    self.answered(i);
+                }
+            }
+            for i in 0..lines {
+                if ready(1 + 2 * i) {
+                    self.asked(i);
+                }
+                if ready(2 + 2 * i) {
+                    self.connected(i);
+                }
+            }
+        }
+    }
+
+    /// Queries have come.
+    fn asked(&mut self, line: usize) {
+        loop {
+            let mut from = loopback(0);
+            let mut len = ADDRESS_BYTES;
+            let (at, room) = (self.buffer.as_mut_ptr().cast::<c_void>(), self.buffer.len());
+            let name = (&raw mut from).cast::<sockaddr>();
+            // SAFETY: a buffer and an address with their lengths.
+            let got =
+                unsafe { real::recvfrom(self.lines[line].datagrams, at, room, 0, name, &mut len) };
+            let Ok(got) = usize::try_from(got) else {
+                return;
+            };
+            let is_of = |q: &Query| q.line == line && q.from.sin_port == from.sin_port;
+            let fd = match self.queries.iter().find(|q| is_of(q)) {
+                Some(query) => Some(query.fd),
+                None => self.lines[line].dial(libc::SOCK_DGRAM).inspect(|fd| {
+                    if self.queries.len() == MOST_QUERIES {
+                        self.queries.remove(0);
+                    }
+                    self.queries.push(Query {
+                        line,
+                        from,
+                        fd: *fd,
+                    });
+                }),
+            };
+            // SAFETY: what was received above.
+            let sent = fd.is_some_and(|fd| unsafe { send::send(fd, at, got, 0) } >= 0);
+            if !sent {
+                self.refuse(line, from, got);
+            }
+        }
+    }
+
+    /// Says of the query in the buffer that the nameserver has failed, so that the resolver
+    /// asks the next.
+    fn refuse(&mut self, line: usize, to: sockaddr_in, len: usize) {
+        if len < HEADER {
+            return;
+        }
+        self.buffer[FLAGS] |= RESPONSE;
+        self.buffer[FLAGS + 1] = self.buffer[FLAGS + 1] & 0xf0 | SERVER_FAILURE;
+        self.reply(line, to, len);
+    }
+
+    fn reply(&self, line: usize, to: sockaddr_in, len: usize) {
+        let (at, name) = (self.buffer.as_ptr().cast(), (&raw const to).cast());
+        // SAFETY: a buffer and an address with their lengths.
+        unsafe { real::sendto(self.lines[line].datagrams, at, len, 0, name, ADDRESS_BYTES) };
+    }
+
+    /// An answer has come, or word that there will be none: then the resolver asks again
+    /// when its time is over.
+    fn answered(&mut self, query: usize) {
+        let Query { line, from, fd } = self.queries[query];
+        let (at, room) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
+        // SAFETY: a buffer with its length.
+        let got = unsafe { recv::recv(fd, at, room, libc::MSG_DONTWAIT) };
+        match usize::try_from(got) {
+            Ok(got) => self.reply(line, from, got),
+            Err(_) if crate::calls::errno() == libc::EAGAIN => {}
+            Err(_) => {
+                self.queries.remove(query);
+            }
+        }
+    }
+
+    /// The resolver wants a connection.
+    fn connected(&mut self, line: usize) {
+        let none = std::ptr::null_mut();
+        // SAFETY: a listener of our own.
+        let kernel = unsafe {
+            let listener = self.lines[line].listener;
+            real::accept4(listener, none, std::ptr::null_mut(), libc::SOCK_CLOEXEC)
+        };
+        if kernel < 0 {
+            return;
+        }
+        match self.lines[line].dial(libc::SOCK_STREAM) {
+            Some(engine) => self.pairs.push(Pair { kernel, engine }),
+            // SAFETY: accepted above.
+            None => drop(unsafe { real::close(kernel) }),
+        }
+    }
+
+    /// Passes on what one end of a connection has; `false` if it is over.
+    fn pass_on(&mut self, pair: usize, from_kernel: bool) -> bool {
+        let Pair { kernel, engine } = self.pairs[pair];
+        let (at, room) = (self.buffer.as_mut_ptr().cast::<c_void>(), self.buffer.len());
+        // SAFETY: a buffer with its length.
+        let got = unsafe {
+            if from_kernel {
+                real::recv(kernel, at, room, 0)
+            } else {
+                recv::recv(engine, at, room, 0)
+            }
+        };
+        let Some(got) = usize::try_from(got).ok().filter(|n| *n != 0) else {
+            return false;
+        };
+        // SAFETY: what was received above.
+        let sent = unsafe {
+            if from_kernel {
+                send::send(engine, at, got, libc::MSG_NOSIGNAL)
+            } else {
+                real::send(kernel, at, got, libc::MSG_NOSIGNAL)
+            }
+        };
+        usize::try_from(sent) == Ok(got)
+    }
+}
