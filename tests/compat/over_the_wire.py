@@ -15,14 +15,20 @@ LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 NAMES = {"127.0.0.1", "localhost", "::1", "127.0.0.2"}
 
 
-def outward(family, address, to):
-    """An address that a program has given, with loopback replaced by `to`."""
-    if family not in to or not isinstance(address, tuple) or not address:
+# What Longshore does not speak stays with the kernel, and so on loopback.
+SPOKEN = {0, socket.IPPROTO_TCP, socket.IPPROTO_UDP}
+
+
+def outward(sock, address, to):
+    """An address that a program has given, with loopback replaced by that of `to`."""
+    if sock.family not in to or sock.proto not in SPOKEN:
+        return address
+    if not isinstance(address, tuple) or not address:
         return address
     host = address[0]
     if host in (b"localhost", b"127.0.0.1"):
         host = host.decode()
-    return (to[family], *address[1:]) if host in NAMES else address
+    return (to[sock.family], *address[1:]) if host in NAMES else address
 
 
 def inward(family, address):
@@ -39,21 +45,23 @@ def install():
 
     class Methods:
         def bind(self, address):
-            return plain.bind(self, outward(self.family, address, NEAR))
+            return plain.bind(self, outward(self, address, NEAR))
 
         def connect(self, address):
-            return plain.connect(self, outward(self.family, address, FAR))
+            return plain.connect(self, outward(self, address, FAR))
 
         def connect_ex(self, address):
-            return plain.connect_ex(self, outward(self.family, address, FAR))
+            return plain.connect_ex(self, outward(self, address, FAR))
 
         def sendto(self, data, *rest):
-            *flags, address = rest or (None,)
-            return plain.sendto(self, data, *flags, outward(self.family, address, FAR))
+            if not rest:
+                return plain.sendto(self, data)
+            *flags, address = rest
+            return plain.sendto(self, data, *flags, outward(self, address, FAR))
 
         def sendmsg(self, *arguments):
             head, address = arguments[:3], arguments[3:]
-            return plain.sendmsg(self, *head, *(outward(self.family, a, FAR) for a in address))
+            return plain.sendmsg(self, *head, *(outward(self, a, FAR) for a in address))
 
         def getsockname(self):
             return inward(self.family, plain.getsockname(self))

@@ -8,18 +8,19 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import threading
 import time
 
-from . import cpython, differences, libuv, ltp
+from . import cpython, differences, libuv, ltp, scripts
 from .place import Place
-from .suite import CRASH, PASS, SKIP, Result
+from .suite import CRASH, PASS, SKIP, Result, Suite, last_words
 
 HERE = pathlib.Path(__file__).parent.parent
 TOP = HERE.parent.parent
 ENGINES = {"kernel": 0, "engine": 1, "wire": 2}
-SUITES = ("cpython", "libuv", "ltp")
+SUITES = ("cpython", "libuv", "ltp", "node", "perl", "tcl")
 
 
 def arguments():
@@ -136,14 +137,15 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     longshore = (options.longshore or target / "release" / "longshore").resolve()
     stacks = options.stacks.split(",")
-    chosen = options.suites.split(",")
-    suites = []
-    if "cpython" in chosen:
-        suites.append(cpython.suite())
-    if "libuv" in chosen:
-        suites.append(libuv.suite(out, options.libuv))
-    if "ltp" in chosen:
-        suites.append(ltp.suite(options.ltp))
+    makers = {
+        "cpython": cpython.suite,
+        "libuv": lambda: libuv.suite(out, options.libuv),
+        "ltp": lambda: ltp.suite(options.ltp),
+        "node": lambda: scripts.node(out),
+        "perl": lambda: scripts.perl(out),
+        "tcl": lambda: scripts.tcl(out),
+    }
+    suites = [made(name, makers[name]) for name in SUITES if name in options.suites.split(",")]
     jobs = [job for suite in suites for job in suite.jobs]
     if options.filters:
         jobs = [j for j in jobs if any(f in f"{j.suite}/{j.name}" for f in options.filters)]
@@ -152,6 +154,16 @@ def main():
     run.all(jobs, stacks)
     run.again(jobs)
     sys.exit(report(run, suites, options, out))
+
+
+def made(name, make):
+    """The suite, or why it cannot be had."""
+    try:
+        return make()
+    except subprocess.CalledProcessError as error:
+        return Suite(name, missing=last_words(error.stderr or str(error)))
+    except OSError as error:
+        return Suite(name, missing=str(error))
 
 
 def report(run, suites, options, out):

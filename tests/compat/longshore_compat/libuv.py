@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 
+from . import sources
+from .sources import call
 from .suite import FAIL, LATE, PASS, SKIP, Job, Result, Suite, last_words
 
 HERE = pathlib.Path(__file__).parent.parent
@@ -16,25 +18,14 @@ LIMIT = 60
 # The status by which a test says that it cannot run here.
 SKIPPED = 7
 
-SOURCES = """\
-Types: deb-src
-URIs: http://deb.debian.org/debian
-Suites: {release}
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-"""
-
 
 def suite(work, source=None):
     """The suite, built below `work` if that has not been done; `source` is a tree of libuv's."""
     for tool in ("cmake", "gcc", "setpriv"):
         if not shutil.which(tool):
             return Suite("libuv", missing=f"{tool} is not installed")
-    try:
-        tree = pathlib.Path(source) if source else debian_source(work)
-        program = build(tree, work / "libuv-build")
-    except (OSError, subprocess.CalledProcessError) as error:
-        return Suite("libuv", missing=f"{last_words(str(getattr(error, 'stderr', '') or error))}")
+    tree = pathlib.Path(source) if source else debian_source(work)
+    program = build(tree, work / "libuv-build")
     helpers = helped(tree)
     jobs = []
     for name in listed(program):
@@ -44,25 +35,12 @@ def suite(work, source=None):
 
 
 def debian_source(work):
-    """Fetches and unpacks Debian's source package, with a list of sources of our own."""
+    """Debian's source, with Debian's patches."""
     tree = work / "libuv"
-    if tree.exists():
-        return tree
-    release = pathlib.Path("/etc/os-release").read_text()
-    codename = re.search(r"^VERSION_CODENAME=(\w+)", release, re.M)
-    parts, lists = work / "apt" / "sources", work / "apt" / "lists"
-    parts.mkdir(parents=True, exist_ok=True)
-    (lists / "partial").mkdir(parents=True, exist_ok=True)
-    (parts / "source.sources").write_text(SOURCES.format(release=codename[1] if codename else "stable"))
-    apt = [
-        "apt-get", "-qq", "-o", "Dir::Etc::SourceList=/dev/null",
-        "-o", f"Dir::Etc::SourceParts={parts}", "-o", f"Dir::State::Lists={lists}",
-        "-o", "APT::Sandbox::User=root",
-    ]  # fmt: skip
-    call([*apt, "update"], work)
-    call([*apt, "source", "--download-only", "libuv1"], work)
-    (description,) = work.glob("libuv1_*.dsc")
-    call(["dpkg-source", "--no-check", "-x", description.name, "libuv"], work)
+    if not tree.exists():
+        files = sources.fetch("libuv1", work)
+        (description,) = files.glob("*.dsc")
+        call(["dpkg-source", "--no-check", "-x", description, tree], files)
     return tree
 
 
@@ -82,12 +60,6 @@ def build(tree, into):
     )  # fmt: skip
     call(["make", f"-j{os.cpu_count()}", "uv_run_tests_a"], into)
     return program
-
-
-def call(command, directory):
-    subprocess.run(
-        list(map(str, command)), cwd=directory, check=True, capture_output=True, text=True
-    )
 
 
 def listed(program):

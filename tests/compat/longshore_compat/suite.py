@@ -31,8 +31,12 @@ class Job:
     reflected: bool = False
 
     def owns(self, case):
-        """Whether a case is of this job: its name begins with the job's, or says it."""
-        return f"test.{self.name}." in case or self.name == case or f" of {self.name})" in case
+        """Whether a case is of this job: its name is the job's, or begins with it, or says it."""
+        return (
+            self.name in (case, case.replace("/", "-"))
+            or case.startswith((f"test.{self.name}.", f"{self.name} "))
+            or f" of {self.name})" in case
+        )
 
 
 @dataclass
