@@ -1,5 +1,6 @@
 /* select, poll and epoll, with sockets among other descriptors. */
 #include "check.h"
+#include <sys/mman.h>
 
 static int epoll_with(int fd, uint32_t events) {
   int ep = SYS(epoll_create1(EPOLL_CLOEXEC));
@@ -718,6 +719,33 @@ static void epoll_leaves_the_rest_alone(void) {
   }
 }
 
+/* Made by its number, a call finds what the kernel finds, also where there is nothing. */
+static void bad_pointers_by_number(void) {
+  char *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  OK(bad != MAP_FAILED);
+  EACH_PAIR(mine, far) {
+    int ep = SYS(epoll_create1(0));
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    struct pollfd p = {.fd = mine, .events = POLLIN};
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(mine, &set);
+    struct timespec none = {0, 0};
+    FAILS((syscall)(SYS_select, mine + 1, &set, NULL, NULL, bad), EFAULT);
+    FAILS((syscall)(SYS_select, mine + 1, bad, NULL, NULL, NULL), EFAULT);
+    FAILS((syscall)(SYS_select, mine + 1, NULL, bad, NULL, NULL), EFAULT);
+    FAILS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, bad, NULL), EFAULT);
+    FAILS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, &none, bad), EFAULT);
+    FAILS((syscall)(SYS_ppoll, &p, 1, bad, NULL, 8), EFAULT);
+    FAILS((syscall)(SYS_epoll_pwait2, ep, &e, 1, bad, NULL, 8), EFAULT);
+    IS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, &none, NULL), 0);
+    SYS(close(ep));
+    (void)far;
+  }
+  SYS(munmap(bad, 4096));
+}
+
 const struct check CHECKS[] = {
     {"level", level},
     {"level_out", level_out},
@@ -756,5 +784,6 @@ const struct check CHECKS[] = {
     {"duplicate_keeps_the_interest", duplicate_keeps_the_interest},
     {"before_it_connects", before_it_connects},
     {"epoll_leaves_the_rest_alone", epoll_leaves_the_rest_alone},
+    {"bad_pointers_by_number", bad_pointers_by_number},
     {0, 0},
 };

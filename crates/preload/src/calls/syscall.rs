@@ -10,7 +10,8 @@ use crate::calls::{
 use crate::cancel::held;
 use crate::log::once;
 use crate::state::{self, Mode};
-use libc::{c_int, c_long};
+use libc::{c_int, c_long, c_void};
+use longshore_sockets::is_confined;
 
 /// `syscall(2)`: what may concern a socket goes where the calls of that name go, and what
 /// makes a process or executes a program; all others go to the kernel.
@@ -80,12 +81,55 @@ pub unsafe extern "C-unwind" fn syscall(
     }
 }
 
+/// Whether the memory in which a call that waits finds its sets, its time and its mask can
+/// be read. libc's functions of that name, and ours, read it in the program, where the
+/// kernel would say EFAULT.
+fn can_be_read(number: c_long, arguments: [c_long; 6]) -> bool {
+    let [a, b, c, d, e, f] = arguments;
+    let set = (a.clamp(0, c_long::from(c_int::MAX)) as usize).div_ceil(64) * size_of::<u64>();
+    let time = size_of::<libc::timespec>();
+    let parts: &[(c_long, usize)] = match number {
+        libc::SYS_select => &[(b, set), (c, set), (d, set), (e, time)],
+        libc::SYS_pselect6 => &[(b, set), (c, set), (d, set), (e, time), (f, time)],
+        libc::SYS_ppoll => &[(c, time)],
+        libc::SYS_epoll_pwait2 => &[(d, time)],
+        libc::SYS_recvmmsg => &[(e, time)],
+        _ => return true,
+    };
+    // A filter of system calls may not let us ask.
+    is_confined()
+        || parts
+            .iter()
+            .filter(|(at, len)| *at != 0 && *len != 0)
+            .all(|(at, len)| is_there(*at as usize, *len))
+}
+
+/// Whether the first and the last byte of a piece of memory can be read, as the kernel says.
+fn is_there(at: usize, len: usize) -> bool {
+    let mut bytes = [0_u8; 2];
+    let piece = |at: usize, iov_len| libc::iovec {
+        iov_base: at as *mut c_void,
+        iov_len,
+    };
+    let Some(last) = at.checked_add(len - 1) else {
+        return false;
+    };
+    let to = piece(bytes.as_mut_ptr() as usize, bytes.len());
+    let from = [piece(at, 1), piece(last, 1)];
+    // SAFETY: the kernel writes two bytes to where two are, and looks itself at what it
+    // reads.
+    unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, from.as_ptr(), 2, 0) == 2 }
+}
+
 /// The calls that may concern a socket, by number; `None` for all others. Made so they are
 /// no cancellation points.
 ///
 /// # Safety
 /// As the system call of this number.
 unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
+    if !can_be_read(number, arguments) {
+        return None;
+    }
     let [a, b, c, d, e, f] = arguments;
     let fd = a as c_int;
     macro_rules! call {
