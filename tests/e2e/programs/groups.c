@@ -315,6 +315,22 @@ static void kernels_interfaces_stay(void) {
   hears(fd, "loop");
 }
 
+/* No interface has the address of a group, or everybody's. */
+static void addresses_that_no_interface_has(void) {
+  static const char *const none[] = {GROUP, "224.0.0.1", "255.255.255.255"};
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    struct sockaddr_in at;
+    int fd = on_all(&at), fresh = udp();
+    struct in_addr by = address(none[i], 0).sin_addr;
+    FAILS(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by), EADDRNOTAVAIL);
+    FAILS(setsockopt(fresh, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by), EADDRNOTAVAIL);
+    struct ip_mreqn m = membership(GROUP, none[i]);
+    FAILS(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m), ENODEV);
+    SYS(close(fd));
+    SYS(close(fresh));
+  }
+}
+
 static void ipv6_groups(void) {
   int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
   struct sockaddr_in6 at = {.sin6_family = AF_INET6};
@@ -354,6 +370,7 @@ const struct check CHECKS[] = {
     {"broadcasts_are_sent", broadcasts_are_sent},
     {"a_connection_is_between_two", a_connection_is_between_two},
     {"kernels_interfaces_stay", kernels_interfaces_stay},
+    {"addresses_that_no_interface_has", addresses_that_no_interface_has},
     {"ipv6_groups", ipv6_groups},
     {0, 0},
 };

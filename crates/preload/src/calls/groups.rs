@@ -117,6 +117,11 @@ impl Interface {
     fn is_engines(self, host: &Host) -> bool {
         match self {
             Self::Any => true,
+            // No interface has a group's address, or a broadcast address; to say so is the
+            // kernel's, which refuses them.
+            Self::Address(ip) if ip.is_multicast() || host.routes().is_broadcast(ip.into()) => {
+                false
+            }
             Self::Address(ip) => {
                 host.routes().owner_of_local(SocketAddr::new(ip.into(), 0)) == Owner::Engine
             }
