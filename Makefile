@@ -119,7 +119,7 @@ packetdrill: build ## Google's packetdrill beside the kernel; PACKETDRILL=path o
 	@scripts/install-deps.sh packetdrill
 	@scripts/packetdrill.sh $(PACKETDRILL)
 
-compat: build ## tests of CPython, libuv and LTP beside the kernel, an hour; LTP=path, COMPAT="--help"
+compat: build ## tests of CPython, libuv, LTP, Node.js, Perl, Tcl beside the kernel, hours; LTP=path, COMPAT="--help"
 	@scripts/install-deps.sh compat
 	@PYTHONPATH=tests/compat python3 -m longshore_compat $(if $(LIBUV),--libuv $(LIBUV)) \
 		$(if $(LTP),--ltp $(LTP)) $(COMPAT)

@@ -99,6 +99,8 @@ class Place:
 
     def _wire(self, engines):
         """Makes a TAP for each engine; several are ports of a bridge. The kernel has 10.78.0.1."""
+        # Addresses of the kernel's are there at once.
+        run(*self.inside(["sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0"]))
         kernel = "tap0"
         if engines > 1:
             kernel = "bridge0"
