@@ -8,8 +8,7 @@
 #   bench-instructions.sh --keep     count, show, and write the counts down
 #
 # What is written down is crates/engine/benches/instructions.csv, a line for each
-# part: its name, its count, and by how much of it in percent it may grow. Where
-# the clock plays a part (whole turns) that is 15, and 3 for all others. They are of
+# part: its name, its count, and by how much of it in percent it may grow. They are of
 # x86-64 with AVX2, which copies and checksums use; on another processor they are shown
 # and not compared.
 set -euo pipefail
@@ -44,7 +43,7 @@ if [ "$(uname -m)" != x86_64 ] || ! grep -qw avx2 /proc/cpuinfo; then
 fi
 
 if [ "${1:-}" = --keep ]; then
-  awk -F, -v OFS=, '{ print $1, $2, ($1 ~ /^whole_turn/) ? 15 : 3 }' "$counts" >"$kept"
+  awk -F, -v OFS=, '{ print $1, $2, 3 }' "$counts" >"$kept"
   echo "bench-instructions: written to $kept"
 fi
 
@@ -59,8 +58,8 @@ awk -F, -v comparable="$comparable" '
     paper["timer_set.fresh"] = "35"
     paper["timer_set.again"] = "41 (reset)"
     paper["timer_clear.set"] = "17"
-    paper["stream_place.one_byte"] = "35 (receive data, buffer layer)"
-    paper["frame_to_stream.one_byte"] = "335 (all layers, without the copy)"
+    paper["stream_place.one_byte"] = "35 (buffer layer, no byte moved)"
+    paper["frame_to_stream.one_byte"] = "335 (all layers, control information alone)"
     format = "%-36s %12s %8s   %s\n"
     printf format, "part", "instructions", "kept", "1989"
     printf format, "----", "------------", "----", "----"

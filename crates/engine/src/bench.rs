@@ -2,7 +2,7 @@
 //! instructions (`--features bench`). Nothing else uses it.
 
 use crate::demux::{Demux, Flow};
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::streams::{RcvSlab, RcvStream};
 use crate::timers::{Alarm, Wheel};
 use longshore_hostif::Arena;
@@ -62,6 +62,16 @@ impl Engine {
     #[inline(always)]
     pub fn take_frame(&mut self, frame: &[u8], meta: &RxMeta) {
         self.frame_in(frame, meta);
+    }
+
+    /// A turn at this time, in microseconds since the engine was made, whatever the clock
+    /// says: what is due in it is due each time that it is counted.
+    ///
+    /// # Errors
+    /// [`EngineError`] like [`Engine::turn`].
+    #[inline(always)]
+    pub fn turn_of(&mut self, micros: u64) -> Result<bool, EngineError> {
+        self.turn_at(Instant(micros))
     }
 }
 

@@ -321,7 +321,13 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Port`] if the port is gone.
     pub fn turn(&mut self) -> Result<bool, EngineError> {
-        self.now = self.clock.now();
+        let now = self.clock.now();
+        self.turn_at(now)
+    }
+
+    /// A turn, with the time of it.
+    pub(crate) fn turn_at(&mut self, now: Instant) -> Result<bool, EngineError> {
+        self.now = now;
         self.counters.turns += 1;
         // What programs asked before a packet came is done before it is taken: an
         // option, say, for which the engine was not woken.

@@ -131,15 +131,22 @@ fn all_that_wait_are_shown() {
     );
     let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
     let listener = listening(&mut server);
+    let mut pairs = Vec::new();
     for i in 0..MANY as u16 {
         let socket = client.open(SocketKind::Stream);
         let own = SocketAddr::from(([10, 0, 0, 2], 10_000 + i));
         client.bind(socket, own).unwrap();
         assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
-        let accepted = server.accept(listener);
-        server.close(accepted.socket);
-        client.wait_flag(socket, EdgeFlags::PEER_FIN);
-        client.close(socket);
+        pairs.push((socket, server.accept(listener).socket));
+    }
+    // A busy machine takes its time to open them, and none may be through with its
+    // TIME-WAIT before the last has begun: so they all end at once.
+    for (_, accepted) in &pairs {
+        server.close(*accepted);
+    }
+    for (socket, _) in &pairs {
+        client.wait_flag(*socket, EdgeFlags::PEER_FIN);
+        client.close(*socket);
     }
     server.wait("all in TIME-WAIT", |_| {
         (states(&control) == vec!["TIME-WAIT"; MANY]).then_some(())
