@@ -95,6 +95,7 @@ real! {
     res_nquery(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
     res_nsearch(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
     res_nsend(state: *mut c_void, query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    chroot(path: *const c_char) -> c_int;
     mlockall(flags: c_int) -> c_int;
     close(fd: c_int) -> c_int;
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;

@@ -419,6 +419,50 @@ static void closed_by_number(void) {
   }
 }
 
+/* As inetd starts its programs, but for the exec: FILEs that libc has made already. */
+static void stdio_on_a_duplicate(void) {
+  EACH_PAIR(mine, far) {
+    char buf[64] = {0};
+    pid_t child = SYS(fork());
+    if (!child) {
+      char line[64];
+      SYS(dup2(mine, 0)), SYS(dup2(mine, 1)), SYS(dup2(mine, 2));
+      SYS(close(mine)), SYS(close(far));
+      OK(fgets(line, sizeof line, stdin) == line);
+      OK(strcmp(line, "hello\n") == 0);
+      printf("one %s", line);
+      OK(fflush(stdout) == 0);
+      fprintf(stderr, "two\n");
+      puts("three");
+      exit(0);
+    }
+    SYS(close(mine));
+    mine = -1;
+    send_all(far, "hello\n", 6);
+    receive_all(far, buf, 20);
+    IS(memcmp(buf, "one hello\ntwo\nthree\n", 20), 0);
+    IS(read(far, buf, 1), 0);
+    joined(child);
+  }
+}
+
+/* The first socket is made where the files of the program's start are not. */
+static void after_chroot(void) {
+  pid_t child = SYS(fork());
+  if (!child) {
+    char path[] = "/tmp/root-XXXXXX", buf[4];
+    OK(mkdtemp(path) == path);
+    SYS(chroot(path));
+    SYS(chdir("/"));
+    EACH_PAIR(mine, far) {
+      send_all(mine, "here", 4);
+      receive_all(far, buf, 4);
+    }
+    _exit(0);
+  }
+  joined(child);
+}
+
 const struct check CHECKS[] = {
     {"duplicates", duplicates},
     {"duplicate_onto", duplicate_onto},
@@ -441,5 +485,7 @@ const struct check CHECKS[] = {
     {"passed_by_a_process_that_ends", passed_by_a_process_that_ends},
     {"passed_to_nobody", passed_to_nobody},
     {"descriptor_limit", descriptor_limit},
+    {"stdio_on_a_duplicate", stdio_on_a_duplicate},
+    {"after_chroot", after_chroot},
     {0, 0},
 };

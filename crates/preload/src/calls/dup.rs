@@ -1,6 +1,6 @@
 //! `dup`, `dup2`, `dup3`.
 
-use crate::calls::{guard, set_errno};
+use crate::calls::{guard, set_errno, stdio};
 use crate::fds::{self, Entry};
 use crate::log::once;
 use crate::real;
@@ -17,6 +17,7 @@ pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     if new >= 0 && !fds::is_kernels(fd) {
         return guard(|| {
             fds::duplicate(fd, new);
+            stdio::take_place_of(new);
             new
         });
     }
@@ -57,9 +58,11 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
         return -1;
     }
     guard(|| {
+        stdio::before_duplicate(from, to);
         let new = real();
         if new >= 0 {
             fds::duplicate(from, new);
+            stdio::take_place_of(new);
         }
         new
     })

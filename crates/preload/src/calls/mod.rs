@@ -29,6 +29,7 @@ pub mod poll;
 pub mod recv;
 pub mod recvmsg;
 pub mod resolver;
+pub mod root;
 pub mod rw;
 pub mod seccomp;
 pub mod select;

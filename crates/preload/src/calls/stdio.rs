@@ -133,6 +133,8 @@ unsafe extern "C" {
     ) -> c_int;
     static mut stdin: *mut FILE;
     static mut stdout: *mut FILE;
+    static mut stderr: *mut FILE;
+    fn __fpending(file: *mut FILE) -> size_t;
 }
 
 /// Makes a FILE of our calls for `fd`; null, with errno set, if libc has none.
@@ -191,26 +193,64 @@ pub unsafe extern "C-unwind" fn fileno_unlocked(file: *mut FILE) -> c_int {
     unsafe { fileno(file) }
 }
 
+fn is_socket(fd: c_int) -> bool {
+    matches!(fds::get(fd), Entry::Engine(_) | Entry::Undecided(_))
+}
+
 /// Gives a program standard input and output of our calls, where a socket
 /// stands for them. Nothing was read or written yet.
 pub(crate) fn at_start() {
-    let is_socket = |fd| matches!(fds::get(fd), Entry::Engine(_) | Entry::Undecided(_));
-    // SAFETY: the program has not begun, so nobody else uses these variables;
-    // what they are set to are FILEs.
+    for fd in 0..3 {
+        take_place_of(fd);
+    }
+}
+
+/// A descriptor is about to become another's: what the program has written to its FILE and
+/// libc still has goes where it goes now, because later it is a FILE of ours.
+pub(crate) fn before_duplicate(from: c_int, to: c_int) {
+    // SAFETY: FILEs of libc, or of ours.
     unsafe {
-        if is_socket(0) {
-            let file = make(0, c"r".as_ptr());
-            if !file.is_null() {
-                stdin = file;
-            }
-        }
-        if is_socket(1) {
-            let file = make(1, c"w".as_ptr());
-            if !file.is_null() {
-                stdout = file;
-            }
+        let file = match to {
+            1 => stdout,
+            2 => stderr,
+            _ => return,
+        };
+        if is_socket(from) && !file.is_null() && __fpending(file) != 0 {
+            libc::fflush(file);
         }
     }
+}
+
+/// A descriptor stands for something else now: if that is a socket, and the number one of
+/// those that stdin, stdout and stderr have, these are FILEs of ours from now on, which they
+/// may be for any descriptor.
+pub(crate) fn take_place_of(fd: c_int) {
+    if !(0..3).contains(&fd) || !is_socket(fd) {
+        return;
+    }
+    // SAFETY: libc's variables, which are set to FILEs; other threads have the one or the
+    // other.
+    unsafe {
+        let (variable, mode) = match fd {
+            0 => (&raw mut stdin, c"r"),
+            1 => (&raw mut stdout, c"w"),
+            _ => (&raw mut stderr, c"w"),
+        };
+        if fileno(*variable) == fd && is_ours(*variable) {
+            return;
+        }
+        let file = make(fd, mode.as_ptr());
+        if !file.is_null() {
+            if fd == 2 {
+                libc::setvbuf(file, std::ptr::null_mut(), libc::_IONBF, 0);
+            }
+            *variable = file;
+        }
+    }
+}
+
+fn is_ours(file: *mut FILE) -> bool {
+    places().any(|p| p.file.load(Ordering::Acquire) == file as usize)
 }
 
 /// Writes what was formatted, all of it, and frees it.
