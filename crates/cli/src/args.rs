@@ -90,9 +90,9 @@ and connections to networks that the engine reaches, are Longshore's. Everything
 the kernel: Unix sockets, other interfaces, and loopback unless --loopback engine is given.
 
 Environment:
-  LONGSHORE_LOG says how much is told on PROGRAM's stderr of what Longshore does in it: error,
-  what makes calls fail; warn, the default, what is not done as PROGRAM asked; debug, what
-  stays with the kernel, and why.
+  LONGSHORE_LOG says how much is told of what Longshore does in PROGRAM: error, what makes
+  calls fail; warn, the default, what is not done as PROGRAM asked, each kind once and by
+  longshore itself; debug, on PROGRAM's stderr, what stays with the kernel, and why.
 
 Exit status:
   that of PROGRAM; 128+N if signal N ended it; 127 if it was not found, 126 if it cannot be

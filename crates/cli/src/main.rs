@@ -33,6 +33,7 @@ mod runtime_dir;
 mod signals;
 mod ss;
 mod stat;
+mod warnings;
 
 use args::{Arguments, Command};
 use clap::Parser;

@@ -13,6 +13,7 @@ use crate::network::{Wanted, choose_networks};
 use crate::private::{self, MOST_EXPOSED, Order, Started};
 use crate::runtime_dir::RuntimeDir;
 use crate::signals::{FORWARDED, Signal, Signals};
+use crate::warnings::Warnings;
 use crate::{expose, preload, program};
 use longshore_hostif::attach;
 use rustix::process::{Pid, WaitOptions, WaitStatus, kill_process, wait};
@@ -50,6 +51,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     };
     let (session, token) = attach::new_session(&engine.socket(), arguments.session())?;
     engine.session_is_open();
+    let warnings = Warnings::listen().map_err(system("make a socket for warnings"))?;
     let mut command = Command::new(&path);
     command
         .arg0(name)
@@ -59,7 +61,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             std::env::var_os("LD_PRELOAD"),
             &engine.socket(),
             token,
-        ));
+        ))
+        .envs([warnings.variable()]);
     signals.unblock_in(&mut command);
     program::die_with_us(&mut command);
     let child = command
@@ -80,12 +83,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
             // The session is given up first, so that the engine can end.
             drop(session);
             report(&error);
-            return Ok(engine.attend(&signals, None, Ok(NOT_EXECUTABLE), stays));
+            return Ok(engine.attend(&signals, warnings, None, Ok(NOT_EXECUTABLE), stays));
         }
     };
     let pid = Pid::from_child(&child);
     Ok(engine.attend(
         &signals,
+        warnings,
         Some((pid, session)),
         Err(name.to_string_lossy().into_owned()),
         stays,
@@ -250,6 +254,7 @@ impl EngineInUse {
     fn attend(
         &self,
         signals: &Signals,
+        warnings: Warnings,
         program: Option<(Pid, OwnedFd)>,
         outcome: Result<u8, String>,
         stays: bool,
@@ -263,12 +268,14 @@ impl EngineInUse {
             since: Instant::now(),
             notified: false,
             loss: Loss::new(stays),
+            warnings,
         };
         while !vigil.is_over() {
             vigil.wait(signals);
             // First of all, so that a signal does not go to a program that has
             // just ended.
             vigil.reap();
+            vigil.warnings.show();
             while let Some(signal) = signals.next() {
                 vigil.pass_on(signal);
                 // It may be the word of a death after the reaping above, and
@@ -280,6 +287,7 @@ impl EngineInUse {
                 vigil.session = None;
             }
         }
+        vigil.warnings.show();
         if vigil.loss.has_come() {
             return ENGINE_LOST;
         }
@@ -301,6 +309,8 @@ struct Vigil {
     since: Instant,
     notified: bool,
     loss: Loss,
+    /// What the shim says in the program.
+    warnings: Warnings,
 }
 
 impl Vigil {
@@ -322,7 +332,10 @@ impl Vigil {
     /// Sleeps until a signal comes, or it is time for a word.
     fn wait(&mut self, signals: &Signals) {
         use rustix::event::{PollFd, PollFlags, poll};
-        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(signals, PollFlags::IN),
+            PollFd::new(&self.warnings, PollFlags::IN),
+        ];
         // Its end is news once.
         if let Some(session) = self.session.as_ref().filter(|_| !self.loss.has_come()) {
             fds.push(PollFd::new(session, PollFlags::RDHUP));

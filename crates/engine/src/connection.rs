@@ -341,6 +341,14 @@ impl Engine {
             return;
         };
         let mut edges = c.edges();
+        let lowat = socket.options.not_sent_lowat;
+        let has_sent = lowat != 0 && {
+            let s = self.sessions.get(socket.session);
+            let block = s.and_then(|s| s.arena.get_block(socket.id.index));
+            let (edge, sent) = (c.tcb.snd_edge(), c.tcb.snd_sent());
+            block.is_some_and(|block| block.note_sent(edge, sent, lowat))
+        };
+        let also = also || has_sent;
         let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || also;
         let unacknowledged = edges.snd_acked - c.told.snd_acked;
         if !news && unacknowledged < quarter {

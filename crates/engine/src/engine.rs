@@ -368,9 +368,9 @@ impl Engine {
         self.inlet.took(count);
         // A turn that takes one frame leaves others for the next, which is no sign.
         self.strangers.looked(count == most && most > 1);
-        while let Some(packet) = self.link.own.pop_front() {
+        while let Some(own) = self.link.own.pop_front() {
             count += 1;
-            self.own_packet_in(&packet);
+            self.own_packet_in(&own);
         }
         result.map(|()| count != 0)
     }

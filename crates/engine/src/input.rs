@@ -4,7 +4,7 @@ use crate::counters::EngineDrop;
 use crate::ends::Service;
 use crate::engine::Engine;
 use crate::errors::Reported;
-use crate::link::{HEADER_ROOM, LOWER_HEADERS, Transport, net_time};
+use crate::link::{HEADER_ROOM, LOWER_HEADERS, OwnPacket, Transport, net_time};
 use longshore_net::DropReason;
 use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
 use longshore_ports::{RxChecksum, RxMeta};
@@ -180,16 +180,17 @@ impl Engine {
     }
 
     /// A packet that we sent to ourselves.
-    pub(crate) fn own_packet_in(&mut self, packet: &[u8]) {
+    pub(crate) fn own_packet_in(&mut self, own: &OwnPacket) {
+        let (packet, gso) = (own.packet.as_slice(), own.gso);
         if is_ipv6(packet) {
-            return self.own_packet6_in(packet);
+            return self.own_packet6_in(packet, gso);
         }
         let link = &self.link;
         match longshore_net::input::classify(packet, |ip| link.is_ours(ip) || link.takes4(ip)) {
             Ok((header, range)) => {
                 let payload = packet.get(range).unwrap_or_default();
                 let to_all = !link.is_ours(header.destination);
-                self.transport_in(&header, payload, RxChecksum::Valid, 0, to_all);
+                self.transport_in(&header, payload, RxChecksum::Valid, gso, to_all);
             }
             Err(reason) => self.counters.drop_net(reason),
         }
@@ -286,7 +287,9 @@ impl Engine {
                 let kind = match error.kind {
                     ErrorKind::NetUnreachable => TcpIcmp::NetUnreachable,
                     ErrorKind::PortUnreachable => TcpIcmp::PortUnreachable,
-                    ErrorKind::ProtocolUnreachable => TcpIcmp::ProtocolUnreachable,
+                    ErrorKind::ProtocolUnreachable | ErrorKind::NextHeaderUnknown => {
+                        TcpIcmp::ProtocolUnreachable
+                    }
                     _ => TcpIcmp::HostUnreachable,
                 };
                 let now = self.now;

@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// An IPv6 packet that we sent to ourselves.
-    pub(crate) fn own_packet6_in(&mut self, packet: &[u8]) {
+    pub(crate) fn own_packet6_in(&mut self, packet: &[u8], gso: u16) {
         let link = &self.link;
         match longshore_net::input6::classify(packet, |ip| link.takes6(ip)) {
             Ok((header, range)) => {
@@ -101,7 +101,7 @@ impl Engine {
                     whole: packet.get(..range.end).unwrap_or_default(),
                     link_group: false,
                 };
-                self.upper6_in(&packet, RxChecksum::Valid, 0);
+                self.upper6_in(&packet, RxChecksum::Valid, gso);
             }
             Err(reason) => self.counters.drop_net(reason),
         }

@@ -54,6 +54,14 @@ pub(crate) enum Way {
     NoRoute,
 }
 
+/// A packet to ourselves, from the IP header on.
+#[derive(Debug)]
+pub(crate) struct OwnPacket {
+    pub(crate) packet: Vec<u8>,
+    /// If not 0, it is a train of datagrams of this size.
+    pub(crate) gso: u16,
+}
+
 /// The transport's part of a packet to be sent.
 pub(crate) struct Transport<'a> {
     pub(crate) protocol: u8,
@@ -89,7 +97,7 @@ pub(crate) struct Link {
     /// Stations are still to be told that we are here.
     pub(crate) announcing: Announcing,
     /// Packets to ourselves, on their way in again.
-    pub(crate) own: VecDeque<Vec<u8>>,
+    pub(crate) own: VecDeque<OwnPacket>,
     /// Whether 127.0.0.0/8 and ::1 are ours.
     pub(crate) loopback: bool,
     /// Where addresses come from that nobody has typed.
@@ -416,7 +424,8 @@ impl Link {
                 .payload
                 .iter()
                 .for_each(|p| packet.extend_from_slice(p));
-            self.own.push_back(packet);
+            let gso = transport.gso.map_or(0, |(_, size)| size);
+            self.own.push_back(OwnPacket { packet, gso });
             return Ok(());
         }
         let link_len = self.capabilities.link_header_len();

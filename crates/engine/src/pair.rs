@@ -364,8 +364,16 @@ impl Engine {
         let Kind::Pair(p) = &mut socket.kind else {
             return;
         };
-        let news =
-            edges.rcv_edge > p.told.rcv_edge || edges.flags != p.told.flags || p.urgent_untold;
+        let lowat = socket.options.not_sent_lowat;
+        let has_sent = lowat != 0 && {
+            let s = self.sessions.get(socket.session);
+            let block = s.and_then(|s| s.arena.get_block(socket.id.index));
+            block.is_some_and(|block| block.note_sent(p.snd_edge, p.snd_moved, lowat))
+        };
+        let news = edges.rcv_edge > p.told.rcv_edge
+            || edges.flags != p.told.flags
+            || p.urgent_untold
+            || has_sent;
         let unsaid = edges.snd_acked - p.told.snd_acked;
         if !news && unsaid < quarter {
             return;

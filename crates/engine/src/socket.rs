@@ -174,6 +174,8 @@ pub(crate) struct Options {
     pub(crate) send_buffer: u32,
     /// What it may be tuned to.
     pub(crate) send_most: u32,
+    /// TCP_NOTSENT_LOWAT; 0 for none.
+    pub(crate) not_sent_lowat: u32,
     /// The program has set it, so it is not tuned.
     pub(crate) send_fixed: bool,
     pub(crate) receive_buffer: u32,
@@ -215,6 +217,7 @@ impl Options {
             fast_open_use: FastOpenUse::default(),
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_most: longshore_hostif::STREAM_MAX as u32,
+            not_sent_lowat: 0,
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             tos: 0,
@@ -257,6 +260,7 @@ impl Options {
                 self.send_buffer = number.clamp(4608, most);
                 self.send_fixed = true;
             }
+            O::NotSentLowat => self.not_sent_lowat = number,
             O::DeferAccept => self.defer_accept_s = number,
             O::QuickAck => self.tcp.quickack = on,
             O::MaxSegment => self.tcp.mss = number.min(65_495) as u16,

@@ -1,6 +1,7 @@
 //! The loop's clock: one reading per turn, handed down to everything below.
 
 use longshore_tcp::Instant;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Microseconds since the engine was made, from the monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -19,4 +20,11 @@ impl Clock {
     pub(crate) fn now(&self) -> Instant {
         Instant(self.start.elapsed().as_micros() as u64 + 1)
     }
+}
+
+/// The time of day, in nanoseconds since 1970 (CLOCK_REALTIME): for programs that ask when
+/// a datagram came, and nothing else.
+pub(crate) fn wall_clock_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
 }

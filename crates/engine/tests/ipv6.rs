@@ -248,6 +248,29 @@ fn nobody_at_the_port_is_told_to_who_is_connected() {
     assert_eq!(errno.load(std::sync::atomic::Ordering::Acquire), 111);
 }
 
+#[test]
+fn nobody_at_a_port_of_the_loopback_address_is_told_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, _b) = pair(&MemoryConfig::default());
+    let engine = start(dir.path(), A, Box::new(a), Loopback::Engine, true);
+    let mut host = Host::new(&engine.path);
+    for (to, flags) in [
+        ("[::1]:9", OpenFlags::IPV6),
+        ("127.0.0.1:9", OpenFlags::empty()),
+    ] {
+        let socket = host.open_with(SocketKind::Datagram, flags);
+        host.connect_datagram(socket, at(to));
+        send_datagram(&mut host, socket, Some(at(to)), b"anybody?");
+        host.wait_flag(socket, EdgeFlags::SOFT_ERROR);
+        let errno = &host.arena.block(socket.index).errno;
+        assert_eq!(
+            errno.load(std::sync::atomic::Ordering::Acquire),
+            111,
+            "{to}"
+        );
+    }
+}
+
 /// The other end of an engine's wire.
 struct Far {
     port: MemoryPort,

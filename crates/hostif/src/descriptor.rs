@@ -125,6 +125,8 @@ pub enum OptionName {
     PathMtu = 32,
     /// IPV6_MTU_DISCOVER, the same.
     PathMtu6 = 33,
+    /// TCP_NOTSENT_LOWAT, bytes; 0 for none.
+    NotSentLowat = 34,
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -134,7 +136,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 33] = [
+        const ALL: [OptionName; 34] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -168,6 +170,7 @@ impl OptionName {
             GroupAll,
             PathMtu,
             PathMtu6,
+            NotSentLowat,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

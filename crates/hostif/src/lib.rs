@@ -21,6 +21,7 @@ mod layout;
 mod meter;
 mod record;
 mod routes;
+pub mod warning;
 
 pub use address::Address;
 pub use arena::{Arena, ArenaError};

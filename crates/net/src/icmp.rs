@@ -45,6 +45,8 @@ pub enum ErrorKind {
     ReassemblyTimeExceeded,
     /// Its header was not understood.
     ParameterProblem,
+    /// What follows its header was not understood (IPv6 alone).
+    NextHeaderUnknown,
 }
 
 impl ErrorKind {
@@ -64,7 +66,7 @@ impl ErrorKind {
             Self::HostUnknown => 112,
             Self::HostIsolated => 64,
             Self::Prohibited => 13,
-            Self::ParameterProblem => 71,
+            Self::ParameterProblem | Self::NextHeaderUnknown => 71,
         }
     }
 

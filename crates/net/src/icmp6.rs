@@ -42,7 +42,9 @@ const fn kind_of(message: &Icmpv6) -> Option<ErrorKind> {
             unreachable::PROHIBITED | unreachable::POLICY | unreachable::REJECT => {
                 ErrorKind::Prohibited
             }
-            _ => return None,
+            // What later documents have added is an error that does not pass, as Linux has
+            // it.
+            _ => ErrorKind::ParameterProblem,
         },
         Icmpv6::PacketTooBig { mtu } => ErrorKind::FragmentationNeeded {
             // No packet of ours is longer than what fits.
@@ -53,7 +55,7 @@ const fn kind_of(message: &Icmpv6) -> Option<ErrorKind> {
         Icmpv6::ParameterProblem {
             code: problem::NEXT_HEADER,
             ..
-        } => ErrorKind::ProtocolUnreachable,
+        } => ErrorKind::NextHeaderUnknown,
         Icmpv6::ParameterProblem { .. } => ErrorKind::ParameterProblem,
         _ => return None,
     })
@@ -110,7 +112,9 @@ pub const fn may_answer_error(
     to_group_too: bool,
 ) -> bool {
     let to_group = link_group || ip.destination.is_multicast();
-    !is_error && (!to_group || to_group_too) && crate::input6::may_be_source(ip.source)
+    // From the loopback address come our own packets alone.
+    let has_source = crate::input6::may_be_source(ip.source) || ip.source.is_loopback();
+    !is_error && (!to_group || to_group_too) && has_source
 }
 
 #[cfg(test)]
@@ -201,11 +205,11 @@ mod tests {
         assert_eq!(unreachable(4), Some((111, true)));
         assert_eq!(unreachable(5), Some((13, true)));
         assert_eq!(unreachable(6), Some((13, true)));
-        assert_eq!(unreachable(7), None);
+        assert_eq!(unreachable(7), Some((71, true)));
         assert_eq!(errno(Icmpv6::TimeExceeded { code: 0 }), Some((113, false)));
         let problem = |code| errno(Icmpv6::ParameterProblem { code, pointer: 6 });
         assert_eq!(problem(0), Some((71, true)));
-        assert_eq!(problem(1), Some((92, true)));
+        assert_eq!(problem(1), Some((71, true)));
         assert_eq!(errno(Icmpv6::RouterSolicit), None);
         for (mtu, expected) in [(1_280, 1_280), (0, 0), (100_000, 65_535)] {
             let e = parse_error(
@@ -230,6 +234,11 @@ mod tests {
         };
         assert!(!may_answer_error(&group, false, false, false));
         assert!(may_answer_error(&group, false, false, true));
+        let own = Ipv6Header {
+            source: Ipv6Addr::LOCALHOST,
+            ..one
+        };
+        assert!(may_answer_error(&own, false, false, false));
         for source in [Ipv6Addr::UNSPECIFIED, longshore_wire::ipv6::ALL_NODES] {
             let nobody = Ipv6Header { source, ..one };
             assert!(!may_answer_error(&nobody, false, false, true));

@@ -1,5 +1,6 @@
 //! Socket addresses as C has them.
 
+use crate::calls::refused;
 use crate::vectors;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
 use longshore_sockets::SocketError;
@@ -12,7 +13,7 @@ pub(crate) enum Given {
     Inet(SocketAddr),
     /// AF_UNSPEC.
     Unspecified,
-    /// Another family, or too short: the kernel knows what to say to it.
+    /// Another family, or of a length that none has: the kernel knows what to say to it.
     Other,
 }
 
@@ -22,7 +23,11 @@ pub(crate) enum Given {
 /// `addr` is null or points to `len` readable bytes.
 pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Given {
     let len = len as usize;
-    if len < size_of::<libc::sa_family_t>() || vectors::check(addr, len).is_err() {
+    let (least, most) = (
+        size_of::<libc::sa_family_t>(),
+        size_of::<sockaddr_storage>(),
+    );
+    if !(least..=most).contains(&len) || vectors::check(addr, len).is_err() {
         return Given::Other;
     }
     // SAFETY: the family is there, by the length; C aligns it or not.
@@ -131,7 +136,7 @@ impl Native {
     /// Copies what fits to where C wants it, and says how long it is.
     ///
     /// # Errors
-    /// EFAULT.
+    /// EFAULT; EINVAL for a negative length.
     ///
     /// # Safety
     /// `addr` is null, or `len` points to the bytes that it has room for.
@@ -146,8 +151,13 @@ impl Native {
         vectors::check(len, size_of::<socklen_t>())?;
         // SAFETY: the caller's promise.
         let room = unsafe { *len };
+        if room.cast_signed() < 0 {
+            return Err(refused(libc::EINVAL));
+        }
         let take = room.min(self.len) as usize;
-        vectors::check(addr, take)?;
+        if take != 0 {
+            vectors::check(addr, take)?;
+        }
         // SAFETY: both have `take` bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(

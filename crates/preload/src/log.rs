@@ -1,9 +1,16 @@
-//! What the shim has to say to who runs the program, each thing once.
+//! What the shim has to say to who runs the program, each thing once: to the launcher,
+//! which shows it, so that it does not stand among what the program writes; to standard
+//! error where there is no launcher to be told.
 //!
 //! `LONGSHORE_LOG` says how much: `error` (what makes calls fail), `warn` (the
 //! default: what is not done as the program asked), `debug` (what went to the
 //! kernel and why).
 
+use longshore_hostif::warning::{Destination, NO_KIND, WARNING_BYTES, WARNINGS_VARIABLE, Warning};
+use longshore_sockets::is_confined;
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendto, socket_with,
+};
 use std::fmt::{Arguments, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,8 +51,41 @@ impl Write for Line {
     }
 }
 
-/// Writes one line to stderr, if it matters enough.
+/// The launcher that shows what is said, if there is one.
+fn launcher() -> Option<&'static Destination> {
+    static LAUNCHER: OnceLock<Option<Destination>> = OnceLock::new();
+    let found = LAUNCHER.get_or_init(|| {
+        let value = std::env::var(WARNINGS_VARIABLE).ok()?;
+        Destination::decode(&value)
+    });
+    found.as_ref()
+}
+
+/// Tells the launcher; says whether it has heard. A program under a filter of system calls
+/// can make no socket for that.
+fn tell_launcher(kind: u8, text: &[u8]) -> bool {
+    let Some(to) = launcher().filter(|_| !is_confined()) else {
+        return false;
+    };
+    let mut message = [0; WARNING_BYTES];
+    let len = Warning { kind, text }.encode(&to.secret, &mut message);
+    let (unix, datagrams) = (AddressFamily::UNIX, SocketType::DGRAM);
+    let socket = socket_with(unix, datagrams, SocketFlags::CLOEXEC, None);
+    let (Ok(socket), Ok(name)) = (socket, SocketAddrUnix::new_abstract_name(&to.name)) else {
+        return false;
+    };
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    sendto(&socket, &message[..len], flags, &name).is_ok()
+}
+
+/// Says something that may be said more than once, if it matters enough.
 pub(crate) fn say(level: Level, text: Arguments<'_>) {
+    say_kind(level, NO_KIND, text);
+}
+
+/// Says something of a kind that needs to be shown once, if it matters enough. What is
+/// asked for to find a fault stands where it happens, among the program's own words.
+pub(crate) fn say_kind(level: Level, kind: u8, text: Arguments<'_>) {
     if level > wanted() {
         return;
     }
@@ -54,6 +94,9 @@ pub(crate) fn say(level: Level, text: Arguments<'_>) {
         len: 0,
     };
     let _ = write!(line, "longshore[{}]: {text}", std::process::id());
+    if level != Level::Debug && tell_launcher(kind, &line.bytes[..line.len]) {
+        return;
+    }
     line.bytes[line.len] = b'\n';
     // SAFETY: descriptor 2 is only written to; if it is closed, that fails.
     let stderr = unsafe { rustix::fd::BorrowedFd::borrow_raw(2) };
@@ -76,7 +119,6 @@ pub(crate) enum Once {
     Numbers,
     KeptNumber,
     Resource,
-    ZeroCopy,
     Congestion,
     Signal,
     Ring,
@@ -86,7 +128,8 @@ pub(crate) enum Once {
 macro_rules! once {
     ($level:ident, $what:ident, $($text:tt)*) => {
         if crate::log::first(crate::log::Once::$what) {
-            crate::log::say(crate::log::Level::$level, format_args!($($text)*));
+            let kind = crate::log::Once::$what as u8;
+            crate::log::say_kind(crate::log::Level::$level, kind, format_args!($($text)*));
         }
     };
 }

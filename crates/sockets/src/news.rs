@@ -72,7 +72,9 @@ impl News {
         }
         block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
         let mut ready = arrived && edges.rcv_edge > block.rcv.done.load(Ordering::Acquire);
-        ready |= acknowledge(block, edges, acked, having);
+        // With a low-water mark of what is not sent, room comes without it, too.
+        let may_have_room = acked || block.snd.low_water.load(Ordering::Relaxed) != 0;
+        ready |= acknowledge(block, edges, may_have_room, having);
         // Another process may have shut a half of what it has too.
         ready |= having == Having::Shared && flags >> SHUT_SHIFT != 0;
         let is_news = |flag: EdgeFlags| flags & u64::from(flag.bits()) != 0;

@@ -116,6 +116,13 @@ impl Socket {
         u64::from(self.block().rcv.low_water.load(Ordering::Relaxed)).max(1)
     }
 
+    /// Sets how much may be written and not sent (TCP_NOTSENT_LOWAT); 0 is as much as the
+    /// buffer holds.
+    pub fn set_not_sent_lowat(&self, bytes: u32) {
+        self.block().snd.low_water.store(bytes, Ordering::Release);
+        self.wake_local();
+    }
+
     /// Sets the size of the datagrams that a large one is cut into
     /// (UDP_SEGMENT).
     pub fn set_segment(&self, bytes: u16) {

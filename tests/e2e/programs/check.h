@@ -134,6 +134,12 @@ static inline int far_in_kernel(void) {
   return far && strcmp(far, "kernel") == 0;
 }
 
+/* The stack under test is not the kernel. */
+static inline int on_longshore(void) {
+  const char *stack = getenv("STACK");
+  return stack && strcmp(stack, "longshore") == 0;
+}
+
 static inline struct sockaddr_in address(const char *ip, int port) {
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
   if (inet_pton(AF_INET, ip, &a.sin_addr) != 1)

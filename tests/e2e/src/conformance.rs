@@ -61,6 +61,10 @@ fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
         ("kernel", Stack::Longshore) => (peer.ip(), peer.ip6()),
         _ => (host.ip(), host.ip6()),
     };
+    let stack = match lab.stack() {
+        Stack::Longshore => "longshore",
+        _ => "kernel",
+    };
     let script = format!(
         "for check in {}; do echo \"RUN $check\"; \"{}\" \"$check\" || echo \"STATUS $?\"; done",
         checks.join(" "),
@@ -68,6 +72,7 @@ fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
     );
     host.sh(&script)
         .env("FAR", far)
+        .env("STACK", stack)
         .env("ADDR", host.ip().to_string())
         .env("FAR_ADDR", far_ip.to_string())
         .env("ADDR6", host.ip6().to_string())

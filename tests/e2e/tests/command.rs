@@ -334,3 +334,27 @@ fn large_packets() {
         });
     }
 }
+
+/// What Longshore has to say is shown by the launcher, once, and does not stand among what
+/// the program's own programs say: others read that.
+#[test]
+fn warnings_are_the_launchers() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let engine = host.engine("");
+        let asks = format!("{PYTHON} -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0)'");
+        let script = format!("for i in 1 2 3; do {asks} 2>&1; done; echo all");
+        let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
+        assert!(end.status.success(), "{end:?}");
+        assert_eq!(end.stdout, "all\n");
+        assert_eq!(
+            end.stderr.matches("io_uring is refused").count(),
+            1,
+            "{end:?}"
+        );
+        // Who has no launcher is told by standard error.
+        let script = format!("unset LONGSHORE_WARNINGS; {asks} 2>&1");
+        let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
+        assert!(end.stdout.contains("io_uring is refused"), "{end:?}");
+    });
+}

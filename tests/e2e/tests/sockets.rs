@@ -43,6 +43,15 @@ scenarios! {
     /// What datagrams leave with.
     fn departures(lab) within 300 { conformance::run(lab, "departures"); }
 
+    /// Each option is done, or refused.
+    fn audit(lab) within 300 { conformance::run(lab, "audit"); }
+
+    /// What is told beside what is received.
+    fn told(lab) within 300 { conformance::run(lab, "told"); }
+
+    /// Calls that make no sense.
+    fn misuse(lab) within 300 { conformance::run(lab, "misuse"); }
+
     /// What ICMP has to say, by IP_RECVERR.
     fn errors(lab) within 300 { conformance::run(lab, "errors"); }
 

@@ -21,7 +21,7 @@ pub struct StreamHalf {
     /// Send: how far chunks were given back. Receive: the last `done` that the
     /// engine was told and, if it slept, woken for.
     pub told: AtomicU64,
-    /// Send: the low-water mark; receive: SO_RCVLOWAT.
+    /// Send: TCP_NOTSENT_LOWAT, or UDP_SEGMENT; receive: SO_RCVLOWAT.
     pub low_water: AtomicU32,
     /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
     /// milliseconds; 0 is as long as it takes.
@@ -34,7 +34,8 @@ pub struct StreamHalf {
     /// further bits that the host keeps.
     pub urgent_read: AtomicU64,
     /// Receive: what `urgent` is about to be, as the engine says before it signals the
-    /// socket's owner. The byte is there.
+    /// socket's owner. The byte is there. Send, of a connection with a low-water mark: how
+    /// far it was sent ([`note_sent`](super::SocketBlock::note_sent)).
     pub urgent_come: AtomicU64,
 }
 

@@ -1,4 +1,5 @@
-//! How a datagram socket sends, as its program has set it: kept in the socket's block, by
+//! What the sending half keeps beside its edges: how far a connection was sent, if it
+//! has TCP_NOTSENT_LOWAT, and how a datagram socket sends, as its program has set it: kept in the socket's block, by
 //! the host alone, and copied to the record of each datagram. So what a program sets
 //! later does not reach what it has sent before.
 
@@ -80,6 +81,27 @@ impl SocketBlock {
         &self.snd.urgent_read
     }
 
+    /// Says how far the stream was sent, for one that has a low-water mark of what was not
+    /// (TCP_NOTSENT_LOWAT); its one writer is the engine. Whether who was held up by the
+    /// mark may go on now, as Linux has it: less than half of it is left.
+    pub fn note_sent(&self, edge: u64, sent: u64, lowat: u32) -> bool {
+        let before = self.snd.urgent_come.swap(sent, Ordering::AcqRel);
+        let passes = |sent: u64| edge.saturating_sub(sent).saturating_mul(2) >= lowat.into();
+        passes(before) && !passes(sent)
+    }
+
+    /// How much more may be written before as much as the low-water mark is not sent.
+    pub fn room_before_lowat(&self) -> u64 {
+        let lowat = u64::from(self.snd.low_water.load(Ordering::Relaxed));
+        if lowat == 0 {
+            return u64::MAX;
+        }
+        let sent = self.snd.urgent_come.load(Ordering::Acquire);
+        let done = self.snd.done.load(Ordering::Acquire);
+        let edge = self.snd.edge.load(Ordering::Acquire);
+        lowat.saturating_sub(edge.saturating_sub(sent.max(done)))
+    }
+
     /// What its datagrams of one version of IP leave with.
     pub fn sending(&self, ipv6: bool) -> Sending {
         let word = self.sending_word().load(Ordering::Acquire);
@@ -118,6 +140,23 @@ mod tests {
             let sending = Sending { hops, class, group_hops, looped, path_mtu, whole };
             prop_assert_eq!(Sending::decode(sending.encode()), sending);
         }
+    }
+
+    #[test]
+    fn who_was_held_up_goes_on_below_half_of_the_mark() {
+        let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
+        let block: &SocketBlock = Box::leak(Box::new(memory)).at(0);
+        let free = crate::BlockFlags::empty();
+        block.begin(crate::SocketState::Connected, free);
+        assert_eq!(block.room_before_lowat(), u64::MAX);
+        block.snd.low_water.store(100, Ordering::Relaxed);
+        block.snd.edge.store(100, Ordering::Relaxed);
+        assert_eq!(block.room_before_lowat(), 0);
+        assert!(!block.note_sent(100, 50, 100));
+        assert_eq!(block.room_before_lowat(), 50);
+        assert!(block.note_sent(100, 51, 100));
+        assert!(!block.note_sent(100, 100, 100), "it was told");
+        assert_eq!(block.room_before_lowat(), 100);
     }
 
     #[test]

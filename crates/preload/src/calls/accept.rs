@@ -57,6 +57,9 @@ unsafe fn accept_ours(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(crate::calls::refused(libc::EINVAL));
         }
+        if listener.is_datagram() {
+            return Err(crate::calls::refused(libc::EOPNOTSUPP));
+        }
         wait_unless_told(fd, &listener, 0, Way::In, || {
             match held(|| accept_from_engine(fd, &listener, flags)) {
                 Ok((accepted, peer)) => {

@@ -1,12 +1,13 @@
 //! `bind`.
 
 use crate::address::{self, Given, Native};
-use crate::calls::{answer, guard, last_error};
+use crate::calls::{answer, guard, last_error, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::{decide, real, state};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Socket, SocketError, host_bits};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::net::SocketAddr;
 
 /// `bind(2)`. An address of the engine or the wildcard is bound there; the
@@ -43,13 +44,15 @@ pub unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: sock
             }
         }),
         Entry::Engine(_) => guard(|| match fds::engine(fd) {
-            Some(socket) => answer(|| {
-                // SAFETY: the caller's promise.
-                match unsafe { address::read(addr, len) } {
-                    Given::Inet(local) => bind_again(fd, &socket, local).map(|_| 0),
-                    _ => Err(crate::calls::refused(libc::EINVAL)),
+            // SAFETY: the caller's promise.
+            Some(socket) => match unsafe { address::read(addr, len) } {
+                Given::Inet(local) if local.is_ipv6() == socket.is_v6() => {
+                    answer(|| bind_again(fd, &socket, local).map(|_| 0))
                 }
-            }),
+                Given::Unspecified => answer(|| Err(refused(libc::EINVAL))),
+                // The kernel says what is wrong with it.
+                _ => plain(),
+            },
             None => plain(),
         }),
         _ => plain(),
@@ -82,11 +85,29 @@ pub(crate) fn bind_on_engine(
 /// Binds a socket that is the engine's already: one that has joined a group, or has a
 /// peer. Unless it is bound, that is as with any other.
 fn bind_again(fd: c_int, socket: &Socket, local: SocketAddr) -> Result<(), SocketError> {
+    if socket.local().is_some() && !is_somebodys(socket, local) {
+        return Err(refused(libc::EADDRNOTAVAIL));
+    }
     let bound = socket.bind(local)?;
     if socket.is_datagram() && is_for_all(socket, local) {
         bind_on_kernel(fd, socket, SocketAddr::new(local.ip(), bound.port()));
     }
     Ok(())
+}
+
+/// Whether an address is the engine's or the kernel's, which is looked at before whether
+/// the socket is bound.
+fn is_somebodys(socket: &Socket, local: SocketAddr) -> bool {
+    if socket.host().routes().owner_of_local(local) == Owner::Engine {
+        return true;
+    }
+    let family = match local {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    let at = SocketAddr::new(local.ip(), 0);
+    probe.is_ok_and(|probe| rustix::net::bind(&probe, &at).is_ok())
 }
 
 /// Whether what is bound to `local` hears the kernel's interfaces, too.

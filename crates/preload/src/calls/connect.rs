@@ -5,7 +5,7 @@ use crate::calls::{Way, answer, groups, must_not_wait, patience, refused, unless
 use crate::cancel::{held, point};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
-use crate::{decide, real, state};
+use crate::{decide, real, state, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::{Owner, SocketState};
 use longshore_sockets::{Socket, SocketError, host_bits};
@@ -59,6 +59,12 @@ pub(crate) unsafe fn connect_as(
                 (Entry::Engine(id), given) => {
                     let socket = fds::engine(fd)?;
                     match given {
+                        // Where to is not looked at.
+                        Given::Inet(_) | Given::Other
+                            if is_connected(&socket) && is_address(addr, len) =>
+                        {
+                            Some(answer(|| Err(refused(libc::EISCONN))))
+                        }
                         Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
                             Some(answer(|| connect_on(fd, &socket, peer, flags)))
                         }
@@ -82,6 +88,20 @@ pub(crate) unsafe fn connect_as(
         })
     };
     point(|| done().unwrap_or_else(plain))
+}
+
+/// Whether it is a stream that has its connection.
+fn is_connected(socket: &Socket) -> bool {
+    !socket.is_datagram() && socket.state() == SocketState::Connected
+}
+
+/// Whether there may be an address, of whatever family.
+fn is_address(addr: *const sockaddr, len: socklen_t) -> bool {
+    let (least, most) = (
+        size_of::<libc::sa_family_t>(),
+        size_of::<libc::sockaddr_storage>(),
+    );
+    (least..=most).contains(&(len as usize)) && vectors::check(addr, len as usize).is_ok()
 }
 
 fn connect_new(

@@ -3,9 +3,11 @@
 //! to (IP_PKTINFO, IPV6_PKTINFO), hops and class of service, and descriptors on Unix
 //! sockets.
 
+use crate::address::Native;
 use crate::calls::{options, refused};
-use libc::{c_int, c_uint, cmsghdr, in_pktinfo, in6_pktinfo, msghdr};
-use longshore_sockets::{Departure, Received, Socket, SocketError};
+use libc::{c_int, c_uint, cmsghdr, in_pktinfo, in6_pktinfo, msghdr, sockaddr_in, sockaddr_in6};
+use longshore_hostif::Stamp;
+use longshore_sockets::{Departure, Ready, Received, Socket, SocketError, more_bits};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The control messages of a message.
@@ -251,8 +253,16 @@ pub(crate) unsafe fn tell(message: &mut msghdr, socket: &Socket, got: &Received)
     let v4 = got
         .from
         .is_some_and(|from| from.ip().to_canonical().is_ipv4());
+    let more = socket.more_bits();
+    if let Some(stamp) = got.stamp {
+        // SAFETY: the caller's promise.
+        unsafe { tell_arrival(&mut filling, more, stamp) };
+    }
     // SAFETY: the caller's promise.
     unsafe {
+        if got.segment != 0 {
+            filling.add(libc::SOL_UDP, libc::UDP_GRO, c_int::from(got.segment));
+        }
         if let Some((IpAddr::V4(ip), link)) = got.own
             && wants(&options::PACKET_INFO)
         {
@@ -287,9 +297,83 @@ pub(crate) unsafe fn tell(message: &mut msghdr, socket: &Socket, got: &Received)
                 c_int::from(got.class),
             );
         }
-        if got.segment != 0 {
-            filling.add(libc::SOL_UDP, libc::UDP_GRO, c_int::from(got.segment));
+        tell_destination(&mut filling, socket, got, v4);
+    }
+    filling.finish();
+}
+
+/// Says when a datagram came, and how many were lost before it, if any was.
+///
+/// # Safety
+/// As [`Filling::add`].
+unsafe fn tell_arrival(filling: &mut Filling<'_>, more: u64, stamp: Stamp) {
+    let (seconds, nanos) = (
+        (stamp.arrived_ns / 1_000_000_000) as i64,
+        (stamp.arrived_ns % 1_000_000_000) as i64,
+    );
+    // SAFETY: the caller's promise.
+    unsafe {
+        if more & more_bits::TIMESTAMP != 0 {
+            let time = [seconds, nanos / 1000];
+            filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMP, time);
         }
+        if more & more_bits::TIMESTAMP_NS != 0 {
+            filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, [seconds, nanos]);
+        }
+        if more & more_bits::DROPS != 0 && stamp.dropped != 0 {
+            filling.add(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, stamp.dropped);
+        }
+    }
+}
+
+/// Says where a datagram was sent to, with the port (IP_RECVORIGDSTADDR).
+///
+/// # Safety
+/// As [`Filling::add`].
+unsafe fn tell_destination(filling: &mut Filling<'_>, socket: &Socket, got: &Received, v4: bool) {
+    let more = socket.more_bits();
+    if more & (more_bits::DESTINATION | more_bits::DESTINATION6) == 0 {
+        return;
+    }
+    let to = got.to.or(got.own.map(|(ip, _)| ip));
+    let (Some(to), Some(local)) = (to, socket.local()) else {
+        return;
+    };
+    let to = SocketAddr::new(to, local.port());
+    // SAFETY: the caller's promise; the storage of an address is longer than any.
+    unsafe {
+        if v4 && more & more_bits::DESTINATION != 0 {
+            let to: sockaddr_in = Native::of_engine(to, false)
+                .as_ptr()
+                .cast::<sockaddr_in>()
+                .read();
+            filling.add(libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR, to);
+        }
+        if socket.is_v6() && more & more_bits::DESTINATION6 != 0 {
+            let to: sockaddr_in6 = Native::of_engine(to, true)
+                .as_ptr()
+                .cast::<sockaddr_in6>()
+                .read();
+            filling.add(libc::IPPROTO_IPV6, libc::IPV6_RECVORIGDSTADDR, to);
+        }
+    }
+}
+
+/// Says beside a stream's bytes how many more there are (TCP_INQ); one if nothing is but the
+/// end.
+///
+/// # Safety
+/// `message`'s control buffer may be written to.
+pub(crate) unsafe fn tell_left(message: &mut msghdr, socket: &Socket) {
+    let mut filling = Filling::new(message);
+    if socket.more_bits() & more_bits::LEFT != 0 {
+        let left = match socket.readable_bytes() {
+            0 => usize::from(socket.readiness().contains(Ready::RDHUP)),
+            left => left,
+        };
+        let left = c_int::try_from(left).unwrap_or(c_int::MAX);
+        // SAFETY: the caller's promise.
+        unsafe { filling.add(libc::IPPROTO_TCP, libc::TCP_INQ, left) };
     }
     filling.finish();
 }

@@ -4,6 +4,7 @@
 //! A group is joined, and sent to, on the engine's link, unless the program names an
 //! interface of the kernel's.
 
+use crate::calls::options::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
 use crate::calls::{borrow, options, refused};
 use crate::fds::{self, Entry};
 use crate::{decide, real, state};
@@ -12,9 +13,6 @@ use longshore_hostif::Owner;
 use longshore_sockets::{Host, Socket, SocketError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// MCAST_JOIN_GROUP and MCAST_LEAVE_GROUP of linux/in.h.
-const MCAST_JOIN_GROUP: c_int = 42;
-const MCAST_LEAVE_GROUP: c_int = 45;
 /// Where the group stands in a `group_req`.
 const GROUP_AT: usize = 8;
 

@@ -42,6 +42,9 @@ pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
 }
 
 fn listen_on(fd: c_int, socket: &Socket, backlog: c_int) -> Result<c_int, SocketError> {
+    if socket.is_datagram() {
+        return Err(crate::calls::refused(libc::EOPNOTSUPP));
+    }
     // As Linux has it: a negative backlog is as large as can be.
     socket.listen(u32::try_from(backlog).unwrap_or(u32::MAX))?;
     if socket.has_kernel_side() {

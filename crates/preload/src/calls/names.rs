@@ -1,9 +1,21 @@
 //! `getsockname`, `getpeername`.
 
 use crate::address::Native;
-use crate::calls::answer;
+use crate::calls::{answer, refused};
 use crate::{fds, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
+use longshore_sockets::SocketError;
+
+/// Whether the name has a place to go, if any of it is wanted.
+fn check_room(addr: *mut sockaddr, len: *mut socklen_t) -> Result<(), SocketError> {
+    vectors::check(len, size_of::<socklen_t>())?;
+    // SAFETY: the callers' promise.
+    match unsafe { *len } {
+        0 => Ok(()),
+        len if len.cast_signed() < 0 => Err(refused(libc::EINVAL)),
+        _ => vectors::check(addr, 0),
+    }
+}
 
 /// `getsockname(2)`.
 ///
@@ -18,7 +30,7 @@ pub unsafe extern "C-unwind" fn getsockname(
     let named = fds::engine(fd).and_then(|s| s.local().map(|a| Native::of_engine(a, s.is_v6())));
     match named {
         Some(local) => answer(|| {
-            vectors::check(addr, 0)?;
+            check_room(addr, len)?;
             // SAFETY: the caller's promise.
             unsafe { local.copy_out(addr, len) }.map(|()| 0)
         }),
@@ -40,7 +52,7 @@ pub unsafe extern "C-unwind" fn getpeername(
     match fds::engine(fd) {
         Some(socket) => answer(|| {
             let peer = Native::of_engine(socket.peer()?, socket.is_v6());
-            vectors::check(addr, 0)?;
+            check_room(addr, len)?;
             // SAFETY: the caller's promise.
             unsafe { peer.copy_out(addr, len) }.map(|()| 0)
         }),

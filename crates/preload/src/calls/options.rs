@@ -6,7 +6,10 @@
 //! The switches of a connection are kept beside it instead, which saves the calls.
 
 mod congestion;
+mod device;
 mod known;
+mod per_datagram;
+mod policy;
 
 use crate::address::{self, Given};
 use crate::calls::{answer, groups, last_error};
@@ -15,12 +18,13 @@ use crate::log::once;
 use crate::{decide, real, state, vectors};
 pub(crate) use congestion::hand_on;
 pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
-use known::{Leaves, What, find};
+pub(crate) use known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
 pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
+use known::{What, find};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_hostif::OptionName as O;
-use longshore_hostif::{OptionName, Owner, PathMtu};
+use longshore_hostif::{OptionName, Owner};
 use longshore_sockets::{Patience, Socket, SocketError, host_bits, more_bits};
 use std::time::Duration;
 
@@ -94,7 +98,7 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             socket.set_segment(value.clamp(0, 65_535) as u16);
             None
         }
-        What::Leaves(what) => leave_with(socket, known.level == IP6, what, value),
+        What::Leaves(what) => per_datagram::leave_with(socket, known.level == IP6, what, value),
         What::Cork => {
             if value != 0 {
                 socket.set_more_bits(more_bits::CORKED);
@@ -102,6 +106,14 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
                 socket.clear_more_bits(more_bits::CORKED);
             }
             None
+        }
+        What::Asks(kept) => per_datagram::ask(socket, kept, value != 0),
+        What::NotSent => {
+            let bytes = value.cast_unsigned();
+            // All ones, or nothing, is none.
+            let bytes = if bytes == u32::MAX { 0 } else { bytes };
+            socket.set_not_sent_lowat(bytes);
+            Some((O::NotSentLowat, bytes.into()))
         }
         What::TimeLimit { sending } => {
             socket.set_time_limit(sending, time(&bytes));
@@ -118,25 +130,6 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             None
         }
         What::Asked => None,
-    }
-}
-
-/// Has datagrams leave with what was set, from now on; what the engine is to be told of
-/// that.
-fn leave_with(socket: &Socket, ipv6: bool, what: Leaves, value: i32) -> Option<(OptionName, u64)> {
-    let byte = u8::try_from(value).ok();
-    let path_mtu = PathMtu::from_raw(value.cast_unsigned());
-    socket.change_sending(ipv6, |sending| match what {
-        Leaves::Hops => sending.hops = byte,
-        Leaves::Class => sending.class = byte.unwrap_or(0),
-        Leaves::GroupHops => sending.group_hops = byte.unwrap_or(1),
-        Leaves::Looped => sending.looped = value != 0,
-        Leaves::PathMtu(_) => sending.path_mtu = path_mtu,
-        Leaves::Whole => sending.whole = value != 0,
-    });
-    match what {
-        Leaves::PathMtu(name) => Some((name, path_mtu as u64)),
-        _ => None,
     }
 }
 
@@ -225,7 +218,8 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
             bytes[..4].copy_from_slice(&set.to_ne_bytes());
         }
         give_behind(fd, known, &bytes[..len.min(bytes.len())]);
-        if matches!(known.what, What::UrgentInline) {
+        if matches!(known.what, What::UrgentInline | What::NotSent) {
+            // The engine has it already.
             carry(fd, known, socket);
         }
         have |= 1 << known.bit;
@@ -263,10 +257,23 @@ pub unsafe extern "C-unwind" fn setsockopt(
         return answer(|| done.map(|()| 0));
     }
     answer(|| {
-        if (level, name) == (SOL_SOCKET, libc::SO_ZEROCOPY) && stream {
-            // The notices that would follow cannot be had from the engine.
-            once!(Warn, ZeroCopy, "SO_ZEROCOPY is not supported: ENOTSUPP");
-            return Err(crate::calls::refused(524));
+        // SAFETY: the caller's promise.
+        let zero = len == 0 || unsafe { number(value, len) } == Some(0);
+        if let Some(errno) = policy::refusal(stream, level, name, zero) {
+            note_refused(level, name);
+            return Err(crate::calls::refused(errno));
+        }
+        if device::is_about(level, name) {
+            // SAFETY: the caller's promise.
+            unsafe { device::choose(fd, entry, name, value, len) }?;
+        }
+        if (level, name) == (IP6, known::IPV6_ADDRFORM)
+            && socket.as_ref().is_some_and(|s| s.peer().is_ok())
+            // SAFETY: the caller's promise.
+            && unsafe { number(value, len) } == Some(libc::AF_INET)
+        {
+            // A socket of the engine stays of the version that it was made for.
+            return Err(crate::calls::refused(libc::EADDRNOTAVAIL));
         }
         // SAFETY: the caller's promise.
         if level == TCP && stream && unsafe { signs(entry, name, value, len) } {
@@ -293,7 +300,6 @@ pub unsafe extern "C-unwind" fn setsockopt(
             return Err(last_error());
         }
         let Some(known) = known else {
-            note_unknown(level, name);
             return Ok(0);
         };
         match (entry, &socket) {
@@ -321,7 +327,11 @@ unsafe fn signs(entry: Entry, name: c_int, value: *const c_void, len: socklen_t)
     }
     // SAFETY: the keys' structures begin with the peer's address, and are as long as its
     // largest kind.
-    let peer = unsafe { address::read(value.cast(), len) };
+    let peer = unsafe {
+        let longest = size_of::<libc::sockaddr_storage>() as i32;
+        let len = len.cast_signed().clamp(0, longest).cast_unsigned();
+        address::read(value.cast(), len)
+    };
     let kernels = match (state::attached(), peer) {
         (Some(host), Given::Inet(peer)) => decide::owner_of(host, peer) == Owner::Kernel,
         _ => false,
@@ -343,13 +353,11 @@ unsafe fn flip(
     let What::Switch(name, kept) = known.what else {
         return None;
     };
-    let size = size_of::<c_int>();
-    let is_number = (len as usize) >= size && vectors::check(value, size).is_ok();
-    if !is_number || !has_connection(socket) || socket.has_kernel_side() {
+    if !has_connection(socket) || socket.has_kernel_side() {
         return None;
     }
-    // SAFETY: the caller's promise; it is long enough, and may lie anywhere.
-    let on = unsafe { value.cast::<c_int>().read_unaligned() } != 0;
+    // SAFETY: the caller's promise.
+    let on = unsafe { number(value, len) }? != 0;
     keep_switch(socket, kept, on);
     note_set(socket, known);
     Some(socket.set_option(name, u64::from(on)))
@@ -381,6 +389,16 @@ fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), Socket
     if known.bit == RECEIVE_TIMEOUT.bit {
         socket.clear_host_bits(host_bits::OUR_TIMEOUT);
     }
+    if let What::Asks(kept) = known.what {
+        // With one of them, the kernel changes the other.
+        let other =
+            |k: &&Known| matches!(k.what, What::Asks(o) if o == per_datagram::other_time(kept));
+        known::all(!socket.is_datagram())
+            .filter(other)
+            .for_each(|k| {
+                carry(fd, k, socket);
+            });
+    }
     if let Some((name, value)) = carry(fd, known, socket) {
         socket.set_option(name, value)?;
     }
@@ -391,40 +409,24 @@ fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), Socket
     Ok(())
 }
 
-/// Options that have no effect on the engine are said once, but for those that
-/// change nothing that a program could miss.
-fn note_unknown(level: c_int, name: c_int) {
-    let harmless = matches!(
-        (level, name),
-        (
-            SOL_SOCKET,
-            libc::SO_PRIORITY
-                | libc::SO_MARK
-                | libc::SO_DONTROUTE
-                | libc::SO_INCOMING_CPU
-                | libc::SO_BUSY_POLL
-                | libc::SO_PREFER_BUSY_POLL
-                | libc::SO_DEBUG
-                | libc::SO_BROADCAST
-        ) | (IP6, libc::IPV6_V6ONLY)
-            | (IP | IP6, libc::IP_MTU_DISCOVER | libc::IPV6_MTU_DISCOVER)
-            // What is bound to the engine needs no leave to be.
-            | (IP, libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_FREEBIND)
-            // On a stream, where Linux tells nothing either.
-            | (IP, libc::IP_PKTINFO | libc::IP_RECVTTL | libc::IP_RECVTOS)
-            | (IP6, libc::IPV6_RECVPKTINFO | libc::IPV6_RECVHOPLIMIT | libc::IPV6_RECVTCLASS)
-            // On an interface of the kernel's.
-            | (IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP)
-            | (IP6, libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP)
-            | (TCP, libc::TCP_NOTSENT_LOWAT)
+/// The number that a value is, if it is long enough for one.
+///
+/// # Safety
+/// As `setsockopt`'s.
+unsafe fn number(value: *const c_void, len: socklen_t) -> Option<c_int> {
+    let size = size_of::<c_int>();
+    let is_number = len.cast_signed() >= size as i32 && vectors::check(value, size).is_ok();
+    // SAFETY: the caller's promise; it is long enough, and may lie anywhere.
+    is_number.then(|| unsafe { value.cast::<c_int>().read_unaligned() })
+}
+
+/// What is refused is said once.
+fn note_refused(level: c_int, name: c_int) {
+    once!(
+        Debug,
+        Option,
+        "socket option {name} of level {level} is refused: the engine does not do it"
     );
-    if !harmless {
-        once!(
-            Warn,
-            Option,
-            "socket option {name} of level {level} has no effect on the engine"
-        );
-    }
 }
 
 /// The option, with its level, that asks for the path's MTU, in the version of IP that the
@@ -482,7 +484,8 @@ pub unsafe extern "C-unwind" fn getsockopt(
         return plain();
     }
     // SAFETY: the caller's promise.
-    if vectors::check(value, unsafe { *len } as usize).is_err() {
+    let room = unsafe { *len };
+    if room.cast_signed() < 0 || vectors::check(value, room as usize).is_err() {
         return plain();
     }
     // SAFETY: `value` has room for `len` bytes, by the caller's promise.

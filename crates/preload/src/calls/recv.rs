@@ -188,7 +188,8 @@ pub(crate) fn recv_stream(
     let keep = flags & libc::MSG_PEEK != 0;
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if total == 0 {
-        return Ok(0);
+        // There has to be something all the same.
+        return wait_to_read(fd, socket, flags, || socket.peek().map(|_| 0));
     }
     if discards(flags) {
         return discard_stream(fd, socket, total, flags);

@@ -1,7 +1,7 @@
 //! `recvmsg`, `recvmmsg`.
 
 use crate::address::Native;
-use crate::calls::control::{passed, tell};
+use crate::calls::control::{passed, tell, tell_left};
 use crate::calls::error_queue;
 use crate::calls::poll::limit_of;
 use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream, stream_flags};
@@ -77,6 +77,9 @@ pub(crate) unsafe fn recv_message(
 ) -> Result<ssize_t, SocketError> {
     // SAFETY: the caller's promise.
     let m = unsafe { &mut *msg };
+    if !m.msg_name.is_null() && m.msg_namelen.cast_signed() < 0 {
+        return Err(refused(libc::EINVAL));
+    }
     if flags & libc::MSG_ERRQUEUE != 0 {
         // SAFETY: the caller's promise.
         let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
@@ -123,8 +126,9 @@ pub(crate) unsafe fn recv_message(
     let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
     let got = recv_stream(fd, socket, &mut parts?, flags)?;
     m.msg_namelen = 0;
-    m.msg_controllen = 0;
     m.msg_flags = stream_flags(got, flags);
+    // SAFETY: the caller's promise.
+    unsafe { tell_left(m, socket) };
     Ok(got as ssize_t)
 }
 

@@ -17,8 +17,12 @@ use longshore_sockets::Departure;
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
     if fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
-        unsafe { recv(fd, buf, len, 0) }
+        match len {
+            // To read nothing never waits, unlike to receive nothing.
+            0 => 0,
+            // SAFETY: the caller's promise.
+            _ => unsafe { recv(fd, buf, len, 0) },
+        }
     } else {
         // SAFETY: the caller's promise.
         unsafe { real::read(fd, buf, len) }
@@ -69,6 +73,10 @@ unsafe fn read_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
         let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
         // SAFETY: the caller's promise.
         let mut parts = unsafe { vectors::sinks(iov, count, libc::EINVAL) }?;
+        if parts.is_empty() {
+            // To read nothing never waits, unlike to receive nothing.
+            return Ok(0);
+        }
         recv_stream(fd, socket, &mut parts, 0).map(|n| n as ssize_t)
     })
 }

@@ -94,8 +94,17 @@ pub(crate) unsafe fn send_buffer(
     // SAFETY: the caller's promise.
     match unsafe { vectors::source(buf, len) } {
         Ok(part) => send_parts(fd, socket, &mut [part], flags, to, Departure::default()),
-        Err(e) => answer(|| Err(e)),
+        Err(e) => answer(|| Err(without_bytes(socket, to).unwrap_or(e))),
     }
+}
+
+/// What is wrong with a send before its bytes are looked at, which are nowhere.
+pub(crate) fn without_bytes(socket: &Socket, to: Option<SocketAddr>) -> Option<SocketError> {
+    if socket.is_datagram() {
+        let nobody = to.is_none() && socket.peer().is_err();
+        return nobody.then(|| refused(libc::EDESTADDRREQ));
+    }
+    socket.send(&[], false).err()
 }
 
 /// Where a call says that something goes.
@@ -222,8 +231,15 @@ pub(crate) fn send_parts(
 ) -> ssize_t {
     let sent = guard_result(|| {
         if socket.is_datagram() {
+            let len: usize = parts.iter().map(|p| p.len()).sum();
+            if len > usize::from(u16::MAX) {
+                return Err(refused(libc::EMSGSIZE));
+            }
             if flags & libc::MSG_OOB != 0 {
                 return Err(refused(libc::EOPNOTSUPP));
+            }
+            if to.is_some_and(|to| to.port() == 0) {
+                return Err(refused(libc::EINVAL));
             }
             let to = to.map(decide::effective);
             let mut departure = asked;

@@ -2,12 +2,12 @@
 
 use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
-use crate::calls::send::{Sender, destination, send_parts, sender};
+use crate::calls::send::{Sender, destination, send_parts, sender, without_bytes};
 use crate::calls::{answer, unless_kernels};
 use crate::cancel::{held, point};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
-use longshore_sockets::{Departure, Socket};
+use longshore_sockets::{Departure, Socket, SocketError};
 
 /// Bytes of the longest address.
 const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
@@ -71,6 +71,9 @@ unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<ss
                     unsafe { vectors::sources(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
                 let mut parts = match parts {
                     Ok(parts) => parts,
+                    Err(e) if is_fault_of_bytes(m, &e) => {
+                        return Some(answer(|| Err(without_bytes(&socket, to).unwrap_or(e))));
+                    }
                     Err(e) => return Some(answer(|| Err(e))),
                 };
                 let asked = if socket.is_datagram() {
@@ -89,6 +92,12 @@ unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<ss
             Err(e) => Some(answer(|| Err(e))),
         }
     })
+}
+
+/// Whether it is the bytes that are nowhere, and not the list of them.
+fn is_fault_of_bytes(m: &msghdr, e: &SocketError) -> bool {
+    e.errno() == libc::EFAULT
+        && vectors::check(m.msg_iov, m.msg_iovlen * size_of::<libc::iovec>()).is_ok()
 }
 
 /// Sends a message that takes sockets of the engine along; `None` if it has none. It is

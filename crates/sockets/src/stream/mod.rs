@@ -10,7 +10,9 @@ pub use send::Reserved;
 pub(crate) use urgent::{is_urgent, move_mark, stands_at_mark};
 
 use crate::errors::SocketError;
-use longshore_hostif::{CHUNK, DIRECTORY, EdgeFlags, Request, SocketBlock, SocketId, is_writable};
+use longshore_hostif::{
+    BlockFlags, CHUNK, DIRECTORY, EdgeFlags, Request, SocketBlock, SocketId, is_writable,
+};
 use std::sync::atomic::Ordering;
 
 /// Bits that the host keeps in a block's `options`.
@@ -40,6 +42,18 @@ pub mod more_bits {
     pub const CORKED: u64 = 1;
     /// A datagram was begun that is not sent yet.
     pub const UNFINISHED: u64 = 2;
+    /// SO_TIMESTAMP is on.
+    pub const TIMESTAMP: u64 = 4;
+    /// SO_TIMESTAMPNS is on.
+    pub const TIMESTAMP_NS: u64 = 8;
+    /// SO_RXQ_OVFL is on.
+    pub const DROPS: u64 = 16;
+    /// IP_RECVORIGDSTADDR is on.
+    pub const DESTINATION: u64 = 32;
+    /// IPV6_RECVORIGDSTADDR is on.
+    pub const DESTINATION6: u64 = 64;
+    /// TCP_INQ is on.
+    pub const LEFT: u64 = 128;
 }
 
 /// Where byte `at` of a stream lies: its chunk's number and the offset in it.
@@ -64,7 +78,12 @@ pub(crate) fn telling_threshold(block: &SocketBlock) -> u64 {
 
 /// Whether a writer would be told that it may write.
 pub(crate) fn has_room(block: &SocketBlock) -> bool {
-    is_writable(block.snd.held(), block.snd_limit())
+    is_writable(block.snd.held(), block.snd_limit()) && passes_lowat(block)
+}
+
+/// Whether less than TCP_NOTSENT_LOWAT was written and not sent, of a connection.
+fn passes_lowat(block: &SocketBlock) -> bool {
+    block.flags().contains(BlockFlags::DATAGRAM) || block.room_before_lowat() != 0
 }
 
 /// If somebody waits for room and there is now, takes the wish; says whether.

@@ -139,11 +139,15 @@ impl Socket {
         let lock = block.snd.lock.lock()?;
         self.free_acked(block)?;
         let limit = block.snd_limit();
-        let mut free = limit.saturating_sub(block.snd.held());
+        let room = || {
+            let free = limit.saturating_sub(block.snd.held());
+            free.min(block.room_before_lowat())
+        };
+        let mut free = room();
         if free == 0 {
             if super::want_room(block) {
                 self.free_acked(block)?;
-                free = limit.saturating_sub(block.snd.held());
+                free = room();
             }
             if free == 0 {
                 return Err(SocketError::WouldBlock);

@@ -6,7 +6,7 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, SOL_UDP, c_int};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::OptionName;
-use longshore_sockets::host_bits;
+use longshore_sockets::{host_bits, more_bits};
 
 /// An option that concerns the engine, or an accepted connection's kernel
 /// socket.
@@ -45,6 +45,11 @@ pub(super) enum What {
     Leaves(Leaves),
     /// UDP_CORK.
     Cork,
+    /// What is to be told beside what is received, by this bit of
+    /// [`more_bits`](longshore_sockets::more_bits).
+    Asks(u64),
+    /// TCP_NOTSENT_LOWAT.
+    NotSent,
     /// SO_RCVTIMEO and SO_SNDTIMEO.
     TimeLimit {
         /// Of which half.
@@ -68,6 +73,16 @@ pub(super) enum Leaves {
     PathMtu(OptionName),
     /// IPV6_DONTFRAG.
     Whole,
+}
+
+const fn asks(level: c_int, name: c_int, bit: u32, kept: u64) -> Known {
+    Known {
+        level,
+        name,
+        bit,
+        what: What::Asks(kept),
+        inherited: false,
+    }
 }
 
 const fn leaves(level: c_int, name: c_int, bit: u32, what: Leaves) -> Known {
@@ -144,7 +159,7 @@ pub(super) const CONGESTION: Known = Known {
 };
 
 /// Options of TCP.
-const STREAM: [Known; 21] = [
+const STREAM: [Known; 23] = [
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
     number(IP6, libc::IPV6_TCLASS, 9, O::TrafficClass, true),
     number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
@@ -172,6 +187,14 @@ const STREAM: [Known; 21] = [
         inherited: true,
     },
     other(libc::SO_OOBINLINE, 3, What::UrgentInline),
+    Known {
+        level: TCP,
+        name: libc::TCP_NOTSENT_LOWAT,
+        bit: 19,
+        what: What::NotSent,
+        inherited: true,
+    },
+    asks(TCP, libc::TCP_INQ, 18, more_bits::LEFT),
     number(TCP, libc::TCP_FASTOPEN, 17, O::FastOpen, false),
     number(
         TCP,
@@ -182,6 +205,11 @@ const STREAM: [Known; 21] = [
     ),
 ];
 
+/// IPV6_ADDRFORM of linux/in6.h.
+pub(super) const IPV6_ADDRFORM: c_int = 1;
+/// MCAST_JOIN_GROUP and MCAST_LEAVE_GROUP of linux/in.h.
+pub(crate) const MCAST_JOIN_GROUP: c_int = 42;
+pub(crate) const MCAST_LEAVE_GROUP: c_int = 45;
 /// `IPV6_MULTICAST_ALL` of linux/in6.h.
 const IPV6_MULTICAST_ALL: c_int = 29;
 /// What is set here names an interface of the kernel's.
@@ -216,7 +244,7 @@ pub(crate) const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub(crate) const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 24] = [
+const DATAGRAM: [Known; 29] = [
     leaves(IP, libc::IP_TOS, 9, Leaves::Class),
     leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),
     leaves(IP, libc::IP_TTL, 10, Leaves::Hops),
@@ -245,6 +273,16 @@ const DATAGRAM: [Known; 24] = [
     number(IP, libc::IP_MULTICAST_ALL, 19, O::GroupAll, false),
     number(IP6, IPV6_MULTICAST_ALL, 19, O::GroupAll, false),
     number(SOL_UDP, libc::UDP_GRO, 12, O::UdpGro, false),
+    asks(SOL_SOCKET, libc::SO_TIMESTAMP, 13, more_bits::TIMESTAMP),
+    asks(
+        SOL_SOCKET,
+        libc::SO_TIMESTAMPNS,
+        13,
+        more_bits::TIMESTAMP_NS,
+    ),
+    asks(SOL_SOCKET, libc::SO_RXQ_OVFL, 13, more_bits::DROPS),
+    asks(IP, libc::IP_RECVORIGDSTADDR, 13, more_bits::DESTINATION),
+    asks(IP6, libc::IPV6_RECVORIGDSTADDR, 13, more_bits::DESTINATION6),
     Known {
         level: SOL_UDP,
         name: libc::UDP_CORK,

@@ -1,0 +1,200 @@
+/* Calls with arguments that make no sense: the errno that Linux gives, in the order in
+ * which it looks. */
+#include "check.h"
+#include <netinet/udp.h>
+
+enum { STREAM, DATAGRAM, KINDS };
+/* New, bound, listening or connected. */
+enum { NEW, BOUND, READY, STATES };
+
+static struct sockaddr_in somewhere(int kind) {
+  int far = far_socket(kind == STREAM ? SOCK_STREAM : SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  if (kind == STREAM)
+    SYS(far_in_kernel() ? syscall(SYS_listen, far, 8) : listen(far, 8));
+  return far_name(far); /* it stays */
+}
+
+static int in_state(int kind, int state) {
+  int fd = SYS(socket(AF_INET, kind == STREAM ? SOCK_STREAM : SOCK_DGRAM, 0));
+  if (state != NEW) {
+    struct sockaddr_in a = address(my_ip(), 0);
+    SYS(bind(fd, A(a)));
+  }
+  if (state == READY) {
+    struct sockaddr_in to = somewhere(kind);
+    SYS(connect(fd, A(to)));
+  }
+  return fd;
+}
+
+#define EACH(kind, state, fd)                                                  \
+  for (int kind = 0; kind < KINDS; kind++)                                     \
+    for (int state = 0, fd = -1; state < STATES && (fd = in_state(kind, state), 1); state++, close(fd))
+
+/* The call on a socket of each kind in each state gives these, in this order; 0 for
+ * success. */
+#define GIVES(call, ...)                                                       \
+  do {                                                                         \
+    static const int all_[KINDS * STATES] = {__VA_ARGS__};                     \
+    EACH(kind_, state_, fd) {                                                  \
+      errno = 0;                                                               \
+      int failed_ = (long)(call) == -1, should_ = all_[kind_ * STATES + state_]; \
+      if (failed_ != (should_ != 0) || (failed_ && errno != should_))          \
+        wrong_ += printf("%s on %s %s socket: %s, not %s\n", #call,            \
+                         state_ == NEW ? "a new" : state_ == BOUND ? "a bound" : "a connected", \
+                         kind_ == STREAM ? "stream" : "datagram",              \
+                         failed_ ? strerrorname_np(errno) : "success",         \
+                         should_ ? strerrorname_np(should_) : "success") > 0;  \
+    }                                                                          \
+  } while (0)
+
+static int wrong_;
+
+static void done(void) {
+  if (wrong_)
+    FAIL("%d calls differ", wrong_);
+}
+
+/* Not known to the compiler. */
+static void *volatile nowhere = (void *)8;
+static char buf[70000];
+static struct sockaddr_storage name;
+static socklen_t len;
+
+static socklen_t *of(int n) {
+  len = n;
+  return &len;
+}
+
+static void waiting(void) {
+  GIVES(listen(fd, 1), 0, 0, EINVAL, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP);
+  GIVES(accept(fd, 0, 0), EINVAL, EINVAL, EINVAL, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP);
+  GIVES(accept4(fd, 0, 0, 1 << 30), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(shutdown(fd, 3), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(shutdown(fd, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(shutdown(fd, SHUT_RD), ENOTCONN, ENOTCONN, 0, ENOTCONN, ENOTCONN, 0);
+  done();
+}
+
+static void names(void) {
+  GIVES(getsockname(fd, (void *)&name, of(-1)), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(getsockname(fd, (void *)&name, nowhere), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(getsockname(fd, nowhere, of(16)), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(getsockname(fd, nowhere, of(0)), 0, 0, 0, 0, 0, 0);
+  GIVES(getpeername(fd, (void *)&name, of(-1)), ENOTCONN, ENOTCONN, EINVAL, ENOTCONN, ENOTCONN, EINVAL);
+  GIVES(getpeername(fd, nowhere, of(16)), ENOTCONN, ENOTCONN, EFAULT, ENOTCONN, ENOTCONN, EFAULT);
+  done();
+}
+
+static void addresses(void) {
+  static struct sockaddr_in a, b, c;
+  a = address(my_ip(), 0), b = address("198.51.100.9", 0), c = address(far_ip(), 9);
+  struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+  struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/nowhere"};
+  GIVES(bind(fd, (void *)&a, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(bind(fd, (void *)&a, 8), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(bind(fd, (void *)&a, 200), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(bind(fd, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(bind(fd, A(local)), EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
+  GIVES(bind(fd, A(six)), EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
+  GIVES(bind(fd, A(b)), EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL);
+  GIVES(bind(fd, A(a)), 0, EINVAL, EINVAL, 0, EINVAL, EINVAL);
+  GIVES(connect(fd, (void *)&c, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(connect(fd, (void *)&c, 8), EINVAL, EINVAL, EISCONN, EINVAL, EINVAL, EINVAL);
+  GIVES(connect(fd, (void *)&c, 1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(connect(fd, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(connect(fd, A(local)), EAFNOSUPPORT, EAFNOSUPPORT, EISCONN, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
+  GIVES(connect(fd, A(six)), EAFNOSUPPORT, EAFNOSUPPORT, EISCONN, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
+  done();
+}
+
+static ssize_t message(int fd, int sends, struct msghdr m, int flags) {
+  return sends ? sendmsg(fd, &m, flags | MSG_NOSIGNAL) : recvmsg(fd, &m, flags | MSG_DONTWAIT);
+}
+
+static void sending(void) {
+  static struct sockaddr_in to, none;
+  to = address(far_ip(), 9), none = address(far_ip(), 0);
+  enum { QUIET = MSG_NOSIGNAL | MSG_DONTWAIT };
+  GIVES(send(fd, "x", 1, QUIET), EPIPE, EPIPE, 0, EDESTADDRREQ, EDESTADDRREQ, 0);
+  GIVES(send(fd, nowhere, 1, QUIET), EPIPE, EPIPE, EFAULT, EDESTADDRREQ, EDESTADDRREQ, EFAULT);
+  GIVES(send(fd, "x", 1, QUIET | MSG_OOB), EPIPE, EPIPE, 0, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP);
+  GIVES(send(fd, buf, 70000, QUIET | MSG_OOB), EPIPE, EPIPE, 0, EMSGSIZE, EMSGSIZE, EMSGSIZE);
+  GIVES(sendto(fd, "x", 1, QUIET, (void *)&to, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(sendto(fd, "x", 1, QUIET, (void *)&to, 200), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(sendto(fd, "x", 1, QUIET, (void *)&to, 8), EPIPE, EPIPE, 0, EINVAL, EINVAL, EINVAL);
+  GIVES(sendto(fd, "x", 1, QUIET, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(sendto(fd, "x", 1, QUIET, A(none)), EPIPE, EPIPE, 0, EINVAL, EINVAL, EINVAL);
+  GIVES(sendto(fd, nowhere, 1, QUIET, A(to)), EPIPE, EPIPE, EFAULT, EFAULT, EFAULT, EFAULT);
+  struct iovec v = {buf, 1}, bad = {buf, -1}, off = {nowhere, 1};
+  GIVES(message(fd, 1, (struct msghdr){.msg_iov = &v, .msg_iovlen = 2000}, 0), EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE);
+  GIVES(message(fd, 1, (struct msghdr){.msg_iov = &bad, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(message(fd, 1, (struct msghdr){.msg_iov = nowhere, .msg_iovlen = 1}, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(message(fd, 1, (struct msghdr){.msg_name = &to, .msg_namelen = -1, .msg_iov = &v, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(message(fd, 1, (struct msghdr){.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &off, .msg_iovlen = 1}, 0), EPIPE, EPIPE, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(sendmmsg(fd, nowhere, 1, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(sendmmsg(fd, nowhere, 0, 0), 0, 0, 0, 0, 0, 0);
+  done();
+}
+
+static void receiving(void) {
+  enum { NOW = MSG_DONTWAIT };
+  GIVES(recv(fd, buf, 1, NOW), ENOTCONN, ENOTCONN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
+  GIVES(recv(fd, buf, 1, NOW | MSG_OOB), EINVAL, EINVAL, EINVAL, EAGAIN, EAGAIN, EAGAIN);
+  GIVES(recv(fd, buf, 1, NOW | MSG_ERRQUEUE), EAGAIN, EAGAIN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
+  GIVES(recv(fd, buf, 0, NOW), ENOTCONN, ENOTCONN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
+  GIVES(recvfrom(fd, buf, 1, NOW, (void *)&name, of(-1)), ENOTCONN, ENOTCONN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
+  struct iovec v = {buf, 1}, bad = {buf, -1};
+  GIVES(message(fd, 0, (struct msghdr){.msg_iov = &v, .msg_iovlen = 2000}, 0), EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE);
+  GIVES(message(fd, 0, (struct msghdr){.msg_iov = &bad, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(message(fd, 0, (struct msghdr){.msg_iov = nowhere, .msg_iovlen = 1}, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(message(fd, 0, (struct msghdr){.msg_name = &name, .msg_namelen = -1, .msg_iov = &v, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(recvmmsg(fd, nowhere, 1, NOW, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  struct timespec never = {0, -1};
+  GIVES(recvmmsg(fd, nowhere, 1, NOW, &never), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  done();
+}
+
+static void options(void) {
+  static int one = 1;
+  GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, 3), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, nowhere, 4), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, 4), 0, 0, 0, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT);
+  GIVES(setsockopt(fd, IPPROTO_UDP, UDP_CORK, &one, 4), ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, 0, 0, 0);
+  GIVES(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, 4), ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT);
+  GIVES(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &one, 4), EINVAL, EINVAL, EINVAL, 0, 0, 0);
+  GIVES(setsockopt(fd, SOL_SOCKET, SO_TYPE, &one, 4), ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT);
+  GIVES(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, of(-1)), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, &one, of(-1)), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, &one, nowhere), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, nowhere, of(4)), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  GIVES(getsockopt(fd, IPPROTO_TCP, TCP_INFO, buf, of(-1)), EINVAL, EINVAL, EINVAL, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP);
+  GIVES(getsockopt(fd, IPPROTO_IP, IP_MTU, &one, of(4)), ENOTCONN, ENOTCONN, 0, ENOTCONN, ENOTCONN, 0);
+  done();
+}
+
+/* What a socket of IPv6 says to becoming one of IPv4. */
+static void address_form(void) {
+  int four = AF_INET, six = AF_INET6;
+  struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(9)};
+  IS(inet_pton(AF_INET6, getenv("FAR_ADDR6") ? getenv("FAR_ADDR6") : "::1", &to.sin6_addr), 1);
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &four, sizeof four), ENOTCONN);
+  SYS(connect(fd, A(to)));
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &six, sizeof six), EINVAL);
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &four, sizeof four), EADDRNOTAVAIL);
+}
+
+const struct check CHECKS[] = {
+    {"waiting", waiting},
+    {"names", names},
+    {"addresses", addresses},
+    {"sending", sending},
+    {"receiving", receiving},
+    {"options", options},
+    {"address_form", address_form},
+    {0, 0},
+};

@@ -1,0 +1,208 @@
+/* What is told beside what is received, and of what was sent. */
+#include "check.h"
+#include <linux/sockios.h>
+#include <netinet/udp.h>
+#ifndef UDP_GRO
+#define UDP_SEGMENT 103
+#define UDP_GRO 104
+#endif
+#ifndef TCP_INQ
+#define TCP_INQ 36
+#endif
+
+static int bound(struct sockaddr_in *name) {
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  *name = name_of(fd);
+  return fd;
+}
+
+static void far_send(int fd, const void *p, size_t n, struct sockaddr_in to) {
+  IS(far_in_kernel() ? syscall(SYS_sendto, fd, p, n, 0, &to, sizeof to) : sendto(fd, p, n, 0, A(to)), n);
+}
+
+/* Receives, and copies the value of a control message of this type; its length, or -1. */
+static int told(int fd, int level, int type, void *value, size_t size, ssize_t *got) {
+  static char buf[70000];
+  char control[256];
+  struct iovec v = {buf, sizeof buf};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  OK(ready(fd, POLLIN, 10000) & POLLIN);
+  ssize_t n = SYS(recvmsg(fd, &m, 0));
+  if (got)
+    *got = n;
+  for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h))
+    if (h->cmsg_level == level && h->cmsg_type == type) {
+      size_t len = h->cmsg_len - CMSG_LEN(0);
+      memcpy(value, CMSG_DATA(h), len < size ? len : size);
+      return len;
+    }
+  return -1;
+}
+
+static void times(void) {
+  struct sockaddr_in to;
+  int mine = bound(&to), far = far_socket(SOCK_DGRAM);
+  struct timeval micros;
+  struct timespec nanos, before, after;
+  set(mine, SOL_SOCKET, SO_TIMESTAMP, 1);
+  clock_gettime(CLOCK_REALTIME, &before);
+  far_send(far, "a", 1, to);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMP, &micros, sizeof micros, 0), sizeof micros);
+  clock_gettime(CLOCK_REALTIME, &after);
+  OK(micros.tv_sec >= before.tv_sec && micros.tv_sec <= after.tv_sec && micros.tv_usec < 1000000);
+  /* What is set last is told. */
+  set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  far_send(far, "b", 1, to);
+  IS(ready(mine, POLLIN, 10000), POLLIN);
+  clock_gettime(CLOCK_REALTIME, &before);
+  sleep_ms(20); /* when it came counts, not when it was read */
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPNS, &nanos, sizeof nanos, 0), sizeof nanos);
+  OK(nanos.tv_sec < before.tv_sec || (nanos.tv_sec == before.tv_sec && nanos.tv_nsec <= before.tv_nsec));
+  far_send(far, "c", 1, to);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMP, &micros, sizeof micros, 0), -1);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 0);
+  far_send(far, "d", 1, to);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPNS, &nanos, sizeof nanos, 0), -1);
+  /* Asked for before the socket is bound; turning one off turns off both. */
+  int early = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  set(early, SOL_SOCKET, SO_TIMESTAMP, 1);
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(early, A(a)));
+  far_send(far, "e", 1, name_of(early));
+  IS(told(early, SOL_SOCKET, SO_TIMESTAMP, &micros, sizeof micros, 0), sizeof micros);
+  set(early, SOL_SOCKET, SO_TIMESTAMPNS, 0);
+  far_send(far, "f", 1, name_of(early));
+  IS(told(early, SOL_SOCKET, SO_TIMESTAMP, &micros, sizeof micros, 0), -1);
+}
+
+/* How many datagrams found no room. */
+static void losses(void) {
+  struct sockaddr_in to;
+  int mine = bound(&to), far = far_socket(SOCK_DGRAM), lost = 0, got = 0;
+  set(mine, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  set(mine, SOL_SOCKET, SO_RCVBUF, 4096);
+  enum { SENT = 1000 };
+  static char some[1000];
+  far_send(far, some, sizeof some, to);
+  IS(told(mine, SOL_SOCKET, SO_RXQ_OVFL, &lost, sizeof lost, 0), -1); /* none yet */
+  for (int i = 0; i < SENT; i++)
+    far_send(far, some, sizeof some, to);
+  while (ready(mine, POLLIN, 200)) {
+    told(mine, SOL_SOCKET, SO_RXQ_OVFL, &lost, sizeof lost, 0);
+    got++;
+  }
+  OK(got > 0 && got < SENT);
+  far_send(far, some, sizeof some, to);
+  IS(told(mine, SOL_SOCKET, SO_RXQ_OVFL, &lost, sizeof lost, 0), sizeof lost);
+  OK(lost > 0 && lost <= SENT - got);
+}
+
+static void original_destination(void) {
+  struct sockaddr_in to, seen;
+  int any = SYS(socket(AF_INET, SOCK_DGRAM, 0)), far = far_socket(SOCK_DGRAM);
+  set(any, IPPROTO_IP, IP_RECVORIGDSTADDR, 1);
+  struct sockaddr_in a = address("0.0.0.0", 0);
+  SYS(bind(any, A(a)));
+  to = address(my_ip(), ntohs(name_of(any).sin_port));
+  far_send(far, "a", 1, to);
+  IS(told(any, IPPROTO_IP, IP_ORIGDSTADDR, &seen, sizeof seen, 0), sizeof seen);
+  IS(seen.sin_family, AF_INET);
+  OK(same(seen, to));
+}
+
+/* A train that is sent to ourselves, or by the kernel on one machine, arrives whole where
+ * that is wanted, and in its parts where not. */
+static void trains(void) {
+  struct sockaddr_in to;
+  int mine = bound(&to), from = SYS(socket(AF_INET, SOCK_DGRAM, 0)), segment = 0;
+  static unsigned char train[5000];
+  pattern(train, sizeof train, 0);
+  set(from, IPPROTO_UDP, UDP_SEGMENT, 1000);
+  IS(sendto(from, train, sizeof train, 0, A(to)), sizeof train);
+  for (int i = 0; i < 5; i++) {
+    unsigned char part[2000];
+    IS(recv(mine, part, sizeof part, 0), 1000);
+    check_pattern(part, 1000, i * 1000);
+  }
+  set(mine, IPPROTO_UDP, UDP_GRO, 1);
+  ssize_t got;
+  IS(sendto(from, train, 4500, 0, A(to)), 4500);
+  IS(told(mine, IPPROTO_UDP, UDP_GRO, &segment, sizeof segment, &got), sizeof segment);
+  IS(segment, 1000);
+  IS(got, 4500);
+}
+
+/* How many bytes are left after a read. */
+static void what_is_left(void) {
+  EACH_PAIR(mine, far) {
+    int left = -1;
+    char buf[4], control[64];
+    send_all(far, "0123456789", 10);
+    for (int n = 0; n < 10; sleep_ms(1))
+      SYS(ioctl(mine, FIONREAD, &n));
+    set(mine, IPPROTO_TCP, TCP_INQ, 1);
+    for (int rest = 6; rest >= -2; rest -= 4) {
+      struct iovec v = {buf, sizeof buf};
+      struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+      if (rest < 0) {
+        SYS(shutdown(far, SHUT_WR));
+        IS(ready(mine, POLLRDHUP, 10000), POLLRDHUP);
+      }
+      SYS(recvmsg(mine, &m, 0));
+      struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+      OK(h && h->cmsg_level == IPPROTO_TCP && h->cmsg_type == TCP_INQ);
+      memcpy(&left, CMSG_DATA(h), sizeof left);
+      IS(left, rest < 0 ? 1 : rest); /* the end counts for one */
+    }
+    int two = 2;
+    FAILS(setsockopt(mine, IPPROTO_TCP, TCP_INQ, &two, sizeof two), EINVAL);
+  }
+}
+
+/* No more is written than the mark above what was sent, though the buffer has room. */
+static void little_is_not_sent(void) {
+  EACH_PAIR(mine, far) {
+    enum { MARK = 20000 };
+    static char some[4000];
+    set(mine, SOL_SOCKET, SO_SNDBUF, 2 << 20);
+    far_option(far, SOL_SOCKET, SO_RCVBUF, 65536);
+    set(mine, IPPROTO_TCP, TCP_NOTSENT_LOWAT, MARK);
+    nonblocking(mine);
+    size_t all = 0;
+    for (int idle = 0; idle < 20; idle++) {
+      ssize_t n;
+      while ((n = write(mine, some, sizeof some)) > 0)
+        all += n, idle = 0;
+      OK(errno == EAGAIN);
+      sleep_ms(5);
+    }
+    int unsent = -1;
+    SYS(ioctl(mine, SIOCOUTQNSD, &unsent));
+    OK(unsent > 0 && unsent <= MARK + 65536); /* Linux fills the segment that it has begun */
+    OK(all < 1 << 20);
+    IS(ready(mine, POLLOUT, 0), 0);
+    /* Whoever waits is told when there is less than half of it. */
+    pid_t child = SYS(fork());
+    if (!child) {
+      static char sink[65536];
+      for (size_t got = 0; got < all; got += SYS(read(far, sink, sizeof sink)))
+        ;
+      _exit(0);
+    }
+    IS(ready(mine, POLLOUT, 10000), POLLOUT);
+    OK(write(mine, some, sizeof some) > 0);
+    joined(child);
+  }
+}
+
+const struct check CHECKS[] = {
+    {"times", times},
+    {"losses", losses},
+    {"original_destination", original_destination},
+    {"trains", trains},
+    {"what_is_left", what_is_left},
+    {"little_is_not_sent", little_is_not_sent},
+    {0, 0},
+};
