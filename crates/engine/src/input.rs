@@ -284,14 +284,7 @@ impl Engine {
         }
         match error.protocol {
             protocol::TCP => {
-                let kind = match error.kind {
-                    ErrorKind::NetUnreachable => TcpIcmp::NetUnreachable,
-                    ErrorKind::PortUnreachable => TcpIcmp::PortUnreachable,
-                    ErrorKind::ProtocolUnreachable | ErrorKind::NextHeaderUnknown => {
-                        TcpIcmp::ProtocolUnreachable
-                    }
-                    _ => TcpIcmp::HostUnreachable,
-                };
+                let kind = told_to_tcp(error.kind);
                 let now = self.now;
                 if let (Some(key), Some(seq)) = (self.connection_of(local, remote), error.tcp_seq)
                     && let Some(c) = self.connection_mut(key)
@@ -467,6 +460,29 @@ impl Engine {
     }
 }
 
+/// What an ICMP error is to a connection: each has the errno that Linux gives for it.
+fn told_to_tcp(kind: ErrorKind) -> TcpIcmp {
+    match kind {
+        ErrorKind::NetUnreachable | ErrorKind::NetUnknown | ErrorKind::NetProhibited => {
+            TcpIcmp::NetUnreachable
+        }
+        ErrorKind::PortUnreachable => TcpIcmp::PortUnreachable,
+        ErrorKind::ProtocolUnreachable | ErrorKind::NextHeaderUnknown => {
+            TcpIcmp::ProtocolUnreachable
+        }
+        ErrorKind::SourceRouteFailed => TcpIcmp::SourceRouteFailed,
+        ErrorKind::HostUnknown => TcpIcmp::HostUnknown,
+        ErrorKind::HostIsolated => TcpIcmp::HostIsolated,
+        ErrorKind::Prohibited => TcpIcmp::Prohibited,
+        ErrorKind::HostUnreachable
+        | ErrorKind::HostProhibited
+        | ErrorKind::FragmentationNeeded { .. }
+        | ErrorKind::TimeExceeded
+        | ErrorKind::ReassemblyTimeExceeded
+        | ErrorKind::ParameterProblem => TcpIcmp::HostUnreachable,
+    }
+}
+
 /// Whether a packet says that it is one of IPv6.
 fn is_ipv6(packet: &[u8]) -> bool {
     packet.first().is_some_and(|b| b >> 4 == 6)
@@ -491,3 +507,28 @@ impl crate::link::Link {
 }
 
 const _: () = assert!(LOWER_HEADERS == 34);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_and_a_datagram_socket_get_the_same_errno() {
+        for kind in [
+            ErrorKind::NetUnreachable,
+            ErrorKind::HostUnreachable,
+            ErrorKind::ProtocolUnreachable,
+            ErrorKind::PortUnreachable,
+            ErrorKind::SourceRouteFailed,
+            ErrorKind::NetUnknown,
+            ErrorKind::HostUnknown,
+            ErrorKind::HostIsolated,
+            ErrorKind::NetProhibited,
+            ErrorKind::HostProhibited,
+            ErrorKind::Prohibited,
+            ErrorKind::TimeExceeded,
+        ] {
+            assert_eq!(told_to_tcp(kind).error().errno(), kind.errno(), "{kind:?}");
+        }
+    }
+}

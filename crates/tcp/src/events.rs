@@ -64,6 +64,18 @@ pub enum Error {
     /// ICMP: protocol unreachable.
     #[error("protocol unreachable")]
     ProtocolUnreachable,
+    /// ICMP: source route failed.
+    #[error("the source route failed")]
+    SourceRouteFailed,
+    /// ICMP: destination host unknown.
+    #[error("destination host unknown")]
+    HostUnknown,
+    /// ICMP: source host isolated.
+    #[error("this host is isolated")]
+    HostIsolated,
+    /// ICMPv6: prohibited, by an administrator or a route.
+    #[error("communication prohibited")]
+    Prohibited,
     /// We reset it (`abort`, or `close` with unread data).
     #[error("aborted by this side")]
     Aborted,
@@ -81,6 +93,10 @@ impl Error {
             Error::HostUnreachable => 113,
             Error::NetUnreachable => 101,
             Error::ProtocolUnreachable => 92,
+            Error::SourceRouteFailed => 95,
+            Error::HostUnknown => 112,
+            Error::HostIsolated => 64,
+            Error::Prohibited => 13,
             Error::Aborted => 103,
         }
     }

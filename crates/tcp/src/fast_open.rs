@@ -196,6 +196,7 @@ impl Tcb {
     pub(crate) fn has_early_data(&self) -> bool {
         self.fast_open.early
             && !self.fast_open.waits
+            && self.snd_edge > 0
             && self.cfg.linger != crate::config::Linger::Reset
     }
 

@@ -20,15 +20,29 @@ pub enum IcmpError {
     ProtocolUnreachable,
     /// Port unreachable.
     PortUnreachable,
+    /// The source route failed.
+    SourceRouteFailed,
+    /// The host is not known.
+    HostUnknown,
+    /// We are isolated.
+    HostIsolated,
+    /// It is forbidden (IPv6 alone).
+    Prohibited,
 }
 
 impl IcmpError {
-    fn error(self) -> Error {
+    /// Why a connection that it ends has died.
+    #[must_use]
+    pub const fn error(self) -> Error {
         match self {
             IcmpError::NetUnreachable => Error::NetUnreachable,
             IcmpError::HostUnreachable => Error::HostUnreachable,
             IcmpError::ProtocolUnreachable => Error::ProtocolUnreachable,
             IcmpError::PortUnreachable => Error::Refused,
+            IcmpError::SourceRouteFailed => Error::SourceRouteFailed,
+            IcmpError::HostUnknown => Error::HostUnknown,
+            IcmpError::HostIsolated => Error::HostIsolated,
+            IcmpError::Prohibited => Error::Prohibited,
         }
     }
 }

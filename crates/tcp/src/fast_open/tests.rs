@@ -473,3 +473,17 @@ fn a_syn_ack_of_two_syns_that_cross_has_no_cookie() {
     let t = s.sent_one();
     assert_eq!((t.flags, t.options.fast_open), (SYN | ACK, None));
 }
+
+/// Nothing was written (a send of no bytes with MSG_FASTOPEN), and the program has closed:
+/// there is nothing to deliver, and no SYN to repeat for it.
+#[test]
+fn a_syn_without_data_is_not_repeated_for_who_has_closed() {
+    let mut s = Script::connecting(&config());
+    s.tcb.start_fast_open(send(7), true);
+    s.tcb.release_syn();
+    assert_eq!(s.sent_one().flags, SYN);
+    s.tcb.close(s.now);
+    assert_eq!(s.tcb.state(), crate::State::Closed);
+    assert_eq!(s.tcb.deadline(), None);
+    assert_eq!(s.sent().len(), 0);
+}

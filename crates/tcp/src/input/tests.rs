@@ -303,10 +303,48 @@ fn an_old_timestamp_is_acknowledged_and_dropped() {
     let d = s.arrives(ACK, 100, 0, 100);
     assert_eq!((d.place, d.drop), (None, Some(DropReason::Paws)));
     s.acks(100);
-    // RFC 7323 section 5.5: after 24 days, it is believed.
-    s.now = s.now.after_us(25 * 24 * 3600 * 1_000_000);
+    // RFC 7323 section 5.5: after 24 days, it is believed, and not before.
+    const DAY: u64 = 24 * 3600 * 1_000_000;
+    let set = s.tcb.ts_recent_at;
+    s.now = set.after_us(24 * DAY);
+    let d = s.arrives(ACK, 100, 0, 100);
+    assert_eq!((d.place, d.drop), (None, Some(DropReason::Paws)));
+    assert_eq!(s.tcb.ts_recent, 2_000);
+    s.now = set.after_us(24 * DAY + 1);
     let d = s.arrives(ACK, 100, 0, 100);
     assert!(d.place.is_some());
+    assert_eq!(s.tcb.ts_recent, 1_999);
+}
+
+/// RFC 9293 section 3.10.7.4: a window is taken from a segment that is not older, by its
+/// sequence number (SND.WL1), or with the same one by its acknowledgment (SND.WL2).
+#[test]
+fn a_window_is_not_taken_from_an_old_segment() {
+    let windows = |order: &[(i64, i64, u16)]| {
+        let mut s = full();
+        s.writes(1_000);
+        s.sent();
+        // Each brings a byte out of order, so that none is only a duplicate.
+        for &(seq, ack, window) in order {
+            let mut header = s.header(ACK, seq, ack, TcpOptions::default());
+            header.window = window;
+            let _ = s.tcb.on_segment(&Segment::new(&header, 1), s.now);
+        }
+        s.tcb.snd_wnd >> s.tcb.snd_wscale
+    };
+    // Overtaken by one with a later sequence number.
+    assert_eq!(windows(&[(200, 0, 900), (100, 0, 800)]), 900);
+    assert_eq!(windows(&[(100, 0, 900), (200, 0, 800)]), 800);
+    // The same sequence number: an older acknowledgment is older.
+    assert_eq!(windows(&[(100, 500, 900), (100, 400, 800)]), 900);
+    assert_eq!(windows(&[(100, 500, 900), (100, 500, 800)]), 800);
+    // What acknowledges new data counts, whatever its sequence number.
+    assert_eq!(windows(&[(200, 400, 900), (100, 500, 800)]), 800);
+    // WL1 does not go back with it.
+    assert_eq!(
+        windows(&[(200, 400, 900), (100, 500, 800), (150, 500, 700)]),
+        800
+    );
 }
 
 #[test]
