@@ -332,7 +332,7 @@ impl Engine {
             || self
                 .sessions
                 .iter()
-                .any(|(_, s)| !s.is_in_use() || s.has_reservations())
+                .any(|(_, s)| !s.is_in_use() || s.has_reservations() || s.has_warm_chunks())
     }
 
     /// Ends sessions that nobody uses any more.
@@ -363,6 +363,9 @@ impl Engine {
         let changes = |s: &Session| !s.is_in_use() || s.is_forking();
         if self.sessions.iter().any(|(_, s)| changes(s)) {
             self.housekeeping_at = Instant(self.now.0 + SOON);
+        }
+        if let Some(at) = self.reclaim_memory() {
+            self.housekeeping_at = self.housekeeping_at.min(at);
         }
     }
 

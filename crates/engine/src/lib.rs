@@ -63,6 +63,7 @@ mod output;
 mod pair;
 mod passive;
 mod privilege;
+mod reclaim;
 mod report;
 mod requests;
 mod routing;

@@ -268,12 +268,11 @@ impl Session {
             .collect()
     }
 
-    /// The send chunks that none of its sockets has, by the list that its programs keep.
+    /// The send chunks that none of its sockets has, by the lists that its programs keep.
     fn free_send_chunks(&self) -> u32 {
-        self.arena
-            .header()
-            .free_snd_chunks
-            .count(self.arena.snd_links())
+        let (warm, cold) = self.arena.free_snd_chunks();
+        let all = self.arena.geometry().snd_chunks;
+        warm.saturating_add(cold).min(all)
     }
 
     fn stat(&self, key: u32) -> SessionStat {

@@ -7,6 +7,7 @@
 
 use longshore_hostif::{Arena, CHUNK, DIRECTORY, STREAM_MAX};
 use longshore_ring::{NONE, Room, Span};
+use rustix::io::Errno;
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -102,6 +103,10 @@ pub(crate) struct RcvSlab {
     never_used: u32,
     limit: u32,
     available: u32,
+    /// So many of `free`, from its beginning, take no memory.
+    cold: usize,
+    /// The fewest that were free since it was last looked at.
+    fewest_free: usize,
 }
 
 impl RcvSlab {
@@ -112,12 +117,19 @@ impl RcvSlab {
             never_used: 0,
             limit: chunks,
             available: chunks,
+            cold: 0,
+            fewest_free: 0,
         }
     }
 
     fn take(&mut self) -> Option<u32> {
         let chunk = match self.free.pop() {
-            Some(chunk) => chunk,
+            Some(chunk) => {
+                let left = self.free.len();
+                self.fewest_free = self.fewest_free.min(left);
+                self.cold = self.cold.min(left);
+                chunk
+            }
             None if self.never_used < self.limit => {
                 self.never_used += 1;
                 self.links.push(NONE);
@@ -139,6 +151,29 @@ impl RcvSlab {
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.available
+    }
+
+    /// Free chunks that take memory.
+    pub(crate) fn warm(&self) -> usize {
+        self.free.len() - self.cold
+    }
+
+    /// From now on it is noted how many chunks stay free.
+    pub(crate) fn note_free(&mut self) {
+        self.fewest_free = self.free.len();
+    }
+
+    /// Gives the memory of chunks back to the system that were free ever since
+    /// [`note_free`](Self::note_free), `most` at most; says of how many.
+    pub(crate) fn cool(&mut self, arena: &Arena, most: usize) -> Result<usize, Errno> {
+        let end = self.fewest_free.min(self.cold.saturating_add(most));
+        let mut cooled = 0;
+        while self.cold < end {
+            arena.cool_rcv_chunk(self.free[self.cold])?;
+            self.cold += 1;
+            cooled += 1;
+        }
+        Ok(cooled)
     }
 
     /// Chunks in use.

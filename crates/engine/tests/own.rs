@@ -239,3 +239,40 @@ fn the_owners_signal_does_not_come_before_what_tells_of_the_urgent_byte() {
     }
     panic!("no signal");
 }
+
+/// Bytes of memory that the session's arena takes.
+fn taken(host: &Host) -> u64 {
+    rustix::fs::fstat(&*host.arena).unwrap().st_blocks as u64 * 512
+}
+
+/// Both slabs' free chunks keep their memory for a while, and then no longer; what comes
+/// after that finds chunks all the same.
+#[test]
+fn memory_that_nobody_wants_any_more_goes_back_to_the_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let (socket, accepted) = connected(&mut host);
+    let before = taken(&host);
+    let chunks = 2 * CHUNK;
+    let mut first = 0;
+    for round in 0..2u8 {
+        for at in 0..4u8 {
+            let data = vec![round * 4 + at; chunks];
+            host.send(socket, &data, EdgeFlags::empty());
+            assert!(host.receive(accepted.socket, chunks) == data);
+        }
+        // In use until it is acknowledged: of the receive slab, and of the send slab.
+        assert!(taken(&host) >= before + 8 * CHUNK as u64);
+        host.wait("what was sent", |h| {
+            let acked = h.edges(socket)?.snd_acked;
+            (acked == u64::from(round + 1) * 8 * CHUNK as u64).then_some(())
+        });
+        first = host.reclaim(socket, first);
+        host.wait("the memory", |h| {
+            std::thread::sleep(Duration::from_millis(20));
+            (taken(h) <= before + CHUNK as u64).then_some(())
+        });
+        assert_eq!(host.arena.free_snd_chunks().0, 0);
+    }
+}

@@ -105,8 +105,10 @@ pub struct Header {
     pub engine: Waiter,
     /// Free socket blocks.
     pub free_sockets: FreeList,
-    /// Free chunks of the send slab.
-    pub free_snd_chunks: FreeList,
+    /// Free chunks of the send slab that take memory, as they were used lately.
+    pub(crate) warm_snd_chunks: FreeList,
+    /// Free chunks of the send slab that take none.
+    pub(crate) cold_snd_chunks: FreeList,
     /// Which destinations are the engine's. Written once, by the engine.
     pub routes: Routes,
 }

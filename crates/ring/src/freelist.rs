@@ -91,6 +91,11 @@ impl FreeList {
         Err(Corrupt::Livelock)
     }
 
+    /// Whether none is free now.
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Acquire) as u32 == NONE
+    }
+
     /// How many indices are free. While others pop and push it is what was free at some
     /// time, more or less; never more than there are. It takes as many steps as indices have
     /// been given back.

@@ -1,7 +1,8 @@
 //! A memfd mapped by both sides.
 
 use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
+    ftruncate, memfd_create,
 };
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::marker::PhantomData;
@@ -204,6 +205,17 @@ impl SharedMemory {
         let advice = Advice::LinuxPopulateWrite;
         // SAFETY: inside our own mapping by the line above; what is in it stays.
         let _ = unsafe { madvise(self.base.as_ptr().add(from).cast(), 1, advice) };
+    }
+
+    /// Gives the memory of `len` bytes from `offset` on back to the system, for both sides:
+    /// it reads as zero, and takes memory again when it is next written to.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn release(&self, offset: usize, len: usize) -> Result<(), rustix::io::Errno> {
+        assert!(offset <= self.len && len <= self.len - offset);
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.fd, hole, offset as u64, len as u64)
     }
 
     /// Bytes mapped.

@@ -485,11 +485,10 @@ impl Host {
     /// Chunks of the send slab that nobody has, found by taking them all.
     #[cfg(any(test, feature = "testing"))]
     pub fn count_free_chunks(&self) -> usize {
-        let free = &self.arena.header().free_snd_chunks;
-        let links = self.arena.snd_links();
-        let all: Vec<u32> = std::iter::from_fn(|| free.pop(links).ok().flatten()).collect();
+        let take = || self.arena.take_snd_chunk().ok().flatten();
+        let all: Vec<u32> = std::iter::from_fn(take).collect();
         for chunk in all.iter().rev() {
-            let _ = free.push(links, *chunk);
+            let _ = self.arena.give_snd_chunk(*chunk);
         }
         all.len()
     }

@@ -175,11 +175,7 @@ impl Engine {
             // A directory has no more entries than this, whatever the host says.
             for number in (first..=last).take(DIRECTORY) {
                 let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
-                let pushed = s
-                    .arena
-                    .header()
-                    .free_snd_chunks
-                    .push(s.arena.snd_links(), chunk);
+                let pushed = s.arena.give_snd_chunk(chunk);
                 s.bad_descriptors += u64::from(pushed.is_err());
             }
         }

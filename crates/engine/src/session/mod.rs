@@ -14,6 +14,7 @@ mod untold;
 
 pub(crate) use subscribers::Subscribers;
 
+use crate::reclaim::Reclaim;
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
@@ -47,6 +48,7 @@ pub(crate) struct Session {
     pub(crate) congestion: Option<Congestion>,
     pub(crate) arena: Arc<Arena>,
     pub(crate) rcv_slab: RcvSlab,
+    pub(crate) reclaim: Reclaim,
     pub(crate) processes: Vec<Option<Process>>,
     /// One more than the engine's key of each of its sockets, by the block's index; 0 where
     /// there is none, so that a page of it takes memory with its first socket.
@@ -102,6 +104,7 @@ impl Session {
             token,
             congestion: None,
             rcv_slab: RcvSlab::new(g.rcv_chunks),
+            reclaim: Reclaim::default(),
             processes: (0..g.channels).map(|_| None).collect(),
             by_index: vec![0; g.sockets as usize],
             arena,

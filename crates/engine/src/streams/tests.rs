@@ -117,6 +117,44 @@ fn a_full_stream_may_begin_anywhere() {
     }
 }
 
+/// Memory goes back of those chunks alone that were free all the time.
+#[test]
+fn chunks_that_were_wanted_meanwhile_stay_warm() {
+    let arena = Arena::create(SMALL).unwrap();
+    let mut slab = RcvSlab::new(8);
+    let taken: Vec<u32> = (0..6).map(|_| slab.take().unwrap()).collect();
+    for &chunk in &taken {
+        let place = arena.rcv_place(chunk, 0, 1).unwrap();
+        arena.memory().write(place, b"x");
+        slab.give_back(chunk);
+    }
+    let byte = |chunk| {
+        let mut byte = [9];
+        let place = arena.rcv_place(chunk, 0, 1).unwrap();
+        arena.memory().read(place, &mut byte);
+        byte[0]
+    };
+    assert_eq!(slab.warm(), 6);
+    slab.note_free();
+    let (a, b) = (slab.take().unwrap(), slab.take().unwrap());
+    slab.give_back(b);
+    slab.give_back(a);
+    // Four were never wanted; three at a time.
+    assert_eq!(slab.cool(&arena, 3), Ok(3));
+    assert_eq!(slab.cool(&arena, 3), Ok(1));
+    assert_eq!(slab.cool(&arena, 3), Ok(0));
+    assert_eq!(slab.warm(), 2);
+    assert_eq!(taken.iter().filter(|c| byte(**c) == 0).count(), 4);
+    assert!(byte(a) == b'x' && byte(b) == b'x');
+    // The warm ones go first.
+    assert!([a, b].contains(&slab.take().unwrap()));
+    assert!([a, b].contains(&slab.take().unwrap()));
+    assert_eq!(slab.warm(), 0);
+    let cold = slab.take().unwrap();
+    slab.give_back(cold);
+    assert_eq!(slab.warm(), 1);
+}
+
 #[test]
 fn a_forged_send_directory_is_refused() {
     let arena = Arena::create(SMALL).unwrap();

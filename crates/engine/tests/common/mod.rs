@@ -311,13 +311,7 @@ impl Host {
         for part in bytes.chunks(1) {
             let number = at / CHUNK as u64;
             if at % CHUNK as u64 == 0 {
-                let chunk = self
-                    .arena
-                    .header()
-                    .free_snd_chunks
-                    .pop(self.arena.snd_links())
-                    .unwrap()
-                    .unwrap();
+                let chunk = self.arena.take_snd_chunk().unwrap().unwrap();
                 directory[number as usize % DIRECTORY].store(chunk, Ordering::Release);
             }
             let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
@@ -350,8 +344,7 @@ impl Host {
         let directory = self.arena.snd_directory(socket.index);
         for number in from..acked / CHUNK as u64 {
             let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
-            let free = &self.arena.header().free_snd_chunks;
-            free.push(self.arena.snd_links(), chunk).unwrap();
+            self.arena.give_snd_chunk(chunk).unwrap();
         }
         from.max(acked / CHUNK as u64)
     }

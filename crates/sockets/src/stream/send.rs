@@ -106,10 +106,7 @@ impl Socket {
         block.snd.told.store(told_now, Ordering::Release);
         for (number, _, _) in spans(told - told % CHUNK as u64, told_now) {
             let chunk = directory[entry(number)].load(Ordering::Relaxed);
-            arena
-                .header()
-                .free_snd_chunks
-                .push(arena.snd_links(), chunk)?;
+            arena.give_snd_chunk(chunk)?;
         }
         self.host.set_short(false);
         Ok(())
@@ -205,7 +202,7 @@ impl Socket {
         let arena = &self.host.arena;
         let directory = arena.snd_directory(self.id.index);
         while reserved.taken.end <= last {
-            let Some(chunk) = arena.header().free_snd_chunks.pop(arena.snd_links())? else {
+            let Some(chunk) = arena.take_snd_chunk()? else {
                 break;
             };
             directory[entry(reserved.taken.end)].store(chunk, Ordering::Release);
@@ -373,10 +370,7 @@ impl Drop for Reserved<'_> {
         let directory = arena.snd_directory(self.socket.id.index);
         for number in needed..self.taken.end {
             let chunk = directory[entry(number)].load(Ordering::Relaxed);
-            let _ = arena
-                .header()
-                .free_snd_chunks
-                .push(arena.snd_links(), chunk);
+            let _ = arena.give_snd_chunk(chunk);
         }
     }
 }

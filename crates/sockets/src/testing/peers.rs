@@ -364,8 +364,7 @@ impl Session {
             for number in told / CHUNK as u64..edge.div_ceil(CHUNK as u64) {
                 let chunk =
                     arena.snd_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
-                let free = &arena.header().free_snd_chunks;
-                free.push(arena.snd_links(), chunk).expect("a sane list");
+                arena.give_snd_chunk(chunk).expect("a sane list");
             }
         }
         block.set_state(SocketState::Free);
