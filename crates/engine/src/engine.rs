@@ -405,8 +405,10 @@ impl Engine {
     }
 
     fn publish(&mut self) {
+        let none_under_way = self.link.own.is_empty();
         for session in self.sessions.iter_mut() {
             session.publish();
+            session.release_taken(none_under_way);
         }
     }
 

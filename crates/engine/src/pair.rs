@@ -261,9 +261,29 @@ impl Engine {
             p.connecting = false;
             p.listener = None;
         }
+        self.name_ends(key, other);
         self.heed_reading(key);
         self.touch(other);
         self.touch(key);
+    }
+
+    /// Says in the block of each end which socket the other is, if they are of one session:
+    /// whoever finds nothing to read there may see that something is under way.
+    fn name_ends(&self, one: u32, other: u32) {
+        let (Some(one), Some(other)) = (self.sockets.get(one), self.sockets.get(other)) else {
+            return;
+        };
+        let session = self.sessions.get(one.session);
+        if let Some(session) = session.filter(|_| one.session == other.session) {
+            session
+                .arena
+                .block(one.id.index)
+                .set_other_end(other.id.index);
+            session
+                .arena
+                .block(other.id.index)
+                .set_other_end(one.id.index);
+        }
     }
 
     fn refuse(&mut self, key: u32) {

@@ -178,9 +178,8 @@ impl Engine {
         }
         if taken != 0
             && let Some(s) = self.sessions.get_mut(from.session)
-            && let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel))
         {
-            process.channel.release(&s.arena);
+            s.note_taken(from.channel);
             s.meter.to_adapter.batch(taken);
         }
         taken != 0

@@ -87,6 +87,8 @@ bitflags::bitflags! {
         const HAS_LINE = 2048;
         /// The peer has acknowledged the end of the sending half.
         const FIN_ACKED = 4096;
+        /// No process has it any more: the engine is about to hear of it.
+        const CLOSED = 8192;
     }
 }
 
@@ -152,6 +154,8 @@ pub struct SocketBlock {
     pub syn_room: AtomicU32,
     /// How often each [`OwnersSignal`] was raised ([`Raised`]).
     signals: [AtomicU16; 2],
+    /// See [`SocketBlock::other_end`]; one more, and 0 if there is none.
+    other_end: AtomicU32,
     /// The sending half.
     pub snd: StreamHalf,
     /// The receiving half.
@@ -199,6 +203,7 @@ impl SocketBlock {
         for count in &self.signals {
             count.store(0, Ordering::Relaxed);
         }
+        self.other_end.store(0, Ordering::Relaxed);
         self.linger.store(0, Ordering::Relaxed);
         self.dropped.store(0, Ordering::Relaxed);
         self.errors.store(0, Ordering::Relaxed);
@@ -310,6 +315,18 @@ impl SocketBlock {
     /// Sets its peer.
     pub fn set_peer(&self, address: Address) {
         store(&self.peer, address);
+    }
+
+    /// The index of the socket at the other end of a connection within the engine and this
+    /// session, as the engine says; the other names this one, if it is still so.
+    pub fn other_end(&self) -> Option<u32> {
+        self.other_end.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Says which that is.
+    pub fn set_other_end(&self, index: u32) {
+        self.other_end
+            .store(index.wrapping_add(1), Ordering::Release);
     }
 
     /// Bytes that the send stream may hold: what the host has set, or

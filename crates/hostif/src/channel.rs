@@ -91,6 +91,26 @@ impl ChannelControl {
         (word as u32 != 0 && word >> 32 == present).then_some(word as u32)
     }
 
+    /// How far requests were published, counted modulo 2^32.
+    pub fn requested(&self) -> u32 {
+        self.requests.published()
+    }
+
+    /// Whether the engine has handled all requests up to `number`, and published all that
+    /// they led to.
+    pub fn has_handled(&self, number: u32) -> bool {
+        self.requests
+            .given_back()
+            .wrapping_sub(number)
+            .cast_signed()
+            >= 0
+    }
+
+    /// Whether there are completions that the process has not taken and applied.
+    pub fn has_completions(&self) -> bool {
+        !self.completions.are_even()
+    }
+
     /// Empties both rings, for a new process. Only while nobody uses them.
     pub fn reset(&self) {
         self.requests.reset();

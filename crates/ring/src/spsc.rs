@@ -65,6 +65,22 @@ impl Indices {
         }
     }
 
+    /// How many messages the producer has published, modulo 2^32.
+    pub fn published(&self) -> u32 {
+        self.tail.0.load(Ordering::Acquire)
+    }
+
+    /// How many of them the consumer has given back.
+    pub fn given_back(&self) -> u32 {
+        self.head.0.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing was published that the consumer has not given back, by the word of
+    /// both.
+    pub fn are_even(&self) -> bool {
+        self.published() == self.given_back()
+    }
+
     /// Empties the ring. Only while neither side uses it.
     pub fn reset(&self) {
         self.tail.0.store(0, Ordering::Relaxed);

@@ -19,7 +19,7 @@ impl Socket {
     /// if it was before; the engine's reason if it cannot be.
     pub fn start_connect(&self, peer: SocketAddr) -> Result<(), SocketError> {
         let block = self.block();
-        self.host.drain_if_free();
+        self.host.catch_up();
         if self.is_datagram() {
             return self.connect_datagram(Address::from(peer));
         }

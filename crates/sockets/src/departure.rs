@@ -267,6 +267,12 @@ impl Socket {
             at += part.len();
         }
         reserved.commit(span, false)?;
+        if let Some(to) = record.peer.get().or_else(|| self.block().peer().get()) {
+            let (routes, ip) = (self.host.routes(), to.ip().to_canonical());
+            if ip.is_loopback() || routes.own_place(ip).is_some() {
+                self.host.note_under_way();
+            }
+        }
         Ok(())
     }
 

@@ -345,11 +345,13 @@ impl Host {
         }
         self.arena.set_held(self.own_channel(), id.index, false);
         fence(Ordering::SeqCst);
+        let is_within = block.other_end().is_some();
         let lives_on =
             self.is_held_elsewhere(id.index) || block.in_transit.load(Ordering::Acquire) != 0;
         let request = if marks & ALONE == 0 && lives_on {
             Request::Unsubscribe { socket: id }
         } else {
+            block.set_flags(BlockFlags::CLOSED);
             Request::Close {
                 socket: id,
                 snd_edge: block.snd.edge.load(Ordering::Acquire),
@@ -359,6 +361,9 @@ impl Host {
         };
         // An engine that is gone has closed it already.
         let _ = self.tell(&request, Wake::Now);
+        if is_within {
+            self.note_under_way();
+        }
     }
 
     fn is_held_elsewhere(&self, index: u32) -> bool {

@@ -90,6 +90,8 @@ pub struct Host {
     pub(crate) next_waiter: AtomicU32,
     pub(crate) uses: &'static [AtomicU64],
     pub(crate) marks: &'static [AtomicU64],
+    /// Up to which request this process has sent something to an own socket of the engine.
+    pub(crate) under_way: AtomicU32,
     /// Sockets of which the engine was not told all that was consumed.
     pub(crate) untold: Gate<Vec<SocketId>>,
     pub(crate) hub: Gate<Hub>,
@@ -379,6 +381,16 @@ impl Host {
         }
     }
 
+    /// Sees to it that what the engine has told by now counts, also where another thread is
+    /// about to make it count: for a call that says how a socket stands. Two loads if there
+    /// is nothing.
+    pub fn catch_up(&self) {
+        let control = self.arena.control(self.own_channel());
+        if control.has_completions() {
+            let _ = self.drain();
+        }
+    }
+
     /// Takes all completions. After a declaration to sleep it has to be this:
     /// another thread may have taken a completion and not yet applied it.
     pub(crate) fn drain(&self) -> Result<(), SocketError> {
@@ -418,17 +430,18 @@ impl Host {
                 None => {}
             }
         }
-        if any {
-            post.channel.release();
-        }
-        if is_more {
-            post.channel.ask_for_more(&self.doorbell);
-        }
         if !post.moved.is_empty() {
             if let Ok(mut hub) = self.hub.enter() {
                 hub.moved(&post.moved);
             }
             post.moved.clear();
+        }
+        // Not before all of it counts: others look at the ring to know whether it does.
+        if any {
+            post.channel.release();
+        }
+        if is_more {
+            post.channel.ask_for_more(&self.doorbell);
         }
         Ok(())
     }

@@ -29,6 +29,7 @@ mod socket;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod under_way;
 mod wait;
 
 pub use datagram::Received;
@@ -46,5 +47,6 @@ pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
 pub use socket::Half;
 pub use stream::{Peeked, Reserved, host_bits, more_bits};
 pub use wait::{
-    Also, BLIND_SLEEP, LONGEST_SLEEP, Patience, SPIN_VARIABLE, Sleeper, deadline_after,
+    Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Patience, SPIN_VARIABLE, Sleeper,
+    deadline_after,
 };

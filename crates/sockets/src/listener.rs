@@ -84,7 +84,10 @@ impl Socket {
             return Err(SocketError::Refused(Errno::INVAL));
         }
         if !self.has_connection() {
-            self.host.drain_if_free();
+            self.host.catch_up();
+        }
+        if !self.has_connection() {
+            self.host.await_own();
         }
         let _lock = block.rcv.lock.lock()?;
         loop {

@@ -126,11 +126,12 @@ impl ReadySet {
 
     /// The eventfd on which its threads sleep, made if it is not there yet, and
     /// whether it was made now. After a fork the child gets a waiter of its own
-    /// for the eventfd that it inherited. `None` under a filter of system calls,
-    /// if nothing was prepared: nobody wakes who sleeps for the set.
+    /// for the eventfd that it inherited. `None` without a waiter or a descriptor, of which
+    /// there may be one the next time, or under a filter of system calls if nothing was
+    /// prepared: nobody wakes who sleeps for the set, and he must not sleep for long.
     ///
     /// # Errors
-    /// ENOMEM without a waiter or a descriptor.
+    /// [`SocketError::Reentered`], or if the set is gone.
     pub fn bell(&self) -> Result<Option<(RawFd, bool)>, SocketError> {
         let mut hub = self.host.hub.enter()?;
         let set = hub.set(self.index)?;
@@ -141,8 +142,9 @@ impl ReadySet {
         if is_confined() {
             return Ok(None);
         }
-        let no_memory = SocketError::Refused(Errno::NOMEM);
-        let waiter = self.host.claim_waiter().ok_or(no_memory)?;
+        let Some(waiter) = self.host.claim_waiter() else {
+            return Ok(None);
+        };
         let new = set.bell.is_none();
         match &set.bell {
             Some(bell) => self.host.hand_over(waiter, bell.as_fd()),
@@ -150,7 +152,7 @@ impl ReadySet {
                 Some(bell) => set.bell = Some(bell),
                 None => {
                     self.host.free_waiter(waiter);
-                    return Err(no_memory);
+                    return Ok(None);
                 }
             },
         }
@@ -165,10 +167,13 @@ impl ReadySet {
                 generation: 0,
             })
             .collect();
+        // Before anybody takes one out again, and with it the waiter off its block.
+        for socket in &sockets {
+            self.host.arena.block(socket.index).add_waiter(waiter);
+        }
         drop(hub);
         for socket in sockets {
             let block = self.host.arena.block(socket.index);
-            block.add_waiter(waiter);
             let generation = block.generation.load(Ordering::Acquire);
             // Taking a use of it makes the engine tell us of it.
             drop(self.host.acquire(SocketId {

@@ -93,6 +93,7 @@ impl Socket {
     /// # Errors
     /// ENOTCONN without one.
     pub fn peer(&self) -> Result<SocketAddr, SocketError> {
+        self.host.catch_up();
         let block = self.block();
         let connected = match block.state() {
             SocketState::Connected | SocketState::Closing => true,
@@ -105,7 +106,7 @@ impl Socket {
 
     /// Takes the pending error (SO_ERROR): an errno, 0 if there is none.
     pub fn take_error(&self) -> u32 {
-        self.host.drain_if_free();
+        self.host.catch_up();
         if self.host.is_gone() && self.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
@@ -182,6 +183,7 @@ impl Socket {
     /// # Errors
     /// ENOTCONN if it is not connected.
     pub fn shutdown(&self, half: Half) -> Result<(), SocketError> {
+        self.host.catch_up();
         let block = self.block();
         match block.state() {
             SocketState::Listening => return self.stop_listening(half),
@@ -238,6 +240,9 @@ impl Socket {
             block.set_flags(mark);
         }
         self.host.tell(&edges(block, self.id, flags), Wake::Now)?;
+        if self.is_within() {
+            self.host.note_under_way();
+        }
         self.wake_local();
         Ok(())
     }

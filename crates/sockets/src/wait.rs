@@ -2,9 +2,14 @@
 //! wakes it.
 //!
 //! A thread that sleeps has a waiter of the arena, which it keeps until it
-//! ends, and an eventfd for it if it has to sleep in the kernel, together with
-//! other descriptors. Each sleep is short enough that an engine which was killed
-//! is noticed; an engine that ends in order wakes everybody.
+//! ends. It sleeps on the waiter's word for a moment, since waking it there costs least,
+//! and then on an eventfd, in the kernel's poll beside the connection to the engine, which
+//! hangs up when the engine has died. So does who waits for other descriptors, too. An engine
+//! that ends in order wakes everybody.
+//!
+//! Wake-ups are exact: nobody relies on looking again after a while. Where it is done all the
+//! same, it mends what a faulty or hostile engine leaves undone; tests turn it off
+//! ([`LOOKS_VARIABLE`]), so that a wake-up that is missing shows.
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
@@ -17,11 +22,18 @@ use rustix::time::Timespec;
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
+#[cfg(any(test, feature = "testing"))]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The longest that anybody sleeps before it looks whether the engine lives.
 pub const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// How long a thread sleeps where an engine that was killed does not wake it.
+const SHORT_SLEEP: Duration = Duration::from_millis(10);
+/// The environment variable that, set to `never`, keeps threads asleep until they are woken:
+/// for tests of the wake-ups.
+pub const LOOKS_VARIABLE: &str = "LONGSHORE_LOOKS";
 /// How long to sleep where nobody will wake us: there was no waiter left, or
 /// the session is short of memory.
 pub const BLIND_SLEEP: Duration = Duration::from_millis(5);
@@ -52,6 +64,20 @@ fn spins() -> u32 {
             .and_then(|v| v.parse().ok())
             .unwrap_or(SPINS)
     })
+}
+
+/// No thread of this process that sleeps looks again, as with [`LOOKS_VARIABLE`].
+#[cfg(any(test, feature = "testing"))]
+pub(crate) static NEVER_LOOKS: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread that sleeps looks again by itself.
+fn looks_again() -> bool {
+    #[cfg(any(test, feature = "testing"))]
+    if NEVER_LOOKS.load(Ordering::Relaxed) {
+        return false;
+    }
+    static CHOSEN: OnceLock<bool> = OnceLock::new();
+    *CHOSEN.get_or_init(|| std::env::var_os(LOOKS_VARIABLE).is_none_or(|v| v != "never"))
 }
 
 thread_local! {
@@ -313,7 +339,8 @@ impl Host {
         }
         // Under a filter, poll may be allowed one descriptor alone.
         let with_bell = also.is_some() && !is_confined();
-        let bell = if with_bell { self.my_bell() } else { None };
+        let mut bell = if with_bell { self.my_bell() } else { None };
+        let mut on_word = bell.is_none() && also.is_none();
         let waiter = self.my_waiter();
         let listed = Listed::new(self, socket, waiter);
         loop {
@@ -334,7 +361,11 @@ impl Host {
             if patience.interruptible && (self.hooks.is_cancelled)() {
                 return Err(SocketError::Interrupted);
             }
-            self.sleep(waiter, bell.map(|(_, fd)| fd), also, patience)?;
+            let longest = if on_word { SHORT_SLEEP } else { LONGEST_SLEEP };
+            let slept = self.sleep(waiter, bell.map(|(_, fd)| fd), also, longest, patience)?;
+            if on_word && slept == Woken::TimedOut && !is_confined() {
+                (bell, on_word) = (self.my_bell(), false);
+            }
         }
     }
 
@@ -343,56 +374,83 @@ impl Host {
         waiter: Option<u32>,
         bell: Option<RawFd>,
         also: Also<'_>,
+        longest: Duration,
         patience: Patience,
-    ) -> Result<(), SocketError> {
+    ) -> Result<Woken, SocketError> {
         let left = patience.left();
         if left.is_some_and(|l| l.is_zero()) {
             return Err(SocketError::TimedOut);
         }
         let unheard = waiter.is_none() || (also.is_some() && bell.is_none());
         let blind = unheard || self.is_short();
-        let longest = if blind { BLIND_SLEEP } else { LONGEST_SLEEP };
-        let nap = left.map_or(longest, |l| l.min(longest));
+        let longest = if blind {
+            Some(BLIND_SLEEP)
+        } else {
+            looks_again().then_some(longest)
+        };
+        let nap = match (left, longest) {
+            (Some(left), Some(longest)) => Some(left.min(longest)),
+            (left, longest) => left.or(longest),
+        };
         let woken = match (waiter, also, bell) {
-            (Some(w), None, _) => self.arena.waiters()[w as usize].sleep(Some(nap)),
-            (_, also, bell) => sleep_in_poll(bell, also, nap),
+            (Some(w), None, None) => self.arena.waiters()[w as usize].sleep(nap),
+            (_, also, bell) => self.sleep_in_poll(bell, also, nap),
         };
         match woken {
             Woken::Interrupted if patience.interruptible && !(self.hooks.restarts)() => {
-                Err(SocketError::Interrupted)
+                return Err(SocketError::Interrupted);
             }
-            Woken::TimedOut => {
-                self.look_at_engine();
-                Ok(())
-            }
-            _ => Ok(()),
+            Woken::TimedOut => self.look_at_engine(),
+            _ => {}
         }
+        Ok(woken)
+    }
+
+    /// Sleeps on an eventfd, and for what else is waited for, and for the engine's death.
+    fn sleep_in_poll(&self, bell: Option<RawFd>, also: Also<'_>, nap: Option<Duration>) -> Woken {
+        // Under a filter, poll may be allowed one descriptor alone.
+        let connection = (!is_confined()).then(|| self.connection());
+        let (woken, has_hung_up) = sleep_on(bell, also, connection, nap);
+        if has_hung_up {
+            self.look_at_engine();
+        }
+        woken
     }
 }
 
-fn sleep_in_poll(bell: Option<RawFd>, also: Also<'_>, nap: Duration) -> Woken {
+fn sleep_on(
+    bell: Option<RawFd>,
+    also: Also<'_>,
+    connection: Option<BorrowedFd<'_>>,
+    nap: Option<Duration>,
+) -> (Woken, bool) {
     // SAFETY: the eventfd is this thread's, which keeps it open.
     let bell = bell.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
-    let mut fds = Vec::with_capacity(2);
+    let mut fds = Vec::with_capacity(3);
     if let Some(bell) = &bell {
         fds.push(PollFd::new(bell, PollFlags::IN));
     }
     if let Some((fd, events)) = &also {
         fds.push(PollFd::new(fd, *events));
     }
-    let time = Timespec {
+    if let Some(connection) = &connection {
+        fds.push(PollFd::new(connection, PollFlags::empty()));
+    }
+    let time = nap.map(|nap| Timespec {
         tv_sec: nap.as_secs() as i64,
         tv_nsec: i64::from(nap.subsec_nanos()),
-    };
-    let result = poll(&mut fds, Some(&time));
+    });
+    let result = poll(&mut fds, time.as_ref());
+    let has_hung_up = connection.is_some() && fds.last().is_some_and(|p| !p.revents().is_empty());
     if let Some(bell) = bell {
         let _ = rustix::io::read(bell, &mut [0u8; 8]);
     }
-    match result {
+    let woken = match result {
         Err(Errno::INTR) => Woken::Interrupted,
         Ok(0) => Woken::TimedOut,
         _ => Woken::Yes,
-    }
+    };
+    (woken, has_hung_up)
 }
 
 /// A waiter listed at a socket's block, for as long as this lives.

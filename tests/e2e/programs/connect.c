@@ -511,6 +511,45 @@ static void disconnect_a_listener(void) {
   FAILS(accept(listener, 0, 0), EINVAL);
 }
 
+/* Says again and again how a socket stands until `right` holds: each call looks anew, and
+ * nothing else tells it. */
+#define COMES_TO_BE(right)                                                     \
+  for (double since_ = now(); !(right); sleep_ms(1))                           \
+    if (now() - since_ > 10)                                                   \
+      FAIL("%s never came to be", #right);
+
+static int has_peer(int fd) {
+  struct sockaddr_in a;
+  socklen_t n = sizeof a;
+  return getpeername(fd, (struct sockaddr *)&a, &n) == 0;
+}
+
+static int begun(int listener) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  struct sockaddr_in a = far_name(listener);
+  OK(connect(fd, A(a)) == 0 || errno == EINPROGRESS);
+  return fd;
+}
+
+static void each_call_sees_what_has_come(void) {
+  int listener = far_listener(8);
+  int named = begun(listener), shut = begun(listener);
+  COMES_TO_BE(has_peer(named));
+  COMES_TO_BE(shutdown(shut, SHUT_WR) == 0);
+  int far = far_accept(listener), other = far_accept(listener);
+  char buf[16];
+  send_all(far, "one", 3);
+  COMES_TO_BE(recv(named, buf, sizeof buf, MSG_PEEK | MSG_DONTWAIT) == 3);
+  send_all(far, "two", 3);
+  COMES_TO_BE(recv(named, buf, sizeof buf, MSG_PEEK | MSG_DONTWAIT) == 6);
+  IS(recv(named, buf, sizeof buf, MSG_DONTWAIT), 6);
+  IS(memcmp(buf, "onetwo", 6), 0);
+  far_reset(far);
+  far_reset(other);
+  COMES_TO_BE(!has_peer(named));
+  FAILS(shutdown(named, SHUT_RDWR), ENOTCONN);
+}
+
 const struct check CHECKS[] = {
     {"names_agree", names_agree},
     {"unbound_names", unbound_names},
@@ -544,5 +583,6 @@ const struct check CHECKS[] = {
     {"disconnect_keeps_a_bound_port", disconnect_keeps_a_bound_port},
     {"disconnect_while_another_thread_reads", disconnect_while_another_thread_reads},
     {"disconnect_a_listener", disconnect_a_listener},
+    {"each_call_sees_what_has_come", each_call_sees_what_has_come},
     {0, 0},
 };

@@ -1,6 +1,7 @@
 /* select, poll and epoll, with sockets among other descriptors. */
 #include "check.h"
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 static int epoll_with(int fd, uint32_t events) {
   int ep = SYS(epoll_create1(EPOLL_CLOEXEC));
@@ -746,6 +747,162 @@ static void bad_pointers_by_number(void) {
   SYS(munmap(bad, 4096));
 }
 
+/* What one end has sent, or that it is closed, the other sees with its next call, without
+ * waiting. With far ends in the kernel there is a wire between. A machine with more to do
+ * than this may hold an engine up for longer than it is waited for. */
+enum { TRIES = 200, MOST_LATE = TRIES / 20 };
+
+static int sees_by_recv(int fd) {
+  char c;
+  return recv(fd, &c, 1, MSG_DONTWAIT) >= 0;
+}
+
+static int sees_by_peek(int fd) {
+  char c[8];
+  return recv(fd, c, sizeof c, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+static int sees_by_poll(int fd) { return ready(fd, POLLIN, 0) != 0; }
+
+static int sees_by_select(int fd) {
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(fd, &set);
+  struct timeval none = {0, 0};
+  return SYS(select(fd + 1, &set, 0, 0, &none)) == 1;
+}
+
+static int sees_by_epoll(int fd) {
+  struct epoll_event e = {.events = EPOLLIN};
+  int ep = SYS(epoll_create1(0));
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+  int sees = SYS(epoll_wait(ep, &e, 1, 0));
+  SYS(close(ep));
+  return sees;
+}
+
+static int (*const LOOKS[])(int) = {sees_by_recv, sees_by_peek, sees_by_poll, sees_by_select,
+                                    sees_by_epoll};
+enum { WAYS = sizeof LOOKS / sizeof *LOOKS };
+
+static void what_was_sent_is_seen_at_once(void) {
+  if (far_in_kernel())
+    return;
+  int a, b, udp = SYS(socket(AF_INET, SOCK_DGRAM, 0)), from = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  pair(0, &a, &b);
+  struct sockaddr_in any = address(my_ip(), 0);
+  SYS(bind(udp, A(any)));
+  struct sockaddr_in to = name_of(udp);
+  int late = 0, late_datagrams = 0;
+  char c;
+  for (int i = 0; i < TRIES; i++) {
+    int way = i % WAYS;
+    send_all(b, "x", 1);
+    int sees = LOOKS[way](a);
+    late += !sees;
+    if (way || !sees)
+      receive_all(a, &c, 1);
+    IS(sendto(from, "x", 1, 0, A(to)), 1);
+    sees = LOOKS[way](udp);
+    late_datagrams += !sees;
+    if (way || !sees)
+      IS(recv(udp, &c, 1, 0), 1);
+  }
+  if (late > MOST_LATE || late_datagrams > MOST_LATE)
+    FAIL("of %d, %d were late, and %d datagrams", TRIES, late, late_datagrams);
+}
+
+static void an_end_is_seen_at_once(void) {
+  if (far_in_kernel())
+    return;
+  int late = 0;
+  for (int i = 0; i < TRIES; i++) {
+    int a, b;
+    pair(i % 2, &a, &b);
+    if (i % 4 < 2)
+      SYS(shutdown(b, SHUT_WR));
+    else
+      SYS(close(b));
+    late += !LOOKS[i / 4 % WAYS](a);
+    if (i % 4 < 2)
+      SYS(close(b));
+    SYS(close(a));
+  }
+  if (late > MOST_LATE)
+    FAIL("of %d, %d were late", TRIES, late);
+}
+
+static void allow_descriptors(rlim_t n) {
+  struct rlimit limit;
+  SYS(getrlimit(RLIMIT_NOFILE, &limit));
+  limit.rlim_cur = n;
+  SYS(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+/* No descriptor is left, and a socket is added and waited for all the same. */
+static void epoll_without_descriptors_left(void) {
+  EACH_PAIR(mine, far) {
+    int ep = SYS(epoll_create1(0));
+    int next = SYS(dup(0));
+    SYS(close(next));
+    allow_descriptors(next);
+    FAILS(dup(0), EMFILE);
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    IS(epoll_wait(ep, &e, 1, 20), 0);
+    pid_t child = SYS(fork());
+    if (!child) {
+      allow_descriptors(1024);
+      until_it_sleeps(getppid());
+      send_all(far, "x", 1);
+      _exit(0);
+    }
+    IS(epoll_wait(ep, &e, 1, 15000), 1);
+    IS(e.events, EPOLLIN);
+    IS(ready(mine, POLLIN, 15000), POLLIN);
+    joined(child);
+    allow_descriptors(1024);
+    SYS(close(ep));
+  }
+}
+
+static void a_list_longer_than_the_limit(void) {
+  EACH_PAIR(mine, far) {
+    struct pollfd list[100];
+    struct timespec none = {0, 0};
+    for (int i = 0; i < 100; i++)
+      list[i] = (struct pollfd){.fd = i ? -1 : mine, .events = POLLOUT};
+    allow_descriptors(64);
+    FAILS(poll(list, 100, 0), EINVAL);
+    FAILS(ppoll(list, 65, &none, 0), EINVAL);
+    IS(poll(list, 64, 0), 1);
+    allow_descriptors(1024);
+    IS(poll(list, 100, 0), 1);
+  }
+}
+
+static void exclusive_is_for_adding_alone(void) {
+  EACH_PAIR(mine, far) {
+    int ep = SYS(epoll_create1(0));
+    struct epoll_event e = {.events = EPOLLIN | EPOLLEXCLUSIVE};
+    FAILS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e), EINVAL);
+    e.events = EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT;
+    FAILS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e), EINVAL);
+    e.events = EPOLLIN | EPOLLEXCLUSIVE | EPOLLRDHUP;
+    FAILS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e), EINVAL);
+    e.events = EPOLLIN | EPOLLEXCLUSIVE | EPOLLET;
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    e.events = EPOLLIN;
+    FAILS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e), EINVAL);
+    e.events = EPOLLIN | EPOLLEXCLUSIVE;
+    FAILS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e), EINVAL);
+    SYS(epoll_ctl(ep, EPOLL_CTL_DEL, mine, &e));
+    e.events = EPOLLIN;
+    FAILS(epoll_ctl(ep, EPOLL_CTL_MOD, mine, &e), ENOENT);
+    SYS(close(ep));
+  }
+}
+
 const struct check CHECKS[] = {
     {"level", level},
     {"level_out", level_out},
@@ -785,5 +942,10 @@ const struct check CHECKS[] = {
     {"before_it_connects", before_it_connects},
     {"epoll_leaves_the_rest_alone", epoll_leaves_the_rest_alone},
     {"bad_pointers_by_number", bad_pointers_by_number},
+    {"what_was_sent_is_seen_at_once", what_was_sent_is_seen_at_once},
+    {"an_end_is_seen_at_once", an_end_is_seen_at_once},
+    {"epoll_without_descriptors_left", epoll_without_descriptors_left},
+    {"a_list_longer_than_the_limit", a_list_longer_than_the_limit},
+    {"exclusive_is_for_adding_alone", exclusive_is_for_adding_alone},
     {0, 0},
 };

@@ -57,11 +57,18 @@ pub(crate) struct Session {
     pub(crate) doorbell: Doorbell,
     /// Eventfds of waiters, by waiter.
     bells: HashMap<u32, StrangersBell>,
+    /// With so many of them, those of waiters that nobody has any more are closed.
+    sweep_at: usize,
     ringer: Arc<Ringer>,
     /// Children that their pid does not tell of, by the channel that they claim.
     introduced: HashMap<u16, OwnedFd>,
     /// Channels with staged completions.
     staged: Vec<u16>,
+    /// Channels whose requests were taken, and are given back when all that they led to is
+    /// published.
+    taken: Vec<u16>,
+    /// Turns for which that was put off.
+    taken_for: u8,
     /// Waiters to wake after the next publication.
     to_wake: Vec<u32>,
     /// Sockets whose waiters to wake after it.
@@ -110,9 +117,12 @@ impl Session {
             arena,
             doorbell,
             bells: HashMap::new(),
+            sweep_at: post::FEW_BELLS,
             ringer,
             introduced: HashMap::new(),
             staged: Vec::new(),
+            taken: Vec::new(),
+            taken_for: 0,
             to_wake: Vec::new(),
             touched: Vec::new(),
             owners: HashMap::new(),

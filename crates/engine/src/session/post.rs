@@ -7,6 +7,13 @@ use longshore_ring::{Sleep, StrangersBell, Waiter};
 use std::io;
 use std::sync::atomic::Ordering;
 
+/// Turns for which requests that were taken wait for packets between our own sockets: one
+/// may not look at them, and the next takes all that there are.
+const MOST_TURNS: u8 = 2;
+
+/// So many eventfds are kept however many of their threads have ended.
+pub(super) const FEW_BELLS: usize = 64;
+
 impl Session {
     /// Stages an answer for one channel. There is room for it, unless the process does
     /// what none of ours does, and has itself to blame.
@@ -45,6 +52,32 @@ impl Session {
             Err(_) => self.bad_descriptors += 1,
         }
         !is_full
+    }
+
+    /// Requests of a channel were taken in this turn.
+    pub(crate) fn note_taken(&mut self, channel: u16) {
+        if !self.taken.contains(&channel) {
+            self.taken.push(channel);
+        }
+    }
+
+    /// Gives the places of requests that were taken back to the hosts, which know by this
+    /// that whatever they led to can be seen. `is_done` unless packets from one of our own
+    /// sockets to another are under way, for which it waits a little.
+    pub(crate) fn release_taken(&mut self, is_done: bool) {
+        if self.taken.is_empty() {
+            return;
+        }
+        if !is_done && self.taken_for < MOST_TURNS {
+            self.taken_for += 1;
+            return;
+        }
+        self.taken_for = 0;
+        for channel in self.taken.drain(..) {
+            if let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) {
+                process.channel.release(&self.arena);
+            }
+        }
     }
 
     /// Something is staged for a channel.
@@ -164,6 +197,12 @@ impl Session {
         // the waiter's last owner, looks now.
         self.ringer.ring(&bell);
         self.bells.insert(waiter, bell);
+        if self.bells.len() >= self.sweep_at {
+            let waiters = self.arena.waiters();
+            let is_owned = |at: &u32| waiters[*at as usize].owner.load(Ordering::Acquire) != 0;
+            self.bells.retain(|waiter, _| is_owned(waiter));
+            self.sweep_at = (2 * self.bells.len()).max(FEW_BELLS);
+        }
     }
 
     /// Frees the waiters of the process of this name, which is gone.

@@ -86,7 +86,7 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
         SIOCOUTQNSD if is_stream => socket.send_queue().map(|q| q.unsent as usize),
         // Datagrams have no mark, and the kernel says so.
         SIOCATMARK if is_stream => {
-            socket.host().drain_if_free();
+            socket.host().catch_up();
             Ok(usize::from(socket.at_mark()))
         }
         _ => return None,

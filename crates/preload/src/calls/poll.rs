@@ -5,7 +5,7 @@
 //! the engine stand beside them while the thread sleeps.
 
 use crate::calls::epoll;
-use crate::calls::{answer, last_error};
+use crate::calls::{answer, last_error, refused};
 use crate::cancel::{held, is_cancelled, point};
 use crate::fds::{self, Entry};
 use crate::owner::Interruption;
@@ -32,7 +32,7 @@ pub unsafe extern "C-unwind" fn poll(list: *mut pollfd, count: nfds_t, timeout: 
         return unsafe { real::poll(list, count, timeout) };
     };
     let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-    point(|| answer(|| wait(host, list, limit, std::ptr::null()).map(|n| n as c_int)))
+    point(|| answer(|| wait_in_poll(host, list, limit, std::ptr::null())))
 }
 
 /// `ppoll(2)`.
@@ -52,7 +52,31 @@ pub unsafe extern "C-unwind" fn ppoll(
         // SAFETY: as above.
         return unsafe { real::ppoll(list, count, timeout, mask) };
     };
-    point(|| answer(|| wait(host, list, limit, mask).map(|n| n as c_int)))
+    point(|| answer(|| wait_in_poll(host, list, limit, mask)))
+}
+
+/// Waits for a list of the program's, which may not be longer than it may have descriptors.
+fn wait_in_poll(
+    host: &'static Host,
+    list: &mut [pollfd],
+    limit: Option<Duration>,
+    mask: *const sigset_t,
+) -> Result<c_int, SocketError> {
+    check_length(list)?;
+    wait(host, list, limit, mask).map(|n| n as c_int)
+}
+
+fn check_length(list: &[pollfd]) -> Result<(), SocketError> {
+    // Nobody sets fewer, and a short list is not to cost a system call more.
+    const ALWAYS: usize = 4;
+    if list.len() <= ALWAYS || is_confined() {
+        return Ok(());
+    }
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    if most.is_some_and(|most| list.len() as u64 > most) {
+        return Err(refused(libc::EINVAL));
+    }
+    Ok(())
 }
 
 /// How long a call with this timeout waits at most, for ever without one; `None` if the
@@ -165,6 +189,18 @@ impl<'a> Lists<'a> {
         found
     }
 
+    /// Waits for what is on its way to ours from other sockets of the engine; whether there
+    /// was anything.
+    fn await_coming(&self, host: &Host) -> bool {
+        let mut any = host.await_own();
+        for (_, one) in &self.ours {
+            if let Ours::Socket(socket) = one {
+                any |= socket.await_coming();
+            }
+        }
+        any
+    }
+
     /// How often the owners of ours were signalled, all together.
     fn raised(&self, signal: OwnersSignal) -> Raised {
         let each = self.ours.iter().map(|(_, one)| match one {
@@ -240,9 +276,12 @@ pub(crate) fn wait(
     mask: *const sigset_t,
 ) -> Result<usize, SocketError> {
     let mut lists = Lists::new(list);
-    host.drain_if_free();
+    host.catch_up();
     let interruption = Interruption::begin(|s| lists.raised(s));
-    let found = lists.look();
+    let mut found = lists.look();
+    if found == 0 && limit == Some(Duration::ZERO) && lists.await_coming(host) {
+        found = lists.look();
+    }
     if found != 0 || limit == Some(Duration::ZERO) {
         lists.ask_kernel()?;
         return lists.merge();
@@ -314,7 +353,7 @@ fn sleep(
         if is_confined() || lists.kernel[count + 1].revents != 0 {
             host.look_at_engine();
         }
-        host.drain_if_free();
+        host.catch_up();
         lists.look();
         let found = lists.merge()?;
         if found != 0 || deadline.is_some_and(|d| d <= Instant::now()) {

@@ -313,7 +313,7 @@ fn send_stream(
             return Ok(sent);
         }
         // What has come meanwhile may be room, or the end.
-        socket.host().drain_if_free();
+        socket.host().catch_up();
         return send(parts);
     }
     IoSlice::advance_slices(&mut parts, sent);

@@ -69,20 +69,23 @@ impl Socket {
     /// [`SocketError::WouldBlock`] if there are none yet; the socket's pending
     /// error; ENOTCONN on a listener, whose stream is of connections.
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
-        self.look(true)
+        self.look(usize::MAX, true)
     }
 
-    /// The same; `keep` says that nothing is to be consumed, and no urgent byte thrown
-    /// away either.
-    fn look(&self, keep: bool) -> Result<Peeked<'_>, SocketError> {
+    /// The same for a call that asks for `wanted` bytes; `keep` says that nothing is to be
+    /// consumed, and no urgent byte thrown away either.
+    fn look(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
         let block = self.block();
         if block.state() == SocketState::Listening {
             return Err(SocketError::Refused(rustix::io::Errno::NOTCONN));
         }
         let lock = block.rcv.lock.lock()?;
         let (mut from, mut len) = self.front(block, keep)?;
-        if len == 0 {
-            self.host.drain_if_free();
+        if len < wanted {
+            self.host.catch_up();
+            (from, len) = self.front(block, keep)?;
+        }
+        if len == 0 && self.await_coming() {
             (from, len) = self.front(block, keep)?;
         }
         if len == 0 {
@@ -167,7 +170,8 @@ impl Socket {
     /// # Errors
     /// As [`Socket::peek`].
     pub fn recv(&self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<usize, SocketError> {
-        let peeked = self.look(keep)?;
+        let wanted = parts.iter().map(|part| part.len()).sum::<usize>().max(1);
+        let peeked = self.look(wanted, keep)?;
         let mut read = 0;
         for part in parts {
             let fits = part.len().min(peeked.len() - read);
@@ -189,7 +193,7 @@ impl Socket {
     /// # Errors
     /// As [`Socket::peek`].
     pub fn discard(&self, max: usize) -> Result<usize, SocketError> {
-        let peeked = self.look(false)?;
+        let peeked = self.look(max.max(1), false)?;
         let len = peeked.len().min(max);
         peeked.consume(len)?;
         Ok(len)

@@ -41,7 +41,7 @@ impl Socket {
         let block = self.block();
         let flags = block.flags();
         if flags.contains(BlockFlags::FAILED) {
-            self.host.drain_if_free();
+            self.host.catch_up();
         }
         if block.errno.load(Ordering::Relaxed) != 0 {
             match block.take_errno() {
@@ -353,7 +353,11 @@ impl Reserved<'_> {
         let socket = self.socket;
         // The lock goes, and with it the chunks that were not needed.
         drop(self);
-        socket.host.tell(&request, Wake::Now)
+        socket.host.tell(&request, Wake::Now)?;
+        if socket.is_within() {
+            socket.host.note_under_way();
+        }
+        Ok(())
     }
 }
 

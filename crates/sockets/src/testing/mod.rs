@@ -68,6 +68,8 @@ pub struct Engine {
     /// What it has seen.
     pub seen: Arc<Mutex<Seen>>,
     stop: Arc<AtomicBool>,
+    /// It does not say that it ends.
+    dies: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -85,22 +87,28 @@ impl Engine {
     /// # Panics
     /// If it cannot.
     pub fn with_geometry(directory: &Path, geometry: Geometry) -> Self {
+        // A wake-up that is missing is to show.
+        crate::wait::NEVER_LOOKS.store(true, Ordering::Relaxed);
         let path = directory.join("engine.sock");
         let (manners, seen, stop) = <(Arc<Manners>, Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
         let mut session =
             Session::open(&path, geometry, manners.clone(), seen.clone()).expect("make a session");
-        let stopped = stop.clone();
+        let (stopped, dies) = (stop.clone(), Arc::<AtomicBool>::default());
+        let died = dies.clone();
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 session.turn();
             }
-            session.close();
+            if !died.load(Ordering::Relaxed) {
+                session.close();
+            }
         });
         Self {
             path,
             manners,
             seen,
             stop,
+            dies,
             thread: Some(thread),
         }
     }
@@ -154,6 +162,18 @@ impl Engine {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         panic!("never: {what}: {:?}", self.seen);
+    }
+
+    /// From now on sleepers of this process look again, as they do outside tests.
+    pub fn let_sleepers_look() {
+        crate::wait::NEVER_LOOKS.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends it as an engine ends that is killed: the kernel closes what it had, and that is
+    /// all.
+    pub fn kill(&mut self) {
+        self.dies.store(true, Ordering::Relaxed);
+        self.stop();
     }
 
     /// Ends it, as an engine ends that is told to.

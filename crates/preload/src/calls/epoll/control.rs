@@ -111,6 +111,26 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
     })
 }
 
+/// What goes with EPOLLEXCLUSIVE: adding alone, and some events.
+fn check_exclusive(op: c_int, events: u32) -> Result<(), SocketError> {
+    const BESIDE_IT: c_int = libc::EPOLLIN
+        | libc::EPOLLOUT
+        | libc::EPOLLERR
+        | libc::EPOLLHUP
+        | libc::EPOLLWAKEUP
+        | libc::EPOLLET
+        | libc::EPOLLEXCLUSIVE;
+    let fits = match op {
+        libc::EPOLL_CTL_ADD => events & !(BESIDE_IT as u32) == 0,
+        libc::EPOLL_CTL_MOD => false,
+        _ => true,
+    };
+    if events & libc::EPOLLEXCLUSIVE as u32 != 0 && !fits {
+        return Err(refused(libc::EINVAL));
+    }
+    Ok(())
+}
+
 fn control_socket(
     instance: &Instance,
     epfd: c_int,
@@ -118,6 +138,7 @@ fn control_socket(
     socket: &Socket,
     r: Registered,
 ) -> Result<(), SocketError> {
+    check_exclusive(op, r.events)?;
     let set = instance.make_set(socket.host())?;
     match op {
         libc::EPOLL_CTL_ADD => set.add(socket, r.fd, r.events, r.data)?,

@@ -194,7 +194,7 @@ impl Waiting<'_> {
     }
 
     fn run(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
-        self.host.drain_if_free();
+        self.host.catch_up();
         let round = self.instance.rounds.fetch_add(1, Ordering::Relaxed);
         if self.has_kernels() && round.is_multiple_of(KERNEL_FIRST) {
             self.ask_kernel(self.found.most.div_ceil(2), 0)?;
@@ -205,6 +205,9 @@ impl Waiting<'_> {
         }
         if limit == Some(Duration::ZERO) {
             self.host.settle()?;
+            if self.host.await_own() && self.harvest()? != 0 {
+                return Ok(self.found.count);
+            }
             self.ask_kernel(usize::MAX, 0)?;
             return Ok(self.found.count);
         }
@@ -259,11 +262,11 @@ impl Waiting<'_> {
                 set.awake();
             }
             result?;
-            if is_confined() {
+            if is_confined() || !heard {
                 self.host.look_at_engine();
             }
             if self.found.count == 0 {
-                self.host.drain_if_free();
+                self.host.catch_up();
                 self.harvest()?;
             }
             if self.found.count != 0 || deadline.is_some_and(|d| d <= Instant::now()) {

@@ -1,0 +1,128 @@
+//! What is on its way from one socket of the engine to another: once `send` or `close` has
+//! returned, Linux shows it to the next call on the other end. Here the engine has to have
+//! passed it on first, for which a call that would find nothing gives it a moment.
+//!
+//! Nobody waits who has nothing to wait for: of a connection within the engine each end
+//! sees how far the other has written, and for the rest a process knows what it has sent to
+//! an address of the engine itself, and whether the engine has handled it.
+
+use crate::holds::Socket;
+use crate::host::Host;
+use longshore_hostif::{BlockFlags, SocketState};
+use longshore_ring::is_confined;
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long what is under way is waited for: an engine that has the processor takes a few
+/// microseconds.
+const LONGEST: Duration = Duration::from_millis(20);
+/// Looks that only give way, before those with a pause.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(20);
+
+thread_local! {
+    /// The socket's index and how far the other end had written, when this thread waited in
+    /// vain last: it may be held back (TCP_CORK), or have nowhere to go.
+    static IN_VAIN: Cell<(u32, u64)> = const { Cell::new((u32::MAX, 0)) };
+}
+
+/// Gives the engine the processor until `is_over`; says whether it came to be.
+fn wait_until(is_over: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    for look in 0.. {
+        if is_over() {
+            return true;
+        }
+        if look < LOOKS {
+            rustix::thread::sched_yield();
+        } else if began.elapsed() < LONGEST {
+            std::thread::sleep(PAUSE);
+        } else {
+            break;
+        }
+    }
+    false
+}
+
+impl Host {
+    /// What was published last goes to another socket of the engine.
+    pub(crate) fn note_under_way(&self) {
+        let control = self.arena.control(self.own_channel());
+        self.under_way.store(control.requested(), Ordering::Release);
+    }
+
+    /// Waits until the engine has passed on what this process has sent to others of its
+    /// sockets, if it has not; whether there was anything to wait for.
+    pub fn await_own(&self) -> bool {
+        let control = self.arena.control(self.own_channel());
+        let number = self.under_way.load(Ordering::Acquire);
+        if control.has_handled(number) || is_confined() || self.is_gone() {
+            return false;
+        }
+        if !wait_until(|| control.has_handled(number)) {
+            // Once is enough.
+            let _ = self.under_way.compare_exchange(
+                number,
+                control
+                    .requested()
+                    .wrapping_sub(longshore_hostif::RING as u32),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+        }
+        self.catch_up();
+        true
+    }
+}
+
+impl Socket {
+    /// Whether this is an end of a connection within the engine.
+    pub(crate) fn is_within(&self) -> bool {
+        self.block().other_end().is_some()
+    }
+
+    /// How far the other end of a connection within the engine has written, if that, or that
+    /// it writes no more, has not arrived here.
+    fn coming(&self) -> Option<u64> {
+        let block = self.block();
+        let other = block.other_end()?;
+        let theirs = self.host.arena.get_block(other)?;
+        if theirs.other_end() != Some(self.id.index) || block.state() != SocketState::Connected {
+            return None;
+        }
+        let edge = theirs.snd.edge.load(Ordering::Acquire);
+        let ends = theirs
+            .flags()
+            .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED);
+        let has_ended = block
+            .flags()
+            .intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD);
+        let is_coming = edge > block.rcv.edge.load(Ordering::Acquire) || (ends && !has_ended);
+        // The end counts as one more.
+        is_coming.then_some(edge + u64::from(ends))
+    }
+
+    /// Waits for what is on its way here, if anything is that can be known of; says whether
+    /// it is worth looking again.
+    pub fn await_coming(&self) -> bool {
+        if self.is_datagram() || self.is_listening() {
+            return self.host.await_own();
+        }
+        let Some(edge) = self.coming() else {
+            return false;
+        };
+        let mark = (self.id.index, edge);
+        if is_confined() || self.host.is_gone() || IN_VAIN.try_with(Cell::get) == Ok(mark) {
+            return false;
+        }
+        let has_come = wait_until(|| {
+            self.host.catch_up();
+            self.coming() != Some(edge)
+        });
+        if !has_come {
+            let _ = IN_VAIN.try_with(|c| c.set(mark));
+        }
+        true
+    }
+}
