@@ -35,6 +35,10 @@ NEEDED=(
   "test        mosquitto_pub                mosquitto-clients"
   "test        /usr/lib/postgresql/15/bin/postgres postgresql-15"
   "test        node                         nodejs"
+  "test        nft                          nftables"
+  "test        sysctl                       procps"
+  "test        /usr/bin/python3.11          python3.11"
+  "test        /usr/lib/python3.11/test/test_socket.py libpython3.11-testsuite"
   # make check-instructions
   "bench       gcc                          gcc"
   "bench       valgrind                     valgrind"
