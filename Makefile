@@ -38,7 +38,7 @@ toolchain:
 build: toolchain ## the program and its shim, in $(TARGET)/release
 	$(CARGO) build --release $(PRODUCT)
 
-install: build ## the program, its shim, manual and completions, to PREFIX=/usr/local
+install: build ## the program, its shim, manual, completions, and a configuration, to PREFIX=/usr/local
 	@scripts/install.sh $(TARGET)/release
 
 uninstall: ## take away what install put there

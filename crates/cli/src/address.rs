@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// An address and the length of its network's prefix, as `10.77.0.2/24` or
-/// `fd00::2/64`: a host's, in a network with room for others.
+/// `fd00::2/64`: a host's. A network of two addresses is a link between two hosts (RFC 3021,
+/// RFC 6164), and one of a single address has no others at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Network {
@@ -61,9 +62,36 @@ impl Network {
             && (bits(other) ^ bits(self.address)) & self.mask() == 0
     }
 
+    /// Whether all bits are the prefix's: there is no other address in the network.
+    pub(crate) fn is_single(self) -> bool {
+        self.host_mask() == 0
+    }
+
+    /// Whether the network is one of at most two addresses, each of them a host's.
+    fn is_point_to_point(self) -> bool {
+        self.host_mask().count_ones() <= 1
+    }
+
+    /// Whether a router with this address can be on the link: who is alone in his network
+    /// has his routers outside of it.
+    pub(crate) fn reaches(self, router: IpAddr) -> bool {
+        let alike = self.address.is_ipv4() == router.is_ipv4();
+        self.contains(router) || (self.is_single() && alike)
+    }
+
     /// An address of the network for the kernel, beside the engine's own: the
-    /// first host, or the second if the engine has that.
-    pub(crate) fn kernel_side(self) -> IpAddr {
+    /// first host, or the second if the engine has that; the other of two. `None` if there
+    /// is no other.
+    pub(crate) fn kernel_side(self) -> Option<IpAddr> {
+        if self.is_single() {
+            return None;
+        }
+        if self.is_point_to_point() {
+            return Some(match self.address {
+                IpAddr::V4(ip) => Ipv4Addr::from(u32::from(ip) ^ 1).into(),
+                IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) ^ 1).into(),
+            });
+        }
         let host = |number: u128| match self.address {
             IpAddr::V4(ip) => {
                 let first = u32::from(ip) & (self.mask() >> 96) as u32;
@@ -71,11 +99,11 @@ impl Network {
             }
             IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from((u128::from(ip) & self.mask()) + number)),
         };
-        if host(1) == self.address {
+        Some(if host(1) == self.address {
             host(2)
         } else {
             host(1)
-        }
+        })
     }
 }
 
@@ -92,9 +120,9 @@ impl FromStr for Network {
         };
         let ip = network.address;
         let (range, room) = if ip.is_ipv4() {
-            (1..=30, "a network with room for two hosts: /1 to /30")
+            (1..=32, "an address with a prefix length of /1 to /32")
         } else {
-            (1..=126, "a network with room for two hosts: /1 to /126")
+            (1..=128, "an address with a prefix length of /1 to /128")
         };
         if !range.contains(&network.prefix_len) {
             return Err(bad(text, room));
@@ -107,6 +135,9 @@ impl FromStr for Network {
             return Err(bad(text, "an address that a host can have"));
         }
         let host = bits(ip) & network.host_mask();
+        if network.is_point_to_point() {
+            return Ok(network);
+        }
         if host == 0 || (ip.is_ipv4() && host == network.host_mask()) {
             return Err(bad(
                 text,
@@ -301,19 +332,35 @@ mod tests {
     fn networks_are_read_and_printed() {
         let n: Network = "10.77.3.2/24".parse().unwrap();
         assert_eq!(n.to_string(), "10.77.3.2/24");
-        assert_eq!(n.kernel_side(), ip("10.77.3.1"));
+        assert_eq!(n.kernel_side(), Some(ip("10.77.3.1")));
         let n: Network = "10.77.3.1/24".parse().unwrap();
-        assert_eq!(n.kernel_side(), ip("10.77.3.2"));
+        assert_eq!(n.kernel_side(), Some(ip("10.77.3.2")));
         let n: Network = "10.0.0.130/25".parse().unwrap();
-        assert_eq!(n.kernel_side(), ip("10.0.0.129"));
+        assert_eq!(n.kernel_side(), Some(ip("10.0.0.129")));
         assert!(n.contains(ip("10.0.0.254")));
         assert!(!n.contains(ip("10.0.0.1")) && !n.contains(ip("a00:82::")));
         let n: Network = "fd00::1/64".parse().unwrap();
         assert_eq!(n.to_string(), "fd00::1/64");
-        assert_eq!(n.kernel_side(), ip("fd00::2"));
+        assert_eq!(n.kernel_side(), Some(ip("fd00::2")));
         let n: Network = "fd00:0:0:7:1::/48".parse().unwrap();
-        assert_eq!(n.kernel_side(), ip("fd00::1"));
+        assert_eq!(n.kernel_side(), Some(ip("fd00::1")));
         assert!(n.contains(ip("fd00::9:0:0:0:1")) && !n.contains(ip("fd00:0:1::1")));
+    }
+
+    #[test]
+    fn a_network_may_have_two_addresses_or_one() {
+        for (text, other) in [
+            ("10.0.0.2/31", Some("10.0.0.3")),
+            ("10.0.0.3/31", Some("10.0.0.2")),
+            ("fd00::/127", Some("fd00::1")),
+            ("10.0.0.255/32", None),
+            ("fd00::1/128", None),
+        ] {
+            let network: Network = text.parse().unwrap();
+            assert_eq!(network.kernel_side(), other.map(ip), "{text}");
+            assert_eq!(network.is_single(), other.is_none(), "{text}");
+            assert_eq!(network.reaches(ip("192.0.2.1")), text == "10.0.0.255/32");
+        }
     }
 
     #[test]
@@ -321,7 +368,7 @@ mod tests {
         for bad in [
             "10.77.0.2",
             "10.77.0.2/",
-            "10.77.0.2/31",
+            "10.77.0.2/33",
             "10.77.0.2/0",
             "10.77.0.0/24",
             "10.77.0.255/24",
@@ -329,7 +376,7 @@ mod tests {
             "224.0.0.1/24",
             "::1/64",
             "fd00::/64",
-            "fd00::2/127",
+            "fd00::2/129",
             "ff02::1/64",
             "::ffff:10.0.0.1/100",
             "fd00::2",

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::address::AddressOrder;
+use crate::config::SessionLimits;
 use crate::expose::order::{Expose, ExposeOrder};
 use crate::fault::FaultOrder;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -23,17 +24,20 @@ use std::str::FromStr;
     arg_required_else_help = true
 )]
 #[command(after_help = "\
-Try it, as root:
-  longshore run -- python3 -m http.server 8000
-  curl http://10.77.0.2:8000/
+Examples:
+  As root:
+    longshore run -- python3 -m http.server 8000
+    curl http://10.77.0.2:8000/
+  As anybody:
+    longshore run --expose 8000:8000 -- python3 -m http.server 8000
+    curl http://localhost:8000/
+  While it runs:
+    longshore ss
+    longshore stat
 
-Or as anybody:
-  longshore run --expose 8000:8000 -- python3 -m http.server 8000
-  curl http://localhost:8000/
-
-While it runs:
-  longshore ss
-  longshore stat")]
+Exit status:
+  0 if all went well, 2 if the command line is wrong, 125 if Longshore failed; `run` ends with
+  the exit code of its program")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -117,7 +121,8 @@ pub(crate) struct RunArguments {
     /// the kernel
     #[arg(long, value_name = "ADDR", conflicts_with = "engine")]
     pub(crate) gateway: Vec<IpAddr>,
-    /// Largest packet in bytes, 1500 to 65535; by default 1500, or what the device has
+    /// Largest packet in bytes, 68 to 65535, with IPv6 from 1280; by default 1500, or what the
+    /// device has
     #[arg(long, value_name = "N", value_parser = mtu, conflicts_with = "engine")]
     pub(crate) mtu: Option<usize>,
     /// Who has 127.0.0.0/8 and ::1: the kernel (the default), or the engine for the programs on it
@@ -139,6 +144,19 @@ pub(crate) struct RunArguments {
     /// (100 s to an hour) where it is not set; Linux does neither
     #[arg(long, conflicts_with = "engine")]
     pub(crate) user_timeout_option: bool,
+    /// Processes of PROGRAM and its children at most; by default 256
+    #[arg(long, value_name = "N", conflicts_with = "engine")]
+    pub(crate) max_processes: Option<u32>,
+    /// Sockets of all of them at most; by default 65536
+    #[arg(long, value_name = "N", conflicts_with = "engine")]
+    pub(crate) max_sockets: Option<u32>,
+    /// MiB of memory at most for what they send; taken only when used; by default 2048
+    #[arg(long, value_name = "MIB", conflicts_with = "engine")]
+    pub(crate) send_memory: Option<u32>,
+    /// MiB of memory at most for what they receive, at least 32; taken only when used; by
+    /// default 2048
+    #[arg(long, value_name = "MIB", conflicts_with = "engine")]
+    pub(crate) receive_memory: Option<u32>,
     /// Whether sockets that are bound to the wildcard are bound on the kernel, too, where loopback
     /// and the host's other addresses reach them: yes (the default), or no
     #[arg(long, value_name = "yes|no")]
@@ -186,9 +204,9 @@ Signals:
   TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
                    `drain_seconds` says, and end; at a second of these, end at once
   HUP              read the configuration again. Changes of sysctl, ecn, congestion,
-                   user_timeout_option, users, drain_seconds, awake and session hold from then on, for what begins
-                   then; the log says which of the others need a restart. A configuration that
-                   is not right is refused as a whole
+                   user_timeout_option, users, drain_seconds, awake, access and session hold
+                   from then on, for what begins then; the log says which of the others need a
+                   restart. A configuration that is not right is refused as a whole
   USR1             write to the log what `longshore stat` shows
   USR2             write to the log what `longshore ss` shows
 
@@ -206,6 +224,13 @@ pub(crate) struct EngineArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Examples:
+  longshore stat
+  longshore ss --engine /run/longshore/engine.sock
+  longshore stat --json --engine 4711 | jq '.[0].drops'
+What the words and numbers mean is in docs/glossary.md. To root and to its own user an engine
+shows all of its sessions and sockets, to others theirs.
+
 Exit status:
   0 if all is shown, 125 if no engine runs or one that was named does not answer, 2 if the command
   line is wrong.")]
@@ -254,6 +279,17 @@ pub(crate) enum Sysctl {
 }
 
 impl RunArguments {
+    /// What the session may have.
+    pub(crate) fn limits(&self) -> SessionLimits {
+        let usual = SessionLimits::default();
+        SessionLimits {
+            processes: self.max_processes.unwrap_or(usual.processes),
+            sockets: self.max_sockets.unwrap_or(usual.sockets),
+            send_mib: self.send_memory.unwrap_or(usual.send_mib),
+            receive_mib: self.receive_memory.unwrap_or(usual.receive_mib),
+        }
+    }
+
     /// The ports that are exposed, one by one.
     pub(crate) fn exposed(&self) -> Vec<Expose> {
         let all = self.expose.iter();
@@ -421,7 +457,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (line, says) in [
             ("longshore run", "PROGRAM"),
-            ("longshore run --mtu 100 -- x", "1500 to 65535"),
+            ("longshore run --mtu 67 -- x", "68 to 65535"),
             ("longshore run --port eth0 -- x", "tap:NAME"),
             ("longshore run --port tap:a/b -- x", "no interface name"),
             ("longshore run --port packet:eth%d -- x", "one interface"),

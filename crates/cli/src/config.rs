@@ -3,11 +3,12 @@
 
 use crate::address::{AddressOrder, Automatic, Network, list};
 use crate::args::{LoopbackOwner, PortName, Sysctl};
-use longshore_engine::Congestion;
+use crate::network::LEAST_MTU_V6;
+use longshore_engine::{Access, Congestion, LowPorts, Rule, Rules};
 use longshore_hostif::{CHUNK, DIRECTORY, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::net::IpAddr;
@@ -112,17 +113,72 @@ struct File {
     #[serde(default)]
     awake: bool,
     #[serde(default)]
+    access: AccessLists,
+    #[serde(default)]
     session: SessionLimits,
 }
 
-/// What each session may have.
-#[derive(Debug, Deserialize)]
+/// Who may reach what; see [`Rule`].
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct SessionLimits {
-    processes: u32,
-    sockets: u32,
-    send_mib: u32,
-    receive_mib: u32,
+struct AccessLists {
+    accept: Vec<String>,
+    connect: Vec<String>,
+    bind: Vec<String>,
+    low_ports: LowPortsRule,
+}
+
+/// Who may bind low ports.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum LowPortsRule {
+    #[default]
+    Host,
+    Root,
+    All,
+}
+
+impl AccessLists {
+    fn shown(&self) -> String {
+        let lists = [
+            ("accept", &self.accept),
+            ("connect", &self.connect),
+            ("bind", &self.bind),
+        ];
+        let shown = lists.map(|(name, rules)| format!("{name} {rules:?}"));
+        format!("{}, low_ports {:?}", shown.join(", "), self.low_ports)
+    }
+
+    /// The rules; else the key that is wrong, and why.
+    fn read(&self) -> Result<Access, (&'static str, String)> {
+        let read = |key, texts: &[String]| {
+            let rules = texts.iter().map(|text| text.parse::<Rule>());
+            let rules: Result<_, _> = rules.collect();
+            rules
+                .map(Rules)
+                .map_err(|why: longshore_engine::BadRule| (key, why.to_string()))
+        };
+        Ok(Access {
+            accept: read("access.accept", &self.accept)?,
+            connect: read("access.connect", &self.connect)?,
+            bind: read("access.bind", &self.bind)?,
+            low_ports: match self.low_ports {
+                LowPortsRule::Host => LowPorts::Host,
+                LowPortsRule::Root => LowPorts::Root,
+                LowPortsRule::All => LowPorts::All,
+            },
+        })
+    }
+}
+
+/// What each session may have.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SessionLimits {
+    pub(crate) processes: u32,
+    pub(crate) sockets: u32,
+    pub(crate) send_mib: u32,
+    pub(crate) receive_mib: u32,
 }
 
 impl Default for SessionLimits {
@@ -164,6 +220,9 @@ pub(crate) struct Config {
     pub(crate) capture: Option<PathBuf>,
     pub(crate) awake: bool,
     pub(crate) geometry: Geometry,
+    pub(crate) access: Access,
+    /// As the file has them, for those who compare.
+    pub(crate) access_rules: String,
 }
 
 impl Config {
@@ -192,6 +251,17 @@ impl Config {
                 format!("{mtu} is not from {MIN_MTU} to {MAX_MTU}"),
             ));
         }
+        let of_v6 = |order: &AddressOrder| match order {
+            AddressOrder::Fixed(network) => network.address.is_ipv6(),
+            AddressOrder::Slaac => true,
+            AddressOrder::Dhcp => false,
+        };
+        if let Some(mtu) = file.mtu.filter(|mtu| *mtu < LEAST_MTU_V6)
+            && file.address.0.iter().any(of_v6)
+        {
+            let why = format!("{mtu} is too small for IPv6, which needs {LEAST_MTU_V6}");
+            return Err(value("mtu", why));
+        }
         if let Some(ecn) = file.ecn.filter(|ecn| *ecn > 5) {
             return Err(value("ecn", format!("{ecn} is not from 0 to 5")));
         }
@@ -205,6 +275,8 @@ impl Config {
         let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
         Ok(Config {
             geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
+            access: file.access.read().map_err(|(key, why)| value(key, why))?,
+            access_rules: file.access.shown(),
             users: users.map_err(|why| value("users", why))?,
             port: file.port,
             addresses: networks,
@@ -239,7 +311,7 @@ fn check_addresses(
         return Err(("address", "an engine has one of IPv4".to_owned()));
     }
     for gateway in gateways {
-        let why = if !networks.iter().any(|n| n.contains(*gateway)) {
+        let why = if !networks.iter().any(|n| n.reaches(*gateway)) {
             let address = list(networks);
             format!("{gateway} is not in the network of address {address}")
         } else if networks.iter().any(|n| n.address == *gateway) {
@@ -264,7 +336,7 @@ fn check_addresses(
 const LEAST_RECEIVE: u32 = 2 * ((DIRECTORY * CHUNK) >> 20) as u32;
 
 /// Rounds limits up to what the arena's layout takes.
-fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> {
+pub(crate) fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str, String)> {
     let within = |key, value: u32, least: u32, most: u32| match value {
         v if v < least => Err((key, format!("must be at least {least}"))),
         v if v > most => Err((key, format!("{v} is more than {most}"))),
@@ -388,7 +460,11 @@ mod tests {
             ("port = \"tap:ls0\"", "address"),
             ("port = \"eth0\"\naddress = \"10.0.0.2/24\"", "tap:NAME"),
             ("port = \"tap:x\"\naddress = \"10.0.0.2\"", "prefix length"),
-            (&format!("{LEAST}mtu = 100"), "mtu: 100"),
+            (&format!("{LEAST}mtu = 67"), "mtu: 67"),
+            (
+                "port = \"tap:x\"\naddress = \"fd00::2/64\"\nmtu = 1279",
+                "mtu: 1279 is too small for IPv6",
+            ),
             (
                 &format!("{LEAST}gateway = \"10.78.0.1\""),
                 "not in the network",
@@ -410,6 +486,10 @@ mod tests {
                 "receive_mib: must be at least 32",
             ),
             (&format!("{LEAST}ecn = 6"), "ecn: 6"),
+            (
+                &format!("{LEAST}[access]\nbind = [\"forbid any\"]"),
+                "access.bind: \"forbid any\" is no rule",
+            ),
             (
                 &format!("{LEAST}congestion = \"bic\""),
                 "reno, cubic, dctcp, bbr",

@@ -22,7 +22,15 @@ pub(crate) fn write(arguments: &DocumentsArguments) -> Result<(), Error> {
     let command = visible();
     let pages = arguments.share.join("man/man1");
     make(&pages)?;
-    clap_mangen::generate_to(command.clone(), &pages).map_err(system("write the manual"))?;
+    let mut built = command.clone();
+    built.build();
+    let all = built.get_subcommands().filter(|c| c.get_name() != "help");
+    for one in std::iter::once(&built).chain(all) {
+        let name = one.get_display_name().unwrap_or(one.get_name());
+        let page = pages.join(format!("{name}.1"));
+        let text = manual(one).map_err(system("write the manual"))?;
+        std::fs::write(page, text).map_err(system("write the manual"))?;
+    }
     for (shell, place) in COMPLETIONS {
         let path = arguments.share.join(place);
         make(path.parent().unwrap_or(Path::new("/")))?;
@@ -31,6 +39,103 @@ pub(crate) fn write(arguments: &DocumentsArguments) -> Result<(), Error> {
         std::fs::write(&path, script).map_err(system("write the completions"))?;
     }
     Ok(())
+}
+
+/// What all pages say of files.
+const FILES: &str = "\
+/etc/longshore/engine.toml
+    the configuration of the service longshore.service
+/run/longshore/engine.sock
+    where programs find a shared engine, unless its configuration says otherwise
+/run/longshore/PID, $XDG_RUNTIME_DIR/longshore/PID, /tmp/longshore-UID/PID
+    of each engine: where its programs join it, and where stat and ss ask it
+../lib/longshore/liblongshore_preload.so, from the program's directory
+    what goes into programs; LONGSHORE_PRELOAD names another";
+
+/// A page: what clap makes of the command, with a section for each part of the text that
+/// follows its options in `--help`.
+fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
+    let man = clap_mangen::Man::new(command.clone());
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    if command.get_arguments().any(|a| !a.is_hide_set()) {
+        man.render_options_section(&mut page)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let text = command.get_after_long_help().or(command.get_after_help());
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    for (heading, body) in sections(&text) {
+        section(&mut page, &heading, &body);
+    }
+    section(&mut page, "Files", FILES);
+    let own = command.get_display_name().unwrap_or_default();
+    let others = [
+        "longshore",
+        "longshore-run",
+        "longshore-engine",
+        "longshore-stat",
+        "longshore-ss",
+    ];
+    let others: Vec<String> = others
+        .iter()
+        .filter(|other| **other != own)
+        .map(|other| format!("{other}(1)"))
+        .collect();
+    section(&mut page, "See also", &others.join(", "));
+    if command.get_version().is_some() {
+        man.render_version_section(&mut page)?;
+    }
+    Ok(page)
+}
+
+/// The parts of a text: headings begin a line and end with a colon; what stands before the
+/// first is notes.
+fn sections(text: &str) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        let heading = line.strip_suffix(':').filter(|h| !h.starts_with(' '));
+        match heading {
+            Some(heading) => all.push((heading.to_owned(), String::new())),
+            None => {
+                if all.is_empty() || !(line.is_empty() || line.starts_with(' ')) {
+                    let inline = line.split_once(": ").filter(|(h, _)| !h.contains(' '));
+                    let (heading, rest) = inline.unwrap_or(("Notes", line));
+                    match all.last_mut().filter(|_| inline.is_none()) {
+                        Some((last, body)) if last == "Notes" || !body.ends_with("\n\n") => {
+                            body.push_str(rest);
+                            body.push('\n');
+                        }
+                        _ => all.push((heading.to_owned(), format!("{rest}\n"))),
+                    }
+                } else if let Some((_, body)) = all.last_mut() {
+                    body.push_str(line);
+                    body.push('\n');
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Writes a section in which lines stand as they are.
+fn section(page: &mut Vec<u8>, heading: &str, body: &str) {
+    let escaped = body.trim_end().replace('\\', "\\\\").replace('-', "\\-");
+    let mut text = format!(".SH {}\n.nf\n", heading.to_uppercase());
+    for line in escaped.lines() {
+        // A dot or a quote at its beginning would make it a request.
+        if line.starts_with(['.', '\'']) {
+            text.push_str("\\&");
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.push_str(".fi\n");
+    page.extend_from_slice(text.as_bytes());
 }
 
 fn make(directory: &Path) -> Result<(), Error> {
@@ -68,12 +173,32 @@ mod tests {
             assert!(page.contains(".SH OPTIONS"), "{page}");
             assert!(read("man/man1/longshore.1").contains(&format!("longshore\\-{command}")));
         }
+        for (command, sections) in [
+            ("longshore", &["EXAMPLES"][..]),
+            (
+                "longshore-run",
+                &["EXAMPLES", "ENVIRONMENT", "EXIT STATUS", "SIGNALS"],
+            ),
+            ("longshore-engine", &["EXAMPLES", "SIGNALS", "EXIT STATUS"]),
+            ("longshore-stat", &["EXIT STATUS"]),
+            ("longshore-ss", &["EXIT STATUS"]),
+        ] {
+            let page = read(&format!("man/man1/{command}.1"));
+            for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "SEE ALSO"]
+                .iter()
+                .chain(sections)
+            {
+                let one = page
+                    .lines()
+                    .filter(|l| l.replace('"', "") == format!(".SH {section}"));
+                assert_eq!(one.count(), 1, "{section} of {command}: {page}");
+            }
+        }
         let page = read("man/man1/longshore-run.1");
         assert!(
             page.contains("--expose") || page.contains("\\-\\-expose"),
             "{page}"
         );
-        assert!(page.contains("Exit status"), "{page}");
         for (_, place) in COMPLETIONS {
             let script = read(place);
             assert!(script.contains("expose"), "{script}");
@@ -82,5 +207,30 @@ mod tests {
         let file = share.path().join("man/man1/longshore.1");
         let below_a_file = DocumentsArguments { share: file };
         assert!(write(&below_a_file).is_err());
+    }
+
+    #[test]
+    fn each_option_is_described() {
+        let mut all = Arguments::command();
+        all.build();
+        for command in all.get_subcommands().filter(|c| !c.is_hide_set()) {
+            for option in command.get_arguments().filter(|o| !o.is_hide_set()) {
+                let help = option.get_help().map(ToString::to_string);
+                assert!(help.is_some_and(|h| h.len() > 8), "{option} of {command}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_a_text_are_told_apart() {
+        let text = "Examples:\n  a\n      b: c\n\nWhich goes where: sockets that\nare bound.\n\nSignals: INT, TERM.\nMore of it.\n";
+        let all = sections(text);
+        let plain: Vec<(&str, &str)> = all.iter().map(|(h, b)| (&**h, b.trim_end())).collect();
+        let expected = [
+            ("Examples", "  a\n      b: c"),
+            ("Notes", "Which goes where: sockets that\nare bound."),
+            ("Signals", "INT, TERM.\nMore of it."),
+        ];
+        assert_eq!(plain, expected);
     }
 }

@@ -1,7 +1,7 @@
 //! Every error that a user of the program can meet: what failed, what to do
 //! about it, and the exit code.
 
-use crate::address::BadAddress;
+use crate::address::{BadAddress, Network};
 use crate::config::ConfigError;
 use crate::log::say;
 use longshore_engine::control::ControlError;
@@ -46,6 +46,8 @@ pub(crate) enum Error {
     Address(#[from] BadAddress),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error("the limit {key} {why}")]
+    Limit { key: &'static str, why: String },
     #[error("no free network of 10.77.0.0/16 is left on this machine")]
     NoFreeNetwork,
     #[error("the device {name} exists, and its network is not known")]
@@ -64,6 +66,10 @@ pub(crate) enum Error {
     Tap(#[from] TapError),
     #[error(transparent)]
     Packet(#[from] PacketError),
+    #[error("an MTU of {mtu} is too small for IPv6, which needs 1280")]
+    MtuForIpv6 { mtu: usize },
+    #[error("{network} leaves no address for the kernel on a device that is made for the engine")]
+    NoRoomForKernel { network: Network },
     #[error("the MTU of packet:{name} is the interface's own")]
     MtuOfPacketPort { name: InterfaceName },
     #[error(transparent)]
@@ -165,6 +171,10 @@ impl Error {
             Error::GatewayAlone { .. } => "give one with --addr ADDR/PREFIX",
             Error::Tap(error) => return tap_hint(error).map(str::to_owned),
             Error::Packet(error) => return packet_hint(error).map(str::to_owned),
+            Error::MtuForIpv6 { .. } => "give an IPv4 address alone with --addr",
+            Error::NoRoomForKernel { .. } => {
+                "give a shorter prefix, as /31 or /127; or a device that has been set up"
+            }
             Error::MtuOfPacketPort { .. } => "leave --mtu out, or set it with `ip link set`",
             Error::Namespace(_) => {
                 "this system does not let ordinary users make namespaces (see user.max_user_namespaces \

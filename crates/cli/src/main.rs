@@ -36,7 +36,7 @@ mod stat;
 mod warnings;
 
 use args::{Arguments, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use errors::{Error, OWN_FAILURE, report, system};
 use std::io::Write;
 use std::process::ExitCode;
@@ -66,12 +66,32 @@ fn main() -> ExitCode {
 /// Prints what the argument parser has to say: help, or what is wrong.
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
+    if error.kind() == clap::error::ErrorKind::InvalidSubcommand
+        && let Some(clap::error::ContextValue::String(word)) =
+            error.get(clap::error::ContextKind::InvalidSubcommand)
+        && error
+            .get(clap::error::ContextKind::SuggestedSubcommand)
+            .is_none()
+        && let Some(command) = likely(word)
+    {
+        log::say(&format!("did you mean `longshore {command}`?"));
+    }
     let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         _ if is_run => ExitCode::from(OWN_FAILURE),
         _ => ExitCode::from(2),
     }
+}
+
+/// The command that was meant by a word, if it is one with a slip of the hand or two.
+fn likely(word: &str) -> Option<String> {
+    let command = Arguments::command();
+    let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
+    let names = shown.map(|c| c.get_name().to_owned());
+    let slips = |name: &String| strsim::damerau_levenshtein(word, name);
+    let best = names.min_by_key(slips)?;
+    (slips(&best) < best.len().min(3)).then_some(best)
 }
 
 /// Prints to stdout; a reader that has gone away, as `head` does, is no error. What would

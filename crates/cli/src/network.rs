@@ -22,6 +22,8 @@ const PATTERN: &str = "longshore%d";
 /// Names that tunnels are given: such an interface may be made by the program
 /// itself.
 const AWAITED: &str = "tun";
+/// The smallest MTU that IPv6 has (RFC 8200 section 5).
+pub(crate) const LEAST_MTU_V6: usize = 1280;
 /// How many networks are tried that were free a moment ago.
 const TRIES: usize = 8;
 
@@ -52,11 +54,11 @@ pub(crate) struct Opened {
 }
 
 /// Free networks of this network namespace: one of IPv4, and one of IPv6 if the kernel
-/// gives new devices that.
-pub(crate) fn choose_networks(skip: usize) -> Result<Vec<Network>, Error> {
+/// gives new devices that and the MTU is large enough.
+pub(crate) fn choose_networks(skip: usize, mtu: Option<usize>) -> Result<Vec<Network>, Error> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let disabled = read("/proc/sys/net/ipv6/conf/default/disable_ipv6");
-    let ipv6 = disabled.trim_end() == "0";
+    let ipv6 = disabled.trim_end() == "0" && mtu.is_none_or(|mtu| mtu >= LEAST_MTU_V6);
     let mut routes = parse_routes(&read("/proc/net/route"));
     routes.extend(parse_routes6(&read("/proc/net/ipv6_route")));
     let free = free_networks(&interface_addresses()?, &routes, ipv6, skip);
@@ -83,13 +85,17 @@ impl Wanted {
         if self.automatic.dhcp && typed_v4 {
             return Err(Error::TooManyAddresses);
         }
+        let v6 = self.automatic.slaac || self.networks.iter().any(|n| n.address.is_ipv6());
+        if let Some(mtu) = self.mtu.filter(|mtu| v6 && *mtu < LEAST_MTU_V6) {
+            return Err(Error::MtuForIpv6 { mtu });
+        }
         for gateway in &self.gateways {
             let gateway = *gateway;
             if self.networks.is_empty() {
                 return Err(Error::GatewayAlone { gateway });
             }
             let own = self.networks.iter().any(|n| n.address == gateway);
-            if own || !self.networks.iter().any(|n| n.contains(gateway)) {
+            if own || !self.networks.iter().any(|n| n.reaches(gateway)) {
                 let networks = list(&self.networks);
                 return Err(Error::Gateway { gateway, networks });
             }
@@ -190,11 +196,11 @@ impl Wanted {
         let of = |network: &Network| {
             let mut gateways = self.gateways.iter();
             let gateway = gateways.find(|g| network.contains(**g)).copied();
-            let address = gateway.unwrap_or_else(|| network.kernel_side());
-            (address, network.prefix_len)
+            let address = gateway.or_else(|| network.kernel_side())?;
+            Some((address, network.prefix_len))
         };
         let mut all: Vec<(IpAddr, u8)> = Vec::new();
-        for address in networks.iter().map(of) {
+        for address in networks.iter().filter_map(of) {
             // Two addresses of the engine may be in one network.
             if !all.contains(&address) {
                 all.push(address);
@@ -204,6 +210,9 @@ impl Wanted {
     }
 
     fn create(&self, name: &str) -> Result<(Tap, Vec<Network>), Error> {
+        if let Some(network) = self.networks.iter().find(|n| n.is_single()) {
+            return Err(Error::NoRoomForKernel { network: *network });
+        }
         let open = |networks: &[Network]| {
             Tap::open(&TapConfig {
                 mtu: self.mtu,
@@ -217,7 +226,7 @@ impl Wanted {
         }
         let mut last = Error::NoFreeNetwork;
         for skip in 0..TRIES {
-            let networks = choose_networks(skip)?;
+            let networks = choose_networks(skip, self.mtu)?;
             match open(&networks) {
                 // Somebody else took it in the meantime.
                 Err(error @ Error::Tap(TapError::AddressInUse { .. })) => last = error,

@@ -9,6 +9,7 @@
 
 use crate::address::Network;
 use crate::args::{LoopbackOwner, Sysctl};
+use crate::config::{SessionLimits, geometry};
 use crate::errors::{Error, Report, system};
 use crate::expose::datagrams::DatagramRelay;
 use crate::expose::order::Passes;
@@ -47,6 +48,7 @@ pub(crate) struct Order {
     pub(crate) sysctl: Sysctl,
     pub(crate) ecn: Option<u8>,
     pub(crate) user_timeout_option: bool,
+    pub(crate) limits: SessionLimits,
     /// In a user and network namespace of its own.
     pub(crate) own_namespace: bool,
     pub(crate) socket: PathBuf,
@@ -217,6 +219,7 @@ fn prepare(
     let port = opened.name.clone();
     let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
         private: true,
+        geometry: geometry(&order.limits).map_err(|(key, why)| Error::Limit { key, why })?,
         // In a namespace of its own, its programs do not see the interface.
         scope: if order.own_namespace {
             0

@@ -22,7 +22,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 15] = [
+const KEYS: [Key; 16] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
@@ -48,6 +48,7 @@ const KEYS: [Key; 15] = [
         optional(c.capture.as_deref().map(|p| p.display()))
     }),
     live("awake", |c| c.awake.to_string()),
+    live("access", |c| c.access_rules.clone()),
     live("session (of programs that come)", |c| {
         let g = &c.geometry;
         format!(
@@ -105,6 +106,8 @@ impl Config {
     fn take_live(&mut self, new: Config) {
         self.sysctl = new.sysctl;
         self.ecn = new.ecn;
+        self.access = new.access;
+        self.access_rules = new.access_rules;
         self.congestion = new.congestion;
         self.user_timeout_option = new.user_timeout_option;
         self.users = new.users;
@@ -121,6 +124,7 @@ impl Config {
             grace: self.drain,
             host_settings: self.sysctl.open(),
             ecn: self.ecn.map(Adjustable::ecn_mode).transpose()?,
+            access: self.access.clone(),
             congestion: self.congestion,
             user_timeout_option: self.user_timeout_option,
         })

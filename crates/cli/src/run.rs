@@ -4,6 +4,7 @@
 use crate::address::{Automatic, list};
 use crate::args::{EngineLoss, RunArguments};
 use crate::awake::Awake;
+use crate::config::geometry;
 use crate::errors::{ENGINE_LOST, Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
 use crate::expose::order::Expose;
 use crate::log::say;
@@ -135,9 +136,11 @@ fn start_private(
     };
     if own_namespace && wanted.networks.is_empty() && !automatic.any() {
         // The program stays here, so here the networks must be free.
-        wanted.networks = choose_networks(0)?;
+        wanted.networks = choose_networks(0, wanted.mtu)?;
     }
     wanted.check()?;
+    let limits = arguments.limits();
+    geometry(&limits).map_err(|(key, why)| Error::Limit { key, why })?;
     let dir = RuntimeDir::create()?;
     let order = Order {
         wanted,
@@ -145,6 +148,7 @@ fn start_private(
         sysctl: arguments.sysctl.unwrap_or_default(),
         ecn: arguments.ecn,
         user_timeout_option: arguments.user_timeout_option,
+        limits,
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),

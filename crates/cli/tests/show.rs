@@ -166,6 +166,21 @@ fn the_example_configuration_is_printed() {
 #[test]
 fn wrong_usage_is_2_and_help_is_0() {
     assert_eq!(output(longshore().args(["stat", "--nonsense"])).0, 2);
+    for (slip, meant) in [
+        ("rnu", "run"),
+        ("sta", "stat"),
+        ("egnine", "engine"),
+        ("sss", "ss"),
+    ] {
+        let (code, _, err) = output(longshore().arg(slip));
+        assert_eq!(code, 2);
+        assert!(
+            err.contains(&format!("'{meant}'")) || err.contains(&format!("longshore {meant}`")),
+            "{err}"
+        );
+    }
+    let (_, _, err) = output(longshore().arg("serve"));
+    assert!(!err.contains("did you mean"), "{err}");
     let (code, out, _) = output(longshore().args(["run", "--help"]));
     assert_eq!(code, 0);
     assert!(out.contains("Examples:") && out.contains("127"), "{out}");

@@ -5,6 +5,7 @@
 //! Orders wait in a channel, and the engine takes them when it next looks at its
 //! descriptors.
 
+use crate::access::Access;
 use crate::engine::{Engine, EngineError};
 use crate::sysctl::HostSettings;
 use longshore_hostif::Geometry;
@@ -30,6 +31,8 @@ pub struct Adjustable {
     pub host_settings: Option<HostSettings>,
     /// Explicit congestion notification for new sockets, in place of the host's setting.
     pub ecn: Option<EcnMode>,
+    /// Who may reach what; connections that are there go on.
+    pub access: Access,
     /// The congestion control of new sockets, in place of the host's setting; a session's
     /// own comes before it.
     pub congestion: Option<Congestion>,
@@ -121,6 +124,7 @@ impl Engine {
         self.grace = settings.grace;
         self.host_settings = settings.host_settings;
         self.ecn = settings.ecn;
+        self.access = settings.access;
         self.congestion = settings.congestion;
         self.publish_congestion();
         self.user_timeout_option = settings.user_timeout_option;

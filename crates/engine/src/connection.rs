@@ -3,6 +3,8 @@
 
 mod end;
 
+use crate::access::Transport;
+use crate::counters::EngineDrop;
 use crate::demux::{Flow, Reuse};
 use crate::engine::Engine;
 use crate::output::Sent;
@@ -26,6 +28,8 @@ pub(crate) enum RequestError {
     Family,
     TooManyGroups,
     NotPermitted,
+    /// The rules of the configuration do not allow it.
+    Denied,
 }
 
 impl RequestError {
@@ -41,6 +45,7 @@ impl RequestError {
             Self::AlreadyConnected => 106,
             Self::TooManyGroups => 105,
             Self::NotPermitted => 13,
+            Self::Denied => 1,
         }
     }
 }
@@ -153,6 +158,10 @@ impl Engine {
         let remote = Self::meant(&options, peer)?;
         let remote = SocketAddr::new(self.who_is(remote.ip()), remote.port());
         let to = remote.ip();
+        if !self.access.may_connect(Transport::Tcp, remote) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
         if remote.port() == 0 || to.is_multicast() || self.link.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }

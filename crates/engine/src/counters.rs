@@ -40,6 +40,9 @@ longshore_wire::drop_reasons! {
     PortRefused = "port_refused",
     /// The program's send stream does not hold what it said.
     BadStream = "bad_send_stream",
+    /// The rules of the configuration (`[access]`) do not let this peer reach this port, or
+    /// this program this destination.
+    AccessDenied = "access_denied",
     /// Another station has one of our IPv6 addresses, which is given up.
     DuplicateAddress = "duplicate_address",
     /// A message from a DHCP server that cannot be read.

@@ -2,6 +2,7 @@
 
 mod outgoing;
 
+use crate::access::Transport;
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
@@ -87,6 +88,13 @@ impl Engine {
             self.counters.drop(EngineDrop::NoUdpSocket);
             return ip.refuse_port(self, bytes, broadcast);
         };
+        if !self.is_asked_for(key, remote)
+            && !self
+                .access
+                .may_accept(Transport::Udp, remote.ip(), local.port())
+        {
+            return self.counters.drop(EngineDrop::AccessDenied);
+        }
         let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
         if gso == 0 || whole {
             self.deliver(key, &envelope, payload, gso);
@@ -94,6 +102,14 @@ impl Engine {
             for part in payload.chunks(usize::from(gso)) {
                 self.deliver(key, &envelope, part, 0);
             }
+        }
+    }
+
+    /// Whether a socket has chosen this peer.
+    fn is_asked_for(&self, key: u32, remote: SocketAddr) -> bool {
+        match self.sockets.get(key).map(|s| &s.kind) {
+            Some(Kind::Datagram(d)) => d.peer == Some(remote),
+            _ => false,
         }
     }
 
@@ -206,6 +222,10 @@ impl Engine {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let (v6, bound) = (socket.options.ipv6, socket.local);
         let peer = Self::meant(&socket.options, peer)?;
+        if !self.access.may_connect(Transport::Udp, peer) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
         // There must be a way even if the address is chosen.
         let source = self
             .link

@@ -147,6 +147,8 @@ pub struct Engine {
     pub(crate) host_settings: Option<crate::sysctl::HostSettings>,
     /// What the operator says of ECN, whatever the host's settings are.
     pub(crate) ecn: Option<EcnMode>,
+    /// Who may reach what.
+    pub(crate) access: crate::access::Access,
     /// And of the congestion control of new sockets.
     pub(crate) congestion: Option<longshore_tcp::Congestion>,
     /// Connections and their peers tell each other of user timeouts.
@@ -234,6 +236,7 @@ impl Engine {
             port_name: config.port_name,
             host_settings: None,
             ecn: None,
+            access: crate::access::Access::default(),
             congestion: None,
             user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),

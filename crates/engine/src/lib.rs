@@ -32,6 +32,7 @@
 //! | `house`, `sleep`, `spare` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
+mod access;
 mod adjust;
 mod automatic;
 #[cfg(feature = "bench")]
@@ -80,6 +81,7 @@ mod tcp_input;
 mod time;
 mod timers;
 
+pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use adjust::{Adjustable, Handle};
 pub use automatic::Automatic;
 pub use catalog::{CounterInfo, counters};

@@ -10,7 +10,9 @@ mod deferral;
 mod room;
 mod urgent;
 
+use crate::access::Transport;
 use crate::connection::RequestError;
+use crate::counters::EngineDrop;
 use crate::demux::Flow;
 use crate::engine::Engine;
 use crate::socket::{Kind, Socket, Told};
@@ -179,7 +181,14 @@ impl Engine {
         remote: SocketAddr,
     ) -> Result<(), RequestError> {
         let spread = self.demux.hash((remote, local));
+        let reached = self
+            .access
+            .may_accept(Transport::Tcp, local.ip(), remote.port());
+        if !reached {
+            self.counters.drop(EngineDrop::AccessDenied);
+        }
         let listener = self.demux.tcp.find(remote, true, spread);
+        let listener = listener.filter(|_| reached);
         let mut pair = Pair::new(NONE, local, remote);
         pair.connecting = true;
         pair.corked = self.sockets.get(key).is_some_and(|s| s.options.tcp.cork);

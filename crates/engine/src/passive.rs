@@ -6,6 +6,7 @@
 //! of a half-open one; `cookies` and `fast_open` when one is made without a half-open one
 //! before; `pair` to hand an end over.
 
+use crate::access::Transport;
 use crate::cookies::Sides;
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
@@ -44,6 +45,12 @@ impl Engine {
         let Kind::Listener(l) = &mut socket.kind else {
             return;
         };
+        if !self
+            .access
+            .may_accept(Transport::Tcp, remote.ip(), local.port())
+        {
+            return self.counters.drop(EngineDrop::AccessDenied);
+        }
         match l.listener.on_segment(segment, self.now) {
             ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
             ListenVerdict::Reset(reset) => self.send_reset(local, remote, &reset),

@@ -34,7 +34,20 @@ pub(crate) fn routes(
     }
     for gateway in gateways {
         let on_link = own.iter().find(|c| c.contains(*gateway));
-        let source = on_link.ok_or(AddressError::Gateway(*gateway))?.address;
+        let alone = || own.iter().find(|c| is_alone_like(c, *gateway));
+        let source = on_link.or_else(alone);
+        let source = source.ok_or(AddressError::Gateway(*gateway))?.address;
+        if on_link.is_none() {
+            routes.add(Route {
+                to: Cidr {
+                    address: *gateway,
+                    prefix_len: if gateway.is_ipv4() { 32 } else { 128 },
+                },
+                next_hop: None,
+                source,
+                mtu: None,
+            });
+        }
         let to = everything(source);
         if routes.iter().any(|r| r.to == to) {
             return Err(AddressError::SecondGateway(*gateway));
@@ -60,6 +73,13 @@ pub(crate) fn routes(
         }
     }
     Ok(routes)
+}
+
+/// Whether an address of the gateway's version is alone in its network: its gateway is on the
+/// link although it is not in the network.
+fn is_alone_like(own: &Cidr, gateway: IpAddr) -> bool {
+    let whole = if own.address.is_ipv4() { 32 } else { 128 };
+    own.prefix_len >= whole && own.address.is_ipv4() == gateway.is_ipv4()
 }
 
 /// All addresses of the version that `like` has.
@@ -99,7 +119,7 @@ pub enum AddressError {
     /// Nobody can be asked.
     #[error("the port has no link layer, so that there is nobody to ask for an address")]
     NobodyToAsk,
-    /// A gateway that is in none of the engine's networks.
+    /// A gateway that is in none of the engine's networks, none of which is of one address.
     #[error("the gateway {0} is in none of the engine's networks")]
     Gateway(IpAddr),
     /// More than one gateway for a version of IP.

@@ -13,6 +13,7 @@ fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
 /// The script behind `make install`.
 fn script(host: &Host<'_>) -> Cmd {
     host.cmd(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install.sh"))
+        .env("SYSCONFDIR", "/nonexistent")
 }
 
 fn built() -> PathBuf {
@@ -39,7 +40,14 @@ fn installed_it_works_and_removed_it_is_gone() {
     scenario(|lab| {
         let peer = lab.peer();
         let prefix = lab.directory("prefix");
-        let said = script(&peer).env("PREFIX", &prefix).arg(built()).check();
+        let install = |argument: &Path| {
+            script(&peer)
+                .env("PREFIX", &prefix)
+                .env("SYSCONFDIR", prefix.join("etc"))
+                .arg(argument)
+                .check()
+        };
+        let said = install(&built());
         assert!(said.contains(prefix.to_str().expect("UTF-8")), "{said}");
 
         let show = ["run", "--addr", "10.78.0.2/24", "--", "/bin/sh", "-c"];
@@ -52,9 +60,24 @@ fn installed_it_works_and_removed_it_is_gone() {
         assert_eq!(Path::new(preload.trim()), shim);
         let page = prefix.join("share/man/man1/longshore-run.1");
         let page = std::fs::read_to_string(page).expect("the manual");
-        assert!(page.contains("Exit status"), "{page}");
+        assert!(page.contains(".SH EXIT STATUS"), "{page}");
 
-        let _ = script(&peer).env("PREFIX", &prefix).arg("--remove").check();
+        // Its configuration is one that the engine takes, and what somebody has changed in it
+        // stays, whatever is installed or removed.
+        let config = prefix.join("etc/longshore/engine.toml");
+        let text = std::fs::read_to_string(&config).expect("the configuration");
+        let changed = format!("{text}\n# mine\n");
+        std::fs::write(&config, &changed).expect("write");
+        let _ = install(&built());
+        let _ = install(Path::new("--remove"));
+        assert_eq!(files(&prefix), std::slice::from_ref(&config));
+        assert_eq!(
+            std::fs::read_to_string(&config).expect("the configuration"),
+            changed
+        );
+        std::fs::write(&config, &text).expect("write");
+        let _ = install(&built());
+        let _ = install(Path::new("--remove"));
         assert_eq!(files(&prefix), Vec::<PathBuf>::new());
     });
 }
@@ -67,14 +90,15 @@ fn a_package_is_for_where_it_will_be() {
         let _ = script(&lab.peer())
             .env("DESTDIR", &package)
             .env("PREFIX", "/usr")
+            .env("SYSCONFDIR", "/etc")
             .arg(built())
             .check();
         let unit = package.join("usr/lib/systemd/system/longshore.service");
         let unit = std::fs::read_to_string(unit).expect("the unit");
-        assert!(
-            unit.contains("ExecStart=/usr/bin/longshore engine "),
-            "{unit}"
-        );
+        let command = "ExecStart=/usr/bin/longshore engine --config /etc/longshore/engine.toml";
+        assert!(unit.contains(command), "{unit}");
+        assert!(unit.contains("\nExecReload="), "{unit}");
+        assert!(package.join("etc/longshore/engine.toml").exists());
         // Where nothing was built, nothing is installed.
         let empty = lab.directory("empty");
         let end = script(&lab.peer()).arg(&empty).run();

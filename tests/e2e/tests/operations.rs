@@ -423,3 +423,254 @@ fn exposed_ports() {
         assert_eq!(said, "80 hello\n81 hello\nall is well\n");
     });
 }
+
+/// What the configuration does not allow is not accepted, connected to, or bound; it is
+/// counted, and other rules hold once the configuration was read again.
+#[test]
+fn access_by_prefix_and_port() {
+    const SERVER: &str = "import errno, socket, sys, time\n\
+        def denied(what):\n\
+        \x20   try: what(); assert False\n\
+        \x20   except OSError as e: assert e.errno == errno.EPERM, e\n\
+        denied(lambda: socket.create_server((sys.argv[2], 7003)))\n\
+        u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+        denied(lambda: u.bind((sys.argv[2], 7003)))\n\
+        denied(lambda: socket.create_connection((sys.argv[1], 8)))\n\
+        denied(lambda: u.connect((sys.argv[1], 8)))\n\
+        held = [socket.create_server((sys.argv[2], p)) for p in (7001, 7002)]\n\
+        for p in (7001, 7002):\n\
+        \x20   s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[2], p)); held.append(s)\n\
+        # A denied datagram is lost, the next one is not.\n\
+        u.sendto(b'lost', (sys.argv[1], 8))\n\
+        u.sendto(b'found', (sys.argv[1], 9))\n\
+        assert u.recv(100) == b'answer'\n\
+        print('up', flush=True)\n\
+        held[2].settimeout(1); held[3].settimeout(60)\n\
+        print('heard', held[3].recv(100).decode(), flush=True)\n\
+        try: held[2].recv(100); assert False\n\
+        except TimeoutError: pass\n\
+        print('deaf', flush=True)\ntime.sleep(600)";
+    const FAR: &str = "import socket\n\
+        a, b = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]\n\
+        a.bind(('', 8)); b.bind(('', 9)); print('up', flush=True)\n\
+        data, who = b.recvfrom(100); b.sendto(b'answer', who)\n\
+        a.setblocking(False)\n\
+        try: print('leaked', a.recv(100))\n\
+        except BlockingIOError: print('got', data.decode(), flush=True)";
+    scenario(|lab| {
+        let (host, peer) = (lab.host(0), lab.peer());
+        let rules = "[access]\naccept = [\"deny 10.77.0.0/24 port 7001\"]\n\
+            connect = [\"deny any port 8\"]\nbind = [\"deny any port 7003\"]";
+        let engine = host.engine(rules);
+        let far = peer.cmd("python3").args(["-c", FAR]).spawn();
+        eventually("the far end is bound", || {
+            far.stdout().contains("up").then_some(())
+        });
+        let (to, own) = (host.gateway().to_string(), host.ip().to_string());
+        let program = engine
+            .cmd("python3")
+            .args(["-c", SERVER, &to, &own])
+            .spawn();
+        eventually("the program serves", || {
+            program.stdout().contains("up").then_some(())
+        });
+        eventually("only what is allowed gets out", || {
+            far.stdout().contains("got found").then_some(())
+        });
+        let denied = engine.stat_u64("access_denied");
+        assert!(denied >= 5, "{denied}");
+        let send = |port: u16| {
+            let script = format!(
+                "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'word', ('{own}', {port}))"
+            );
+            let _ = peer.cmd("python3").args(["-c", &script]).check();
+        };
+        send(7001);
+        send(7002);
+        eventually("only what is allowed gets in", || {
+            program.stdout().contains("heard word\ndeaf").then_some(())
+        });
+        let connects = |port: u16| {
+            let script = format!("import socket; socket.create_connection(('{own}', {port}), 2)");
+            peer.cmd("python3")
+                .args(["-c", &script])
+                .run()
+                .status
+                .success()
+        };
+        assert!(connects(7002) && !connects(7001));
+        assert!(engine.stat_u64("access_denied") > denied + 1);
+        let text = std::fs::read_to_string(engine.config()).expect("the configuration");
+        std::fs::write(engine.config(), text.replace(" port 7001", " port 7009")).expect("write");
+        engine.signal(Signal::HUP);
+        says(&engine, "access is accept");
+        assert!(connects(7001));
+    });
+}
+
+/// Who may bind ports below 1024 is up to the configuration.
+#[test]
+fn low_ports() {
+    scenario(|lab| {
+        let host = lab.host(0);
+        let engine = host.engine("[access]\nlow_ports = \"all\"");
+        let socket = engine.socket().to_str().expect("UTF-8").to_owned();
+        let binds = |uid: &str| {
+            let script = "import socket; socket.create_server(('10.77.0.2', 80))";
+            let _ = as_nobody(lab, &["--version"]);
+            let end = lab
+                .peer()
+                .cmd("setpriv")
+                .args(["--reuid", uid, "--regid", uid, "--clear-groups", "--"])
+                .arg(lab.directory("bin").join("longshore"))
+                .args(["run", "--engine", &socket, "--", "python3", "-c", script])
+                .env("XDG_RUNTIME_DIR", "/nonexistent")
+                .run();
+            assert!(
+                end.status.success() || end.stderr.contains("Errno 13"),
+                "{end:?}"
+            );
+            end.status.success()
+        };
+        assert!(binds("65534") && binds("0"));
+        let text = std::fs::read_to_string(engine.config()).expect("the configuration");
+        for rule in ["host", "root"] {
+            let other = text.replace("\"all\"", &format!("\"{rule}\""));
+            std::fs::write(engine.config(), other).expect("write");
+            engine.signal(Signal::HUP);
+            says(
+                &engine,
+                &format!(
+                    "low_ports {} now",
+                    if rule == "host" { "Host" } else { "Root" }
+                ),
+            );
+            assert!(!binds("65534") && binds("0"), "{rule}");
+        }
+    });
+}
+
+/// Small packets, links of two addresses, and limits of an engine of one's own.
+#[test]
+fn unusual_links() {
+    const PROGRAM: &str = "import socket\n\
+        l = socket.create_server(('', 7)); print('up', flush=True)\n\
+        c, _ = l.accept()\n\
+        import sys; got = c.makefile('rb').read(int(sys.argv[1]))\n\
+        c.sendall(got[::-1]); c.close()";
+    const CLIENT: &str = "import socket, sys\n\
+        s = socket.create_connection((sys.argv[1], 7), 60); s.settimeout(60)\n\
+        sent = bytes(i * i & 255 for i in range(int(sys.argv[2])))\n\
+        s.sendall(sent); got = s.makefile('rb').read()\n\
+        assert got == sent[::-1]; print('all is well')";
+    scenario(|lab| {
+        let peer = lab.peer();
+        for (options, address) in [
+            (&["--addr", "10.79.0.2/24", "--mtu", "576"][..], "10.79.0.2"),
+            (&["--addr", "10.79.0.2/24", "--mtu", "68"], "10.79.0.2"),
+            (&["--addr", "10.79.0.2/31"], "10.79.0.2"),
+            (&["--addr", "10.79.0.3/31"], "10.79.0.3"),
+            (&["--addr", "fd79::2/127"], "fd79::2"),
+        ] {
+            // The kernel itself sends segments of 36 bytes at least, which do not fit into the
+            // smallest packets.
+            let length = if options.contains(&"68") {
+                "10"
+            } else {
+                "200000"
+            };
+            let program = peer
+                .longshore()
+                .arg("run")
+                .args(options)
+                .args(["--kernel-too", "no", "--", "python3", "-c"])
+                .arg(PROGRAM.replace(
+                    "('', 7)",
+                    &format!(
+                        "('{address}', 7), family=socket.AF_INET{}",
+                        if address.contains(':') { "6" } else { "" }
+                    ),
+                ))
+                .arg(length)
+                .spawn();
+            eventually("the program listens", || {
+                program.stdout().contains("up").then_some(())
+            });
+            let said = peer
+                .cmd("python3")
+                .args(["-c", CLIENT, address, length])
+                .check();
+            assert_eq!(said, "all is well\n", "{options:?}");
+            let end = program.wait();
+            assert!(end.status.success(), "{end:?}");
+        }
+        let run = |options: &[&str]| {
+            peer.longshore()
+                .arg("run")
+                .args(options)
+                .args(["--", "/bin/true"])
+                .run()
+        };
+        for (options, says) in [
+            (
+                &["--addr", "fd79::2/64", "--mtu", "576"][..],
+                "too small for IPv6",
+            ),
+            (&["--addr", "10.79.0.2/32"], "no address for the kernel"),
+            (&["--receive-memory", "1"], "must be at least 32"),
+            (&["--mtu", "67"], "68 to 65535"),
+        ] {
+            let end = run(options);
+            assert_eq!(end.status.code(), Some(125), "{options:?} {end:?}");
+            assert!(end.stderr.contains(says), "{options:?} {end:?}");
+        }
+        assert!(run(&["--mtu", "600"]).status.success());
+        const SOCKETS: &str = "import socket\nheld = []\n\
+            try:\n\
+            \x20   while len(held) < 200: s = socket.socket(); s.bind(('', 0)); held.append(s)\n\
+            except OSError: pass\n\
+            print(len(held))";
+        let said = peer
+            .longshore()
+            .args(["run", "--max-sockets", "64", "--", "python3", "-c", SOCKETS])
+            .check();
+        assert_eq!(said, "64\n");
+    });
+}
+
+/// An address that is alone in its network, behind a router that is on the link.
+#[test]
+fn a_single_address() {
+    scenario(|lab| {
+        let peer = lab.peer();
+        for command in [
+            "tuntap add dev single mode tap",
+            "address add 192.0.2.1/32 dev single",
+            "link set single up",
+            "route add 203.0.113.7/32 dev single",
+        ] {
+            peer.namespace().ip(command);
+        }
+        let options = [
+            "--port",
+            "tap:single",
+            "--addr",
+            "203.0.113.7/32",
+            "--gateway",
+            "192.0.2.1",
+        ];
+        let program = peer
+            .longshore()
+            .arg("run")
+            .args(options)
+            .args(["--", "python3", "-m", "http.server", "8000"])
+            .spawn();
+        peer.wait_for("203.0.113.7:8000".parse().expect("an address"));
+        let end = peer
+            .cmd("curl")
+            .args(["-sSf", "http://203.0.113.7:8000/"])
+            .run();
+        assert!(end.status.success(), "{end:?}");
+        let _ = program.terminate();
+    });
+}

@@ -3,6 +3,7 @@
 //!
 //! `settle_datagram` calls [`Engine::send_next`] until there is nothing more.
 
+use crate::access::Transport;
 use crate::counters::EngineDrop;
 use crate::ends::{Ends, Service};
 use crate::engine::Engine;
@@ -58,7 +59,9 @@ impl Engine {
         let local = self.own_or(record.own, self.sockets.get(key)?.local?);
         let remote = record.peer.get();
         let remote = remote.and_then(|r| Self::meant(&options, r).ok());
-        let ends = remote.and_then(|r| self.ends_towards(Some(local), r.ip()));
+        let denied = remote.is_some_and(|r| !self.access.may_connect(Transport::Udp, r));
+        let allowed = remote.filter(|_| !denied);
+        let ends = allowed.and_then(|r| self.ends_towards(Some(local), r.ip()));
         let ends =
             ends.filter(|e| e.header_len() + udp::HEADER_LEN + record.len as usize <= most(e));
         let sent = ends.zip(remote).map(|(ends, remote)| {
@@ -89,7 +92,9 @@ impl Engine {
             self.unresolved.push(key);
             return Some(false);
         }
-        if sent.is_none() {
+        if denied {
+            self.counters.drop(EngineDrop::AccessDenied);
+        } else if sent.is_none() {
             self.counters.drop(EngineDrop::NoRoute);
         }
         let socket = self.sockets.get_mut(key)?;

@@ -1,7 +1,9 @@
 //! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
 
 use super::{From, LateBind};
+use crate::access::{LowPorts, Transport};
 use crate::connection::RequestError;
+use crate::counters::EngineDrop;
 use crate::demux::Found;
 use crate::engine::Engine;
 use crate::output::Sent;
@@ -122,6 +124,11 @@ impl Engine {
         let Some(session) = self.sessions.get(from.session) else {
             return false;
         };
+        match self.access.low_ports {
+            LowPorts::All => return true,
+            LowPorts::Root => return session.uid == 0,
+            LowPorts::Host => {}
+        }
         let process = session.processes.get(usize::from(from.channel));
         process
             .and_then(Option::as_ref)
@@ -157,6 +164,14 @@ impl Engine {
         if local.port() == 0 {
             let port = ports.pick((key, self.now.0), |p| ports.is_unused(p));
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
+        }
+        let transport = match kind {
+            SocketKind::Stream => Transport::Tcp,
+            SocketKind::Datagram => Transport::Udp,
+        };
+        if !self.access.may_bind(transport, local) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
         }
         if !ports.bind(local, key, reuse, v6_only, user) {
             return Err(RequestError::AddressInUse);

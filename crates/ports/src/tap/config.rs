@@ -9,8 +9,9 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// The smallest MTU on which the engine is run.
-pub const MIN_MTU: usize = 1500;
+/// The smallest MTU on which the engine is run: the smallest that IPv4 has (RFC 791
+/// section 3.2).
+pub const MIN_MTU: usize = 68;
 /// The largest that may be asked for: an IP packet can be no longer.
 pub const MAX_MTU: usize = 65_535;
 /// What the kernel makes of anything larger: on a TAP it counts the link header
