@@ -9,6 +9,7 @@
 use crate::cancel::held;
 use libc::c_char;
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
+use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ffi::{CStr, CString, OsString};
 use std::sync::OnceLock;
@@ -30,8 +31,11 @@ pub(crate) struct Remembered {
     pub(crate) engine: OsString,
     /// The session's token.
     pub(crate) session: String,
+    /// Where the launcher hears what there is to say, if there is one.
+    pub(crate) warnings: Option<Destination>,
     engine_entry: CString,
     session_entry: CString,
+    warnings_entry: Option<CString>,
     preload_entry: CString,
     /// The path of this library, as the loader was given it.
     library: CString,
@@ -48,6 +52,7 @@ fn read() -> Option<Remembered> {
     use std::os::unix::ffi::OsStrExt;
     let engine = std::env::var_os(ENGINE_VARIABLE).filter(|engine| !engine.is_empty())?;
     let session = std::env::var(SESSION_VARIABLE).ok()?;
+    let warnings = std::env::var(WARNINGS_VARIABLE).ok();
     let preloaded = std::env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
     // `longshore run` puts it first.
     let library = preloaded.as_bytes().split(|b| b" :".contains(b)).next();
@@ -57,6 +62,10 @@ fn read() -> Option<Remembered> {
     Some(Remembered {
         engine_entry: entry(ENGINE_VARIABLE, engine.as_bytes()),
         session_entry: entry(SESSION_VARIABLE, session.as_bytes()),
+        warnings_entry: warnings
+            .as_ref()
+            .map(|value| entry(WARNINGS_VARIABLE, value.as_bytes())),
+        warnings: warnings.and_then(|value| Destination::decode(&value)),
         preload_entry: entry(PRELOAD_VARIABLE, preloaded.as_bytes()),
         library: CString::new(library.unwrap_or_default()).unwrap_or_default(),
         engine,
@@ -132,7 +141,7 @@ impl Carried {
         // Pointers, then what LD_PRELOAD becomes.
         let joined =
             ours.preload_entry.as_bytes().len() + preload.map_or(0, |p| p.count_bytes()) + 2;
-        let bytes = (count + 5) * size_of::<usize>() + joined;
+        let bytes = (count + 6) * size_of::<usize>() + joined;
         // SAFETY: new memory of our own.
         let memory = unsafe {
             mmap_anonymous(
@@ -148,7 +157,7 @@ impl Carried {
         let new = memory.cast::<*const c_char>();
         let mut filled = 0;
         let mut push = |entry: *const c_char| {
-            // SAFETY: there is room for all that were counted, and five more.
+            // SAFETY: there is room for all that were counted, and six more.
             unsafe { new.add(filled).write(entry) };
             filled += 1;
         };
@@ -160,7 +169,8 @@ impl Carried {
             let replaced = !is_loaded && bytes.starts_with(b"LD_PRELOAD=")
                 || !is_named
                     && (bytes.starts_with(b"LONGSHORE_ENGINE=")
-                        || bytes.starts_with(b"LONGSHORE_SESSION="));
+                        || bytes.starts_with(b"LONGSHORE_SESSION=")
+                        || bytes.starts_with(b"LONGSHORE_WARNINGS="));
             if !replaced {
                 push(entry);
             }
@@ -168,13 +178,16 @@ impl Carried {
         if !is_named {
             push(ours.engine_entry.as_ptr());
             push(ours.session_entry.as_ptr());
+            if let Some(warnings) = &ours.warnings_entry {
+                push(warnings.as_ptr());
+            }
         }
         if !is_loaded {
             match preload.filter(|p| !p.is_empty()) {
                 None => push(ours.preload_entry.as_ptr()),
                 Some(theirs) => {
                     // SAFETY: the memory has room for this behind the pointers.
-                    let text = unsafe { new.add(count + 5).cast::<u8>() };
+                    let text = unsafe { new.add(count + 6).cast::<u8>() };
                     let pieces = [
                         b"LD_PRELOAD=".as_slice(),
                         ours.library.to_bytes(),

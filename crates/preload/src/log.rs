@@ -6,7 +6,8 @@
 //! default: what is not done as the program asked), `debug` (what went to the
 //! kernel and why).
 
-use longshore_hostif::warning::{Destination, NO_KIND, WARNING_BYTES, WARNINGS_VARIABLE, Warning};
+use crate::environment::remembered;
+use longshore_hostif::warning::{NO_KIND, WARNING_BYTES, Warning};
 use longshore_sockets::is_confined;
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendto, socket_with,
@@ -51,20 +52,11 @@ impl Write for Line {
     }
 }
 
-/// The launcher that shows what is said, if there is one.
-fn launcher() -> Option<&'static Destination> {
-    static LAUNCHER: OnceLock<Option<Destination>> = OnceLock::new();
-    let found = LAUNCHER.get_or_init(|| {
-        let value = std::env::var(WARNINGS_VARIABLE).ok()?;
-        Destination::decode(&value)
-    });
-    found.as_ref()
-}
-
 /// Tells the launcher; says whether it has heard. A program under a filter of system calls
 /// can make no socket for that.
 fn tell_launcher(kind: u8, text: &[u8]) -> bool {
-    let Some(to) = launcher().filter(|_| !is_confined()) else {
+    let to = remembered().and_then(|remembered| remembered.warnings.as_ref());
+    let Some(to) = to.filter(|_| !is_confined()) else {
         return false;
     };
     let mut message = [0; WARNING_BYTES];

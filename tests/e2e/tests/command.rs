@@ -352,6 +352,11 @@ fn warnings_are_the_launchers() {
             1,
             "{end:?}"
         );
+        // A program that was given an environment of its own says it there, too.
+        let script = format!("env -i {asks} 2>&1; echo all");
+        let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
+        assert_eq!(end.stdout, "all\n");
+        assert!(end.stderr.contains("io_uring is refused"), "{end:?}");
         // Who has no launcher is told by standard error.
         let script = format!("unset LONGSHORE_WARNINGS; {asks} 2>&1");
         let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
