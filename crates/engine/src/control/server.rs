@@ -91,7 +91,7 @@ impl ControlServer {
             Err(errno) => return Err(fail(errno)),
         }
         bind(&listener, &SocketAddrUnix::new(path).map_err(fail)?).map_err(fail)?;
-        listen(&listener, 16).map_err(fail)?;
+        listen(&listener, MOST_CLIENTS as i32).map_err(fail)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
         let mark = epoll::EventData::new_u64(LISTENER);
         epoll::add(&epoll, &listener, mark, epoll::EventFlags::IN).map_err(fail)?;
