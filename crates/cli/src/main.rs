@@ -27,6 +27,7 @@ mod operator;
 mod preload;
 mod private;
 mod program;
+mod raw_calls;
 mod reload;
 mod run;
 mod runtime_dir;

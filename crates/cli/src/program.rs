@@ -2,6 +2,7 @@
 //! Longshore's library will get into it.
 
 use crate::errors::Error;
+use crate::raw_calls;
 use rustix::fs::Access;
 use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
@@ -96,6 +97,21 @@ pub(crate) enum Obstacle {
     OtherArchitecture(PathBuf),
     /// The library gets in, and is not called.
     Go(PathBuf),
+    /// The same of its socket calls.
+    RawCalls(PathBuf),
+    /// The library is made for another libc: the loader refuses it.
+    Musl(PathBuf),
+}
+
+impl Obstacle {
+    /// Why the program cannot even be run with the library, if it cannot.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        matches!(self, Obstacle::Musl(_)).then(|| {
+            "it is linked with musl, and Longshore's library with glibc, so the loader would not \
+             start it; a build for glibc can be run"
+                .to_owned()
+        })
+    }
 }
 
 impl fmt::Display for Obstacle {
@@ -108,9 +124,12 @@ impl fmt::Display for Obstacle {
             Obstacle::Static(p) => (p, "is statically linked"),
             Obstacle::OtherArchitecture(p) => (p, "is for another architecture"),
             Obstacle::Go(p) => (p, "is written in Go"),
+            Obstacle::RawCalls(p) => (p, "makes socket calls without libc"),
+            Obstacle::Musl(p) => (p, "is linked with musl"),
         };
         let so = match self {
             Obstacle::Go(_) => "whose programs make their system calls without libc",
+            Obstacle::RawCalls(_) => "as Zig's standard library does, and Rust's rustix",
             _ => "so the loader does not put Longshore into it",
         };
         write!(
@@ -142,7 +161,8 @@ pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
             continue;
         }
         return match elf(&head)? {
-            Elf::Dynamic => None,
+            Elf::Dynamic => raw_calls::has_socket_calls(&path).then_some(Obstacle::RawCalls(path)),
+            Elf::Musl => Some(Obstacle::Musl(path)),
             Elf::Go => Some(Obstacle::Go(path)),
             Elf::Static => Some(Obstacle::Static(path)),
             Elf::OtherArchitecture => Some(Obstacle::OtherArchitecture(path)),
@@ -172,6 +192,8 @@ enum Elf {
     Dynamic,
     /// Dynamic, and of Go's linker.
     Go,
+    /// Dynamic, with musl's loader.
+    Musl,
     Static,
     OtherArchitecture,
 }
@@ -180,6 +202,7 @@ enum Elf {
 fn elf(head: &[u8]) -> Option<Elf> {
     const INTERPRETER: u32 = 3;
     const NOTES: u32 = 4;
+    const MUSL: &[u8] = b"/ld-musl-";
     const CLASS_64: u8 = 2;
     const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
         62
@@ -199,13 +222,17 @@ fn elf(head: &[u8]) -> Option<Elf> {
     };
     let table = u64_at(32)?;
     let (size, count) = (usize::from(u16_at(54)?), usize::from(u16_at(56)?));
-    let (mut is_dynamic, mut is_go) = (false, false);
+    let (mut is_dynamic, mut is_go, mut is_musl) = (false, false, false);
     for i in 0..count {
         let at = table.checked_add(i * size)?;
         let kind = u32::from_le_bytes(*head.get(at..)?.first_chunk()?);
         is_dynamic |= kind == INTERPRETER;
+        let (from, len) = (u64_at(at + 8)?, u64_at(at + 32)?);
+        if kind == INTERPRETER {
+            let path = from.checked_add(len).and_then(|to| head.get(from..to));
+            is_musl |= path.is_some_and(|p| p.windows(MUSL.len()).any(|w| w == MUSL));
+        }
         if kind == NOTES {
-            let (from, len) = (u64_at(at + 8)?, u64_at(at + 32)?);
             // Linkers put them behind the headers; further on they are not looked for.
             let notes = from.checked_add(len).and_then(|to| head.get(from..to));
             is_go |= notes.is_some_and(has_note_of_go);
@@ -213,6 +240,7 @@ fn elf(head: &[u8]) -> Option<Elf> {
     }
     Some(match (is_dynamic, is_go) {
         (false, _) => Elf::Static,
+        (true, _) if is_musl => Elf::Musl,
         (true, false) => Elf::Dynamic,
         (true, true) => Elf::Go,
     })
@@ -269,8 +297,9 @@ mod tests {
 
     #[test]
     fn ordinary_programs_have_no_obstacle() {
-        assert_eq!(obstacle(&std::env::current_exe().unwrap()), None);
-        assert_eq!(obstacle(Path::new("/bin/sh")), None);
+        for program in ["/bin/sh", "/usr/bin/env", "/bin/cat"] {
+            assert_eq!(obstacle(Path::new(program)), None);
+        }
     }
 
     #[test]
@@ -333,6 +362,33 @@ mod tests {
         // Notes that lie about their lengths.
         assert_eq!(elf(&with_notes(&[0xff; 12])), Some(Elf::Dynamic));
         assert_eq!(elf(&with_notes(&go[..14])), Some(Elf::Dynamic));
+    }
+
+    #[test]
+    fn programs_of_musl_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut elf = with_notes(b"");
+        let path = b"/lib/ld-musl-x86_64.so.1\0";
+        elf[64 + 8..64 + 16].copy_from_slice(&176u64.to_le_bytes());
+        elf[64 + 32..64 + 40].copy_from_slice(&(path.len() as u64).to_le_bytes());
+        elf.extend(path);
+        let path = file(dir.path(), "musl", &elf, 0o755);
+        let told = obstacle(&path).unwrap();
+        assert_eq!(told, Obstacle::Musl(path));
+        assert!(told.refusal().unwrap().contains("musl"));
+    }
+
+    #[test]
+    fn programs_with_calls_of_their_own_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut elf = std::fs::read("/bin/sh").unwrap();
+        for number in [41, 42] {
+            elf.extend([0xb8, number, 0, 0, 0, 0x0f, 0x05]);
+        }
+        let path = file(dir.path(), "raw", &elf, 0o755);
+        let told = obstacle(&path).unwrap();
+        assert_eq!(told, Obstacle::RawCalls(path));
+        assert!(told.refusal().is_none() && told.to_string().contains("without libc"));
     }
 
     #[test]

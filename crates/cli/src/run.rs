@@ -36,7 +36,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let path = program::find(name, std::env::var_os("PATH").as_deref())?;
     let library = preload::find()?;
     if let Some(obstacle) = program::obstacle(&path) {
-        eprintln!("longshore: warning: {obstacle}");
+        if let Some(why) = obstacle.refusal() {
+            let program = name.to_string_lossy().into_owned();
+            return Err(Error::ProgramNotExecutable { program, why });
+        }
+        say(&format!("warning: {obstacle}"));
     }
     // Before anything starts a thread or a child.
     let mut blocked = FORWARDED.to_vec();
