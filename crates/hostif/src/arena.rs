@@ -373,6 +373,10 @@ mod tests {
         assert!(arena.snd_place(3, CHUNK, 0).is_some());
         assert!(arena.snd_place(3, CHUNK - 1, 2).is_none());
         assert!(arena.snd_place(4, 0, 1).is_none());
+        assert!(arena.rcv_place(3, CHUNK, 0).is_some());
+        assert!(arena.rcv_place(3, CHUNK - 1, 2).is_none());
+        assert!(arena.rcv_place(3, CHUNK + 1, 0).is_none());
+        assert!(arena.rcv_place(4, 0, 1).is_none());
         assert!(arena.rcv_place(u32::MAX, usize::MAX, usize::MAX).is_none());
         assert!(arena.get_block(64).is_none());
     }

@@ -191,6 +191,20 @@ mod tests {
         assert_eq!(list.pop(&next).unwrap(), None);
     }
 
+    /// Who was held up between reading the head and changing it must not take the head for
+    /// the one that he read, though the same index is on top again: its link may be another.
+    #[test]
+    fn a_head_that_was_popped_and_pushed_back_is_another() {
+        let (list, next) = (FreeList::new(), links(3));
+        list.fill(3);
+        let held_up = list.head.load(Ordering::Relaxed);
+        let (a, b) = (list.pop(&next).unwrap().unwrap(), list.pop(&next).unwrap());
+        list.push(&next, a).unwrap();
+        let now = list.head.load(Ordering::Relaxed);
+        assert_eq!((held_up as u32, b), (now as u32, Some(1)));
+        assert_ne!(held_up, now);
+    }
+
     #[test]
     fn a_forged_link_is_an_error() {
         let (list, next) = (FreeList::new(), links(4));

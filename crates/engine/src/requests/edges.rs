@@ -239,3 +239,29 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a host says is checked on both sides, each for itself.
+    #[test]
+    fn edges_that_cannot_be_are_refused() {
+        let check = |rcv_consumed, snd_edge| {
+            let said = Said {
+                snd_edge,
+                rcv_consumed,
+                flags: EdgeFlags::empty(),
+            };
+            said.check(1000, 500).is_ok()
+        };
+        assert!(check(1000, 500) && check(0, 0));
+        assert!(!check(1001, 500), "more was read than had come");
+        assert!(check(1000, 500 + STREAM_MAX));
+        assert!(
+            !check(0, 501 + STREAM_MAX),
+            "more is held than there can be"
+        );
+        assert!(!check(u64::MAX, 500) && !check(0, u64::MAX));
+    }
+}
