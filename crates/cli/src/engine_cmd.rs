@@ -4,6 +4,7 @@ use crate::address::{Network, list};
 use crate::args::{EngineArguments, LoopbackOwner};
 use crate::config::{Config, EXAMPLE};
 use crate::errors::{Error, system};
+use crate::last_stat::LastStat;
 use crate::log::say;
 use crate::network::{Opened, Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
@@ -88,6 +89,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     // Before anything starts a thread.
     let signals = Signals::block(&TAKEN).map_err(system("block signals"))?;
     let dir = RuntimeDir::create()?;
+    let last = LastStat::open()?;
     let (mut engine, port) = make(&config, dir.control())?;
     let socket = config.socket.clone();
     let operator = Operator {
@@ -112,6 +114,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     ));
     tell_the_service_manager();
     engine.run()?;
+    last.write(&engine);
     say(&format!("engine {} has ended", std::process::id()));
     Ok(())
 }

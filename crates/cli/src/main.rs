@@ -18,6 +18,7 @@ mod fault;
 #[cfg(test)]
 mod glossary;
 mod identity;
+mod last_stat;
 mod limits;
 mod log;
 mod loss;

@@ -14,6 +14,7 @@ use crate::errors::{Error, Report, system};
 use crate::expose::datagrams::DatagramRelay;
 use crate::expose::order::Passes;
 use crate::expose::{Leads, Relay};
+use crate::last_stat::LastStat;
 use crate::log::say;
 use crate::network::{Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
@@ -190,10 +191,13 @@ pub(crate) fn main() -> Result<(), Error> {
     let (order, listeners) = hear::<Order>(&channel).map_err(system(
         "take the order: `longshore __engine` is started by `longshore run`, not by hand",
     ))?;
+    let last = LastStat::open()?;
     match prepare(&order, listeners, &channel) {
         Ok(mut engine) => {
             // Nobody is there to be told any more; stderr is the launcher's.
-            engine.run().map_err(Error::from)
+            engine.run()?;
+            last.write(&engine);
+            Ok(())
         }
         Err(error) => {
             let failed = Answer::Failed(Report::from(&error));

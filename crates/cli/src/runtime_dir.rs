@@ -4,7 +4,7 @@
 //! Root's are under `/run/longshore`, another user's under
 //! `$XDG_RUNTIME_DIR/longshore`, or `/tmp/longshore-UID` where that directory is
 //! missing. Root is shown those of all users, and others those of root's engines that serve
-//! them.
+//! them. With `$LONGSHORE_RUNTIME_DIR` they are there, and no others are known.
 
 use crate::errors::Error;
 use rustix::fs::{Mode, mkdir};
@@ -20,8 +20,17 @@ pub(crate) const CONTROL: &str = "control";
 /// The directory of root's engines.
 const OF_ROOT: &str = "/run/longshore";
 
+/// The directory that somebody wants instead of the usual ones.
+fn wanted() -> Option<PathBuf> {
+    let dir = std::env::var_os("LONGSHORE_RUNTIME_DIR")?;
+    Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute())
+}
+
 /// The directory that holds those of all engines of this user.
 pub(crate) fn base() -> PathBuf {
+    if let Some(wanted) = wanted() {
+        return wanted;
+    }
     let uid = rustix::process::geteuid().as_raw();
     if uid == 0 {
         return PathBuf::from(OF_ROOT);
@@ -161,6 +170,9 @@ fn entries(base: &Path) -> Vec<PathBuf> {
 /// those of the others.
 fn bases() -> Vec<PathBuf> {
     let mut all = vec![base()];
+    if wanted().is_some() {
+        return all;
+    }
     if rustix::process::geteuid().is_root() {
         all.extend(bases_of_others(Path::new("/run/user"), Path::new("/tmp")));
     } else {

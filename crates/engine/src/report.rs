@@ -35,6 +35,13 @@ impl Engine {
         self.control = Some(control);
     }
 
+    /// What `longshore stat` shows of it to its own user.
+    #[must_use]
+    pub fn statistics(&self) -> StatReply {
+        let uid = rustix::process::geteuid().as_raw();
+        self.stat(Asker { uid })
+    }
+
     /// Whoever may use the engine may ask it.
     fn may_ask(&self, asker: Asker) -> bool {
         asker.sees_all() || self.users.is_empty() || self.users.contains(&asker.uid)

@@ -10,7 +10,8 @@ pub struct Engine<'l> {
     host: Host<'l>,
     socket: PathBuf,
     config: PathBuf,
-    process: Proc,
+    /// Until it is waited for.
+    process: Option<Proc>,
 }
 
 impl<'l> Engine<'l> {
@@ -42,7 +43,7 @@ impl<'l> Engine<'l> {
             host,
             socket,
             config,
-            process,
+            process: Some(process),
         }
     }
 
@@ -61,6 +62,7 @@ impl<'l> Engine<'l> {
             .arg(&self.socket)
             .args(options)
             .arg("--")
+            .args(self.host.programs_prefix())
             .arg(program)
     }
 
@@ -79,30 +81,48 @@ impl<'l> Engine<'l> {
     /// What it has said so far.
     #[must_use]
     pub fn stderr(&self) -> String {
-        self.process.stderr()
+        self.process().stderr()
     }
 
     /// Its pid.
     #[must_use]
     pub fn pid(&self) -> i32 {
-        self.process.pid()
+        self.process().pid()
+    }
+
+    fn process(&self) -> &Proc {
+        self.process.as_ref().expect("nobody has waited for it")
     }
 
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
-        self.process.signal(signal);
+        self.process().signal(signal);
     }
 
     /// Kills it at once.
     pub fn kill(self) {
-        self.process.signal(Signal::KILL);
-        let _ = self.process.wait();
+        self.keep_stat();
+        self.signal(Signal::KILL);
+        let _ = self.wait();
     }
 
     /// Waits for its end.
     #[must_use]
-    pub fn wait(self) -> Finished {
-        self.process.wait()
+    pub fn wait(mut self) -> Finished {
+        let process = self.process.take().expect("nobody has waited for it");
+        process.wait()
+    }
+
+    /// Keeps what it has carried for [`Lab::assert_carried`]: if it is killed, it cannot
+    /// say so itself.
+    fn keep_stat(&self) {
+        let said = self
+            .host
+            .longshore()
+            .args(["stat", "--json", "--engine"])
+            .arg(&self.socket)
+            .run();
+        self.host.keep_stat(self.pid(), &said.stdout);
     }
 
     /// What `longshore stat --json` says about it.
@@ -130,6 +150,15 @@ impl<'l> Engine<'l> {
     pub fn stat_u64(&self, key: &str) -> u64 {
         let stat = self.stat();
         find(&stat, key).unwrap_or_else(|| panic!("no {key} in {stat}"))
+    }
+}
+
+impl Drop for Engine<'_> {
+    fn drop(&mut self) {
+        // Dropping its process kills it.
+        if self.process.is_some() && !std::thread::panicking() {
+            self.keep_stat();
+        }
     }
 }
 

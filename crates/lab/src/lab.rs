@@ -7,9 +7,15 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// Tells `longshore` where its engines are found.
+const RUNTIME_DIR: &str = "LONGSHORE_RUNTIME_DIR";
+/// The directory of a scenario in which engines leave their last statistics.
+const LAST_STATS: &str = "last-stats";
 
 /// One scenario's namespaces, files and programs.
 #[derive(Debug)]
@@ -18,8 +24,12 @@ pub struct Lab {
     peer: Arc<Namespace>,
     /// With the kernel under test, a namespace for each host.
     hosts: Mutex<BTreeMap<u8, Arc<Namespace>>>,
+    /// With Longshore, the namespaces of the programs of each host.
+    programs: Mutex<BTreeMap<u8, Arc<Namespace>>>,
     /// Whether CUBIC is pinned on both sides, whatever the machine's default is.
     cubic: bool,
+    /// Whether Longshore is known to have carried something.
+    carried: AtomicBool,
     files: TempDir,
 }
 
@@ -51,12 +61,19 @@ impl Lab {
             .expect("make a directory");
         // Servers give up root and must still read their files.
         fs::set_permissions(files.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
-        fs::create_dir(files.path().join("logs")).expect("make a directory");
+        for name in ["logs", LAST_STATS] {
+            fs::create_dir(files.path().join(name)).expect("make a directory");
+        }
+        // An ordinary user's engine says its last word, too.
+        let open_to_all = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(files.path().join(LAST_STATS), open_to_all).expect("chmod");
         Lab {
             stack,
             peer: Arc::new(Namespace::new()),
             hosts: Mutex::new(BTreeMap::new()),
+            programs: Mutex::new(BTreeMap::new()),
             cubic,
+            carried: AtomicBool::new(false),
             files,
         }
     }
@@ -116,6 +133,7 @@ impl Lab {
         Host {
             lab: self,
             namespace: Arc::clone(&self.peer),
+            programs: None,
             number: None,
             options: Vec::new(),
             cpu: None,
@@ -141,9 +159,15 @@ impl Lab {
                     }
                 }),
         );
+        // For a measurement, nothing stands between the launcher and its program.
+        let programs = (self.stack == Stack::Longshore && !self.cubic).then(|| {
+            let mut programs = self.programs.lock().expect("no panic while it is held");
+            Arc::clone(programs.entry(number).or_default())
+        });
         Host {
             lab: self,
             namespace,
+            programs,
             number: Some(number),
             options: Vec::new(),
             cpu: None,
@@ -236,10 +260,63 @@ impl Lab {
 
     fn namespaces(&self) -> Vec<Arc<Namespace>> {
         let hosts = self.hosts.lock().expect("no panic while it is held");
+        let programs = self.programs.lock().expect("no panic while it is held");
         std::iter::once(&self.peer)
             .chain(hosts.values())
+            .chain(programs.values())
             .cloned()
             .collect()
+    }
+
+    /// The directory in which the engines of this scenario, and no others, are found.
+    #[must_use]
+    pub fn runtime_directory(&self) -> PathBuf {
+        self.path("engines")
+    }
+
+    /// What `stat --json` says, or said last, of every engine that this scenario has
+    /// started, but those that were killed.
+    fn stats(&self) -> Vec<serde_json::Value> {
+        let alive = Cmd::new(&self.path("logs"), Vec::new(), longshore().as_os_str())
+            .env(RUNTIME_DIR, self.runtime_directory())
+            .args(["stat", "--json"])
+            .run();
+        // Where there is none, it says so.
+        let alive: Vec<serde_json::Value> = serde_json::from_str(&alive.stdout).unwrap_or_default();
+        let ended = fs::read_dir(self.path(LAST_STATS)).into_iter().flatten();
+        let ended = ended.filter_map(|entry| {
+            let said = fs::read(entry.ok()?.path()).ok()?;
+            serde_json::from_slice(&said).ok()
+        });
+        ended.chain(alive).collect()
+    }
+
+    /// Whether one of the engines has carried something so far.
+    #[must_use]
+    pub fn has_carried(&self) -> bool {
+        self.stats().iter().any(has_carried)
+    }
+
+    /// Makes sure that Longshore carried what the scenario's programs said: that one of its
+    /// engines has by its own counters been asked for something, and has sent or received.
+    ///
+    /// # Panics
+    /// If none has, which shows that the programs went another way.
+    pub fn assert_carried(&self) {
+        if self.stack == Stack::Kernel {
+            return;
+        }
+        crate::eventually(
+            "an engine has carried something, by its own counters",
+            || self.has_carried().then_some(()),
+        );
+        self.carried.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Lab::assert_carried`] has been called, and was satisfied.
+    #[must_use]
+    pub fn is_known_to_have_carried(&self) -> bool {
+        self.carried.load(Ordering::Relaxed)
     }
 
     /// Kills all programs of this scenario.
@@ -283,11 +360,29 @@ impl Drop for Lab {
     }
 }
 
+/// Whether an engine has carried something for a program, by its statistics.
+fn has_carried(stat: &serde_json::Value) -> bool {
+    let count = |path: &str| stat.pointer(path).and_then(serde_json::Value::as_u64);
+    // What a program asks for, and tells, is a descriptor.
+    let asked = count("/crossings/to_adapter/descriptors");
+    let carried = [
+        "/tcp/segments_in",
+        "/tcp/segments_out",
+        "/net/datagrams_in",
+        "/net/datagrams_out",
+        "/engine/cut_through_bytes",
+    ];
+    asked > Some(0) && carried.iter().any(|path| count(path) > Some(0))
+}
+
 /// A place where programs run: the kernel peer, or a host under test.
 #[derive(Debug, Clone)]
 pub struct Host<'l> {
     lab: &'l Lab,
     namespace: Arc<Namespace>,
+    /// Where its programs run, if that is another: with Longshore, a namespace with nothing
+    /// in it but a loopback, so that what does not go through the engine goes nowhere.
+    programs: Option<Arc<Namespace>>,
     /// Of a host under test.
     number: Option<u8>,
     /// Further options for `longshore run`.
@@ -350,7 +445,7 @@ impl Host<'_> {
         Engine::start(self.lab, self.clone(), more)
     }
 
-    /// The namespace in which its programs run.
+    /// The namespace in which it is: with Longshore, its engines.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
@@ -390,19 +485,54 @@ impl Host<'_> {
             prefix.extend(options.split_whitespace().map(OsString::from));
             prefix.extend(self.options.iter().cloned());
             prefix.push("--".into());
+            prefix.extend(self.programs_prefix());
         }
-        Cmd::new(&self.log_directory(), prefix, program.as_ref())
+        self.start(prefix, program.as_ref())
     }
 
     /// The command `longshore` itself, in this host's namespace.
     #[must_use]
     pub fn longshore(&self) -> Cmd {
-        let prefix = self.in_namespace();
-        Cmd::new(&self.log_directory(), prefix, longshore().as_os_str())
+        self.start(self.in_namespace(), longshore().as_os_str())
     }
 
-    fn log_directory(&self) -> PathBuf {
-        self.lab.path("logs")
+    /// What goes before a program so that it runs in the programs' namespace.
+    pub(crate) fn programs_prefix(&self) -> Vec<OsString> {
+        let Some(programs) = &self.programs else {
+            return Vec::new();
+        };
+        let words = format!("nsenter --net=/run/netns/{} --", programs.name());
+        words.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn start(&self, prefix: Vec<OsString>, program: &OsStr) -> Cmd {
+        Cmd::new(&self.lab.path("logs"), prefix, program)
+            .env(RUNTIME_DIR, self.lab.runtime_directory())
+            .env("LONGSHORE_STAT_AT_EXIT", self.lab.path(LAST_STATS))
+    }
+
+    /// Keeps the statistics of an engine, as `stat --json` has written them.
+    pub(crate) fn keep_stat(&self, pid: i32, said: &str) {
+        let all: Vec<serde_json::Value> = serde_json::from_str(said).unwrap_or_default();
+        if let Some(stat) = all.first() {
+            let path = self.lab.path(LAST_STATS).join(format!("{pid}-kept.json"));
+            // Where it cannot be written, nothing counts as carried.
+            let _ = fs::write(path, stat.to_string());
+        }
+    }
+
+    /// The namespace in which its programs run: its own, and with Longshore another than
+    /// its engines'.
+    #[must_use]
+    pub fn programs(&self) -> &Namespace {
+        self.programs.as_ref().unwrap_or(&self.namespace)
+    }
+
+    /// Has its programs run where its engines are, with all that is in that namespace.
+    #[must_use]
+    pub fn with_its_engine(mut self) -> Self {
+        self.programs = None;
+        self
     }
 
     fn in_namespace(&self) -> Vec<OsString> {
@@ -416,7 +546,7 @@ impl Host<'_> {
         words.split_whitespace().map(OsString::from).collect()
     }
 
-    /// What `longshore stat --json` says about the engines in this namespace.
+    /// What `longshore stat --json` says about the engines of this scenario.
     ///
     /// # Panics
     /// If that is no JSON.
@@ -425,13 +555,7 @@ impl Host<'_> {
         let said = self.longshore().args(["stat", "--json"]).check();
         let all: Vec<serde_json::Value> =
             serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
-        let ours = self.namespace.pids();
-        all.into_iter()
-            .filter(|engine| {
-                let pid = engine["pid"].as_i64();
-                ours.iter().any(|our| Some(i64::from(*our)) == pid)
-            })
-            .collect()
+        all
     }
 
     /// A shell script on this host: all its programs share one engine.

@@ -55,7 +55,8 @@ pub fn run(lab: &Lab, program: &str) {
 /// Every check is a process of its own, all of them children of one shell, and
 /// so of one session.
 fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
-    let (host, peer) = (lab.host(0), lab.peer());
+    // A check is both ends in one process, one of them on the kernel.
+    let (host, peer) = (lab.host(0).with_its_engine(), lab.peer());
     // With the kernel under test, its own loopback is the far end.
     let (far_ip, far_ip6) = match (far, lab.stack()) {
         ("kernel", Stack::Longshore) => (peer.ip(), peer.ip6()),

@@ -10,4 +10,4 @@ pub use longshore_lab::{
     Cmd, Engine, Finished, Host, Lab, Namespace, PATIENCE, Proc, Stack, eventually, longshore,
     payload, servers, signal,
 };
-pub use scenario::{run, soak};
+pub use scenario::{run, run_uncounted, soak};

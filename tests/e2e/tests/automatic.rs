@@ -2,7 +2,7 @@
 //! The server is dnsmasq; the router is here, and says what a test wants.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Lab, Proc, Stack, payload, run};
+use longshore_e2e::{Lab, Proc, Stack, payload, run, run_uncounted};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,11 @@ const PORTS: [(&str, &str); 2] = [
 
 fn longshore_only(body: impl FnOnce(&Lab) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(300), body);
+}
+
+/// Of how an address is found: no program says a word.
+fn quiet(body: impl FnOnce(&Lab) + Send + 'static) {
+    run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// A link of the peer's with 10.79.0.1 and fd79::1 on it, at whose other end `port` is.
@@ -120,7 +125,7 @@ fn a_dhcp_server_gives_an_address_and_gets_it_back() {
 /// What somebody on the link has already is declined, and another address taken.
 #[test]
 fn an_address_that_somebody_has_is_declined() {
-    longshore_only(|lab| {
+    quiet(|lab| {
         let (port, make) = PORTS[0];
         set_up(lab, port, make);
         let peer = lab.peer();
@@ -151,7 +156,7 @@ fn an_address_that_somebody_has_is_declined() {
 /// Without a server there is a word, and then an error that says what to do.
 #[test]
 fn a_link_without_a_server_says_so() {
-    longshore_only(|lab| {
+    quiet(|lab| {
         let (port, make) = PORTS[0];
         set_up(lab, port, make);
         let done = lab

@@ -1,11 +1,16 @@
 //! The command line: exit codes, errors that say what to do, ordinary users.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Cmd, Finished, Lab, Stack, payload, run};
+use longshore_e2e::{Cmd, Finished, Lab, Stack, payload, run, run_uncounted};
 use std::time::Duration;
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(300), body);
+}
+
+/// Of how Longshore begins, fails and tells of itself: no program says a word.
+fn quiet(body: impl FnOnce(&Lab) + Send + 'static) {
+    run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// Longshore itself failed, with one message that has all these words.
@@ -20,7 +25,7 @@ fn failed(end: &Finished, words: &[&str]) {
 /// The program's exit status is that of `longshore run`, as with env or nohup.
 #[test]
 fn exit_status() {
-    scenario(|lab| {
+    quiet(|lab| {
         let host = lab.host(0);
         for (script, status) in [
             ("exit 0", 0),
@@ -40,7 +45,7 @@ fn exit_status() {
 /// Standard input, output and error are the program's own.
 #[test]
 fn standard_streams_pass_through() {
-    scenario(|lab| {
+    quiet(|lab| {
         let end = lab.host(0).sh("echo out; echo err >&2; cat").run();
         assert_eq!(end.stdout, "out\n");
         assert!(end.stderr.contains("err\n"), "{end:?}");
@@ -50,7 +55,7 @@ fn standard_streams_pass_through() {
 /// Signals reach the program.
 #[test]
 fn signals_are_passed_on() {
-    scenario(|lab| {
+    quiet(|lab| {
         let program = lab
             .host(0)
             .sh("trap 'echo got it; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
@@ -70,7 +75,7 @@ fn signals_are_passed_on() {
 /// What cannot work says what failed, on what, and what to do.
 #[test]
 fn errors_say_what_to_do() {
-    scenario(|lab| {
+    quiet(|lab| {
         let peer = lab.peer();
         let run = |args: &[&str]| peer.longshore().args(args).run();
         for (args, word) in [
@@ -121,7 +126,7 @@ fn errors_say_what_to_do() {
 /// Two private engines cannot have one address; the second says so.
 #[test]
 fn address_is_taken() {
-    scenario(|lab| {
+    quiet(|lab| {
         let host = lab.host(0);
         let first = host.sh("echo up; exec sleep 600").spawn();
         longshore_e2e::eventually("the first is up", || {
@@ -135,7 +140,7 @@ fn address_is_taken() {
 /// Help, version, and the example configuration, which must be a valid one.
 #[test]
 fn help_helps() {
-    scenario(|lab| {
+    quiet(|lab| {
         let peer = lab.peer();
         for args in [
             &["--help"][..],
@@ -221,6 +226,8 @@ fn as_ordinary_user(lab: &Lab, mode: &str, arguments: &str) -> Cmd {
     lab.peer()
         .cmd("unshare")
         .args(["--mount", "--", "/bin/sh", "-ec", &script])
+        // The laboratory's directory for engines is root's.
+        .env("LONGSHORE_RUNTIME_DIR", "")
         .env("XDG_RUNTIME_DIR", "/nonexistent")
         .env("HOME", "/nonexistent")
 }
@@ -268,7 +275,7 @@ fn ordinary_user_with_exposed_port() {
 /// Without permission for the device, the error says what to do.
 #[test]
 fn ordinary_user_without_permission() {
-    scenario(|lab| {
+    quiet(|lab| {
         let end = as_ordinary_user(lab, "600", "-- /bin/true").run();
         failed(&end, &["/dev/net/tun", "root"]);
     });

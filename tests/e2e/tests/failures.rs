@@ -3,7 +3,7 @@
 
 use longshore_e2e::servers::{Nginx, PYTHON};
 use longshore_e2e::{
-    Engine, Host, Lab, PATIENCE, Proc, Stack, eventually, payload, run, signal, soak,
+    Engine, Host, Lab, PATIENCE, Proc, Stack, eventually, payload, run, run_uncounted, signal, soak,
 };
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -12,6 +12,11 @@ use std::time::{Duration, Instant};
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(soak(300, 1800)), body);
+}
+
+/// Where the engine is killed before it can say what it has carried.
+fn uncounted(body: impl FnOnce(&Lab) + Send + 'static) {
+    run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 fn connect(host: &Host<'_>, at: SocketAddr) -> TcpStream {
@@ -219,7 +224,7 @@ fn servers_end_with_their_engine() {
 /// A program that ends at no SIGTERM is killed.
 #[test]
 fn stubborn_program_without_its_engine() {
-    scenario(|lab| {
+    uncounted(|lab| {
         let host = lab.host(0);
         let engine = host.engine("");
         let program = engine

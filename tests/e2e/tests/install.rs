@@ -1,13 +1,13 @@
 //! `make install`: what it puts where works there, and is gone after `make uninstall`; an
 //! engine started by systemd says when programs can come.
 
-use longshore_e2e::{Cmd, Host, Lab, Stack, eventually, longshore, run};
+use longshore_e2e::{Cmd, Host, Lab, Stack, eventually, longshore, run_uncounted};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
-    run(Stack::Longshore, Duration::from_secs(120), body);
+    run_uncounted(Stack::Longshore, Duration::from_secs(120), body);
 }
 
 /// The script behind `make install`.

@@ -45,6 +45,7 @@ scenarios! {
                 assert_eq!(&fetch(lab, &peer, "-4", host.at(80), file), hash, "{name}: IPv4");
             }
             server.assert_running();
+            lab.assert_carried();
             lab.kill_all();
         }
     }

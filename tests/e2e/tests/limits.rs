@@ -3,7 +3,7 @@
 //! Longshore only: the limits are its own.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Engine, Lab, Stack, eventually, run, signal};
+use longshore_e2e::{Engine, Lab, Stack, eventually, run, run_uncounted, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
@@ -12,6 +12,11 @@ use std::time::Duration;
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(300), body);
+}
+
+/// Where a limit is met before anything is sent.
+fn quiet(body: impl FnOnce(&Lab) + Send + 'static) {
+    run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// How many times something is said.
@@ -91,7 +96,7 @@ fn an_engine_without_descriptors() {
 /// that has too few says so.
 #[test]
 fn an_engine_that_is_started_with_few_descriptors() {
-    scenario(|lab| {
+    quiet(|lab| {
         let peer = lab.peer();
         let run = |limit: &str| {
             let longshore = longshore_e2e::longshore();
@@ -135,7 +140,7 @@ print("one more")
 /// A program on an engine whose sessions have 64 of something says this, and has been told
 /// so many times which key of the configuration that is.
 fn meets_limit(key: &'static str, program: &'static str, said: &'static str, told: usize) {
-    scenario(move |lab| {
+    quiet(move |lab| {
         let host = lab.host(0);
         let engine = host.engine(&format!("[session]\n{key} = 64"));
         let script = lab.file("program.py", program);

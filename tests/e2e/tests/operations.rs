@@ -1,11 +1,11 @@
 //! What who runs a shared engine does with it: signals, reading its configuration again.
 
-use longshore_e2e::{Engine, Finished, Lab, Stack, eventually, run};
+use longshore_e2e::{Engine, Finished, Lab, Stack, eventually, run_uncounted};
 use rustix::process::Signal;
 use std::time::Duration;
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
-    run(Stack::Longshore, Duration::from_secs(120), body);
+    run_uncounted(Stack::Longshore, Duration::from_secs(120), body);
 }
 
 /// Waits until the engine's log has this.
@@ -104,7 +104,7 @@ fn an_engine_by_its_pid() {
         for named in [
             program.pid().to_string(),
             pid.to_string(),
-            format!("/run/longshore/{}", program.pid()),
+            format!("{}/{}", lab.runtime_directory().display(), program.pid()),
         ] {
             let end = as_nobody(lab, &["stat", "--engine", &named]);
             assert_eq!(end.status.code(), Some(125), "{end:?}");
