@@ -218,13 +218,13 @@ static void unknown_ones_are_refused(void) {
   if (!on_longshore())
     return;
   static const int levels[] = {SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP};
-  for (unsigned l = 0; l < sizeof levels / sizeof *levels; l++)
-    for (int name = 105; name < 256; name++)
-      for (int kind = 1; kind <= U6; kind *= 2) {
-        int fd = of_kind(kind, 1), one = 1;
+  for (int kind = 1; kind <= U6; kind *= 2) {
+    int fd = of_kind(kind, 1), one = 1;
+    for (unsigned l = 0; l < sizeof levels / sizeof *levels; l++)
+      for (int name = 105; name < 256; name++)
         OK(setsockopt(fd, levels[l], name, &one, sizeof one) == -1);
-        SYS(close(fd));
-      }
+    SYS(close(fd));
+  }
 }
 
 /* Options whose values are no numbers. */
