@@ -69,6 +69,7 @@ pub(crate) fn engine_config(
         control: Some(control),
         geometry: Geometry::DEFAULT,
         private: false,
+        others_may_join: true,
         users: Vec::new(),
         spin: SPIN,
         grace: GRACE,
@@ -148,6 +149,12 @@ fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
         say(
             "warning: this kernel has no AIO, or fs.aio-max-nr is used up: a hostile program \
              can hold up the engine",
+        );
+    }
+    if !engine.refuses_descriptors() {
+        say(
+            "warning: before Linux 6.16 a hostile program can hold up those that are about to \
+             join the engine, though not those that have joined",
         );
     }
     engine.on_notice(say);

@@ -5,7 +5,7 @@ use crate::address::{BadAddress, Network};
 use crate::config::ConfigError;
 use crate::log::say;
 use longshore_engine::control::ControlError;
-use longshore_engine::{DoorError, EngineError};
+use longshore_engine::{EngineError, ListenError};
 use longshore_hostif::attach::{AttachError, Refusal};
 use longshore_ports::capture::CaptureError;
 use longshore_ports::packet::PacketError;
@@ -211,10 +211,10 @@ impl Error {
                 "is there a DHCP server, or a router that advertises, on that link? else give an \
                  address with --addr ADDR/PREFIX"
             }
-            Error::Engine(EngineError::Door(DoorError::InUse { .. })) => {
+            Error::Engine(EngineError::Attach(ListenError::InUse { .. })) => {
                 "stop the other engine, or set another `socket`"
             }
-            Error::Engine(EngineError::Door(_)) => "set another `socket`",
+            Error::Engine(EngineError::Attach(_)) => "set another `socket`",
             Error::Reported(report) => return report.hint.clone(),
             _ => return None,
         };
@@ -342,13 +342,13 @@ mod tests {
         assert!(hint(system("block signals")(none())).contains("ulimit -n"));
         assert!(hint(system("x")(Errno::NFILE)).contains("fs.file-max"));
         let path = || PathBuf::from("s");
-        let door = DoorError::Listen {
+        let refused = ListenError::Listen {
             path: path(),
             source: Errno::MFILE,
         };
-        assert!(hint(EngineError::Door(door).into()).contains("ulimit -n"));
-        let door = DoorError::InUse { path: path() };
-        assert!(hint(EngineError::Door(door).into()).contains("another `socket`"));
+        assert!(hint(EngineError::Attach(refused).into()).contains("ulimit -n"));
+        let refused = ListenError::InUse { path: path() };
+        assert!(hint(EngineError::Attach(refused).into()).contains("another `socket`"));
     }
 
     #[test]

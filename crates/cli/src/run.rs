@@ -152,7 +152,11 @@ fn start_private(
         sysctl: arguments.sysctl.unwrap_or_default(),
         ecn: arguments.ecn,
         user_timeout_option: arguments.user_timeout_option,
+<<<<<<< HEAD
         limits,
+=======
+        others_may_join: rustix::process::geteuid().is_root(),
+>>>>>>> 503e010 (engine: programs attach in a thread of its own, and hand over no descriptors)
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),
@@ -171,7 +175,7 @@ fn start_private(
         Error::EngineDied(_) => Error::EngineDied(last_words(pid)),
         other => other,
     })?;
-    dir.let_programs_in()?;
+    dir.let_programs_in(order.others_may_join)?;
     if std::io::stderr().is_terminal() {
         announce(&started, own_namespace, &exposed, &arguments.gateway);
     }

@@ -66,14 +66,20 @@ impl RuntimeDir {
         Ok(RuntimeDir(path))
     }
 
-    /// Lets programs of all users in who have the token of a session there: a program
-    /// that is started as root may be another user's when it makes its first socket.
-    /// The control socket stays its owner's.
-    pub(crate) fn let_programs_in(&self) -> Result<(), Error> {
+    /// Says who may connect. To a user's engine, that user alone; to root's, programs of
+    /// all users who have the token of a session there (`others`): a program that is
+    /// started as root may be another user's when it makes its first socket. The control
+    /// socket stays its owner's.
+    pub(crate) fn let_programs_in(&self, others: bool) -> Result<(), Error> {
+        let (engine, dir) = if others {
+            (0o666, 0o711)
+        } else {
+            (0o600, 0o700)
+        };
         let modes = [
             (self.control(), 0o600),
-            (self.engine(), 0o666),
-            (self.0.clone(), 0o711),
+            (self.engine(), engine),
+            (self.0.clone(), dir),
         ];
         for (path, mode) in modes {
             let mode = std::fs::Permissions::from_mode(mode);
@@ -261,8 +267,10 @@ mod tests {
         assert_eq!(control_socket_of(&dir.0).unwrap(), dir.control());
         assert_eq!(control_socket_of(&dir.engine()).unwrap(), dir.control());
         std::fs::write(dir.engine(), "").unwrap();
-        dir.let_programs_in().unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        dir.let_programs_in(false).unwrap();
+        assert_eq!((mode(&dir.0), mode(&dir.engine())), (0o700, 0o600));
+        dir.let_programs_in(true).unwrap();
         assert_eq!(mode(&dir.0), 0o711);
         assert_eq!(mode(&dir.engine()), 0o666);
         assert_eq!(mode(&dir.control()), 0o600);

@@ -119,8 +119,7 @@ impl Engine {
 
     /// From now on, these settings hold.
     pub fn adjust(&mut self, settings: Adjustable) {
-        self.users = settings.users;
-        self.geometry = settings.geometry;
+        self.attach.set_terms(settings.users, settings.geometry);
         self.grace = settings.grace;
         self.host_settings = settings.host_settings;
         self.ecn = settings.ecn;

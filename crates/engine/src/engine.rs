@@ -6,6 +6,7 @@
 //! [`Engine::run`] repeats it and sleeps between.
 
 use crate::adjust::Orders;
+use crate::attach::{ListenError, Policy, Server, Terms};
 use crate::control::{ControlError, ControlServer};
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Flow};
@@ -13,7 +14,6 @@ use crate::inlet::Inlet;
 use crate::link::Link;
 use crate::routing::AddressError;
 use crate::session::Session;
-use crate::session::door::{Door, DoorError};
 use crate::slab::Slab;
 use crate::sleep::Sleeper;
 use crate::socket::Socket;
@@ -62,6 +62,9 @@ pub struct Config {
     pub geometry: Geometry,
     /// End when the last session has ended.
     pub private: bool,
+    /// Programs of other users may join the sessions of a private engine: its user is root,
+    /// whose programs may become theirs.
+    pub others_may_join: bool,
     /// The users whose programs may use it; empty for everybody who can open
     /// the socket.
     pub users: Vec<u32>,
@@ -76,7 +79,7 @@ pub struct Config {
 pub enum EngineError {
     /// Its socket.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Attach(#[from] ListenError),
     /// Its control socket.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -121,16 +124,15 @@ pub struct Engine {
     pub(crate) reassembler6: Reassembler<Ipv6Header>,
     pub(crate) icmp_limit: longshore_net::icmp::RateLimit,
     pub(crate) counters: Counters,
-    pub(crate) door: Door,
+    /// Attaches programs.
+    pub(crate) attach: Server,
     pub(crate) sleeper: Sleeper,
     pub(crate) orders: Orders,
-    /// What wakes programs that sleep in poll.
-    pub(crate) ringer: Arc<Ringer>,
-    pub(crate) geometry: Geometry,
+    /// What wakes programs that sleep in poll may be held up.
+    may_wait: bool,
     pub(crate) loopback: Loopback,
     pub(crate) scope: u32,
     pub(crate) cut_through: bool,
-    pub(crate) users: Vec<u32>,
     pub(crate) private: bool,
     pub(crate) had_session: bool,
     /// Set when no new sessions are let in.
@@ -170,7 +172,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine and opens its door.
+    /// Makes an engine and lets programs attach.
     ///
     /// # Errors
     /// [`EngineError`]: the socket's path is taken, descriptors ran out, or the
@@ -187,14 +189,26 @@ impl Engine {
             loopback,
             now,
         )?;
-        let door = Door::open(&config.socket)?;
+        let ringer = Arc::new(if config.private {
+            Ringer::for_one()
+        } else {
+            Ringer::for_many()
+        });
+        let may_wait = ringer.may_wait();
+        let policy = Policy {
+            terms: Terms::new(config.users, config.geometry),
+            private: config.private,
+            others_may_join: config.others_may_join,
+            ringer,
+        };
+        let attach = Server::start(&config.socket, policy)?;
         let control = config
             .control
             .as_deref()
             .map(ControlServer::open)
             .transpose()?;
         let orders = Orders::new()?;
-        let sleeper = Sleeper::new(&link, &door, control.as_ref(), &orders, config.spin)?;
+        let sleeper = Sleeper::new(&link, &attach.inbox, control.as_ref(), &orders, config.spin)?;
         Ok(Self {
             clock,
             now,
@@ -212,19 +226,13 @@ impl Engine {
             reassembler6: Reassembler::new(Limits::for_ipv6()),
             icmp_limit: longshore_net::icmp::RateLimit::default(),
             counters: Counters::new(),
-            door,
+            attach,
             sleeper,
             orders,
-            ringer: Arc::new(if config.private {
-                Ringer::for_one()
-            } else {
-                Ringer::for_many()
-            }),
-            geometry: config.geometry,
+            may_wait,
             loopback: config.loopback,
             scope: config.scope,
             cut_through: config.cut_through,
-            users: config.users,
             private: config.private,
             had_session: false,
             draining: false,
@@ -254,7 +262,12 @@ impl Engine {
     /// Whether a hostile program can hold it up: it serves one alone, or the kernel has no
     /// AIO.
     pub fn may_be_held_up(&self) -> bool {
-        self.ringer.may_wait()
+        self.may_wait
+    }
+
+    /// Whether programs cannot even send it descriptors, which it would have to close.
+    pub fn refuses_descriptors(&self) -> bool {
+        self.attach.refuses_descriptors
     }
 
     /// From now on, what the operator should know is said so, each thing once for each

@@ -1,18 +1,14 @@
-//! Keeping house: letting sessions and processes in, noticing that they are
-//! gone, ending sessions, and ending the engine.
+//! Keeping house: noticing that sessions and processes are gone, ending sessions, and
+//! ending the engine.
 
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::session::door::Knock;
 use crate::sleep::Source;
-use crate::socket::{Kind, Socket};
+use crate::socket::Kind;
 use longshore_hostif::Arena;
-use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
-use longshore_ring::{Doorbell, StrangersBell};
 use longshore_tcp::{Congestion, Instant, Linger, State};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 /// How often sessions are looked over, in microseconds.
@@ -22,169 +18,16 @@ const SOON: u64 = 100_000;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const LAST_WORDS: u64 = 60_000_000;
-/// Messages of one visitor heard at once, so that a talkative one keeps nobody waiting.
-const MOST_SAID: usize = 64;
 
 /// Its place in [`longshore_hostif::CONGESTION_NAMES`].
-fn place_of(congestion: Congestion) -> u32 {
+pub(crate) fn place_of(congestion: Congestion) -> u32 {
     let place = Congestion::ALL.iter().position(|c| *c == congestion);
     place.unwrap_or(0) as u32
 }
 
 impl Engine {
-    pub(crate) fn answer_door(&mut self) {
-        while let Some(visitor) = self.door.let_in() {
-            if let Some(fd) = self.door.visitor(visitor)
-                && self.sleeper.watch(fd, Source::Visitor(visitor)).is_err()
-            {
-                self.door.see_off(visitor);
-                continue;
-            }
-            // Whoever knocks says at once what he wants.
-            self.hear_visitor(visitor);
-        }
-    }
-
-    /// Hears what the processes of a session have said, now and not when the door is
-    /// looked at next.
-    pub(crate) fn hear_session(&mut self, session: u32) {
-        for visitor in self.door.visitors_of(session) {
-            for _ in 0..MOST_SAID {
-                if !self.hear_visitor(visitor) {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Hears one message; says whether there may be another.
-    pub(crate) fn hear_visitor(&mut self, visitor: RawFd) -> bool {
-        match self.door.hear(visitor) {
-            None => false,
-            Some(Knock::Gone) => {
-                for key in self.sessions.keys() {
-                    if let Some(s) = self.sessions.get_mut(key)
-                        && s.launcher == Some(visitor)
-                    {
-                        s.launcher = None;
-                        s.launched = false;
-                    }
-                }
-                self.door.see_off(visitor);
-                self.housekeeping_at = self.now;
-                false
-            }
-            Some(Knock::Message(message, fds)) => {
-                self.visitor_says(visitor, message, fds);
-                true
-            }
-        }
-    }
-
-    fn visitor_says(&mut self, visitor: RawFd, message: Message, fds: Vec<OwnedFd>) {
-        match message {
-            Message::NewSession(wanted) => match self.open_session(visitor, wanted) {
-                Ok(token) => self.door.answer(visitor, &Message::Session(token), &[]),
-                Err(why) => self.door.answer(visitor, &Message::Refused(why), &[]),
-            },
-            Message::Join(token) => {
-                if let Err(why) = self.join(visitor, token) {
-                    self.door.answer(visitor, &Message::Refused(why), &[]);
-                }
-            }
-            Message::Eventfd(waiter) => {
-                let session = self.door.session_of(visitor);
-                if let (Some(key), Some(fd)) = (session, fds.into_iter().next())
-                    && let Some(s) = self.sessions.get_mut(key)
-                {
-                    s.add_bell(waiter, StrangersBell::new(fd));
-                }
-            }
-            Message::Owner(socket) => {
-                let Some(session) = self.door.session_of(visitor) else {
-                    return;
-                };
-                // What is there already is no news to whom it belongs now.
-                let key = self.key_of(session, socket);
-                let told = key.and_then(|key| self.sockets.get(key)).map(Socket::edges);
-                if let Some(s) = self.sessions.get_mut(session) {
-                    s.set_owner(socket, fds, told.unwrap_or_default());
-                }
-            }
-            Message::Child(channel) => {
-                let session = self.door.session_of(visitor);
-                if let (Some(key), Some(pidfd)) = (session, fds.into_iter().next())
-                    && let Some(s) = self.sessions.get_mut(key)
-                {
-                    s.introduce(channel, pidfd);
-                    // It may have claimed its channel before we have heard of it.
-                    self.take_requests_of(key, channel);
-                }
-            }
-            Message::Session(_) | Message::Welcome(..) | Message::Refused(_) => {
-                self.door.see_off(visitor);
-            }
-        }
-    }
-
-    fn may_use(&self, visitor: RawFd) -> bool {
-        let Some((_, uid)) = self.door.credentials(visitor) else {
-            return false;
-        };
-        self.users.is_empty() || uid == 0 || self.users.contains(&uid)
-    }
-
-    /// A private engine is its user's. Whom it has given the session's token may join as
-    /// whoever it is then.
-    fn may_open(&self, visitor: RawFd) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        let theirs = self.door.credentials(visitor);
-        !self.private || theirs.is_some_and(|(_, uid)| uid == own || uid == 0)
-    }
-
-    fn open_session(&mut self, visitor: RawFd, wanted: SessionOptions) -> Result<Token, Refusal> {
-        if self.draining {
-            return Err(Refusal::Draining);
-        }
-        if !(self.may_use(visitor) && self.may_open(visitor)) {
-            return Err(Refusal::NotAllowed);
-        }
-        let arena = Arena::create(self.geometry).map_err(|_| Refusal::NoResources)?;
-        let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
-        let mut token = [0; 16];
-        rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
-            .map_err(|_| Refusal::NoResources)?;
-        self.publish_routes(&arena);
-        let choice = wanted.congestion.map(usize::from);
-        let choice = choice.and_then(|place| Congestion::ALL.get(place).copied());
-        let congestion = choice.unwrap_or_else(|| self.default_congestion());
-        let header = arena.header();
-        header
-            .congestion
-            .store(place_of(congestion), Ordering::Relaxed);
-        let alone = u32::from(wanted.engine_alone);
-        header.engine_alone.store(alone, Ordering::Relaxed);
-        let mut session =
-            Session::new(Token(token), Arc::new(arena), doorbell, self.ringer.clone());
-        session.congestion = choice;
-        session.launcher = Some(visitor);
-        session.uid = self.door.credentials(visitor).map_or(0, |(_, uid)| uid);
-        let key = self.sessions.insert(session);
-        if let Some(s) = self.sessions.get(key)
-            && self
-                .sleeper
-                .watch(s.doorbell.as_fd(), Source::Doorbell(key))
-                .is_err()
-        {
-            self.sessions.remove(key);
-            return Err(Refusal::NoResources);
-        }
-        self.had_session = true;
-        Ok(Token(token))
-    }
-
     /// What new sockets begin with of whose session nobody has chosen.
-    fn default_congestion(&mut self) -> Congestion {
+    pub(crate) fn default_congestion(&mut self) -> Congestion {
         let now = self.now;
         let host = self.host_settings.as_mut();
         self.congestion
@@ -198,41 +41,6 @@ impl Engine {
         for (_, s) in self.sessions.iter().filter(|(_, s)| s.congestion.is_none()) {
             s.arena.header().congestion.store(place, Ordering::Relaxed);
         }
-    }
-
-    fn join(&mut self, visitor: RawFd, token: Token) -> Result<(), Refusal> {
-        if !self.may_use(visitor) {
-            return Err(Refusal::NotAllowed);
-        }
-        let (pid, _) = self.door.credentials(visitor).ok_or(Refusal::NoResources)?;
-        // Its parent may have claimed a channel for it.
-        self.take_requests();
-        let key = self
-            .sessions
-            .iter()
-            .find(|(_, s)| s.token == token)
-            .map(|(key, _)| key);
-        let key = key.ok_or(Refusal::UnknownSession)?;
-        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
-        let known = session.channel_of(pid);
-        if let Some(channel) = known {
-            self.take_last(key, channel);
-        }
-        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
-        let channel = session.admit(pid).ok_or(Refusal::NoChannel)?;
-        let welcome = Message::Welcome(u32::from(channel), *session.arena.geometry());
-        self.door.belongs_to(visitor, key);
-        self.door.answer(
-            visitor,
-            &welcome,
-            &[session.arena.as_fd(), session.doorbell.as_fd()],
-        );
-        if known.is_none() {
-            self.watch_process(key, channel);
-        }
-        // It has just begun, and will ask for more.
-        self.sleeper.expect_requests();
-        Ok(())
     }
 
     /// Sees to it that the death of a process is noticed.
@@ -395,6 +203,8 @@ impl Engine {
             self.past_meter.add(&s.meter);
             self.past_meter.to_adapter.wakeups += s.engine_wakeups();
             self.sleeper.unwatch(s.doorbell.as_fd());
+            // Its memory may be gigabytes.
+            self.attach.disposal.take(s);
         }
     }
 
@@ -440,7 +250,7 @@ impl Engine {
         self.neighbors_changed();
     }
 
-    fn publish_routes(&self, arena: &Arena) {
+    pub(crate) fn publish_routes(&self, arena: &Arena) {
         let routes = &arena.header().routes;
         routes.publish(&self.routes_for_programs(), self.loopback);
         self.publish_mtu(arena);

@@ -34,6 +34,7 @@
 
 mod access;
 mod adjust;
+mod attach;
 mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;
@@ -83,11 +84,11 @@ mod timers;
 
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use adjust::{Adjustable, Handle};
+pub use attach::ListenError;
 pub use automatic::Automatic;
 pub use catalog::{CounterInfo, counters};
 pub use counters::EngineDrop;
 pub use engine::{Config, Engine, EngineError};
 pub use longshore_tcp::Congestion;
 pub use routing::AddressError;
-pub use session::door::DoorError;
 pub use sysctl::HostSettings;

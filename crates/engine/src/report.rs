@@ -44,7 +44,7 @@ impl Engine {
 
     /// Whoever may use the engine may ask it.
     fn may_ask(&self, asker: Asker) -> bool {
-        asker.sees_all() || self.users.is_empty() || self.users.contains(&asker.uid)
+        asker.sees_all() || self.attach.is_listed(asker.uid)
     }
 
     /// Whether a session's sockets are shown to who asks.
@@ -67,6 +67,14 @@ impl Engine {
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
         let overruns = self.sessions.iter().map(|(_, s)| s.bad_descriptors).sum();
         drops.insert(BAD_DESCRIPTORS.to_owned(), overruns);
+        let foreign: u64 = self.sessions.iter().map(|(_, s)| s.foreign_claims).sum();
+        let refused = self.attach.users.counts.named();
+        let refused = refused.into_iter().chain([("foreign_claims", foreign)]);
+        drops.extend(
+            refused
+                .filter(|(_, n)| *n != 0)
+                .map(|(name, n)| (name.to_owned(), n)),
+        );
         StatReply {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,

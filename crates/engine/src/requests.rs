@@ -55,28 +55,30 @@ impl Engine {
     pub(crate) fn take_requests(&mut self) -> bool {
         let mut any = false;
         for session in 0..self.sessions.end() {
-            let Some(s) = self.sessions.get(session) else {
-                continue;
-            };
-            if s.arena
-                .header()
-                .requests_pending
-                .any
-                .load(Ordering::Relaxed)
-                == 0
-            {
-                continue;
-            }
-            let (arena, words) = (s.arena.clone(), s.processes.len() / 64);
-            let pending = &arena.header().requests_pending;
-            pending.any.store(0, Ordering::SeqCst);
-            for (i, bits) in pending.channels[..words].iter().enumerate() {
-                let mut word = bits.swap(0, Ordering::AcqRel);
-                while word != 0 {
-                    let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
-                    word &= word - 1;
-                    any |= self.take_from(From { session, channel });
-                }
+            any |= self.take_requests_in(session);
+        }
+        any
+    }
+
+    /// Takes requests from one session, if its processes have published some.
+    pub(crate) fn take_requests_in(&mut self, session: u32) -> bool {
+        let Some(s) = self.sessions.get(session) else {
+            return false;
+        };
+        let pending = &s.arena.header().requests_pending;
+        if pending.any.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let (arena, words) = (s.arena.clone(), s.processes.len() / 64);
+        let pending = &arena.header().requests_pending;
+        pending.any.store(0, Ordering::SeqCst);
+        let mut any = false;
+        for (i, bits) in pending.channels[..words].iter().enumerate() {
+            let mut word = bits.swap(0, Ordering::AcqRel);
+            while word != 0 {
+                let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
+                word &= word - 1;
+                any |= self.take_from(From { session, channel });
             }
         }
         any
@@ -275,7 +277,7 @@ impl Engine {
                 query,
             }),
             Request::Owner { .. } => {
-                self.hear_session(from.session);
+                self.set_owner(from.session, id, key);
                 self.answer(from, request, Ok(NOTHING));
             }
             Request::Subscribe { .. } => self.subscribe(from, key),

@@ -6,23 +6,22 @@
 //! engine has declared itself.
 
 use crate::adjust::Orders;
+use crate::attach::Inbox;
 use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
 use crate::link::Link;
-use crate::session::door::Door;
 use longshore_ring::Sleep;
 use longshore_tcp::Instant;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     Port,
-    Door,
-    Visitor(RawFd),
+    Attach,
     Doorbell(u32),
     Process(u32, u16),
     Control,
@@ -34,8 +33,7 @@ impl Source {
     fn encode(self) -> u64 {
         let (kind, value): (u64, u64) = match self {
             Self::Port => (0, 0),
-            Self::Door => (1, 0),
-            Self::Visitor(fd) => (2, fd as u32 as u64),
+            Self::Attach => (1, 0),
             Self::Doorbell(session) => (3, u64::from(session)),
             Self::Process(session, channel) => (4, u64::from(session) << 16 | u64::from(channel)),
             Self::Control => (5, 0),
@@ -49,8 +47,7 @@ impl Source {
         let value = raw & ((1 << 56) - 1);
         match raw >> 56 {
             0 => Self::Port,
-            1 => Self::Door,
-            2 => Self::Visitor(value as u32 as RawFd),
+            1 => Self::Attach,
             3 => Self::Doorbell(value as u32),
             4 => Self::Process((value >> 16) as u32, value as u16),
             5 => Self::Control,
@@ -168,7 +165,7 @@ const LOOK_EVERY: u64 = 1_000;
 impl Sleeper {
     pub(crate) fn new(
         link: &Link,
-        door: &Door,
+        inbox: &Inbox,
         control: Option<&ControlServer>,
         orders: &Orders,
         spin: Duration,
@@ -188,7 +185,7 @@ impl Sleeper {
         if let Some(fd) = link.port.news_fd() {
             sleeper.watch(fd, Source::PortNews)?;
         }
-        sleeper.watch(door.fd(), Source::Door)?;
+        sleeper.watch(inbox.fd(), Source::Attach)?;
         sleeper.watch(orders.fd(), Source::Orders)?;
         if let Some(control) = control {
             sleeper.watch(control.fd(), Source::Control)?;
@@ -336,9 +333,8 @@ impl Engine {
                 }
                 // It counts on, and is not read: only that it rings is of interest.
                 Source::Port | Source::Doorbell(_) => {}
-                Source::Door => self.answer_door(),
-                Source::Visitor(fd) => {
-                    self.hear_visitor(fd);
+                Source::Attach => {
+                    self.take_attach_events();
                 }
                 Source::Process(session, channel) => self.process_died(session, channel),
                 Source::Control => self.answer_control(),
@@ -409,8 +405,7 @@ mod tests {
     fn sources_come_back() {
         let all = [
             Source::Port,
-            Source::Door,
-            Source::Visitor(7),
+            Source::Attach,
             Source::Doorbell(3),
             Source::Process(70_000, 255),
             Source::Control,

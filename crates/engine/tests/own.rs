@@ -6,14 +6,13 @@ mod common;
 use common::Host;
 use common::engines::{config, run, sleepy};
 use longshore_engine::Engine;
-use longshore_hostif::attach::{Message, send};
+use longshore_hostif::attach::{Message, receive, send};
 use longshore_hostif::{
-    AcceptRecord, BlockFlags, CHUNK, EdgeFlags, Loopback, OptionName, Query, Request, SEND_BUFFER,
-    SendQueue, SocketId, SocketKind,
+    AcceptRecord, BlockFlags, CHUNK, EdgeFlags, Loopback, OptionName, OwnersSignal, Query, Request,
+    SEND_BUFFER, SendQueue, SocketId, SocketKind,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -161,12 +160,6 @@ fn a_connection_for_whose_record_there_is_no_memory_is_refused_and_costs_nothing
     assert_eq!(neighbour.listen(neighbours), 0);
 }
 
-/// Two Unix sockets that are connected.
-fn unix_pair() -> (OwnedFd, OwnedFd) {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
-}
-
 #[test]
 fn the_owners_signal_does_not_come_before_what_tells_of_the_urgent_byte() {
     let dir = tempfile::tempdir().unwrap();
@@ -180,27 +173,37 @@ fn the_owners_signal_does_not_come_before_what_tells_of_the_urgent_byte() {
     );
     let path = config.socket.clone();
     let mut engine = Engine::new(config).unwrap();
-    // What is written to `rings` to raise the signal is seen here.
-    let (rings, seen) = unix_pair();
-    let (raises, _kept) = unix_pair();
     let set_up = std::thread::spawn(move || {
         let mut host = Host::new(&path);
         let (socket, accepted) = connected(&mut host);
         let accepted = accepted.socket;
-        let fds = [raises.as_fd(), rings.as_fd()];
-        send(host.connection.as_fd(), &Message::Owner(accepted), &fds).unwrap();
+        let wanted = Message::Owner {
+            socket: accepted,
+            signals: 1,
+            ask: 7,
+        };
+        send(host.connection.as_fd(), &wanted, &[]).unwrap();
+        let (message, raises) = receive(host.connection.as_fd()).unwrap();
+        assert_eq!(message, wanted);
+        let raises = raises.into_iter().next().unwrap();
+        let told_nothing = rustix::net::send(&raises, b"x", rustix::net::SendFlags::NOSIGNAL);
+        assert_eq!(
+            told_nothing,
+            Err(rustix::io::Errno::PIPE),
+            "only the engine rings"
+        );
         let answer = host.call(|tag| Request::Owner {
             socket: accepted,
             tag,
             waiter: None,
         });
         assert_eq!(answer, 0);
-        (host, socket, accepted)
+        (host, socket, accepted, raises)
     });
     while !set_up.is_finished() {
         engine.turn_and_rest(Duration::from_millis(1)).unwrap();
     }
-    let (mut host, socket, accepted) = set_up.join().unwrap();
+    let (mut host, socket, accepted, _raises) = set_up.join().unwrap();
 
     // The receiver's end is looked at first in this turn, and there is an answer to give
     // in it, too.
@@ -231,8 +234,11 @@ fn the_owners_signal_does_not_come_before_what_tells_of_the_urgent_byte() {
         let told = host
             .edges(accepted)
             .map_or((0, 0), |e| (e.rcv_urgent, e.rcv_edge));
-        let signalled = rustix::io::read(&seen, &mut [0u8; 8]).is_ok();
-        if signalled {
+        let raised = host
+            .arena
+            .block(accepted.index)
+            .raised(OwnersSignal::Urgent);
+        if raised.done != 0 {
             assert_eq!(told, (1, 1), "the signal came first");
             return;
         }

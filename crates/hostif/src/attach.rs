@@ -3,9 +3,10 @@
 //!
 //! A launcher asks for a new session and gets its token; a program that finds
 //! the token in its environment joins and gets the arena, the doorbell and a
-//! channel. The connection stays open: a child of `fork` inherits it, and both
-//! hand eventfds over it, one-way. The session ends when its launcher's
-//! connection is closed and its last process gone.
+//! channel. The connection stays open: a child of `fork` inherits it, and both ask
+//! for eventfds over it, one after the other. Descriptors go from the engine to
+//! programs alone: closing one that a program had made could hold up the engine. The
+//! session ends when its launcher's connection is closed and its last process gone.
 
 use crate::layout::ABI_VERSION;
 use crate::{Geometry, SocketId, layout::MAGIC};
@@ -26,6 +27,8 @@ use std::time::{Duration, Instant};
 pub const TOKEN_BYTES: usize = 16;
 /// Descriptors beside a message, at most.
 pub const MOST_FDS: usize = 4;
+/// Signals that an owner of a socket may get.
+pub const MOST_SIGNALS: u32 = 2;
 /// Bytes of a message.
 pub const MESSAGE_BYTES: usize = 64;
 /// The environment variable that names the engine's socket.
@@ -166,17 +169,43 @@ pub enum Message {
     /// It may: its channel and the arena's geometry; the arena and the doorbell
     /// come beside.
     Welcome(u32, Geometry),
-    /// The eventfd of this waiter comes beside. Not answered.
-    Eventfd(u32),
-    /// Whoever owns this socket (F_SETOWN) is to get SIGURG: a pair of connected Unix
-    /// sockets comes beside, of which the first sends the signal when it becomes
-    /// readable and the second makes it so. A second pair is for SIGIO. Without any
-    /// nobody owns it any more.
-    /// A descriptor ([`Request::Owner`](crate::Request::Owner)) asks whether it has come.
-    Owner(SocketId),
-    /// Who claims this channel, after a fork, is the process whose pidfd comes beside: its
-    /// pid means nothing to the engine. Not answered.
-    Child(u32),
+    /// A program asks for an eventfd for this waiter. The engine answers with the same
+    /// message, the eventfd's name and the eventfd beside it.
+    Eventfd {
+        /// The waiter that it wakes.
+        waiter: u32,
+        /// The program's mark of what it asks, which comes back.
+        ask: u64,
+        /// The name that the engine gives the eventfd; 0 in what is asked.
+        name: u32,
+    },
+    /// This waiter is woken by the eventfd of this name, which the engine made for
+    /// another waiter. Not answered.
+    SameEventfd {
+        /// The waiter.
+        waiter: u32,
+        /// The eventfd's name.
+        name: u32,
+    },
+    /// Whoever owns this socket (F_SETOWN) is to get SIGURG, and SIGIO if there are two
+    /// `signals`; nobody owns it any more if there are none. The engine answers with the
+    /// same message and a Unix socket beside it for each signal, which becomes readable
+    /// when the signal is due: the program has it raise the signal (O_ASYNC). A
+    /// descriptor ([`Request::Owner`](crate::Request::Owner)) says that it does.
+    Owner {
+        /// The socket.
+        socket: SocketId,
+        /// Signals, at most [`MOST_SIGNALS`].
+        signals: u32,
+        /// The program's mark of what it asks, which comes back.
+        ask: u64,
+    },
+    /// Whoever sends this, over a connection of its own, claims this channel of this
+    /// session after a fork: its pid means nothing to the engine. Answered by
+    /// [`Message::Known`].
+    Child(Token, u32),
+    /// The engine knows who claims the channel.
+    Known,
     /// No.
     Refused(Refusal),
 }
@@ -210,22 +239,35 @@ impl Message {
                 w[5] = u64::from(g.rcv_chunks);
                 4
             }
-            Self::Eventfd(waiter) => {
-                w[2] = u64::from(*waiter);
+            Self::Eventfd { waiter, ask, name } => {
+                w[2] = u64::from(*waiter) | u64::from(*name) << 32;
+                w[3] = *ask;
                 5
             }
             Self::Refused(why) => {
                 w[2] = *why as u64;
                 6
             }
-            Self::Owner(socket) => {
+            Self::Owner {
+                socket,
+                signals,
+                ask,
+            } => {
                 w[2] = u64::from(socket.index) | u64::from(socket.generation) << 32;
+                w[3] = *ask;
+                w[4] = u64::from(*signals);
                 7
             }
-            Self::Child(channel) => {
-                w[2] = u64::from(*channel);
+            Self::Child(t, channel) => {
+                token(&mut w, t);
+                w[4] = u64::from(*channel);
                 8
             }
+            Self::SameEventfd { waiter, name } => {
+                w[2] = u64::from(*waiter) | u64::from(*name) << 32;
+                9
+            }
+            Self::Known => 10,
         };
         w[1] = kind | u64::from(ABI_VERSION) << 32;
         let mut bytes = [0; MESSAGE_BYTES];
@@ -267,7 +309,11 @@ impl Message {
                     rcv_chunks: w[5] as u32,
                 },
             ),
-            5 => Self::Eventfd(u32::try_from(w[2]).map_err(|_| AttachError::NotAnEngine)?),
+            5 => Self::Eventfd {
+                waiter: w[2] as u32,
+                name: (w[2] >> 32) as u32,
+                ask: w[3],
+            },
             6 => Self::Refused(match w[2] {
                 1 => Refusal::Version,
                 2 => Refusal::UnknownSession,
@@ -276,13 +322,44 @@ impl Message {
                 6 => Refusal::NotAllowed,
                 _ => Refusal::NoResources,
             }),
-            7 => Self::Owner(SocketId {
-                index: w[2] as u32,
-                generation: (w[2] >> 32) as u32,
-            }),
-            8 => Self::Child(u32::try_from(w[2]).map_err(|_| AttachError::NotAnEngine)?),
+            7 => Self::Owner {
+                socket: SocketId {
+                    index: w[2] as u32,
+                    generation: (w[2] >> 32) as u32,
+                },
+                ask: w[3],
+                signals: u32::try_from(w[4])
+                    .ok()
+                    .filter(|n| *n <= MOST_SIGNALS)
+                    .ok_or(AttachError::NotAnEngine)?,
+            },
+            8 => Self::Child(
+                token(),
+                u32::try_from(w[4]).map_err(|_| AttachError::NotAnEngine)?,
+            ),
+            9 => Self::SameEventfd {
+                waiter: w[2] as u32,
+                name: (w[2] >> 32) as u32,
+            },
+            10 => Self::Known,
             _ => return Err(AttachError::NotAnEngine),
         })
+    }
+}
+
+/// Receives a message of a program, and no descriptors: those that come beside it are
+/// closed by the kernel, in this thread, which may take as long as their owner likes.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_from_program(connection: BorrowedFd<'_>) -> Result<Message, AttachError> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    let got = rustix::io::retry_on_intr(|| {
+        rustix::net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT)
+    });
+    match got.map_err(AttachError::Broken)?.0 {
+        0 => Err(AttachError::Broken(Errno::CONNRESET)),
+        len => Message::decode(&bytes[..len]),
     }
 }
 
@@ -316,6 +393,14 @@ pub fn send(
 /// [`Message::decode`] says.
 pub fn receive(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
     receive_with(connection, RecvFlags::empty())
+}
+
+/// The same, without waiting: `WOULDBLOCK` if there is none.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_now(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    receive_with(connection, RecvFlags::DONTWAIT)
 }
 
 /// The same for what is sent at once: to be woken takes longer than the answer, so this
@@ -414,6 +499,21 @@ pub fn new_session(path: &Path, options: SessionOptions) -> Result<(OwnedFd, Tok
     }
 }
 
+/// Tells the engine, over a connection of its own, that this process claims `channel` of
+/// the session, and waits until it knows.
+///
+/// # Errors
+/// [`AttachError`].
+pub fn claim(path: &Path, token: Token, channel: u32) -> Result<(), AttachError> {
+    let connection = dial(path)?;
+    ask(connection.as_fd(), &Message::Child(token, channel))?;
+    match receive_soon(connection.as_fd())?.0 {
+        Message::Known => Ok(()),
+        Message::Refused(why) => Err(AttachError::Refused(why)),
+        _ => Err(AttachError::NotAnEngine),
+    }
+}
+
 /// What a process gets when it joins.
 #[derive(Debug)]
 pub struct Joined {
@@ -473,12 +573,22 @@ mod tests {
             Message::Session(Token([7; 16])),
             Message::Join(Token([9; 16])),
             Message::Welcome(3, Geometry::DEFAULT),
-            Message::Eventfd(12),
-            Message::Owner(SocketId {
-                index: 3,
-                generation: 4,
-            }),
-            Message::Child(9),
+            Message::Eventfd {
+                waiter: 12,
+                ask: u64::MAX,
+                name: 7,
+            },
+            Message::SameEventfd { waiter: 8, name: 3 },
+            Message::Owner {
+                socket: SocketId {
+                    index: 3,
+                    generation: 4,
+                },
+                signals: 2,
+                ask: 1 << 40,
+            },
+            Message::Child(Token([5; 16]), 9),
+            Message::Known,
             Message::Refused(Refusal::Draining),
         ];
         for m in all {

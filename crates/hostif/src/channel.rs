@@ -2,7 +2,7 @@
 
 use crate::{Arena, Completion, Request};
 use longshore_ring::spsc::{Consumer, Full, Indices, Producer};
-use longshore_ring::{Corrupt, Doorbell, Shared, Waiter};
+use longshore_ring::{Corrupt, Doorbell, Shared, SharedLock, Waiter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -39,7 +39,10 @@ pub struct ChannelControl {
     /// The child for which it is reserved, once its parent knows: which reservation, and
     /// the child's pid.
     child: AtomicU64,
-    _reserved: [AtomicU32; 8],
+    /// Held by the thread that asks the engine something over the connection by which this
+    /// channel's process joined, or one of its children.
+    pub asking: SharedLock,
+    _reserved: [AtomicU32; 7],
     requests: Indices,
     completions: Indices,
     /// Where the engine puts answers that do not fit a descriptor. One

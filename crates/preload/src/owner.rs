@@ -2,9 +2,9 @@
 //! (O_ASYNC).
 //!
 //! The kernel keeps the owner of the socket behind the descriptor, but never sees data
-//! there. So the engine gets something to ring for each signal that the kernel does see:
-//! one of a pair of Unix sockets, of which the other has the same owner and sends the
-//! signal. Neither is kept open here. Called by `fcntl` and `ioctl`, and by `decide` when a
+//! there. So the engine makes something for each signal that the kernel does see: a pair of
+//! Unix sockets, one of which is given the same owner here and sends the signal when the
+//! engine has it become readable. It is not kept open here. Called by `fcntl` and `ioctl`, and by `decide` when a
 //! socket that has an owner becomes the engine's.
 
 use crate::cancel::held;
@@ -14,8 +14,7 @@ use crate::{real, signals};
 use libc::{c_int, pid_t, sigset_t};
 use longshore_hostif::{OwnersSignal, Raised};
 use longshore_sockets::Socket;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) const F_SETSIG: c_int = 10;
@@ -121,26 +120,28 @@ fn tell(fd: RawFd, socket: &Socket) {
         return;
     }
     let wants_io = wants_io(fd);
-    if owner.pid == 0 || (socket.is_datagram() && !wants_io) {
-        let _ = socket.host().set_owner(socket.id(), &[]);
-        return;
+    let signals: &[c_int] = match wants_io {
+        _ if owner.pid == 0 => &[],
+        true => &[libc::SIGURG, BY_DEFAULT],
+        false if socket.is_datagram() => &[],
+        false => &[libc::SIGURG],
+    };
+    let (host, id) = (socket.host(), socket.id());
+    let raising = host.owner_signals(id, signals.len() as u32);
+    let is_set = raising.len() == signals.len()
+        && signals
+            .iter()
+            .zip(&raising)
+            .all(|(signal, fd)| has_raise(fd, &owner, *signal));
+    if !is_set {
+        once!(
+            Warn,
+            Resource,
+            "no signals for the owner of descriptor {fd}: {}",
+            std::io::Error::last_os_error()
+        );
     }
-    let signals = [Some(libc::SIGURG), wants_io.then_some(BY_DEFAULT)];
-    let mut fds = Vec::new();
-    for signal in signals.into_iter().flatten() {
-        let Some((raises, rings)) = signalling(&owner, signal) else {
-            once!(
-                Warn,
-                Resource,
-                "no signals for the owner of descriptor {fd}: {}",
-                std::io::Error::last_os_error()
-            );
-            return;
-        };
-        fds.extend([raises, rings]);
-    }
-    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-    let _ = socket.host().set_owner(socket.id(), &fds);
+    let _ = host.owner_is_set(id);
 }
 
 /// Whether the owner of the socket behind `fd` wants SIGIO. With a signal of his own
@@ -167,22 +168,16 @@ fn wants_io(fd: RawFd) -> bool {
     signal == BY_DEFAULT
 }
 
-/// Two connected sockets, of which the first sends `owner` this signal when the other
-/// writes.
-fn signalling(owner: &OwnerEx, signal: c_int) -> Option<(OwnedFd, OwnedFd)> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let (raises, rings) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-    let fd = raises.as_raw_fd();
+/// Has a socket of the engine's send `owner` this signal when it becomes readable.
+fn has_raise(socket: &OwnedFd, owner: &OwnerEx, signal: c_int) -> bool {
+    let fd = socket.as_raw_fd();
     let steps = [
         (F_SETOWN_EX, std::ptr::from_ref(owner).addr()),
         (F_SETSIG, signal as usize),
         (libc::F_SETFL, (libc::O_NONBLOCK | libc::O_ASYNC) as usize),
     ];
-    for (command, argument) in steps {
+    steps.into_iter().all(|(command, argument)| {
         // SAFETY: numbers, and a structure that outlives the call.
-        if unsafe { real::fcntl(fd, command, argument) } != 0 {
-            return None;
-        }
-    }
-    Some((raises, rings))
+        unsafe { real::fcntl(fd, command, argument) == 0 }
+    })
 }

@@ -1,6 +1,6 @@
-//! Rings eventfds of a side that is not trusted, and is never held up by them.
+//! Rings eventfds that a side has that is not trusted, and is never held up by them.
 //!
-//! A program that sleeps in poll hands over an eventfd, and has it, too: it can make
+//! A program that sleeps in poll is given an eventfd, and has it, too: it can make
 //! it blocking and fill it to the brim at any moment, and then `write` would hold up
 //! whoever rings it for as long as the program likes. What the kernel signals by itself
 //! never waits: it counts up as far as there is room, and wakes. So a read of nothing
@@ -9,33 +9,33 @@
 //! returns. That costs about twice as much as `write`, so an engine with one program
 //! alone, which can hold up nobody but itself, writes. An engine has one [`Ringer`].
 
-use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Reads in flight at most. Each is over before the next is made; what the kernel
 /// notes of their ends is taken when there is no more room for it.
 const DEPTH: usize = 64;
 
-/// An eventfd of a side that is not trusted.
+/// An eventfd that a side has that is not trusted.
 #[derive(Debug)]
 pub struct StrangersBell(OwnedFd);
 
 impl StrangersBell {
-    /// Takes over a descriptor that is said to be an eventfd, and makes it non-blocking,
-    /// as it stays unless the other side has evil in mind.
+    /// Makes one, non-blocking, as it stays unless the other side has evil in mind.
     ///
     /// # Errors
-    /// `InvalidInput` if it is none; the kernel's reason if that cannot be found out or
-    /// done.
-    pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        if std::fs::read_link(link)?.as_os_str() != "anon_inode:[eventfd]" {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
-        Ok(Self(fd))
+    /// The kernel's, most likely that the limit of descriptors is reached.
+    pub fn make() -> io::Result<Self> {
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        Ok(Self(eventfd(0, flags)?))
+    }
+
+    /// The eventfd, to be given to the other side.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -176,30 +176,21 @@ impl Drop for Submitter {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use rustix::event::{EventfdFlags, eventfd};
-    use std::os::fd::AsFd;
+    use rustix::fs::{OFlags, fcntl_setfl};
 
     fn count(bell: impl AsFd) -> u64 {
         let mut count = [0; 8];
         rustix::io::read(bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
     }
 
-    fn bell(flags: EventfdFlags) -> (OwnedFd, StrangersBell) {
-        let own = eventfd(0, flags | EventfdFlags::CLOEXEC).unwrap();
-        let theirs = StrangersBell::new(own.try_clone().unwrap()).unwrap();
-        (own, theirs)
-    }
-
-    #[test]
-    fn what_is_no_eventfd_is_not_rung() {
-        let (_, pipe) = rustix::pipe::pipe().unwrap();
-        let kind = StrangersBell::new(pipe).unwrap_err().kind();
-        assert_eq!(kind, io::ErrorKind::InvalidInput);
+    fn bell() -> (OwnedFd, StrangersBell) {
+        let bell = StrangersBell::make().unwrap();
+        (bell.fd().try_clone_to_owned().unwrap(), bell)
     }
 
     #[test]
     fn rings_as_often_as_it_likes() {
-        let (own, bell) = bell(EventfdFlags::NONBLOCK);
+        let (own, bell) = bell();
         for ringer in [Ringer::for_many(), Ringer::for_one()] {
             for _ in 0..10 * DEPTH {
                 ringer.ring(&bell);
@@ -216,7 +207,7 @@ mod tests {
         if ringer.may_wait() {
             return;
         }
-        let (own, bell) = bell(EventfdFlags::empty());
+        let (own, bell) = bell();
         fcntl_setfl(&own, OFlags::empty()).unwrap();
         rustix::io::write(&own, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         for _ in 0..3 {

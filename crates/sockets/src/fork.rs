@@ -9,11 +9,10 @@ use crate::departure::Unfinished;
 use crate::gate::Inside;
 use crate::host::{Host, Post, own_pid};
 use crate::hub::Hub;
-use longshore_hostif::attach::{self, Joined, Message};
+use longshore_hostif::attach::{self, Joined};
 use longshore_hostif::{ChannelState, HostChannel, INTRODUCED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
-use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
-use std::os::fd::AsFd;
+use rustix::process::getppid;
 use std::sync::atomic::Ordering;
 
 /// The locks and the reservation, between `prepare` and what follows the fork.
@@ -77,9 +76,13 @@ impl Host {
     /// Claims a reserved channel for a child that libc made without us: it holds
     /// what is in it until the child's own shim takes over, or it ends.
     pub fn give_reservation(&self, channel: u32, child: u32) {
+        if self.is_abroad.load(Ordering::Relaxed) {
+            // The engine could not know it by this pid. It keeps the reservation for a
+            // while, in which the child joins by itself.
+            return;
+        }
         let control = self.arena.control(channel);
-        let name = self.name_for_engine(channel, child);
-        if control.pid.swap(name, Ordering::AcqRel) == self.pid.load(Ordering::Relaxed)
+        if control.pid.swap(child, Ordering::AcqRel) == self.pid.load(Ordering::Relaxed)
             && control.change_state(ChannelState::Reserved, ChannelState::Claimed)
         {
             HostChannel::new(self.arena.clone(), channel).flag();
@@ -87,19 +90,16 @@ impl Host {
         }
     }
 
-    /// What stands for process `pid` in `channel`, which is about to claim it: its pid, if
-    /// that is the same for the engine.
+    /// What stands for this process, `pid`, in `channel`, which it is about to claim: its
+    /// pid, if that is the same for the engine. If not, the engine finds out who it is by a
+    /// connection that it makes.
     fn name_for_engine(&self, channel: u32, pid: u32) -> u32 {
         if !self.is_abroad.load(Ordering::Relaxed) || is_confined() {
             return pid;
         }
-        let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pidfd = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        let message = Message::Child(channel);
-        let told = pidfd.map(|fd| attach::send(self.connection.as_fd(), &message, &[fd.as_fd()]));
-        match told {
-            Some(Ok(())) => INTRODUCED | channel,
-            _ => pid,
+        match attach::claim(&self.engine, self.token, channel) {
+            Ok(()) => INTRODUCED | channel,
+            Err(_) => pid,
         }
     }
 

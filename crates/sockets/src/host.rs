@@ -12,7 +12,7 @@ use crate::hub::Hub;
 use crate::join::Hooks;
 use crate::news::News;
 use crate::wait::Patience;
-use longshore_hostif::attach::{self, Message};
+use longshore_hostif::attach::Token;
 use longshore_hostif::{
     Address, Arena, Completion, EdgeFlags, Edges, HostChannel, PutError, Request, Routes, SocketId,
 };
@@ -21,6 +21,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -77,6 +78,11 @@ pub struct Host {
     pub(crate) hooks: Hooks,
     pub(crate) doorbell: Doorbell,
     pub(crate) connection: OwnedFd,
+    /// The channel under whose lock the processes that share the connection ask.
+    pub(crate) asks_by: u32,
+    /// Where the engine is, and the session.
+    pub(crate) engine: PathBuf,
+    pub(crate) token: Token,
     pub(crate) post: Gate<Post>,
     pub(crate) channel: AtomicU32,
     /// Its pid as the engine knows it, or what stands for it
@@ -141,35 +147,6 @@ impl Host {
             self.doorbell.as_fd().as_raw_fd(),
             self.arena.as_fd().as_raw_fd(),
         ]
-    }
-
-    pub(crate) fn hand_over(&self, waiter: u32, bell: BorrowedFd<'_>) {
-        if attach::send(self.connection.as_fd(), &Message::Eventfd(waiter), &[bell]).is_err() {
-            self.look_at_engine();
-        }
-    }
-
-    /// Hands over what raises SIGURG for whoever owns a socket: a pair of connected Unix
-    /// sockets, the first of which signals when it becomes readable. A second pair raises
-    /// SIGIO. Nothing if nobody owns it any more. Returns when that counts.
-    ///
-    /// # Errors
-    /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
-    pub fn set_owner(
-        &'static self,
-        socket: SocketId,
-        pairs: &[BorrowedFd<'_>],
-    ) -> Result<(), SocketError> {
-        let message = Message::Owner(socket);
-        if attach::send(self.connection.as_fd(), &message, pairs).is_err() {
-            self.look_at_engine();
-        }
-        self.call(|tag, waiter| Request::Owner {
-            socket,
-            tag,
-            waiter,
-        })
-        .map(drop)
     }
 
     pub(crate) fn ring_engine(&self) {

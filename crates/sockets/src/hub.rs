@@ -4,12 +4,13 @@
 //! What happens to a socket puts its interests on the ready lists of their
 //! sets. A list may name too many, never too few: who reports looks again.
 
+use crate::asking::Bell;
 use crate::errors::SocketError;
 use longshore_hostif::{Arena, SocketId};
 use longshore_ring::{NONE, Waiter};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
 /// One socket in one set, under one descriptor.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Set {
     pub(crate) ready: VecDeque<u32>,
     pub(crate) by_key: HashMap<(RawFd, u32), u32>,
     pub(crate) waiter: Option<u32>,
-    pub(crate) bell: Option<OwnedFd>,
+    pub(crate) bell: Option<Bell>,
     /// Threads that sleep for it.
     pub(crate) sleepers: u32,
 }

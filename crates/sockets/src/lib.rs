@@ -8,6 +8,7 @@
 //! [`Datagram`] put them together for programs written for Longshore; the POSIX
 //! shim `preload` uses the parts.
 
+mod asking;
 mod connect;
 mod datagram;
 mod departure;

@@ -13,7 +13,7 @@ use longshore_hostif::{OwnersSignal, Raised, SocketId};
 use longshore_ring::{NONE, Sleep, Waiter, is_confined};
 use rustix::io::Errno;
 use std::ops::Add;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
 /// What a set reports of an interest once, and then no more until it is set
@@ -95,7 +95,7 @@ impl ReadySet {
                 self.host.free_waiter(waiter);
             }
             if let Some(bell) = set.bell {
-                (self.host.hooks.discard)(bell);
+                (self.host.hooks.discard)(bell.into_fd());
             }
         }
     }
@@ -147,7 +147,7 @@ impl ReadySet {
         };
         let new = set.bell.is_none();
         match &set.bell {
-            Some(bell) => self.host.hand_over(waiter, bell.as_fd()),
+            Some(bell) => self.host.share_bell(waiter, bell),
             None => match self.host.make_bell(waiter) {
                 Some(bell) => set.bell = Some(bell),
                 None => {

@@ -11,16 +11,17 @@
 //! same, it mends what a faulty or hostile engine leaves undone; tests turn it off
 //! ([`LOOKS_VARIABLE`]), so that a wake-up that is missing shows.
 
+use crate::asking::Bell;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Host;
 use crate::places::Place;
 use longshore_ring::{Sleep, Woken, is_confined, set_confined};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 #[cfg(any(test, feature = "testing"))]
 use std::sync::atomic::AtomicBool;
@@ -93,7 +94,7 @@ struct Mine {
     host: &'static Host,
     epoch: u32,
     index: u32,
-    bell: Option<OwnedFd>,
+    bell: Option<Bell>,
     place: &'static Place,
 }
 
@@ -105,7 +106,7 @@ impl Drop for Mine {
             self.host.free_waiter(self.index);
         }
         if let Some(bell) = self.bell.take() {
-            (self.host.hooks.discard)(bell);
+            (self.host.hooks.discard)(bell.into_fd());
         }
     }
 }
@@ -195,18 +196,6 @@ impl Host {
             waiter.owner.store(0, Ordering::Release);
             self.next_waiter.store(index, Ordering::Relaxed);
         }
-    }
-
-    /// Makes the eventfd of a waiter and hands it to the engine. None is made
-    /// under a filter of system calls.
-    pub(crate) fn make_bell(&self, waiter: u32) -> Option<OwnedFd> {
-        if is_confined() {
-            return None;
-        }
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).ok()?;
-        let bell = (self.hooks.keep)(bell);
-        self.hand_over(waiter, bell.as_fd());
-        Some(bell)
     }
 
     /// This thread's waiter.

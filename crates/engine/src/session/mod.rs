@@ -1,11 +1,12 @@
 //! Sessions: one for each `longshore run`, with the memory it shares with its
 //! programs, its processes and its sockets.
 //!
-//! The engine owns the arena and frees it when the session ends. `door` opens
+//! The engine owns the arena and frees it when the session ends. `attach` opens
 //! sessions and lets processes in; `processes` watches them die; `post` puts
-//! completions and wakes who waits for them, and `owners` has what raises SIGURG and SIGIO.
+//! completions and wakes who waits for them, `bells` has the eventfds that it rings, and
+//! `owners` has what raises SIGURG and SIGIO.
 
-pub(crate) mod door;
+mod bells;
 mod owners;
 mod post;
 mod processes;
@@ -14,16 +15,18 @@ mod untold;
 
 pub(crate) use subscribers::Subscribers;
 
+use crate::attach::Peer;
+use crate::attach::{Share, User};
 use crate::reclaim::Reclaim;
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
     AdapterChannel, Arena, BlockFlags, ChannelState, Meter, OwnersSignal, SocketId, SocketState,
 };
-use longshore_ring::{Doorbell, Ringer, StrangersBell};
+use longshore_ring::{Doorbell, Ringer};
 use longshore_tcp::{Congestion, Instant};
 use std::collections::HashMap;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use untold::Untold;
 
@@ -40,6 +43,9 @@ pub(crate) struct Process {
     untold: Untold,
 }
 
+/// The user has as many descriptors as it may have.
+struct TooMany;
+
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -55,13 +61,10 @@ pub(crate) struct Session {
     by_index: Vec<u32>,
     /// Wakes the engine.
     pub(crate) doorbell: Doorbell,
-    /// Eventfds of waiters, by waiter.
-    bells: HashMap<u32, StrangersBell>,
-    /// With so many of them, those of waiters that nobody has any more are closed.
-    sweep_at: usize,
-    ringer: Arc<Ringer>,
+    /// What wakes poll sets and threads in poll.
+    bells: bells::Bells,
     /// Children that their pid does not tell of, by the channel that they claim.
-    introduced: HashMap<u16, OwnedFd>,
+    introduced: HashMap<u16, Peer>,
     /// Channels with staged completions.
     staged: Vec<u16>,
     /// Channels whose requests were taken, and are given back when all that they led to is
@@ -75,6 +78,8 @@ pub(crate) struct Session {
     touched: Vec<u32>,
     /// What signals to the owners of sockets, by the block's index.
     owners: HashMap<u32, owners::Owner>,
+    /// The same, made and not yet set.
+    owners_to_be: Vec<owners::ToBe>,
     /// Sockets whose owners to signal what after the next publication.
     urged: Vec<(SocketId, OwnersSignal)>,
     /// Channels that were reserved when the house was last kept.
@@ -83,9 +88,14 @@ pub(crate) struct Session {
     in_transit: Vec<processes::Transit>,
     /// The launcher's connection is open; which one.
     pub(crate) launched: bool,
-    pub(crate) launcher: Option<RawFd>,
+    pub(crate) launcher: Option<u64>,
+    /// Its number, which no other session of the engine ever has.
+    pub(crate) serial: u64,
     /// The user it belongs to.
     pub(crate) uid: u32,
+    /// What that one has, and this session among it. None in tests of parts.
+    pub(crate) user: Option<Arc<User>>,
+    pub(crate) share: Option<Share>,
     /// When what it has left to deliver is given up, once nobody uses it.
     pub(crate) ends_by: Option<Instant>,
     pub(crate) meter: Meter,
@@ -93,6 +103,8 @@ pub(crate) struct Session {
     pub(crate) bad_descriptors: u64,
     /// Moves of edges that were put off, since a process had not taken those before.
     pub(crate) put_off: u64,
+    /// Channels that were claimed for processes of others.
+    pub(crate) foreign_claims: u64,
     /// Sockets that it has on the engine.
     pub(crate) sockets: usize,
     /// It was said that its receive slab is full.
@@ -116,9 +128,7 @@ impl Session {
             by_index: vec![0; g.sockets as usize],
             arena,
             doorbell,
-            bells: HashMap::new(),
-            sweep_at: post::FEW_BELLS,
-            ringer,
+            bells: bells::Bells::new(ringer, g.waiters),
             introduced: HashMap::new(),
             staged: Vec::new(),
             taken: Vec::new(),
@@ -126,16 +136,21 @@ impl Session {
             to_wake: Vec::new(),
             touched: Vec::new(),
             owners: HashMap::new(),
+            owners_to_be: Vec::new(),
             urged: Vec::new(),
             reservations: Vec::new(),
             in_transit: Vec::new(),
             launched: true,
             launcher: None,
+            serial: 0,
             uid: 0,
+            user: None,
+            share: None,
             ends_by: None,
             meter: Meter::default(),
             bad_descriptors: 0,
             put_off: 0,
+            foreign_claims: 0,
             sockets: 0,
             was_full: false,
         }
@@ -194,6 +209,14 @@ impl Session {
         let free = &self.arena.header().free_sockets;
         let pushed = free.push(self.arena.socket_links(), id.index);
         self.bad_descriptors += u64::from(pushed.is_err());
+    }
+
+    /// So many descriptors more for its user; `None` if those are too many.
+    fn take_descriptors(&self, n: u32) -> Result<Option<Share>, TooMany> {
+        match &self.user {
+            Some(user) => user.take_descriptors(n).map(Some).ok_or(TooMany),
+            None => Ok(None),
+        }
     }
 
     /// Keys of all its sockets.

@@ -2,21 +2,28 @@
 //! SIGIO if the program wants that (O_ASYNC).
 //!
 //! The engine sends no signals itself: it may have no right to, and its numbers of
-//! processes need not be the program's. The program's kernel does it. Its process hands
-//! over a pair of connected Unix sockets for each signal, of which the first raises it,
-//! for the owner and in the name of whoever has made it the owner, whenever it becomes
-//! readable (O_ASYNC, F_SETSIG). Owns those pairs; `post` has them ring after the
-//! descriptors that tell the news are published, so that a handler finds them.
+//! processes need not be the program's. The program's kernel does it. The engine makes a
+//! pair of connected Unix sockets for each signal, and gives one to the process, which has
+//! it raise the signal, for the owner and in the name of whoever has made it the owner,
+//! whenever it becomes readable (O_ASYNC, F_SETSIG). Nothing can be sent back over it. Owns
+//! those pairs; `post` has them ring after the descriptors that tell the news are published,
+//! so that a handler finds them.
 
 use super::Session;
+use crate::attach::Share;
 use longshore_hostif::{Edges, OwnersSignal, SocketId, is_writable};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, sockopt};
-use std::os::fd::OwnedFd;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown,
+    socketpair,
+};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 /// Sockets with an owner, at most in one session: each takes two descriptors, or four.
 const MOST: usize = 1024;
+/// Owners that were asked for and not yet set, at most in one session.
+const MOST_TO_BE: usize = 64;
 
 /// What raises one signal.
 #[derive(Debug)]
@@ -28,14 +35,16 @@ struct Bell {
 }
 
 impl Bell {
-    /// Of a process's descriptors, if they are Unix sockets.
-    fn new(raises: OwnedFd, rings: OwnedFd) -> Option<Self> {
-        let is_unix = |fd: &OwnedFd| sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX);
-        let right = is_unix(&raises) && is_unix(&rings);
-        right.then_some(Self { raises, rings })
+    /// Whoever has the end that raises the signal can send nothing over it, and so no
+    /// descriptors that we would have to close.
+    fn make() -> Result<Self, Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (raises, rings) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        shutdown(&raises, Shutdown::Write)?;
+        Ok(Self { raises, rings })
     }
 
-    /// Neither end is trusted to be non-blocking, or to be still what it was.
+    /// The end that the program has is not trusted to be non-blocking.
     fn ring(&self) -> Result<(), Errno> {
         let now = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         send(&self.rings, &[0], now)?;
@@ -55,25 +64,57 @@ pub(super) struct Owner {
     told: Edges,
     /// What the send stream might hold then: a larger buffer makes room, too.
     snd_limit: u64,
+    _share: Option<Share>,
+}
+
+/// What was made for the owner of a socket, and does not yet raise signals; nothing, if
+/// nobody is to own it any more.
+#[derive(Debug)]
+pub(super) struct ToBe {
+    socket: SocketId,
+    bells: Vec<Bell>,
+    share: Option<Share>,
 }
 
 impl Session {
-    /// A socket that stands where `told` says has an owner, or none any more if there are
-    /// no `fds`: a pair for SIGURG and perhaps one for SIGIO. Those beyond [`MOST`], of
-    /// other kinds or of sockets that are not there are not kept.
-    pub(crate) fn set_owner(&mut self, socket: SocketId, fds: Vec<OwnedFd>, told: Edges) {
-        self.owners.remove(&socket.index);
-        if fds.is_empty() {
-            return;
-        }
-        let mut fds = fds.into_iter();
-        let mut bell = || Bell::new(fds.next()?, fds.next()?);
-        let (urgent, ready) = (bell(), bell());
-        // The descriptor that opens the socket may come later than this.
-        let block = self.arena.get_block(socket.index);
-        let is_there = block.is_some_and(|b| b.is(socket)) && self.owners.len() < MOST;
-        let Some(urgent) = urgent.filter(|_| is_there) else {
+    /// Makes what raises so many signals for the owner of a socket: the sockets that its
+    /// program has raise them. Those beyond [`MOST`] are not made.
+    pub(crate) fn make_owner(&mut self, socket: SocketId, signals: u32) -> Vec<BorrowedFd<'_>> {
+        self.owners_to_be.retain(|o| o.socket != socket);
+        let is_there = self
+            .arena
+            .get_block(socket.index)
+            .is_some_and(|b| b.is(socket));
+        let has_room = self.owners.len() < MOST && self.owners_to_be.len() < MOST_TO_BE;
+        let share = self.take_descriptors(2 * signals);
+        let (true, true, Ok(share)) = (is_there, has_room, share) else {
             self.bad_descriptors += 1;
+            return Vec::new();
+        };
+        let made: Result<Vec<Bell>, Errno> = (0..signals).map(|_| Bell::make()).collect();
+        let Ok(bells) = made else {
+            return Vec::new();
+        };
+        self.owners_to_be.push(ToBe {
+            socket,
+            bells,
+            share,
+        });
+        let last = self.owners_to_be.last();
+        let bells = last.into_iter().flat_map(|o| o.bells.iter());
+        bells.map(|b| b.raises.as_fd()).collect()
+    }
+
+    /// The owner of a socket that stands where `told` says gets signals from now on by what
+    /// was made for it last, if anything was: what is there already is no news.
+    pub(crate) fn set_owner(&mut self, socket: SocketId, told: Edges) {
+        self.owners.remove(&socket.index);
+        let at = self.owners_to_be.iter().position(|o| o.socket == socket);
+        let Some(ToBe { bells, share, .. }) = at.map(|at| self.owners_to_be.remove(at)) else {
+            return;
+        };
+        let mut bells = bells.into_iter();
+        let (Some(urgent), ready) = (bells.next(), bells.next()) else {
             return;
         };
         let snd_limit = self.arena.block(socket.index).snd_limit();
@@ -83,6 +124,7 @@ impl Session {
             ready,
             told,
             snd_limit,
+            _share: share,
         };
         self.owners.insert(socket.index, owner);
     }

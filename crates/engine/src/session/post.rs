@@ -3,16 +3,12 @@
 
 use super::{Session, Subscribers};
 use longshore_hostif::{BlockFlags, Completion, EdgeFlags, Edges, PutError, SocketId};
-use longshore_ring::{Sleep, StrangersBell, Waiter};
-use std::io;
+use longshore_ring::{Sleep, Waiter};
 use std::sync::atomic::Ordering;
 
 /// Turns for which requests that were taken wait for packets between our own sockets: one
 /// may not look at them, and the next takes all that there are.
 const MOST_TURNS: u8 = 2;
-
-/// So many eventfds are kept however many of their threads have ended.
-pub(super) const FEW_BELLS: usize = 64;
 
 impl Session {
     /// Stages an answer for one channel. There is room for it, unless the process does
@@ -165,15 +161,9 @@ impl Session {
             self.bad_descriptors += 1;
             return;
         };
-        let bell = self.bells.get(&waiter);
         match word.take() {
             None => return,
-            // If its eventfd has not come yet, it is rung when it does.
-            Some(Sleep::Eventfd) => {
-                if let Some(bell) = bell {
-                    self.ringer.ring(bell);
-                }
-            }
+            Some(Sleep::Eventfd) => self.bells.ring(waiter),
             Some(Sleep::Futex) => word.wake_futex(),
         }
         self.meter.to_host.wakeups += 1;
@@ -186,30 +176,11 @@ impl Session {
         }
     }
 
-    /// Takes the eventfd of a waiter, if it is one, and rings it once, for what is overdue.
-    pub(crate) fn add_bell(&mut self, waiter: u32, bell: io::Result<StrangersBell>) {
-        let exists = waiter < self.arena.geometry().waiters;
-        let Some(bell) = bell.ok().filter(|_| exists) else {
-            self.bad_descriptors += 1;
-            return;
-        };
-        // Whoever was to be woken before its eventfd came, or by the eventfd of
-        // the waiter's last owner, looks now.
-        self.ringer.ring(&bell);
-        self.bells.insert(waiter, bell);
-        if self.bells.len() >= self.sweep_at {
-            let waiters = self.arena.waiters();
-            let is_owned = |at: &u32| waiters[*at as usize].owner.load(Ordering::Acquire) != 0;
-            self.bells.retain(|waiter, _| is_owned(waiter));
-            self.sweep_at = (2 * self.bells.len()).max(FEW_BELLS);
-        }
-    }
-
     /// Frees the waiters of the process of this name, which is gone.
     pub(super) fn free_waiters_of(&mut self, name: u32) {
         for (i, waiter) in self.arena.claimed_waiters().iter().enumerate() {
             if waiter.owner.load(Ordering::Relaxed) == name {
-                self.bells.remove(&(i as u32));
+                self.bells.forget(i as u32);
                 waiter.cancel();
                 waiter.owner.store(0, Ordering::Release);
             }

@@ -3,12 +3,13 @@
 
 use super::untold::Untold;
 use super::{Process, Session};
+use crate::attach::Peer;
 use longshore_hostif::{AdapterChannel, ChannelState, INTRODUCED};
 use longshore_tcp::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 /// How long a parent's reservation waits for the child, in microseconds: the
@@ -39,13 +40,12 @@ pub(crate) struct Reservation {
     since: Instant,
 }
 
-/// The pid of the process that a pidfd stands for; 0 if it is dead or cannot be seen from
-/// here. `None` if it is no pidfd.
-fn pid_of(pidfd: &OwnedFd) -> Option<u32> {
-    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
-    let text = std::fs::read_to_string(path).ok()?;
-    let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    Some(pid.trim().parse().unwrap_or(0))
+/// The real and effective users of a process.
+fn users_of(pid: u32) -> Option<[u32; 2]> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut ids = line.split_whitespace().map_while(|id| id.parse().ok());
+    Some([ids.next()?, ids.next()?])
 }
 
 /// What is readable once a process has ended.
@@ -76,13 +76,15 @@ fn tells_of_an_end(pidfd: &OwnedFd) -> bool {
 impl Session {
     /// The channel of a process that is known already.
     pub(crate) fn channel_of(&self, pid: u32) -> Option<u16> {
-        let is_it = |p: &Option<Process>| p.as_ref().is_some_and(|p| p.pid == pid);
+        // Those that cannot be seen are not told apart by it.
+        let is_it = |p: &Option<Process>| p.as_ref().is_some_and(|p| p.pid == pid && pid != 0);
         self.processes.iter().position(is_it).map(|c| c as u16)
     }
 
     /// Gives a process that joins a channel with empty rings: the one it had,
     /// if it is a new image of a known process, or a free one.
-    pub(crate) fn admit(&mut self, pid: u32) -> Option<u16> {
+    pub(crate) fn admit(&mut self, peer: Peer) -> Option<u16> {
+        let pid = peer.pid;
         let known = self.channel_of(pid).map(usize::from);
         let channel = match known {
             Some(channel) => {
@@ -93,16 +95,21 @@ impl Session {
         };
         let control = self.arena.control(channel as u32);
         control.reset();
-        control.pid.store(pid, Ordering::Relaxed);
+        let name = if pid == 0 {
+            INTRODUCED | channel as u32
+        } else {
+            pid
+        };
+        control.pid.store(name, Ordering::Relaxed);
         control.set_state(ChannelState::Open);
         let pidfd = match known.and_then(|c| self.processes[c].take()) {
             Some(old) => old.pidfd,
-            None => watch(pid).ok(),
+            None => peer.pidfd,
         };
         let process = Process {
             channel: AdapterChannel::new(channel as u32),
             pid,
-            name: pid,
+            name,
             pidfd,
             untold: Untold::default(),
         };
@@ -110,27 +117,44 @@ impl Session {
         Some(channel as u16)
     }
 
-    /// Whoever claims `channel` is the process of this descriptor; counted if it is none.
-    pub(crate) fn introduce(&mut self, channel: u32, pidfd: OwnedFd) {
+    /// Whoever claims `channel` is this process; says whether there is such a channel.
+    pub(crate) fn introduce(&mut self, channel: u32, peer: Peer) -> bool {
         match u16::try_from(channel) {
             Ok(channel) if usize::from(channel) < self.processes.len() => {
-                self.introduced.insert(channel, pidfd);
+                self.introduced.insert(channel, peer);
+                true
             }
-            _ => self.bad_descriptors += 1,
+            _ => {
+                self.bad_descriptors += 1;
+                false
+            }
         }
+    }
+
+    /// Whether a process may be of this session, which a word in memory says: it is of the
+    /// user to whom the session belongs. What root has started may have become any user's.
+    /// Otherwise a program could have its session, and what that holds, last as long as
+    /// somebody else's process.
+    fn may_be_ours(&self, pid: u32) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        self.uid == 0
+            || (self.uid == own && own == 0)
+            || users_of(pid).is_some_and(|users| users.contains(&self.uid))
     }
 
     /// The process that claims `channel` under `name`: its pid, and what tells of its
     /// death. `None` if it has not been introduced as it should be.
     fn claimant(&mut self, channel: u16, name: u32) -> Option<(u32, Option<OwnedFd>)> {
         if name & INTRODUCED == 0 {
-            return Some((name, watch(name).ok()));
+            // The descriptor first: so it is of the process that is looked at.
+            let pidfd = watch(name).ok();
+            return self.may_be_ours(name).then_some((name, pidfd));
         }
         if name != INTRODUCED | u32::from(channel) {
             return None;
         }
-        let pidfd = self.introduced.remove(&channel)?;
-        Some((pid_of(&pidfd)?, Some(pidfd)))
+        let peer = self.introduced.remove(&channel)?;
+        Some((peer.pid, peer.pidfd))
     }
 
     fn reserve(&self) -> Option<usize> {
@@ -160,7 +184,15 @@ impl Session {
             return None;
         }
         let name = control.pid.load(Ordering::Acquire);
-        let (pid, pidfd) = self.claimant(channel, name)?;
+        let Some((pid, pidfd)) = self.claimant(channel, name) else {
+            if name & INTRODUCED == 0 {
+                self.bad_descriptors += 1;
+                self.foreign_claims += 1;
+                let control = self.arena.control(u32::from(channel));
+                control.set_state(ChannelState::Reserved);
+            }
+            return None;
+        };
         let control = self.arena.control(u32::from(channel));
         if pid != 0 && self.processes.iter().flatten().any(|p| p.pid == pid) {
             control.set_state(ChannelState::Reserved);

@@ -66,6 +66,7 @@ pub(crate) fn config(
         control: None,
         geometry: GEOMETRY,
         private: false,
+        others_may_join: true,
         users: Vec::new(),
         spin: Duration::from_secs(3600),
         grace: Duration::ZERO,

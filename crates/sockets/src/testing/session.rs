@@ -3,7 +3,7 @@
 
 use super::peers::{Kind, Peer, RECEIVE_WINDOW};
 use super::{ADDRESS, Manners, SILENT_PORT, Seen};
-use longshore_hostif::attach::{Message, Token, receive, send};
+use longshore_hostif::attach::{Message, Token, receive_from_program, send};
 use longshore_hostif::{
     AdapterChannel, Address, Arena, ArenaError, BlockFlags, ChannelState, Completion, EdgeFlags,
     Geometry, Loopback, Request, Route, SocketId, SocketKind,
@@ -46,7 +46,7 @@ pub(super) struct Session {
     door: OwnedFd,
     visitors: Vec<OwnedFd>,
     processes: BTreeMap<u16, Process>,
-    bells: HashMap<u32, Doorbell>,
+    bells: HashMap<u32, Arc<Doorbell>>,
     pub(super) peers: BTreeMap<u32, Peer>,
     pub(super) rcv_free: Vec<u32>,
     pub(super) manners: Arc<Manners>,
@@ -141,12 +141,13 @@ impl Session {
             self.visitors.push(visitor);
         }
         for at in 0..self.visitors.len() {
-            while let Ok((message, mut fds)) = receive(self.visitors[at].as_fd()) {
+            while let Ok(message) = receive_from_program(self.visitors[at].as_fd()) {
                 match message {
                     Message::Join(TOKEN) => self.admit(at),
-                    Message::Eventfd(waiter) => {
-                        if let Some(fd) = fds.pop() {
-                            let bell = Doorbell::from_fd(fd);
+                    Message::Eventfd { waiter, ask, .. } => self.make_bell(at, waiter, ask),
+                    Message::SameEventfd { waiter, name } => {
+                        // Its name is one more than its first waiter.
+                        if let Some(bell) = self.bells.get(&(name - 1)).cloned() {
                             bell.ring();
                             self.bells.insert(waiter, bell);
                         }
@@ -155,6 +156,15 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn make_bell(&mut self, visitor: usize, waiter: u32, ask: u64) {
+        let Ok(bell) = Doorbell::new() else { return };
+        let name = waiter + 1;
+        let answer = Message::Eventfd { waiter, ask, name };
+        let _ = send(self.visitors[visitor].as_fd(), &answer, &[bell.as_fd()]);
+        bell.ring();
+        self.bells.insert(waiter, Arc::new(bell));
     }
 
     fn admit(&mut self, visitor: usize) {
@@ -463,7 +473,7 @@ impl Session {
             }
         }
         for waiter in self.to_wake.drain(..) {
-            self.arena.waiters()[waiter as usize].wake(self.bells.get(&waiter));
+            self.arena.waiters()[waiter as usize].wake(self.bells.get(&waiter).map(Arc::as_ref));
         }
     }
 

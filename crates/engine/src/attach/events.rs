@@ -1,0 +1,170 @@
+//! What the loop does with the events of the thread that attaches programs.
+
+use super::{Connection, Event, Membership, Peer};
+use crate::engine::Engine;
+use crate::house::place_of;
+use crate::session::Session;
+use crate::sleep::Source;
+use crate::socket::Socket;
+use longshore_hostif::SocketId;
+use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
+use longshore_tcp::Congestion;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+impl Engine {
+    /// Does some of what programs want of their sessions.
+    pub(crate) fn take_attach_events(&mut self) {
+        for event in self.attach.inbox.take() {
+            self.attach_event(event);
+        }
+    }
+
+    fn attach_event(&mut self, event: Event) {
+        match event {
+            Event::New(session, wanted, connection) => {
+                let token = session.token;
+                let answer = match self.open_session(*session, wanted, &connection) {
+                    Ok(()) => Message::Session(token),
+                    Err(why) => Message::Refused(why),
+                };
+                connection.answer(&answer, &[]);
+            }
+            Event::Join(token, peer, connection) => {
+                if let Err(why) = self.join(token, peer, &connection) {
+                    connection.answer(&Message::Refused(why), &[]);
+                }
+            }
+            Event::Child(token, channel, peer, connection) => {
+                let answer = match self.introduce(token, channel, peer) {
+                    Ok(()) => Message::Known,
+                    Err(why) => Message::Refused(why),
+                };
+                connection.answer(&answer, &[]);
+            }
+            Event::Eventfd(waiter, ask, connection) => {
+                let made = self
+                    .session_of(&connection)
+                    .and_then(|s| s.make_bell(waiter));
+                match made {
+                    Some((name, fd)) => {
+                        connection.answer(&Message::Eventfd { waiter, ask, name }, &[fd]);
+                    }
+                    None => connection.answer(&Message::Refused(Refusal::NoResources), &[]),
+                }
+            }
+            Event::SameEventfd(waiter, name, connection) => {
+                if let Some(s) = self.session_of(&connection) {
+                    s.share_bell(waiter, name);
+                }
+            }
+            Event::Owner(socket, signals, ask, connection) => {
+                let Some(s) = self.session_of(&connection) else {
+                    return connection.answer(&Message::Refused(Refusal::NoResources), &[]);
+                };
+                let raises = s.make_owner(socket, signals);
+                let answer = Message::Owner {
+                    socket,
+                    signals,
+                    ask,
+                };
+                connection.answer(&answer, &raises);
+            }
+            Event::Gone(connection) => {
+                let mut sessions = self.sessions.iter_mut();
+                if let Some(s) = sessions.find(|s| s.launcher == Some(connection)) {
+                    s.launcher = None;
+                    s.launched = false;
+                    self.housekeeping_at = self.now;
+                }
+            }
+        }
+    }
+
+    /// The session that a connection belongs to, if that is not over.
+    fn session_of(&mut self, connection: &Connection) -> Option<&mut Session> {
+        let Membership { key, serial } = connection.membership()?;
+        self.sessions.get_mut(key).filter(|s| s.serial == serial)
+    }
+
+    fn open_session(
+        &mut self,
+        mut session: Session,
+        wanted: SessionOptions,
+        connection: &Connection,
+    ) -> Result<(), Refusal> {
+        if self.draining {
+            return Err(Refusal::Draining);
+        }
+        self.publish_routes(&session.arena);
+        let choice = wanted.congestion.map(usize::from);
+        let choice = choice.and_then(|place| Congestion::ALL.get(place).copied());
+        let congestion = choice.unwrap_or_else(|| self.default_congestion());
+        let header = session.arena.header();
+        header
+            .congestion
+            .store(place_of(congestion), Ordering::Relaxed);
+        let alone = u32::from(wanted.engine_alone);
+        header.engine_alone.store(alone, Ordering::Relaxed);
+        session.congestion = choice;
+        let key = self.sessions.insert(session);
+        let s = self.sessions.get(key).ok_or(Refusal::NoResources)?;
+        let bell = s.doorbell.as_fd();
+        if self.sleeper.watch(bell, Source::Doorbell(key)).is_err() {
+            self.sessions.remove(key);
+            return Err(Refusal::NoResources);
+        }
+        connection.settle();
+        self.had_session = true;
+        Ok(())
+    }
+
+    fn key_of_token(&self, token: Token) -> Result<u32, Refusal> {
+        let mut sessions = self.sessions.iter();
+        let found = sessions.find(|(_, s)| s.token == token);
+        found.map(|(key, _)| key).ok_or(Refusal::UnknownSession)
+    }
+
+    fn join(&mut self, token: Token, peer: Peer, connection: &Connection) -> Result<(), Refusal> {
+        let key = self.key_of_token(token)?;
+        // Its parent may have claimed a channel for it.
+        self.take_requests_in(key);
+        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
+        let known = session.channel_of(peer.pid);
+        if let Some(channel) = known {
+            self.take_last(key, channel);
+        }
+        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
+        let channel = session.admit(peer).ok_or(Refusal::NoChannel)?;
+        let serial = session.serial;
+        connection.join(Membership { key, serial });
+        let welcome = Message::Welcome(u32::from(channel), *session.arena.geometry());
+        let fds = [session.arena.as_fd(), session.doorbell.as_fd()];
+        connection.answer(&welcome, &fds);
+        if known.is_none() {
+            self.watch_process(key, channel);
+        }
+        // It has just begun, and will ask for more.
+        self.sleeper.expect_requests();
+        Ok(())
+    }
+
+    fn introduce(&mut self, token: Token, channel: u32, peer: Peer) -> Result<(), Refusal> {
+        let key = self.key_of_token(token)?;
+        let s = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
+        if !s.introduce(channel, peer) {
+            return Err(Refusal::NoChannel);
+        }
+        // It may have claimed its channel before we have heard of it.
+        self.take_requests_of(key, channel);
+        Ok(())
+    }
+
+    /// The owner of a socket gets signals from now on, or none any more.
+    pub(crate) fn set_owner(&mut self, session: u32, socket: SocketId, key: u32) {
+        let told = self.sockets.get(key).map(Socket::edges);
+        if let Some(s) = self.sessions.get_mut(session) {
+            s.set_owner(socket, told.unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! The thread that attaches programs: it accepts connections, reads what comes over them
+//! with bounds on number, time and size, and makes new sessions.
+
+use super::usage::{Limits, Users, count};
+use super::{Connection, Disposal, Dispose, Event, Inbox, Peer};
+use crate::session::Session;
+use crate::spare::Spare;
+use longshore_hostif::attach::{
+    AttachError, Message, Refusal, Token, receive_from_program, turn_away,
+};
+use longshore_hostif::{Arena, Geometry};
+use longshore_ring::{Doorbell, Ringer, peer_credentials, peer_pidfd, refuse_descriptors};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
+use std::collections::{HashMap, VecDeque};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Connections at most.
+const MOST_CONNECTIONS: u32 = 4096;
+/// How long a connection may be open without a session.
+const SILENT_FOR: Duration = Duration::from_secs(10);
+/// Events that wait for the loop; this thread waits when there are more.
+const QUEUE: usize = 256;
+/// Descriptors looked at in one call.
+const READY: usize = 64;
+/// Marks of what is no connection in the epoll instance.
+const LISTENER: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+
+/// Why programs cannot be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another engine answers at this path.
+    #[error("another engine is serving {path}; stop it or choose another path")]
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something else is there, which is not to be lost.
+    #[error("{path} is there already, and is no socket")]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The kernel refused.
+    #[error("cannot listen at {path}: {source}")]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// The kernel's reason.
+        source: Errno,
+    },
+}
+
+/// Who may attach, and how much each session can have: what may be changed while the
+/// engine runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms(Arc<Mutex<(Vec<u32>, Geometry)>>);
+
+impl Terms {
+    /// Programs of these users may, or of everybody who can open the socket if there are
+    /// none.
+    pub(crate) fn new(users: Vec<u32>, geometry: Geometry) -> Self {
+        Self(Arc::new(Mutex::new((users, geometry))))
+    }
+
+    fn lists(&self, uid: u32) -> bool {
+        self.get(|(users, _)| users.is_empty() || users.contains(&uid))
+    }
+
+    fn get<T>(&self, what: impl FnOnce(&mut (Vec<u32>, Geometry)) -> T) -> T {
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Who may attach, and what they get.
+pub(crate) struct Policy {
+    pub(crate) terms: Terms,
+    /// The engine is of one user alone.
+    pub(crate) private: bool,
+    /// But others may join its sessions.
+    pub(crate) others_may_join: bool,
+    pub(crate) ringer: Arc<Ringer>,
+}
+
+impl Policy {
+    fn may_attach(&self, uid: u32) -> bool {
+        uid == 0 || (self.terms.lists(uid) && (self.others_may_join || self.may_open(uid)))
+    }
+
+    /// A private engine is its user's. Whom it has given the session's token may join as
+    /// whoever it is then.
+    fn may_open(&self, uid: u32) -> bool {
+        !self.private || uid == 0 || uid == rustix::process::geteuid().as_raw()
+    }
+}
+
+/// The socket, and a hold on the thread that serves it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    path: PathBuf,
+    stop: OwnedFd,
+    pub(crate) inbox: Inbox,
+    pub(crate) users: Arc<Users>,
+    pub(crate) disposal: Disposal,
+    terms: Terms,
+    /// Programs cannot even send descriptors.
+    pub(crate) refuses_descriptors: bool,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlink(&self.path);
+        // Not waited for: a program may hold it up.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+    }
+}
+
+/// Listens at `path`. A socket that nobody answers at is replaced.
+fn listener_at(path: &Path) -> Result<OwnedFd, ListenError> {
+    let fail = |source| ListenError::Listen {
+        path: path.to_owned(),
+        source,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(fail)?;
+    let address = SocketAddrUnix::new(path).map_err(fail)?;
+    match bind(&listener, &address) {
+        Err(Errno::ADDRINUSE) if longshore_hostif::attach::dial(path).is_ok() => {
+            return Err(ListenError::InUse {
+                path: path.to_owned(),
+            });
+        }
+        Err(Errno::ADDRINUSE) => {
+            let there = rustix::fs::lstat(path).map_err(fail)?;
+            if !FileType::from_raw_mode(there.st_mode).is_socket() {
+                return Err(ListenError::NoSocket {
+                    path: path.to_owned(),
+                });
+            }
+            rustix::fs::unlink(path).map_err(fail)?;
+            bind(&listener, &address).map_err(fail)?;
+        }
+        other => other.map_err(fail)?,
+    }
+    Ok(listener)
+}
+
+impl Server {
+    /// Listens at `path` and starts the thread.
+    pub(crate) fn start(path: &Path, policy: Policy) -> Result<Self, ListenError> {
+        let fail = |source| ListenError::Listen {
+            path: path.to_owned(),
+            source,
+        };
+        let of_io = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
+        let listener = listener_at(path)?;
+        // Before anybody can connect: what is accepted is as its listener was.
+        let refuses_descriptors = refuse_descriptors(&listener).is_ok();
+        listen(&listener, 128).map_err(fail)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(fail)?;
+        for (fd, mark) in [(&listener, LISTENER), (&stop, STOP)] {
+            let mark = epoll::EventData::new_u64(mark);
+            epoll::add(&epoll, fd, mark, epoll::EventFlags::IN).map_err(fail)?;
+        }
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
+        let users = Arc::new(Users::new(Limits::of_one(MOST_CONNECTIONS, descriptors)));
+        let disposal = Disposal::start().map_err(of_io).map_err(fail)?;
+        let (send, events) = sync_channel(QUEUE);
+        let bell = Arc::new(Doorbell::new().map_err(of_io).map_err(fail)?);
+        let terms = policy.terms.clone();
+        let mut thread = Thread {
+            epoll,
+            listener,
+            policy,
+            users: users.clone(),
+            disposal: disposal.clone(),
+            connections: HashMap::new(),
+            unsettled: VecDeque::new(),
+            next: 0,
+            spare: Spare::new(),
+            queue: Queue {
+                events: send,
+                bell: bell.clone(),
+            },
+        };
+        std::thread::Builder::new()
+            .name("attach".to_owned())
+            .spawn(move || thread.run())
+            .map_err(of_io)
+            .map_err(fail)?;
+        Ok(Self {
+            path: path.to_owned(),
+            stop,
+            inbox: Inbox { events, bell },
+            users,
+            disposal,
+            terms,
+            refuses_descriptors,
+        })
+    }
+
+    /// Whether programs of this user may attach, as far as that is set.
+    pub(crate) fn is_listed(&self, uid: u32) -> bool {
+        self.terms.lists(uid)
+    }
+
+    /// From now on programs of these users may attach, and new sessions have this much.
+    pub(crate) fn set_terms(&self, users: Vec<u32>, geometry: Geometry) {
+        self.terms.get(|terms| *terms = (users, geometry));
+    }
+}
+
+/// The thread's end of the queue of events.
+struct Queue {
+    events: SyncSender<Event>,
+    bell: Arc<Doorbell>,
+}
+
+/// The loop has ended.
+struct Ended;
+
+impl Queue {
+    fn put(&self, event: Event) -> Result<(), Ended> {
+        self.events.send(event).map_err(|_| Ended)?;
+        self.bell.ring();
+        Ok(())
+    }
+}
+
+/// The thread's own.
+struct Thread {
+    epoll: OwnedFd,
+    listener: OwnedFd,
+    policy: Policy,
+    users: Arc<Users>,
+    disposal: Disposal,
+    connections: HashMap<u64, Arc<Connection>>,
+    /// Connections in the order in which they were made, and until when they must have a
+    /// session.
+    unsettled: VecDeque<(Instant, u64)>,
+    next: u64,
+    spare: Spare,
+    queue: Queue,
+}
+
+/// A connection is over.
+struct Over;
+
+impl Thread {
+    fn run(&mut self) {
+        let mut events = [MaybeUninit::<epoll::Event>::uninit(); READY];
+        loop {
+            let timeout = self.close_silent();
+            let ready = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+                Ok((ready, _)) => ready,
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+            };
+            for event in ready.iter() {
+                let served = match event.data.u64() {
+                    STOP => return,
+                    LISTENER => {
+                        self.accept();
+                        Ok(())
+                    }
+                    number => self.serve(number),
+                };
+                if served.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Closes connections that have had no session for too long; says when to look again.
+    fn close_silent(&mut self) -> Option<rustix::event::Timespec> {
+        let now = Instant::now();
+        while let Some((until, number)) = self.unsettled.front().copied() {
+            let settled = self.connections.get(&number).is_none_or(|c| c.is_settled());
+            if !settled && until > now {
+                let left = until - now;
+                return Some(rustix::event::Timespec {
+                    tv_sec: left.as_secs() as i64,
+                    tv_nsec: i64::from(left.subsec_nanos()),
+                });
+            }
+            self.unsettled.pop_front();
+            if !settled {
+                count(&self.users.counts.silent);
+                self.connections.remove(&number);
+            }
+        }
+        None
+    }
+
+    fn accept(&mut self) {
+        let turn_away = |fd: OwnedFd, why| turn_away(&fd, why);
+        let full = |fd| turn_away(fd, Refusal::NoResources);
+        let Some(fd) = self.spare.accept(&self.listener, full) else {
+            return;
+        };
+        let Ok(peer) = peer_credentials(&fd) else {
+            return;
+        };
+        let counts = &self.users.counts;
+        if !self.policy.may_attach(peer.uid) {
+            count(&counts.not_allowed);
+            return turn_away(fd, Refusal::NotAllowed);
+        }
+        if self.connections.len() >= MOST_CONNECTIONS as usize {
+            count(&counts.all_connections);
+            return turn_away(fd, Refusal::NoResources);
+        }
+        let user = self.users.get(peer.uid);
+        let Some(share) = user.take_connection() else {
+            return turn_away(fd, Refusal::NoResources);
+        };
+        let number = self.next;
+        self.next += 1;
+        let mark = epoll::EventData::new_u64(number);
+        if epoll::add(&self.epoll, &fd, mark, epoll::EventFlags::IN).is_err() {
+            return turn_away(fd, Refusal::NoResources);
+        }
+        let connection = Connection {
+            fd: Dispose::new(fd, &self.disposal),
+            number,
+            user,
+            _share: share,
+            membership: std::sync::OnceLock::new(),
+            settled: std::sync::atomic::AtomicBool::new(false),
+        };
+        self.connections.insert(number, Arc::new(connection));
+        self.unsettled
+            .push_back((Instant::now() + SILENT_FOR, number));
+        // Whoever connects says at once what it wants.
+        let _ = self.serve(number);
+    }
+
+    /// Reads one message of a connection: the others come round again, after those of
+    /// others.
+    fn serve(&mut self, number: u64) -> Result<(), Ended> {
+        let Some(connection) = self.connections.get(&number).cloned() else {
+            return Ok(());
+        };
+        let heard = match receive_from_program(connection.fd.as_fd()) {
+            Ok(message) => self.hear(&connection, message)?,
+            Err(AttachError::Broken(Errno::AGAIN)) => Ok(()),
+            Err(AttachError::Refused(why)) => {
+                connection.answer(&Message::Refused(why), &[]);
+                Err(Over)
+            }
+            Err(_) => Err(Over),
+        };
+        if heard.is_err() {
+            // It is closed when the loop has let go of it, too, and not looked at before.
+            let _ = epoll::delete(&self.epoll, connection.fd.as_fd());
+            self.connections.remove(&number);
+            self.queue.put(Event::Gone(number))?;
+        }
+        Ok(())
+    }
+
+    fn hear(
+        &self,
+        connection: &Arc<Connection>,
+        message: Message,
+    ) -> Result<Result<(), Over>, Ended> {
+        let ours = connection.clone();
+        let event = match message {
+            Message::NewSession(wanted) => match self.new_session(connection) {
+                Ok(session) => Event::New(Box::new(session), wanted, ours),
+                Err(why) => {
+                    connection.answer(&Message::Refused(why), &[]);
+                    return Ok(Ok(()));
+                }
+            },
+            Message::Join(token) => Event::Join(token, peer_of(connection), ours),
+            Message::Child(token, channel) => {
+                Event::Child(token, channel, peer_of(connection), ours)
+            }
+            Message::Eventfd { waiter, ask, .. } => Event::Eventfd(waiter, ask, ours),
+            Message::SameEventfd { waiter, name } => Event::SameEventfd(waiter, name, ours),
+            Message::Owner {
+                socket,
+                signals,
+                ask,
+            } => Event::Owner(socket, signals, ask, ours),
+            Message::Session(_) | Message::Welcome(..) | Message::Refused(_) | Message::Known => {
+                return Ok(Err(Over));
+            }
+        };
+        self.queue.put(event)?;
+        Ok(Ok(()))
+    }
+
+    /// Makes a session, which the loop has yet to take in.
+    fn new_session(&self, connection: &Arc<Connection>) -> Result<Session, Refusal> {
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        let user = &connection.user;
+        if !self.policy.may_open(user.uid) {
+            return Err(Refusal::NotAllowed);
+        }
+        let share = user.take_session().ok_or(Refusal::NoResources)?;
+        let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
+        let arena = Arena::create(geometry).map_err(|_| Refusal::NoResources)?;
+        let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
+        let mut token = [0; 16];
+        rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
+            .map_err(|_| Refusal::NoResources)?;
+        let ringer = self.policy.ringer.clone();
+        let mut session = Session::new(Token(token), Arc::new(arena), doorbell, ringer);
+        session.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        session.uid = user.uid;
+        session.user = Some(user.clone());
+        session.share = Some(share);
+        session.launcher = Some(connection.number);
+        Ok(session)
+    }
+}
+
+/// Who has made a connection.
+fn peer_of(connection: &Connection) -> Peer {
+    let pid = peer_credentials(connection.fd.as_fd()).map_or(0, |c| c.pid);
+    let by_pid = || {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+        pidfd_open(pid, PidfdFlags::empty()).ok()
+    };
+    let pidfd = peer_pidfd(connection.fd.as_fd()).ok().or_else(by_pid);
+    Peer { pid, pidfd }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_nobody_answers_at_is_replaced_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engine");
+        let open = || {
+            let listener = listener_at(&path)?;
+            listen(&listener, 1).unwrap();
+            Ok::<_, ListenError>(listener)
+        };
+        let first = open().unwrap();
+        assert!(matches!(open(), Err(ListenError::InUse { .. })));
+        // As if its engine had been killed.
+        drop(first);
+        drop(open().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        let error = open().unwrap_err();
+        assert!(matches!(error, ListenError::NoSocket { .. }), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+}

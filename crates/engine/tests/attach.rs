@@ -1,0 +1,199 @@
+//! What a program can do to an engine by its connection alone: nothing that lasts.
+
+mod common;
+
+use common::engines::{config, run_with, sleepy};
+use common::{Host, PATIENCE};
+use longshore_engine::control::{ControlReply, StatReply};
+use longshore_hostif::attach::{AttachError, Message, Refusal, dial, new_session};
+use longshore_hostif::{ChannelState, Loopback};
+use longshore_ports::memory::{MemoryConfig, pair};
+use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::io::{BufRead, BufReader, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn stat(control: &Path) -> Box<StatReply> {
+    let mut stream = UnixStream::connect(control).unwrap();
+    stream.write_all(b"{\"cmd\":\"stat\"}\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    match serde_json::from_str(&line).unwrap() {
+        ControlReply::Stat(stat) => stat,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A TCP socket of the kernel that takes ten seconds to close: what it has sent is not
+/// acknowledged before that.
+fn slow_to_close() -> (TcpListener, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    set_socket_send_buffer_size(&stream, 4 << 20).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while (&stream).write(&[0; 1 << 16]).is_ok() {}
+    set_socket_linger(&stream, Some(Duration::from_secs(10))).unwrap();
+    (listener, stream)
+}
+
+/// Sends a message with a descriptor beside it.
+fn send_with(connection: impl AsFd, message: &Message, fd: impl AsFd) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let bytes = message.encode();
+    sendmsg(
+        connection,
+        &[IoSlice::new(&bytes)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )
+}
+
+#[test]
+fn a_descriptor_that_is_slow_to_close_holds_up_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut innocent = Host::new(&engine.path);
+    let hostile = Host::new(&engine.path);
+    let question = Message::Eventfd {
+        waiter: 0,
+        ask: 1,
+        name: 0,
+    };
+    for settled in [true, false] {
+        let (_listener, stream) = slow_to_close();
+        let silent = dial(&engine.path).unwrap();
+        let connection = if settled {
+            &hostile.connection
+        } else {
+            &silent
+        };
+        let sent = send_with(connection, &question, &stream);
+        let refused = sent == Err(rustix::io::Errno::PERM);
+        if refused {
+            set_socket_linger(&stream, None).unwrap();
+        }
+        // The engine has the last copy of it, if it was let through.
+        drop(stream);
+        let began = Instant::now();
+        for _ in 0..50 {
+            let socket = innocent.open(longshore_hostif::SocketKind::Stream);
+            assert_eq!(innocent.connect(socket, "10.9.9.9:1".parse().unwrap()), 101);
+            innocent.close(socket);
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(8),
+            "the engine stood still for {:?}, refused: {refused}",
+            began.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_channel_cannot_be_claimed_for_somebody_elses_process() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
+    let control = dir.path().join("control");
+    let (wire, _other) = pair(&MemoryConfig::default());
+    let mut config = config(
+        dir.path(),
+        "10.0.0.1/24",
+        Box::new(wire),
+        Loopback::Kernel,
+        true,
+    );
+    config.control = Some(control.clone());
+    config.spin = Duration::ZERO;
+    let path = config.socket.clone();
+    let engine = run_with(config, |_| {
+        std::fs::set_permissions(&path, open_to_all()).unwrap();
+    });
+    let path = engine.path.clone();
+    // In a thread with another user's identity, for the handshake.
+    let claim = move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+        let host = Host::new(&path);
+        let (header, channel) = (host.arena.clone(), 7);
+        let it = header.control(channel);
+        assert!(it.change_state(ChannelState::Free, ChannelState::Reserved));
+        it.pid.store(1, std::sync::atomic::Ordering::Release);
+        assert!(it.change_state(ChannelState::Reserved, ChannelState::Claimed));
+        longshore_hostif::HostChannel::new(header.clone(), channel).flag();
+        host.doorbell.ring();
+        let began = Instant::now();
+        while header.control(channel).state() == ChannelState::Claimed {
+            assert!(began.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(header.control(channel).state(), ChannelState::Reserved);
+    };
+    std::thread::spawn(claim).join().unwrap();
+    assert_eq!(stat(&control).drops["foreign_claims"], 1);
+}
+
+fn open_to_all() -> std::fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::Permissions::from_mode(0o777)
+}
+
+#[test]
+fn one_user_cannot_take_all_sessions() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    // Each takes descriptors of the engine, which is in this process.
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
+    let control = dir.path().join("control");
+    let (wire, _other) = pair(&MemoryConfig::default());
+    let mut config = config(
+        dir.path(),
+        "10.0.0.1/24",
+        Box::new(wire),
+        Loopback::Kernel,
+        true,
+    );
+    config.control = Some(control.clone());
+    config.spin = Duration::ZERO;
+    let path = config.socket.clone();
+    let engine = run_with(config, |_| {
+        std::fs::set_permissions(&path, open_to_all()).unwrap();
+    });
+    let path = engine.path.clone();
+    let crowd = move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+        let mut sessions = Vec::new();
+        let refused = loop {
+            match new_session(&path) {
+                Ok(session) => sessions.push(session),
+                Err(error) => break error,
+            }
+            assert!(sessions.len() < 5000);
+        };
+        assert!(matches!(
+            refused,
+            AttachError::Refused(Refusal::NoResources)
+        ));
+        sessions.len()
+    };
+    // While that user has all it may have, another is served.
+    let held = std::thread::spawn(crowd).join().unwrap();
+    assert_eq!(held, 256);
+    let drops = stat(&control).drops;
+    assert!(drops["attach_user_sessions"] >= 1, "{drops:?}");
+    Host::new(&engine.path);
+}

@@ -1,0 +1,122 @@
+//! Who is at the other end of a Unix socket, and that it sends no descriptors: options of
+//! sockets that are not in `rustix`. Called by the engine for each program that attaches.
+
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// `SO_PASSRIGHTS` of `linux/socket.h` (Linux 6.16).
+const SO_PASSRIGHTS: libc::c_int = 83;
+/// `SO_PEERPIDFD` of the same (Linux 6.5).
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// Whoever connected a Unix socket, as it was then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerCredentials {
+    /// The process, by our namespace of pids; 0 if it cannot be seen from there.
+    pub pid: u32,
+    /// Its effective user, by our namespace of users.
+    pub uid: u32,
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Who connected this socket.
+///
+/// # Errors
+/// The kernel's.
+pub fn peer_credentials(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
+    let mut found = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: room for such a structure, and its length.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut len,
+        )
+    };
+    if failed != 0 {
+        return Err(last_error());
+    }
+    Ok(PeerCredentials {
+        pid: u32::try_from(found.pid).unwrap_or(0),
+        uid: found.uid,
+    })
+}
+
+/// A descriptor of the process that connected this socket, readable once it has ended.
+///
+/// # Errors
+/// The kernel's: NOPROTOOPT before Linux 6.5, and ESRCH if the process is gone.
+pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
+    let mut fd: libc::c_int = -1;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: room for a descriptor's number, and its length.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut len,
+        )
+    };
+    if failed != 0 || fd < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: the kernel has just made it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// From now on, whoever sends descriptors to this Unix socket, or to one that is accepted
+/// from it, gets EPERM. Such a descriptor is closed by whoever is to receive it, which lasts
+/// as long as its owner likes.
+///
+/// # Errors
+/// The kernel's: NOPROTOOPT before Linux 6.16.
+pub fn refuse_descriptors(socket: impl AsFd) -> Result<(), Errno> {
+    let off: libc::c_int = 0;
+    // SAFETY: a number and its length.
+    let failed = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const off).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(last_error())
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[test]
+    fn the_other_end_is_known() {
+        let (ours, _theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let who = peer_credentials(&ours).unwrap();
+        assert_eq!(who.pid, std::process::id());
+        assert_eq!(who.uid, rustix::process::geteuid().as_raw());
+    }
+}

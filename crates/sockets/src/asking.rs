@@ -1,0 +1,168 @@
+//! What a process asks the engine over its Unix socket: the eventfds that it sleeps on, and
+//! what raises the signals of a socket's owner. The engine makes those descriptors, since it
+//! takes none.
+//!
+//! Processes that a `fork` has made share the connection. So one asks at a time, under a
+//! lock in the arena, and each question has a mark that comes back: the answer to one that
+//! has died in between is passed over. Called by `wait` and `ready_set`, and by `preload`
+//! for owners.
+
+use crate::errors::SocketError;
+use crate::host::Host;
+use longshore_hostif::attach::{self, AttachError, Message};
+use longshore_hostif::{Request, SocketId};
+use longshore_ring::is_confined;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Times that a thread waits for an answer, a tenth of a second each: the engine answers at
+/// once, if it is not stopped.
+const ATTEMPTS: usize = 100;
+const ATTEMPT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// An eventfd that the engine made and rings.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    fd: OwnedFd,
+    /// What the engine calls it.
+    name: u32,
+}
+
+impl Bell {
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Bell {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// A mark that no other question of this session's processes has.
+fn mark() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+    thread << 32 | COUNT.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
+}
+
+impl Host {
+    /// Has the engine make the eventfd of a waiter. None under a filter of system calls, or
+    /// if the engine has none to give.
+    pub(crate) fn make_bell(&self, waiter: u32) -> Option<Bell> {
+        if is_confined() {
+            return None;
+        }
+        let ask = mark();
+        let question = Message::Eventfd {
+            waiter,
+            ask,
+            name: 0,
+        };
+        let (answer, fds) = self.ask(&question, |m| match m {
+            Message::Eventfd { ask: theirs, .. } => *theirs == ask,
+            _ => false,
+        })?;
+        let Message::Eventfd { name, .. } = answer else {
+            return None;
+        };
+        let fd = (self.hooks.keep)(fds.into_iter().next()?);
+        Some(Bell { fd, name })
+    }
+
+    /// Has the engine ring `bell` for another waiter, too.
+    pub(crate) fn share_bell(&self, waiter: u32, bell: &Bell) {
+        let message = Message::SameEventfd {
+            waiter,
+            name: bell.name,
+        };
+        if attach::send(self.connection.as_fd(), &message, &[]).is_err() {
+            self.look_at_engine();
+        }
+    }
+
+    /// What becomes readable when a signal is due to whoever owns a socket: one Unix socket
+    /// for SIGURG, and a second one, if there are to be two, for SIGIO. The caller has them
+    /// raise the signals, and then calls [`Host::owner_is_set`]. None if there are to be
+    /// none, or if the engine has none to give.
+    pub fn owner_signals(&self, socket: SocketId, signals: u32) -> Vec<OwnedFd> {
+        let ask = mark();
+        let question = Message::Owner {
+            socket,
+            signals,
+            ask,
+        };
+        let answer = self.ask(&question, |m| match m {
+            Message::Owner { ask: theirs, .. } => *theirs == ask,
+            _ => false,
+        });
+        let fds = answer.map_or_else(Vec::new, |(_, fds)| fds);
+        if fds.len() == signals as usize {
+            fds
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// From now on the owner of a socket gets the signals of [`Host::owner_signals`], or
+    /// none if there were to be none.
+    ///
+    /// # Errors
+    /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
+    pub fn owner_is_set(&'static self, socket: SocketId) -> Result<(), SocketError> {
+        self.call(|tag, waiter| Request::Owner {
+            socket,
+            tag,
+            waiter,
+        })
+        .map(drop)
+    }
+
+    /// Asks, and waits for the answer. A signal handler that interrupts this thread while it
+    /// does so gets none.
+    fn ask(
+        &self,
+        question: &Message,
+        is_answer: impl Fn(&Message) -> bool,
+    ) -> Option<(Message, Vec<OwnedFd>)> {
+        // Held over system calls, but by a thread that waits for the engine alone.
+        let control = self.arena.control(self.asks_by);
+        let _alone = control.asking.lock().ok()?;
+        if attach::send(self.connection.as_fd(), question, &[]).is_err() {
+            self.look_at_engine();
+            return None;
+        }
+        for _ in 0..ATTEMPTS {
+            match attach::receive_now(self.connection.as_fd()) {
+                Ok((answer, fds)) if is_answer(&answer) => return Some((answer, fds)),
+                Ok((Message::Refused(_), _)) => return None,
+                // Of one that has died before it came.
+                Ok(_) => continue,
+                Err(AttachError::Broken(Errno::AGAIN)) => {}
+                Err(_) => {
+                    self.look_at_engine();
+                    return None;
+                }
+            }
+            let mut fds = [PollFd::new(&self.connection, PollFlags::IN)];
+            let _ = poll(&mut fds, Some(&ATTEMPT));
+            if self.is_gone() {
+                return None;
+            }
+        }
+        None
+    }
+}
