@@ -49,12 +49,9 @@ pub(crate) struct Order {
     pub(crate) sysctl: Sysctl,
     pub(crate) ecn: Option<u8>,
     pub(crate) user_timeout_option: bool,
-<<<<<<< HEAD
     pub(crate) limits: SessionLimits,
-=======
     /// Programs of other users may join: root's may become theirs.
     pub(crate) others_may_join: bool,
->>>>>>> 503e010 (engine: programs attach in a thread of its own, and hand over no descriptors)
     /// In a user and network namespace of its own.
     pub(crate) own_namespace: bool,
     pub(crate) socket: PathBuf,
@@ -228,11 +225,8 @@ fn prepare(
     let port = opened.name.clone();
     let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
         private: true,
-<<<<<<< HEAD
         geometry: geometry(&order.limits).map_err(|(key, why)| Error::Limit { key, why })?,
-=======
         others_may_join: order.others_may_join,
->>>>>>> 503e010 (engine: programs attach in a thread of its own, and hand over no descriptors)
         // In a namespace of its own, its programs do not see the interface.
         scope: if order.own_namespace {
             0

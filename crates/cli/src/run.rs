@@ -152,11 +152,8 @@ fn start_private(
         sysctl: arguments.sysctl.unwrap_or_default(),
         ecn: arguments.ecn,
         user_timeout_option: arguments.user_timeout_option,
-<<<<<<< HEAD
         limits,
-=======
         others_may_join: rustix::process::geteuid().is_root(),
->>>>>>> 503e010 (engine: programs attach in a thread of its own, and hand over no descriptors)
         own_namespace,
         socket: dir.engine(),
         control: dir.control(),

@@ -7,9 +7,10 @@
 //! them. With `$LONGSHORE_RUNTIME_DIR` they are there, and no others are known.
 
 use crate::errors::Error;
-use rustix::fs::{Mode, mkdir};
+use rustix::fs::{FlockOperation, Mode, flock, mkdir};
 use rustix::io::Errno;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The name of the socket at which programs join.
@@ -43,9 +44,16 @@ pub(crate) fn base() -> PathBuf {
     }
 }
 
+/// The name of the file that is locked for as long as the engine's directory is in use: a
+/// pid says nothing to engines in other namespaces of pids that share the directory.
+const LOCK: &str = "lock";
+
 /// The directory of an engine; removed with everything in it when dropped.
 #[derive(Debug)]
-pub(crate) struct RuntimeDir(PathBuf);
+pub(crate) struct RuntimeDir(
+    PathBuf,
+    #[expect(dead_code, reason = "locked until dropped")] File,
+);
 
 impl RuntimeDir {
     /// Makes the directory of the engine that this process has.
@@ -57,13 +65,27 @@ impl RuntimeDir {
         let parent = base.parent().unwrap_or(base);
         std::fs::create_dir_all(parent).map_err(|error| unusable(parent, error))?;
         make(base, Mode::from_raw_mode(0o755))?;
+        // One at a time: a directory that is made and not yet locked looks left behind.
+        let alone = lock_file(&base.join(LOCK)).map_err(|error| unusable(base, error))?;
+        flock(&alone, FlockOperation::LockExclusive).map_err(|errno| unusable(base, errno))?;
         remove_dead(base);
-        let path = base.join(std::process::id().to_string());
-        // One of the same pid, from before a restart of the machine or of a
-        // container, has no owner any more.
-        let _ = std::fs::remove_dir_all(&path);
+        let pid = std::process::id();
+        // Those of the same pid that are left are used from other namespaces.
+        let names = (0..1000).map(|n| match n {
+            0 => pid.to_string(),
+            n => format!("{pid}-{n}"),
+        });
+        let mut free = names
+            .map(|name| base.join(name))
+            .filter(|path| std::fs::symlink_metadata(path).is_err());
+        let path = free
+            .next()
+            .ok_or_else(|| unusable(base, "too many engines are running"))?;
         make(&path, Mode::RWXU)?;
-        Ok(RuntimeDir(path))
+        let lock = lock_file(&path.join(LOCK)).map_err(|error| unusable(&path, error))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| unusable(&path, errno))?;
+        Ok(RuntimeDir(path, lock))
     }
 
     /// Says who may connect. To a user's engine, that user alone; to root's, programs of
@@ -152,12 +174,33 @@ fn pid_of(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.parse().ok()
 }
 
+/// Opens a file that is only locked, and that nobody else can open to lock it.
+fn lock_file(path: &Path) -> std::io::Result<File> {
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Whether nobody uses an engine's directory any more.
+fn is_dead(path: &Path) -> bool {
+    match File::open(path.join(LOCK)) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        // Of an engine that was killed before it had locked it.
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
 /// Removes what engines left behind that were killed.
 fn remove_dead(base: &Path) {
-    for path in entries(base) {
-        if let Some(pid) = pid_of(&path)
-            && !Path::new(&format!("/proc/{pid}")).exists()
-        {
+    let is_engines = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.split('-').all(|part| part.parse::<u32>().is_ok()))
+    };
+    for path in entries(base).into_iter().filter(is_engines) {
+        if is_dead(&path) {
             let _ = std::fs::remove_dir_all(path);
         }
     }
@@ -261,6 +304,18 @@ mod tests {
         std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o711)).unwrap();
         let dir = RuntimeDir::create_in(&base).unwrap();
         assert!(!dead.exists());
+        // As one of an engine in another namespace, with the same pid.
+        let other = RuntimeDir::create_in(&base).unwrap();
+        assert!(dir.0.exists() && other.0.exists() && dir.0 != other.0);
+        drop(other);
+        // Killed, it leaves its directory, and no lock.
+        let other = RuntimeDir::create_in(&base).unwrap();
+        let left = other.0.clone();
+        std::fs::rename(&left, base.join("7")).unwrap();
+        drop(other);
+        std::fs::create_dir_all(base.join("7")).unwrap();
+        drop(RuntimeDir::create_in(&base).unwrap());
+        assert!(dir.0.exists() && !base.join("7").exists());
         let mode = std::fs::metadata(&dir.0).unwrap().mode();
         assert_eq!(mode & 0o777, 0o700);
         std::fs::write(dir.control(), "").unwrap();

@@ -6,6 +6,7 @@ use crate::counters::EngineDrop;
 use crate::engine::Engine;
 use crate::socket::Socket;
 use longshore_wire::WireError;
+use std::sync::atomic::Ordering;
 
 /// A counter, for those who explain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,6 +221,108 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "sockets",
         "sockets now, of all sessions, those in TIME-WAIT left out",
         |e| e.sockets.len() as u64,
+    ),
+    counter(
+        "engine",
+        "request_waits",
+        "turns",
+        "turns in which a session had its share of requests, or of the time for them, and others of its own waited",
+        |e| e.counters.request_waits,
+    ),
+    counter(
+        "engine",
+        "datagram_waits",
+        "turns",
+        "turns in which a session had sent its share of datagrams, and others of its own waited",
+        |e| e.counters.datagram_waits,
+    ),
+    counter(
+        "engine",
+        "stalled_channels",
+        "channels",
+        "times that a process's requests waited because it took no answers",
+        |e| e.counters.stalled_channels,
+    ),
+    counter(
+        "engine",
+        "broken_channels",
+        "channels",
+        "processes that broke their rings and are served no more",
+        |e| e.counters.broken_channels,
+    ),
+    counter(
+        "engine",
+        "foreign_claims",
+        "channels",
+        "channels claimed for processes of other users, by the sessions that there are",
+        |e| e.sessions.iter().map(|(_, s)| s.foreign_claims).sum(),
+    ),
+    counter(
+        "engine",
+        "transit_overflows",
+        "sockets",
+        "sockets in messages that were closed because a session had too many, by the sessions that there are",
+        |e| e.sessions.iter().map(|(_, s)| s.transit_overflows).sum(),
+    ),
+    counter(
+        "engine",
+        "attach_all_connections",
+        "connections",
+        "programs turned away because the engine has as many connections as it may",
+        |e| {
+            e.attach
+                .users
+                .counts
+                .all_connections
+                .load(Ordering::Relaxed)
+        },
+    ),
+    counter(
+        "engine",
+        "attach_user_connections",
+        "connections",
+        "programs turned away because their user has as many connections as it may",
+        |e| {
+            e.attach
+                .users
+                .counts
+                .user_connections
+                .load(Ordering::Relaxed)
+        },
+    ),
+    counter(
+        "engine",
+        "attach_not_allowed",
+        "connections",
+        "programs turned away because their user may not use the engine",
+        |e| e.attach.users.counts.not_allowed.load(Ordering::Relaxed),
+    ),
+    counter(
+        "engine",
+        "attach_silent",
+        "connections",
+        "connections closed because nothing was asked over them in time",
+        |e| e.attach.users.counts.silent.load(Ordering::Relaxed),
+    ),
+    counter(
+        "engine",
+        "attach_user_sessions",
+        "sessions",
+        "sessions refused because their user has as many as it may",
+        |e| e.attach.users.counts.user_sessions.load(Ordering::Relaxed),
+    ),
+    counter(
+        "engine",
+        "attach_user_descriptors",
+        "descriptors",
+        "eventfds and sockets not made because their user has as many as it may",
+        |e| {
+            e.attach
+                .users
+                .counts
+                .user_descriptors
+                .load(Ordering::Relaxed)
+        },
     ),
 ];
 

@@ -23,6 +23,8 @@ longshore_wire::drop_reasons! {
     UdpBufferFull = "udp_buffer_full",
     /// The socket keeps as many error reports as it may.
     ErrorQueueFull = "error_queue_full",
+    /// A datagram was to be cut into more than the 128 that there may be.
+    TooManySegments = "udp_too_many_segments",
     /// The session's memory is full.
     ArenaFull = "arena_full",
     /// The connection would be established, but the session has no socket left.
@@ -80,6 +82,13 @@ pub(crate) struct Counters {
     pub(crate) turns: u64,
     pub(crate) sleeps: u64,
     pub(crate) cut_through_bytes: u64,
+    /// What had to wait for the next turn, since the session had had its share of this one.
+    pub(crate) request_waits: u64,
+    pub(crate) datagram_waits: u64,
+    /// Channels left alone because their process takes no answers, and because it broke
+    /// their rings.
+    pub(crate) stalled_channels: u64,
+    pub(crate) broken_channels: u64,
 }
 
 impl Counters {
@@ -106,6 +115,10 @@ impl Counters {
             turns: 0,
             sleeps: 0,
             cut_through_bytes: 0,
+            request_waits: 0,
+            datagram_waits: 0,
+            stalled_channels: 0,
+            broken_channels: 0,
         }
     }
 

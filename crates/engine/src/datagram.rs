@@ -16,8 +16,9 @@ use longshore_wire::dhcp;
 use longshore_wire::udp::{self, UdpHeader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Datagrams that one socket may send in one turn.
-const DATAGRAMS_A_TURN: usize = 64;
+/// Datagrams that one socket may send in one turn, and all of one session.
+const DATAGRAMS_A_TURN: u32 = 64;
+const DATAGRAMS_OF_A_SESSION: u32 = 1024;
 /// Acknowledgments of what was sent may wait this long for something to ride
 /// on, in microseconds.
 const TELL_AFTER: u64 = 100_000;
@@ -274,10 +275,14 @@ impl Engine {
 
     /// Sends what the host has written, and tells it of what has come.
     pub(crate) fn settle_datagram(&mut self, key: u32) {
-        for _ in 0..DATAGRAMS_A_TURN {
+        let mut sent = 0;
+        while sent < DATAGRAMS_A_TURN && self.may_send_datagrams(key) {
             match self.send_next(key) {
-                Some(true) => {}
-                Some(false) => break,
+                Some(0) => break,
+                Some(n) => {
+                    sent += n;
+                    self.spend_datagrams(key, n);
+                }
                 None => {
                     // The stream makes no sense: nothing of it is sent any more.
                     self.counters.drop(EngineDrop::BadStream);
@@ -315,6 +320,28 @@ impl Engine {
         }
         if more {
             self.touch(key);
+        }
+    }
+
+    /// Whether the session of a socket may send more datagrams in this turn. If not, the
+    /// socket has its turn again.
+    fn may_send_datagrams(&mut self, key: u32) -> bool {
+        let turn = self.counters.turns;
+        let session = self.sockets.get(key).map(|socket| socket.session);
+        let Some(s) = session.and_then(|session| self.sessions.get_mut(session)) else {
+            return false;
+        };
+        let (of, spent) = s.datagrams_out;
+        of != turn || spent < DATAGRAMS_OF_A_SESSION
+    }
+
+    fn spend_datagrams(&mut self, key: u32, n: u32) {
+        let turn = self.counters.turns;
+        let session = self.sockets.get(key).map(|socket| socket.session);
+        if let Some(s) = session.and_then(|session| self.sessions.get_mut(session)) {
+            let (of, spent) = s.datagrams_out;
+            s.datagrams_out = (turn, if of == turn { spent + n } else { n });
+            self.counters.datagram_waits += u64::from(s.datagrams_out.1 >= DATAGRAMS_OF_A_SESSION);
         }
     }
 }

@@ -140,6 +140,14 @@ pub struct Engine {
     pub(crate) grace: Duration,
     pub(crate) drain_by: Instant,
     pub(crate) housekeeping_at: Instant,
+    /// When channels are looked at again whose processes took no answers.
+    pub(crate) stalled_until: Instant,
+    /// What the session that is being served may still have of this turn.
+    pub(crate) share: crate::requests::Share,
+    /// A request of this turn may have taken long.
+    pub(crate) slow_request: bool,
+    /// Which session is served first.
+    pub(crate) first_session: u32,
     pub(crate) control: Option<ControlServer>,
     /// Says something to who runs it.
     notice: fn(&str),
@@ -239,6 +247,10 @@ impl Engine {
             grace: config.grace,
             drain_by: Instant::NEVER,
             housekeeping_at: now,
+            stalled_until: Instant::NEVER,
+            share: crate::requests::Share::default(),
+            slow_request: false,
+            first_session: 0,
             control,
             notice: |_| (),
             port_name: config.port_name,
@@ -347,6 +359,9 @@ impl Engine {
         self.counters.turns += 1;
         // What programs asked before a packet came is done before it is taken: an
         // option, say, for which the engine was not woken.
+        if self.stalled_until <= self.now {
+            self.retry_stalled();
+        }
         let mut worked = self.take_requests();
         if self.inlet.is_due(worked) {
             worked |= self.receive()?;

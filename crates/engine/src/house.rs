@@ -140,7 +140,7 @@ impl Engine {
             || self
                 .sessions
                 .iter()
-                .any(|(_, s)| !s.is_in_use() || s.has_reservations() || s.has_warm_chunks())
+                .any(|(_, s)| !s.is_in_use() || s.may_have_reservations() || s.has_warm_chunks())
     }
 
     /// Ends sessions that nobody uses any more.
@@ -201,7 +201,6 @@ impl Engine {
         {
             s.arena.header().closed.store(1, Ordering::Release);
             self.past_meter.add(&s.meter);
-            self.past_meter.to_adapter.wakeups += s.engine_wakeups();
             self.sleeper.unwatch(s.doorbell.as_fd());
             // Its memory may be gigabytes.
             self.attach.disposal.take(s);

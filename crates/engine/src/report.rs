@@ -11,7 +11,6 @@ use crate::socket::{Kind, Socket};
 use longshore_hostif::{Loopback, Meter};
 use longshore_tcp::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering;
 
 /// The key of the count of requests that cannot be.
 pub(crate) const BAD_DESCRIPTORS: &str = "bad_descriptors";
@@ -58,23 +57,12 @@ impl Engine {
     fn stat(&self, asker: Asker) -> StatReply {
         let c = &self.counters;
         let mut meter = self.past_meter;
-        let mut wakeups = 0;
         for (_, s) in self.sessions.iter() {
             meter.add(&s.meter);
-            wakeups += s.engine_wakeups();
         }
-        meter.to_adapter.wakeups += wakeups;
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
         let overruns = self.sessions.iter().map(|(_, s)| s.bad_descriptors).sum();
         drops.insert(BAD_DESCRIPTORS.to_owned(), overruns);
-        let foreign: u64 = self.sessions.iter().map(|(_, s)| s.foreign_claims).sum();
-        let refused = self.attach.users.counts.named();
-        let refused = refused.into_iter().chain([("foreign_claims", foreign)]);
-        drops.extend(
-            refused
-                .filter(|(_, n)| *n != 0)
-                .map(|(name, n)| (name.to_owned(), n)),
-        );
         StatReply {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,
@@ -266,13 +254,6 @@ fn tcp_stat(info: &TcpInfo) -> TcpStat {
 }
 
 impl Session {
-    /// How often its programs have woken the engine.
-    pub(crate) fn engine_wakeups(&self) -> u64 {
-        (0..self.arena.geometry().channels)
-            .map(|c| self.arena.control(c).engine_wakeups.load(Ordering::Relaxed))
-            .sum()
-    }
-
     /// The processes that hold socket `index`.
     fn holders(&self, index: u32) -> Vec<u32> {
         let holds = |c: usize| self.arena.holds(c as u32, index);
@@ -292,8 +273,7 @@ impl Session {
 
     fn stat(&self, key: u32) -> SessionStat {
         let geometry = self.arena.geometry();
-        let mut meter: Meter = self.meter;
-        meter.to_adapter.wakeups += self.engine_wakeups();
+        let meter: Meter = self.meter;
         SessionStat {
             id: key,
             uid: self.uid,

@@ -9,22 +9,46 @@ mod setup;
 
 use crate::connection::RequestError;
 use crate::engine::Engine;
-use crate::session::Session;
+use crate::session::{LONGEST_STALL, SHORTEST_STALL, Session};
 use crate::socket::{Kind, Options};
 use longshore_hostif::{
     Address, Completion, EdgeFlags, OptionName, Query, RING, Request, SendQueue, SocketId,
 };
+use longshore_tcp::Instant;
 use std::sync::atomic::Ordering;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
 /// keep packets and timers waiting.
 const BATCH: u32 = 256;
 
+/// Requests taken from one session in one turn.
+const BATCH_OF_A_SESSION: u32 = 1024;
+
+/// How long one session may be served in one turn, and how long all may be, in microseconds:
+/// some requests take long, as those for a port where hardly any is free.
+const SHARE: u64 = 250;
+const ALL_SHARES: u64 = 1_000;
+
 /// Which session, channel and socket a request came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct From {
     session: u32,
     channel: u16,
+}
+
+/// What a session may still have of this turn.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    /// Requests.
+    left: u32,
+    /// When its time is over, once a request was served that may take long.
+    until: Option<Instant>,
+}
+
+impl Share {
+    fn is_spent(&self) -> bool {
+        self.left == 0
+    }
 }
 
 /// What a program wants to know of a socket. It is answered at the end of the
@@ -54,9 +78,22 @@ impl Engine {
     /// says whether there were any.
     pub(crate) fn take_requests(&mut self) -> bool {
         let mut any = false;
-        for session in 0..self.sessions.end() {
+        let end = self.sessions.end();
+        let first = if self.first_session < end {
+            self.first_session
+        } else {
+            0
+        };
+        for session in (first..end).chain(0..first) {
             any |= self.take_requests_in(session);
+            if self.slow_request && self.clock.now().since(self.now) >= ALL_SHARES {
+                // Those after this one begin the next turn.
+                self.first_session = session + 1;
+                self.counters.request_waits += 1;
+                break;
+            }
         }
+        self.slow_request = false;
         any
     }
 
@@ -70,18 +107,93 @@ impl Engine {
             return false;
         }
         let (arena, words) = (s.arena.clone(), s.processes.len() / 64);
+        let first = s.first_word % words;
         let pending = &arena.header().requests_pending;
         pending.any.store(0, Ordering::SeqCst);
-        let mut any = false;
-        for (i, bits) in pending.channels[..words].iter().enumerate() {
+        self.share = Share {
+            left: BATCH_OF_A_SESSION,
+            until: None,
+        };
+        let before = self.share.left;
+        for i in (first..words).chain(0..first) {
+            let bits = &pending.channels[i];
             let mut word = bits.swap(0, Ordering::AcqRel);
-            while word != 0 {
+            while word != 0 && !self.share.is_spent() {
                 let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
                 word &= word - 1;
-                any |= self.take_from(From { session, channel });
+                self.take_from(From { session, channel });
+            }
+            if self.share.is_spent() {
+                bits.fetch_or(word, Ordering::AcqRel);
+                pending.any.store(1, Ordering::Release);
+                if let Some(s) = self.sessions.get_mut(session) {
+                    s.first_word = i + 1;
+                }
+                self.counters.request_waits += 1;
+                break;
             }
         }
-        any
+        self.share.left != before
+    }
+
+    /// A request that may have taken long was served: the session's share of the turn is
+    /// over when it did, or when several have.
+    #[cold]
+    fn spend_time(&mut self) {
+        let now = self.clock.now();
+        self.slow_request = true;
+        let until = *self.share.until.get_or_insert(Instant(now.0 + SHARE));
+        if now >= until || now.since(self.now) >= ALL_SHARES {
+            self.share.left = 0;
+        }
+    }
+
+    /// Looks again at channels whose processes took no answers.
+    #[cold]
+    pub(crate) fn retry_stalled(&mut self) {
+        self.stalled_until = Instant::NEVER;
+        for session in 0..self.sessions.end() {
+            let Some(s) = self.sessions.get_mut(session) else {
+                continue;
+            };
+            if s.stalled_until > self.now {
+                self.stalled_until = self.stalled_until.min(s.stalled_until);
+                continue;
+            }
+            s.stalled_until = Instant::NEVER;
+            for channel in std::mem::take(&mut s.stalled) {
+                Self::look_again(s, channel);
+            }
+        }
+    }
+
+    /// The process takes no answers: its requests wait, ever longer, until it has taken
+    /// some. Nothing tells the engine when.
+    #[cold]
+    fn stall(&mut self, from: From) {
+        let now = self.now;
+        let Some(s) = self.sessions.get_mut(from.session) else {
+            return;
+        };
+        if !s.stalled.contains(&from.channel) {
+            s.stalled.push(from.channel);
+        }
+        s.stalled_until = s.stalled_until.min(Instant(now.0 + s.stalled_for));
+        s.stalled_for = (2 * s.stalled_for).min(LONGEST_STALL);
+        self.stalled_until = self.stalled_until.min(s.stalled_until);
+        self.counters.stalled_channels += 1;
+    }
+
+    /// The process broke a ring: nothing is taken from it any more.
+    #[cold]
+    fn break_channel(&mut self, from: From) {
+        if let Some(s) = self.sessions.get_mut(from.session)
+            && let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel))
+        {
+            process.is_broken = true;
+            s.bad_descriptors += 1;
+            self.counters.broken_channels += 1;
+        }
     }
 
     /// Takes requests of one channel of a session.
@@ -90,6 +202,7 @@ impl Engine {
             && (channel as usize) < s.processes.len()
         {
             let channel = channel as u16;
+            self.share.left = BATCH + 1;
             self.take_from(From { session, channel });
         }
     }
@@ -144,6 +257,7 @@ impl Engine {
     /// Takes all that a process published before it died or became another program,
     /// however much that is. Answers that find no room have nobody to read them.
     pub(crate) fn take_last(&mut self, session: u32, channel: u16) {
+        self.share.left = RING as u32 + 1;
         self.take_some(From { session, channel }, RING as u32, 0);
     }
 
@@ -155,20 +269,37 @@ impl Engine {
             let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel)) else {
                 break;
             };
-            let free = process.channel.room(&s.arena).unwrap_or(0);
-            if taken == most || free < room {
+            if process.is_broken {
+                break;
+            }
+            if taken == most || self.share.left == 0 {
                 Self::look_again(s, from.channel);
                 break;
+            }
+            match process.channel.room(&s.arena) {
+                Ok(free) if free >= room => {}
+                Ok(_) => {
+                    // What it has published is looked at only when there is some.
+                    if process.channel.pending(&s.arena) {
+                        self.stall(from);
+                    }
+                    break;
+                }
+                Err(_) => {
+                    self.break_channel(from);
+                    break;
+                }
             }
             let message = match process.channel.get(&s.arena) {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
                 Err(_) => {
-                    s.bad_descriptors += 1;
+                    self.break_channel(from);
                     break;
                 }
             };
             taken += 1;
+            self.share.left -= 1;
             match Request::decode(&message) {
                 Ok(request) => {
                     if self.serve(from, &request).is_err() {
@@ -182,6 +313,7 @@ impl Engine {
             && let Some(s) = self.sessions.get_mut(from.session)
         {
             s.note_taken(from.channel);
+            s.stalled_for = SHORTEST_STALL;
             s.meter.to_adapter.batch(taken);
         }
         taken != 0
@@ -218,20 +350,26 @@ impl Engine {
         };
         match *request {
             Request::Open { .. } => {}
-            Request::Bind { local, .. } => match self.bind_if_permitted(from, key, local) {
-                Err(RequestError::AddressInUse) => self.late_binds.push(LateBind {
-                    from,
-                    request: *request,
-                    local,
-                }),
-                bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
-            },
+            Request::Bind { local, .. } => {
+                let bound = self.bind_if_permitted(from, key, local);
+                self.spend_time();
+                match bound {
+                    Err(RequestError::AddressInUse) => self.late_binds.push(LateBind {
+                        from,
+                        request: *request,
+                        local,
+                    }),
+                    bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
+                }
+            }
             Request::Listen { backlog, .. } => {
                 let listens = self.listen(key, backlog);
+                self.spend_time();
                 self.answer(from, request, listens.map(|()| NOTHING));
             }
             Request::Connect { peer, .. } => {
                 let begun = self.connect(key, peer);
+                self.spend_time();
                 let room = self.syn_room(key);
                 self.answer(from, request, begun.map(|local| (room, local.into())));
             }
@@ -264,10 +402,12 @@ impl Engine {
                 // What was written and read last comes with the close.
                 let moved = self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
                 self.close(key, Options::linger(linger));
+                self.spend_time();
                 return moved;
             }
             Request::Group { group, join, .. } => {
                 let changed = self.change_group(key, group, join);
+                self.spend_time();
                 self.answer(from, request, changed.map(|()| NOTHING));
             }
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),

@@ -284,6 +284,7 @@ impl Engine {
                 .any
                 .load(std::sync::atomic::Ordering::SeqCst)
                 != 0
+                || s.owes_wakeups()
         });
         let timeout = if pending {
             Some(Duration::ZERO)
@@ -308,6 +309,7 @@ impl Engine {
         [
             self.wheel.next(),
             self.time_waits.next(),
+            Some(self.stalled_until).filter(|at| *at != Instant::NEVER),
             self.link.neighbor_deadline(),
             housekeeping,
         ]
@@ -331,8 +333,14 @@ impl Engine {
                     self.link.take_port_news(self.now);
                     self.demux.forget_known();
                 }
-                // It counts on, and is not read: only that it rings is of interest.
-                Source::Port | Source::Doorbell(_) => {}
+                Source::Port => {}
+                // It counts on, and is not read: only that it rings is of interest. What
+                // its programs say of how often they rang it could be anything.
+                Source::Doorbell(session) => {
+                    if let Some(s) = self.sessions.get_mut(session) {
+                        s.meter.to_adapter.wakeups += 1;
+                    }
+                }
                 Source::Attach => {
                     self.take_attach_events();
                 }

@@ -5,7 +5,7 @@ mod common;
 use common::engines::{config, run_with, sleepy};
 use common::{Host, PATIENCE};
 use longshore_engine::control::{ControlReply, StatReply};
-use longshore_hostif::attach::{AttachError, Message, Refusal, dial, new_session};
+use longshore_hostif::attach::{AttachError, Message, Refusal, SessionOptions, dial, new_session};
 use longshore_hostif::{ChannelState, Loopback};
 use longshore_ports::memory::{MemoryConfig, pair};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
@@ -139,7 +139,7 @@ fn a_channel_cannot_be_claimed_for_somebody_elses_process() {
         assert_eq!(header.control(channel).state(), ChannelState::Reserved);
     };
     std::thread::spawn(claim).join().unwrap();
-    assert_eq!(stat(&control).drops["foreign_claims"], 1);
+    assert_eq!(stat(&control).engine["foreign_claims"], 1);
 }
 
 fn open_to_all() -> std::fs::Permissions {
@@ -178,7 +178,7 @@ fn one_user_cannot_take_all_sessions() {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
         let mut sessions = Vec::new();
         let refused = loop {
-            match new_session(&path) {
+            match new_session(&path, SessionOptions::default()) {
                 Ok(session) => sessions.push(session),
                 Err(error) => break error,
             }
@@ -193,7 +193,7 @@ fn one_user_cannot_take_all_sessions() {
     // While that user has all it may have, another is served.
     let held = std::thread::spawn(crowd).join().unwrap();
     assert_eq!(held, 256);
-    let drops = stat(&control).drops;
-    assert!(drops["attach_user_sessions"] >= 1, "{drops:?}");
+    let counts = stat(&control).engine;
+    assert!(counts["attach_user_sessions"] >= 1, "{counts:?}");
     Host::new(&engine.path);
 }

@@ -20,7 +20,7 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Bytes of a session's token.
@@ -527,6 +527,10 @@ pub struct Joined {
     pub arena: OwnedFd,
     /// The engine's doorbell.
     pub doorbell: OwnedFd,
+    /// Where the engine is.
+    pub engine: PathBuf,
+    /// The session.
+    pub token: Token,
 }
 
 /// Joins a session.
@@ -550,6 +554,8 @@ pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
                 geometry,
                 arena,
                 doorbell,
+                engine: path.to_owned(),
+                token,
             })
         }
         Message::Refused(why) => Err(AttachError::Refused(why)),

@@ -31,8 +31,6 @@ pub struct ChannelControl {
     /// The process that has it; while reserved, the parent. A child that the engine
     /// cannot know by its pid has [`INTRODUCED`] and the channel's number here.
     pub pid: AtomicU32,
-    /// Times that this process has woken the engine.
-    pub engine_wakeups: AtomicU64,
     _unused: AtomicU32,
     /// Counts its reservations, so that one can be told from the next.
     pub reservations: AtomicU32,
@@ -42,7 +40,7 @@ pub struct ChannelControl {
     /// Held by the thread that asks the engine something over the connection by which this
     /// channel's process joined, or one of its children.
     pub asking: SharedLock,
-    _reserved: [AtomicU32; 7],
+    _reserved: [AtomicU32; 9],
     requests: Indices,
     completions: Indices,
     /// Where the engine puts answers that do not fit a descriptor. One
@@ -209,9 +207,7 @@ impl HostChannel {
         }
         if wake {
             Waiter::fence();
-            if self.arena.header().engine.wake(Some(doorbell)) {
-                control.engine_wakeups.fetch_add(1, Ordering::Relaxed);
-            }
+            self.arena.header().engine.wake(Some(doorbell));
         }
     }
 

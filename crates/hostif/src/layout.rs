@@ -101,6 +101,9 @@ pub struct Header {
     pub congestion: AtomicU32,
     /// Words that the engine reads to find who has published requests.
     pub requests_pending: RequestsPending,
+    /// Counts the reservations of channels: the engine has to look for those that are never
+    /// taken.
+    pub reservations: AtomicU32,
     /// The engine sleeps here; the host rings its doorbell if it does.
     pub engine: Waiter,
     /// Free socket blocks.

@@ -44,6 +44,7 @@ impl Host {
         })?;
         let control = arena.control(channel);
         control.reservations.fetch_add(1, Ordering::AcqRel);
+        arena.header().reservations.fetch_add(1, Ordering::AcqRel);
         control
             .pid
             .store(self.pid.load(Ordering::Relaxed), Ordering::Release);

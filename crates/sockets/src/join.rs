@@ -77,19 +77,14 @@ impl Host {
     /// # Errors
     /// [`JoinError`].
     pub fn join(path: &Path, token: Token, hooks: Hooks) -> Result<&'static Self, JoinError> {
-        Self::new(attach::join(path, token)?, path, token, hooks)
+        Self::new(attach::join(path, token)?, hooks)
     }
 
     /// Takes the place that the engine gave.
     ///
     /// # Errors
     /// [`JoinError::Arena`] if the memory is not an arena of our version.
-    pub fn new(
-        joined: Joined,
-        path: &Path,
-        token: Token,
-        hooks: Hooks,
-    ) -> Result<&'static Self, JoinError> {
+    pub fn new(joined: Joined, hooks: Hooks) -> Result<&'static Self, JoinError> {
         let arena = Arc::new(Arena::open((hooks.keep)(joined.arena), joined.geometry)?);
         let sockets = joined.geometry.sockets as usize;
         let channel = HostChannel::new(arena.clone(), joined.channel);
@@ -100,8 +95,8 @@ impl Host {
             doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
             connection: (hooks.keep)(joined.connection),
             asks_by: joined.channel,
-            engine: path.to_owned(),
-            token,
+            engine: joined.engine,
+            token: joined.token,
             post: Gate::new(Post::new(channel, sockets)),
             channel: AtomicU32::new(joined.channel),
             pid: AtomicU32::new(pid),

@@ -52,21 +52,6 @@ pub(crate) struct Counts {
     pub(crate) user_descriptors: AtomicU64,
 }
 
-impl Counts {
-    /// All, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 6] {
-        [
-            ("attach_all_connections", &self.all_connections),
-            ("attach_user_connections", &self.user_connections),
-            ("attach_not_allowed", &self.not_allowed),
-            ("attach_silent", &self.silent),
-            ("attach_user_sessions", &self.user_sessions),
-            ("attach_user_descriptors", &self.user_descriptors),
-        ]
-        .map(|(name, n)| (name, n.load(Ordering::Relaxed)))
-    }
-}
-
 /// Counts one more.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);

@@ -4,10 +4,12 @@
 
 use super::{ControlReply, ControlRequest};
 use crate::spare::Spare;
+use longshore_ring::refuse_descriptors;
 use rustix::event::epoll;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
     sockopt::socket_peercred,
 };
 use std::mem::MaybeUninit;
@@ -34,6 +36,15 @@ pub struct ControlError {
     pub path: PathBuf,
     /// The kernel's reason.
     pub source: Errno,
+}
+
+/// Whether there is a socket at `path`, and nobody answers there.
+fn is_left_behind(path: &Path, address: &SocketAddrUnix) -> bool {
+    let is_socket = rustix::fs::lstat(path)
+        .is_ok_and(|there| FileType::from_raw_mode(there.st_mode).is_socket());
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    is_socket && probe.is_ok_and(|probe| connect(&probe, address) == Err(Errno::CONNREFUSED))
 }
 
 #[derive(Debug)]
@@ -86,11 +97,16 @@ impl ControlServer {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener =
             socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(fail)?;
-        match rustix::fs::unlink(path) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(fail(errno)),
+        // Clients of other users may be let in: what they send is read in the engine's loop.
+        let _ = refuse_descriptors(&listener);
+        let address = SocketAddrUnix::new(path).map_err(fail)?;
+        match bind(&listener, &address) {
+            Err(Errno::ADDRINUSE) if is_left_behind(path, &address) => {
+                rustix::fs::unlink(path).map_err(fail)?;
+                bind(&listener, &address).map_err(fail)?;
+            }
+            bound => bound.map_err(fail)?,
         }
-        bind(&listener, &SocketAddrUnix::new(path).map_err(fail)?).map_err(fail)?;
         listen(&listener, MOST_CLIENTS as i32).map_err(fail)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
         let mark = epoll::EventData::new_u64(LISTENER);
@@ -355,6 +371,28 @@ mod tests {
         }
         drop(server);
         assert!(!at.exists());
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_answers_at_is_replaced() {
+        let at = path("replaced");
+        let first = ControlServer::open(&at).unwrap();
+        assert_eq!(
+            ControlServer::open(&at).unwrap_err().source,
+            Errno::ADDRINUSE
+        );
+        let kept = path("kept");
+        std::fs::rename(&at, &kept).unwrap();
+        drop(first);
+        std::fs::rename(&kept, &at).unwrap();
+        drop(ControlServer::open(&at).unwrap());
+        std::fs::write(&at, "precious").unwrap();
+        assert_eq!(
+            ControlServer::open(&at).unwrap_err().source,
+            Errno::ADDRINUSE
+        );
+        assert_eq!(std::fs::read_to_string(&at).unwrap(), "precious");
+        std::fs::remove_file(&at).unwrap();
     }
 
     #[test]

@@ -18,6 +18,8 @@ use std::io::IoSlice;
 use std::net::IpAddr;
 use std::ops::Range;
 
+/// Datagrams that one call may be cut into (Linux: UDP_MAX_SEGMENTS).
+const MOST_SEGMENTS: u32 = 128;
 /// Where the checksum stands in a UDP header.
 const CHECKSUM_AT: usize = 6;
 /// Most payload of a datagram: what IPv6 takes (RFC 8200 section 3); one that IPv4
@@ -33,17 +35,17 @@ struct Chosen {
 }
 
 impl Engine {
-    /// Sends the next datagram of a socket's stream. `Some(false)` if there is
-    /// none, or it has to wait for its next hop; `None` if the stream is bad.
-    pub(super) fn send_next(&mut self, key: u32) -> Option<bool> {
+    /// Sends the next datagram of a socket's stream; says how many packets that were. None
+    /// if there is none, or it has to wait for its next hop; `None` if the stream is bad.
+    pub(super) fn send_next(&mut self, key: u32) -> Option<u32> {
         let now = self.now;
         let socket = self.sockets.get(key)?;
         let Kind::Datagram(d) = &socket.kind else {
-            return Some(false);
+            return Some(0);
         };
         let (at, edge) = (d.snd_done, d.snd_edge);
         if edge <= at {
-            return Some(false);
+            return Some(0);
         }
         let (index, options, local) = (socket.id.index, socket.options, socket.local);
         let arena = self.sessions.get(socket.session)?.arena.clone();
@@ -64,6 +66,14 @@ impl Engine {
         let ends = allowed.and_then(|r| self.ends_towards(Some(local), r.ip()));
         let ends =
             ends.filter(|e| e.header_len() + udp::HEADER_LEN + record.len as usize <= most(e));
+        let packets = match record.segment {
+            0 => 1,
+            segment => record.len.div_ceil(u32::from(segment)).max(1),
+        };
+        if packets > MOST_SEGMENTS {
+            self.counters.drop(EngineDrop::TooManySegments);
+        }
+        let ends = ends.filter(|_| packets <= MOST_SEGMENTS);
         let sent = ends.zip(remote).map(|(ends, remote)| {
             let way = self.link.way(&ends, now, &mut self.counters);
             if way == Way::Wait {
@@ -90,11 +100,11 @@ impl Engine {
         });
         if sent == Some(false) {
             self.unresolved.push(key);
-            return Some(false);
+            return Some(0);
         }
         if denied {
             self.counters.drop(EngineDrop::AccessDenied);
-        } else if sent.is_none() {
+        } else if sent.is_none() && packets <= MOST_SEGMENTS {
             self.counters.drop(EngineDrop::NoRoute);
         }
         let socket = self.sockets.get_mut(key)?;
@@ -106,7 +116,7 @@ impl Engine {
             Socket::count_payload(counts, count as u64 + 1, span);
         }
         self.counters.datagrams_out += 1;
-        Some(true)
+        Some(packets.min(MOST_SEGMENTS))
     }
 
     /// What the sender of a datagram to `to` has chosen, or left to us.

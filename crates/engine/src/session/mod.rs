@@ -28,12 +28,15 @@ use longshore_tcp::{Congestion, Instant};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use untold::Untold;
 
 /// A process of a session.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) channel: AdapterChannel,
+    /// It broke its rings: nothing is taken from it any more.
+    pub(crate) is_broken: bool,
     pub(crate) pid: u32,
     /// What stands for it in the arena: its pid, or that it was introduced.
     name: u32,
@@ -42,6 +45,11 @@ pub(crate) struct Process {
     /// Sockets whose edges found no room in its ring.
     untold: Untold,
 }
+
+/// How long a channel is left alone at first whose process takes no answers, in
+/// microseconds, and at the longest.
+pub(crate) const SHORTEST_STALL: u64 = 200;
+pub(crate) const LONGEST_STALL: u64 = 20_000;
 
 /// The user has as many descriptors as it may have.
 struct TooMany;
@@ -85,7 +93,7 @@ pub(crate) struct Session {
     /// Channels that were reserved when the house was last kept.
     reservations: Vec<processes::Reservation>,
     /// Sockets that no process holds, and that are on their way to one.
-    in_transit: Vec<processes::Transit>,
+    in_transit: HashMap<u32, processes::Transit>,
     /// The launcher's connection is open; which one.
     pub(crate) launched: bool,
     pub(crate) launcher: Option<u64>,
@@ -105,8 +113,23 @@ pub(crate) struct Session {
     pub(crate) put_off: u64,
     /// Channels that were claimed for processes of others.
     pub(crate) foreign_claims: u64,
+    /// Sockets on their way that were not kept: there were too many.
+    pub(crate) transit_overflows: u64,
     /// Sockets that it has on the engine.
     pub(crate) sockets: usize,
+    /// Datagrams that it sent, and in which turn.
+    pub(crate) datagrams_out: (u64, u32),
+    /// Channels whose processes take no answers, and when they are looked at again: after
+    /// so many microseconds.
+    pub(crate) stalled: Vec<u16>,
+    pub(crate) stalled_until: Instant,
+    pub(crate) stalled_for: u64,
+    /// Where the next look for requests begins, in words of 64 channels.
+    pub(crate) first_word: usize,
+    /// All waiters are to be woken, from this one on.
+    everybody_from: Option<u32>,
+    /// Reservations that its programs had made when they were last looked at.
+    seen_reservations: u32,
     /// It was said that its receive slab is full.
     pub(crate) was_full: bool,
 }
@@ -139,7 +162,7 @@ impl Session {
             owners_to_be: Vec::new(),
             urged: Vec::new(),
             reservations: Vec::new(),
-            in_transit: Vec::new(),
+            in_transit: HashMap::new(),
             launched: true,
             launcher: None,
             serial: 0,
@@ -151,7 +174,15 @@ impl Session {
             bad_descriptors: 0,
             put_off: 0,
             foreign_claims: 0,
+            transit_overflows: 0,
             sockets: 0,
+            datagrams_out: (0, 0),
+            stalled: Vec::new(),
+            stalled_until: Instant::NEVER,
+            stalled_for: SHORTEST_STALL,
+            first_word: 0,
+            everybody_from: None,
+            seen_reservations: 0,
             was_full: false,
         }
     }
@@ -237,9 +268,12 @@ impl Session {
             .any(|c| self.arena.control(c).state() == ChannelState::Reserved)
     }
 
-    /// Whether a channel is reserved, or a socket on its way to another process.
-    pub(crate) fn has_reservations(&self) -> bool {
-        !self.in_transit.is_empty() || self.is_forking()
+    /// Whether a channel may be reserved, or a socket be on its way to another process: a
+    /// look at one word, since all sessions are asked before each sleep.
+    pub(crate) fn may_have_reservations(&self) -> bool {
+        !self.in_transit.is_empty()
+            || !self.reservations.is_empty()
+            || self.arena.header().reservations.load(Ordering::Relaxed) != self.seen_reservations
     }
 
     /// Notes that those who wait for socket `index` are to be woken.

@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 /// Turns for which requests that were taken wait for packets between our own sockets: one
 /// may not look at them, and the next takes all that there are.
 const MOST_TURNS: u8 = 2;
+/// Threads and poll sets of one session that are woken in one turn.
+const WAKEUPS_A_TURN: usize = 128;
 
 impl Session {
     /// Stages an answer for one channel. There is room for it, unless the process does
@@ -125,7 +127,7 @@ impl Session {
     /// Who waits for a socket is read after the fence: a sleeper that listed
     /// itself later than that finds the completions when it looks once more.
     pub(crate) fn publish(&mut self) {
-        if self.staged.is_empty() && self.to_wake.is_empty() && self.touched.is_empty() {
+        if self.staged.is_empty() && self.touched.is_empty() && !self.owes_wakeups() {
             return;
         }
         for channel in self.staged.drain(..) {
@@ -146,14 +148,39 @@ impl Session {
             self.to_wake.extend(block.waiters());
             everybody |= block.unlisted_waiters.load(Ordering::Relaxed) != 0;
         }
+        if everybody {
+            self.everybody_from = Some(0);
+        }
+        self.wake_some();
+    }
+
+    /// Wakes those that are to be woken, as many as a turn may: the others have to wait for
+    /// the next.
+    fn wake_some(&mut self) {
         let mut to_wake = std::mem::take(&mut self.to_wake);
-        for waiter in to_wake.drain(..) {
+        if to_wake.len() > WAKEUPS_A_TURN {
+            to_wake.sort_unstable();
+            to_wake.dedup();
+        }
+        let some = to_wake.len().min(WAKEUPS_A_TURN);
+        for waiter in to_wake.drain(..some) {
             self.wake(waiter);
         }
         self.to_wake = to_wake;
-        if everybody {
-            self.wake_everybody();
+        let Some(from) = self.everybody_from.filter(|_| self.to_wake.is_empty()) else {
+            return;
+        };
+        let end = self.arena.claimed_waiters().len() as u32;
+        let to = end.min(from + (WAKEUPS_A_TURN - some) as u32);
+        for waiter in from..to {
+            self.wake(waiter);
         }
+        self.everybody_from = (to < end).then_some(to);
+    }
+
+    /// Whether some are still to be woken.
+    pub(crate) fn owes_wakeups(&self) -> bool {
+        !self.to_wake.is_empty() || self.everybody_from.is_some()
     }
 
     fn wake(&mut self, waiter: u32) {

@@ -22,10 +22,12 @@ const RESERVED_FOR: u64 = 10_000_000;
 /// never be: that cannot be known here.
 const IN_TRANSIT_FOR: u64 = 60_000_000;
 
+/// Sockets that may be on their way at once, in one session.
+const MOST_IN_TRANSIT: usize = 4096;
+
 /// A socket in a message, held by no process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transit {
-    key: u32,
     index: u32,
     since: Instant,
 }
@@ -108,6 +110,7 @@ impl Session {
         };
         let process = Process {
             channel: AdapterChannel::new(channel as u32),
+            is_broken: false,
             pid,
             name,
             pidfd,
@@ -201,6 +204,7 @@ impl Session {
         control.set_state(ChannelState::Open);
         let process = Process {
             channel: AdapterChannel::new(u32::from(channel)),
+            is_broken: false,
             pid,
             name,
             pidfd,
@@ -274,6 +278,8 @@ impl Session {
     /// Gives back channels that a parent reserved for a child that never came.
     /// Returns the engine's keys of the sockets that nobody holds now.
     pub(crate) fn drop_stale_reservations(&mut self, now: Instant) -> Vec<u32> {
+        // Before the look: one that is made after it counts again.
+        self.seen_reservations = self.arena.header().reservations.load(Ordering::Acquire);
         let known = std::mem::take(&mut self.reservations);
         let mut had = Vec::new();
         for channel in 0..self.processes.len() as u16 {
@@ -315,10 +321,14 @@ impl Session {
         if !on_its_way || self.is_held(index) {
             return false;
         }
-        if !self.in_transit.iter().any(|t| t.key == key) {
-            let since = now;
-            self.in_transit.push(Transit { key, index, since });
+        if self.in_transit.len() >= MOST_IN_TRANSIT && !self.in_transit.contains_key(&key) {
+            self.transit_overflows += 1;
+            return false;
         }
+        let since = now;
+        self.in_transit
+            .entry(key)
+            .or_insert(Transit { index, since });
         true
     }
 
@@ -326,11 +336,11 @@ impl Session {
     fn lost_in_transit(&mut self, now: Instant) -> Vec<u32> {
         let mut lost = Vec::new();
         let mut list = std::mem::take(&mut self.in_transit);
-        list.retain(|t| {
-            let arrived = self.is_held(t.index) || self.key(t.index) != Some(t.key);
+        list.retain(|key, t| {
+            let arrived = self.key(t.index) != Some(*key) || self.is_held(t.index);
             let too_long = now.0 - t.since.0 >= IN_TRANSIT_FOR;
             if too_long && !arrived {
-                lost.push(t.key);
+                lost.push(*key);
             }
             !arrived && !too_long
         });

@@ -54,6 +54,7 @@ impl Host {
             geometry,
             arena,
             doorbell,
+            ..
         } = join(path, token).unwrap();
         let arena = Arc::new(Arena::open(arena, geometry).unwrap());
         Self {
@@ -115,6 +116,11 @@ impl Host {
             assert!(start.elapsed() < PATIENCE, "waited too long for {what}");
             std::thread::yield_now();
         }
+    }
+
+    /// The answer to a question was taken.
+    pub(crate) fn done_with(&mut self, tag: u32) -> Option<()> {
+        self.done.remove(&tag).map(drop)
     }
 
     fn answer(&mut self, tag: u32) -> (u16, u64, Address) {

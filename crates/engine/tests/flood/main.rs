@@ -180,6 +180,7 @@ fn config(port: MemoryPort, path: PathBuf, control: Option<PathBuf>) -> Config {
         },
         private: false,
         users: Vec::new(),
+        others_may_join: true,
         spin: Duration::from_secs(3600),
         grace: Duration::ZERO,
     }

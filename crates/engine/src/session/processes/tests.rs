@@ -20,11 +20,19 @@ fn session() -> Session {
     Session::new(Token([7; 16]), arena, bell, Arc::new(Ringer::for_one()))
 }
 
+/// A process that has connected.
+fn peer(pid: u32) -> Peer {
+    let pidfd = watch(pid).ok();
+    Peer { pid, pidfd }
+}
+
 /// As a parent does before it forks.
 fn reserve(session: &Session, channel: u32) {
     let control = session.arena.control(channel);
     assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
     control.reservations.fetch_add(1, Ordering::AcqRel);
+    let all = &session.arena.header().reservations;
+    all.fetch_add(1, Ordering::AcqRel);
 }
 
 #[test]
@@ -85,7 +93,7 @@ fn one_after_the_other_is_not_one_for_long() {
 fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
     let mut session = session();
     let own = std::process::id();
-    assert!(session.admit(own).is_some());
+    assert!(session.admit(peer(own)).is_some());
     reserve(&session, 3);
     let control = session.arena.control(3);
     control.pid.store(own, Ordering::Release);
@@ -104,7 +112,7 @@ fn a_child_that_joins_gets_the_channel_that_was_claimed_for_it() {
     control.set_state(ChannelState::Claimed);
     session.arena.set_held(3, 5, true);
     assert_eq!(session.adopt(3), Some(own));
-    assert_eq!(session.admit(own), Some(3));
+    assert_eq!(session.admit(peer(own)), Some(3));
     assert!(session.arena.holds(3, 5));
 }
 
@@ -139,7 +147,7 @@ fn what_is_on_its_way_outlives_its_holder_for_a_while() {
     session.arena.set_held(3, 5, false);
     session.arena.control(3).set_state(ChannelState::Free);
     assert!(session.orphans(vec![5], Instant(1000)).is_empty());
-    assert!(session.has_reservations(), "the house is to be kept");
+    assert!(session.may_have_reservations(), "the house is to be kept");
     let late = Instant(1000 + IN_TRANSIT_FOR);
     assert!(
         session
@@ -147,7 +155,33 @@ fn what_is_on_its_way_outlives_its_holder_for_a_while() {
             .is_empty()
     );
     assert_eq!(session.drop_stale_reservations(late), [77]);
-    assert!(!session.has_reservations());
+    assert!(!session.may_have_reservations());
+}
+
+#[test]
+fn a_session_that_sends_all_its_sockets_away_keeps_some() {
+    let mut session = session();
+    for key in 0..2 * MOST_IN_TRANSIT as u32 {
+        passes(&session, 1);
+        session.note_transit(key, 5, Instant(0));
+    }
+    assert_eq!(session.in_transit.len(), MOST_IN_TRANSIT);
+    assert_eq!(session.transit_overflows, MOST_IN_TRANSIT as u64);
+}
+
+/// A channel that is claimed for somebody else's process would keep the session for as long
+/// as that lives.
+#[test]
+fn a_channel_is_not_claimed_for_a_process_of_others() {
+    let mut session = session();
+    session.uid = rustix::process::geteuid().as_raw() + 1;
+    reserve(&session, 3);
+    let control = session.arena.control(3);
+    control.pid.store(1, Ordering::Release);
+    control.set_state(ChannelState::Claimed);
+    assert_eq!(session.adopt(3), None);
+    assert_eq!(session.foreign_claims, 1);
+    assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
 }
 
 #[test]
@@ -177,21 +211,17 @@ fn a_child_is_known_by_the_descriptor_that_introduces_it() {
         assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
     };
     let own = std::process::id();
-    let pidfd = watch(own).expect("a pidfd");
     claim(&session, 3, INTRODUCED | 3);
     assert_eq!(session.adopt(3), None, "nobody has introduced it");
-    let file = std::fs::File::open("/dev/null").expect("a file");
-    session.introduce(3, file.into());
-    assert_eq!(session.adopt(3), None, "by something else");
-    session.introduce(3, pidfd.try_clone().expect("another"));
+    session.introduce(3, peer(own));
     assert_eq!(session.adopt(3), Some(own));
     // Under another channel's number.
     claim(&session, 4, INTRODUCED | 5);
-    session.introduce(4, pidfd.try_clone().expect("another"));
+    session.introduce(4, peer(own));
     assert_eq!(session.adopt(4), None);
     let before = session.bad_descriptors;
     for channel in [64, u32::MAX] {
-        session.introduce(channel, pidfd.try_clone().expect("another"));
+        assert!(!session.introduce(channel, peer(own)));
     }
     assert_eq!(session.bad_descriptors, before + 2);
 
