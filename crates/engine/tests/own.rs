@@ -282,3 +282,32 @@ fn memory_that_nobody_wants_any_more_goes_back_to_the_system() {
         assert_eq!(host.arena.free_snd_chunks().0, 0);
     }
 }
+
+/// A block that was used before is another socket now: requests that mean the old one are
+/// not the new one's.
+#[test]
+fn a_request_for_an_earlier_use_of_a_block_does_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let mut host = Host::new(&engine.path);
+    let (socket, accepted) = connected(&mut host);
+    let earlier = SocketId {
+        generation: socket.generation.wrapping_sub(1),
+        ..socket
+    };
+    let answer = host.call(|tag| Request::Listen {
+        socket: earlier,
+        tag,
+        waiter: None,
+        backlog: 1,
+    });
+    assert_eq!(answer, 9, "EBADF");
+    host.put(Request::Close {
+        socket: earlier,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        linger: Some(0),
+    });
+    host.send(socket, b"still there", EdgeFlags::empty());
+    assert_eq!(host.receive(accepted.socket, 11), b"still there");
+}
