@@ -159,17 +159,24 @@ fn two_runs_get_two_networks_and_one_address_one_run() {
 }
 
 #[test]
-fn an_engine_that_dies_is_told_of_and_the_program_goes_on() {
+fn an_engine_that_dies_is_told_of_and_ends_its_program() {
     if !in_own_namespace() {
         return;
     }
-    let mut run = Running::start(&[]);
-    let engine = run.stat()["pid"].clone();
-    kill(engine.as_u64().unwrap(), libc::SIGKILL);
-    eventually("the engine is gone", || !is_alive(&engine));
-    let (code, said) = run.end();
-    assert_eq!(code, Some(5));
-    assert!(said.contains("the engine has ended by signal 9"), "{said}");
+    for (arguments, ends) in [(&[][..], true), (&["--on-engine-loss", "stay"], false)] {
+        let mut run = Running::start(arguments);
+        let engine = run.stat()["pid"].clone();
+        kill(engine.as_u64().unwrap(), libc::SIGKILL);
+        eventually("the engine is gone", || !is_alive(&engine));
+        if ends {
+            // Its standard input is still open: what ends it is SIGTERM.
+            run.child.wait().unwrap();
+        }
+        let (code, said) = run.end();
+        assert_eq!(code, Some(124), "{said}");
+        assert!(said.contains("the engine has ended by signal 9"), "{said}");
+        assert_eq!(said.contains("and is ended"), ends, "{said}");
+    }
 }
 
 #[test]
