@@ -91,7 +91,7 @@ fn failures_of_our_own_are_125_with_a_hint() {
 
     let (got, stderr) = code(longshore().args(["run", "--mtu", "5", "--", "true"]));
     assert_eq!(got, 125);
-    assert!(stderr.contains("1500 to 65535"), "{stderr}");
+    assert!(stderr.contains("68 to 65535"), "{stderr}");
 
     let (got, stderr) = code(longshore().args(["run", "--gateway", "10.0.0.1", "--", "true"]));
     assert_eq!(got, 125);

@@ -243,6 +243,22 @@ static void filters_and_keys_are_refused(void) {
   FAILS(setsockopt(u, SOL_SOCKET, SO_DETACH_FILTER, &program, sizeof program), ENOENT);
 }
 
+/* What was refused has changed nothing: a connection goes on. */
+static void refused_ones_change_nothing(void) {
+  EACH_PAIR(mine, far) {
+    char c = 0;
+    for (int i = 0; i < ROWS; i++)
+      if (TABLE[i].here > 0 && on_longshore())
+        setsockopt(mine, TABLE[i].level, TABLE[i].name, &TABLE[i].value, sizeof TABLE[i].value);
+    send_all(mine, "a", 1);
+    receive_all(far, &c, 1);
+    IS(c, 'a');
+    send_all(far, "b", 1);
+    receive_all(mine, &c, 1);
+    IS(c, 'b');
+  }
+}
+
 /* A socket that is bound to an interface of the kernel's is the kernel's. */
 static void bound_to_an_interface(void) {
   struct sockaddr_in a = address("127.0.0.1", 0);
@@ -260,6 +276,7 @@ const struct check CHECKS[] = {
     {"each_is_done_or_refused", each_is_done_or_refused},
     {"unknown_ones_are_refused", unknown_ones_are_refused},
     {"filters_and_keys_are_refused", filters_and_keys_are_refused},
+    {"refused_ones_change_nothing", refused_ones_change_nothing},
     {"bound_to_an_interface", bound_to_an_interface},
     {0, 0},
 };

@@ -83,7 +83,7 @@ fn errors_say_what_to_do() {
                 &["run", "--addr", "10.77.0.2", "--", "/bin/true"][..],
                 "10.77.0.2",
             ),
-            (&["run", "--mtu", "99", "--", "/bin/true"], "1500"),
+            (&["run", "--mtu", "9", "--", "/bin/true"], "68 to 65535"),
             (&["run", "--port", "eth9", "--", "/bin/true"], "tap:"),
             (&["run", "--nonsense", "--", "/bin/true"], "--nonsense"),
             (&["run"], "PROGRAM"),
@@ -347,7 +347,8 @@ fn large_packets() {
 #[test]
 fn warnings_are_the_launchers() {
     scenario(|lab| {
-        let host = lab.host(0);
+        // A launcher in another network namespace than its program's is not found.
+        let host = lab.host(0).with_its_engine();
         let engine = host.engine("");
         let asks = format!("{PYTHON} -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0)'");
         let script = format!("for i in 1 2 3; do {asks} 2>&1; done; echo all");

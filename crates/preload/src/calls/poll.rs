@@ -312,10 +312,12 @@ fn sleep(
         }
     }
     let count = lists.list.len();
-    for fd in [sleeper.bell().unwrap_or(-1), host.connection().as_raw_fd()] {
+    // The connection only for its end: answers to questions come over it, too.
+    let bell = (sleeper.bell().unwrap_or(-1), libc::POLLIN);
+    for (fd, events) in [bell, (host.connection().as_raw_fd(), 0)] {
         lists.kernel.push(pollfd {
             fd,
-            events: libc::POLLIN,
+            events,
             revents: 0,
         });
     }

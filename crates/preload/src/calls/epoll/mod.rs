@@ -113,13 +113,14 @@ impl Instance {
         if new {
             let epfd = self.epfd.load(Ordering::Relaxed);
             let connection = host.connection().as_raw_fd();
+            // The connection only for its end: answers to questions come over it, too.
             let words = [
-                (bell, self.bell_word()),
-                (connection, self.connection_word()),
+                (bell, libc::EPOLLIN, self.bell_word()),
+                (connection, 0, self.connection_word()),
             ];
-            for (fd, word) in words {
+            for (fd, what, word) in words {
                 let mut event = epoll_event {
-                    events: (libc::EPOLLIN | libc::EPOLLET) as u32,
+                    events: (what | libc::EPOLLET) as u32,
                     u64: word,
                 };
                 // SAFETY: numbers and an event.
