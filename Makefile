@@ -61,7 +61,7 @@ test: deps ## all checks and tests; each fuzz target for a minute
 
 lint: toolchain ## formatting and clippy
 	@$(STEP) 'formatting' $(CARGO) fmt --all --check
-	@$(STEP) 'clippy' $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	@$(STEP) 'clippy' $(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 
 boundaries: toolchain ## which crate may use what
 	@$(STEP) 'boundaries' scripts/check-boundaries.sh

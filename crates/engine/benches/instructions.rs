@@ -596,6 +596,7 @@ fn whole_of(version: Version, waiting: bool, payload: usize, unread: bool) -> Bo
         control: None,
         geometry: SMALL,
         private: false,
+        others_may_join: true,
         users: Vec::new(),
         spin: Duration::ZERO,
         grace: Duration::ZERO,
