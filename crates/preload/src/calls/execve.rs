@@ -10,6 +10,7 @@ use crate::{fds, real, state};
 use libc::{c_char, c_int, c_void};
 use longshore_hostif::SocketId;
 use longshore_sockets::Host;
+use std::ffi::CStr;
 
 /// Arguments that `execl` and its like can have.
 const MOST_ARGUMENTS: usize = 4096;
@@ -23,9 +24,60 @@ struct Left {
     holds: bool,
 }
 
-/// What comes before `exec`. Nothing is asked for in a child that was made without our
-/// knowing: what it holds is in its name, and the new image lets go of it.
-fn before() -> Left {
+/// Whether this can be executed, as far as that is known beforehand: sockets that were let go
+/// of for an `exec` that fails may have been closed meanwhile by all who shared them.
+///
+/// # Safety
+/// As `execveat` takes them.
+unsafe fn can_execute(directory: c_int, path: *const c_char, flags: c_int) -> bool {
+    let errno = errno();
+    let how = libc::AT_EACCESS | flags & (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW);
+    // SAFETY: the kernel looks at the path, as it does for `execveat`.
+    let can = unsafe { libc::faccessat(directory, path, libc::X_OK, how) } == 0;
+    set_errno(errno);
+    can
+}
+
+/// The same of a file that is looked for as `execvp` does.
+///
+/// # Safety
+/// `file` is a string.
+unsafe fn can_find(file: *const c_char) -> bool {
+    // SAFETY: the caller's promise; libc's strings end, and the environment stays.
+    let (name, places) = unsafe {
+        let places = libc::getenv(c"PATH".as_ptr());
+        let places = (!places.is_null()).then(|| CStr::from_ptr(places).to_bytes());
+        (
+            CStr::from_ptr(file).to_bytes(),
+            places.unwrap_or(b"/bin:/usr/bin"),
+        )
+    };
+    if name.contains(&b'/') {
+        // SAFETY: as above.
+        return unsafe { can_execute(libc::AT_FDCWD, file, 0) };
+    }
+    places.split(|b| *b == b':').any(|place| {
+        let slash: &[u8] = if place.is_empty() { b"" } else { b"/" };
+        let mut path = [0; libc::PATH_MAX as usize];
+        let mut rest = path.as_mut_slice();
+        // One byte stays 0.
+        for part in [place, slash, name] {
+            if rest.len() <= part.len() {
+                return false;
+            }
+            let (here, after) = rest.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            rest = after;
+        }
+        // SAFETY: a string of ours.
+        unsafe { can_execute(libc::AT_FDCWD, path.as_ptr().cast(), 0) }
+    })
+}
+
+/// What comes before `exec`, which will succeed as far as is known. Nothing is asked for in a
+/// child that was made without our knowing: what it holds is in its name, and the new image
+/// lets go of it.
+fn before(succeeds: bool) -> Left {
     let mut left = Left {
         host: state::attached_already(),
         sockets: Vec::new(),
@@ -36,9 +88,10 @@ fn before() -> Left {
         return left;
     };
     for id in fds::closed_by_exec(|_| false) {
-        match host.leave_to_others(id) {
-            Ok(true) => left.sockets.push(id),
-            _ => left.holds = true,
+        if succeeds && host.leave_to_others(id) == Ok(true) {
+            left.sockets.push(id);
+        } else {
+            left.holds = true;
         }
     }
     let _ = host.settle();
@@ -56,18 +109,19 @@ fn failed(left: &Left) {
     set_errno(errno);
 }
 
-/// Executes with the environment `envp`, carried on.
+/// Executes with the environment `envp`, carried on; `succeeds` looks whether it can.
 ///
 /// # Safety
 /// `envp` is an environment as `execve` takes it.
 unsafe fn with(
     envp: *const *const c_char,
+    succeeds: impl FnOnce() -> bool,
     exec: impl FnOnce(*const *const c_char) -> c_int,
 ) -> c_int {
     if state::is_off() {
         return exec(envp);
     }
-    let left = before();
+    let left = before(succeeds());
     // SAFETY: the caller's promise.
     let carried = unsafe { Carried::new(envp, left.holds) };
     let result = exec(carried.as_ptr());
@@ -86,7 +140,13 @@ pub unsafe extern "C-unwind" fn execve(
     envp: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { with(envp, |envp| real::execve(path, argv, envp)) }
+    unsafe {
+        with(
+            envp,
+            || can_execute(libc::AT_FDCWD, path, 0),
+            |envp| real::execve(path, argv, envp),
+        )
+    }
 }
 
 /// `execv(3)`.
@@ -110,7 +170,13 @@ pub unsafe extern "C-unwind" fn execvpe(
     envp: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { with(envp, |envp| real::execvpe(file, argv, envp)) }
+    unsafe {
+        with(
+            envp,
+            || can_find(file),
+            |envp| real::execvpe(file, argv, envp),
+        )
+    }
 }
 
 /// `execvp(3)`.
@@ -134,7 +200,13 @@ pub unsafe extern "C-unwind" fn fexecve(
     envp: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { with(envp, |envp| real::fexecve(fd, argv, envp)) }
+    unsafe {
+        with(
+            envp,
+            || can_execute(fd, c"".as_ptr(), libc::AT_EMPTY_PATH),
+            |envp| real::fexecve(fd, argv, envp),
+        )
+    }
 }
 
 /// `execveat(2)`.
@@ -151,9 +223,11 @@ pub unsafe extern "C-unwind" fn execveat(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        with(envp, |envp| {
-            real::execveat(directory, path, argv, envp, flags)
-        })
+        with(
+            envp,
+            || can_execute(directory, path, flags),
+            |envp| real::execveat(directory, path, argv, envp, flags),
+        )
     }
 }
 
