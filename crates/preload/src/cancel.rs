@@ -3,8 +3,8 @@
 //! libc ends a cancelled thread by unwinding its stack from within a cancellation point,
 //! which must not go through a frame that holds a lock or has something to drop, nor
 //! through one that catches panics. So inside the shim nothing is a cancellation point: its
-//! own system calls are made without libc's wrappers, or with cancellation [`held`] off.
-//! A call that POSIX has as a cancellation point acts on a request at its [`point`], in the
+//! own system calls are made without libc's wrappers, or with cancellation `held` off.
+//! A call that POSIX has as a cancellation point acts on a request at its `point`, in the
 //! frame that C has called and that has nothing to drop: when it begins, and when it was
 //! woken from its sleep for it with nothing done yet. `pthread_cancel` is ours so that it
 //! can do this waking; libc would leave a thread that sleeps in our futex asleep.
