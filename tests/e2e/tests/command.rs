@@ -346,7 +346,7 @@ fn large_packets() {
 /// the program's own programs say: others read that.
 #[test]
 fn warnings_are_the_launchers() {
-    scenario(|lab| {
+    quiet(|lab| {
         // A launcher in another network namespace than its program's is not found.
         let host = lab.host(0).with_its_engine();
         let engine = host.engine("");
