@@ -56,7 +56,7 @@ pub(crate) fn broken_pipe() {
     let _: c_int = unsafe { libc::raise(libc::SIGPIPE) };
 }
 
-/// All signals, held back from this thread until this goes.
+/// All signals that have a meaning, held back from this thread until this goes.
 pub(crate) struct Held {
     /// What was held back before; nothing if a filter of system calls may not let us ask.
     before: Option<libc::sigset_t>,
@@ -74,7 +74,12 @@ impl Held {
         // SAFETY: two sets that outlive the calls.
         let failed = unsafe {
             libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before)
+            // Without a handler the kernel forgets it, unless it is held back from a thread:
+            // then another gets it, whose epoll_wait it ends with EINTR.
+            if !interrupts(libc::SIGCHLD, false) {
+                libc::sigdelset(&mut all, libc::SIGCHLD);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before)
         };
         Self {
             before: (failed == 0).then_some(before),
