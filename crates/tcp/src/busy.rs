@@ -52,7 +52,7 @@ impl Tcb {
     pub(crate) fn begin_waiting(&mut self, now: Instant) {
         if !self.flags.contains(Flags::WAITING) {
             self.flags |= Flags::WAITING;
-            self.busy.begin(now);
+            self.accounting.busy.begin(now);
         }
     }
 
@@ -62,7 +62,7 @@ impl Tcb {
         if self.flags.contains(Flags::WAITING) {
             self.flags.remove(Flags::WAITING);
         } else {
-            self.busy.begin(now);
+            self.accounting.busy.begin(now);
         }
     }
 
@@ -70,14 +70,22 @@ impl Tcb {
     pub(crate) fn begin_window_limit(&mut self, now: Instant) {
         if !self.flags.contains(Flags::WINDOW_LIMITED) {
             self.flags |= Flags::WINDOW_LIMITED;
-            self.busy.window_limited = self.busy.window_limited.wrapping_sub(now.millis32());
+            self.accounting.busy.window_limited = self
+                .accounting
+                .busy
+                .window_limited
+                .wrapping_sub(now.millis32());
         }
     }
 
     /// New data goes out: whatever held it back does no more.
     pub(crate) fn end_window_limit(&mut self, now: Instant) {
         self.flags.remove(Flags::WINDOW_LIMITED);
-        self.busy.window_limited = self.busy.window_limited.wrapping_add(now.millis32());
+        self.accounting.busy.window_limited = self
+            .accounting
+            .busy
+            .window_limited
+            .wrapping_add(now.millis32());
     }
 
     /// The user may have `size` bytes written and not acknowledged (SO_SNDBUF). Called
@@ -92,7 +100,7 @@ impl Tcb {
     /// Bytes that were written and are not acknowledged.
     #[inline]
     fn unacknowledged(&self) -> Pos {
-        self.snd_edge - self.snd_una
+        self.snd.edge - self.snd.una
     }
 
     /// The send buffer alone holds the user up if it is full, and all that it holds is
@@ -100,19 +108,27 @@ impl Tcb {
     /// when a quarter of it is free.
     #[inline(never)]
     fn weigh_send_buffer(&mut self, size: u32, now: Instant) {
-        let (held, mss) = (self.unacknowledged(), i64::from(self.snd_mss));
-        let over = self.snd_nxt < self.snd_edge || held < i64::from(size - size / 4);
+        let (held, mss) = (self.unacknowledged(), i64::from(self.snd.mss));
+        let over = self.snd.nxt < self.snd.edge || held < i64::from(size - size / 4);
         let limited = !over
             && held >= i64::from(size)
             && self.state.may_write()
             && self.congestion_room() >= mss
-            && self.snd_wnd_edge() - self.snd_nxt >= mss;
+            && self.snd_wnd_edge() - self.snd.nxt >= mss;
         if limited && !self.flags.contains(Flags::BUFFER_LIMITED) {
             self.flags |= Flags::BUFFER_LIMITED;
-            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_sub(now.millis32());
+            self.accounting.busy.buffer_limited = self
+                .accounting
+                .busy
+                .buffer_limited
+                .wrapping_sub(now.millis32());
         } else if over && self.flags.contains(Flags::BUFFER_LIMITED) {
             self.flags.remove(Flags::BUFFER_LIMITED);
-            self.busy.buffer_limited = self.busy.buffer_limited.wrapping_add(now.millis32());
+            self.accounting.busy.buffer_limited = self
+                .accounting
+                .busy
+                .buffer_limited
+                .wrapping_add(now.millis32());
         }
     }
 
@@ -120,32 +136,34 @@ impl Tcb {
     pub(crate) fn begin_timeout_repair(&mut self, now: Instant) {
         if !self.flags.contains(Flags::REPAIRS_TIMEOUT) {
             self.flags |= Flags::REPAIRS_TIMEOUT;
-            self.counters.timeout_repairs = self.counters.timeout_repairs.saturating_add(1);
-            let sum = self.counters.timeout_repair_ms;
-            self.counters.timeout_repair_ms = sum.wrapping_sub(now.millis32());
+            self.accounting.counters.timeout_repairs =
+                self.accounting.counters.timeout_repairs.saturating_add(1);
+            let sum = self.accounting.counters.timeout_repair_ms;
+            self.accounting.counters.timeout_repair_ms = sum.wrapping_sub(now.millis32());
         }
     }
 
     /// An acknowledgment was dealt with: what a timeout found may be repaired by now.
     #[inline]
     pub(crate) fn end_timeout_repair(&mut self, now: Instant) {
-        if self.flags.contains(Flags::REPAIRS_TIMEOUT) && self.recovery.phase != Phase::Loss {
+        if self.flags.contains(Flags::REPAIRS_TIMEOUT) && self.flight.recovery.phase != Phase::Loss
+        {
             self.flags.remove(Flags::REPAIRS_TIMEOUT);
-            let sum = self.counters.timeout_repair_ms;
-            self.counters.timeout_repair_ms = sum.wrapping_add(now.millis32());
+            let sum = self.accounting.counters.timeout_repair_ms;
+            self.accounting.counters.timeout_repair_ms = sum.wrapping_add(now.millis32());
         }
     }
 
     /// tcpi_sndbuf_limited at `now`, in microseconds.
     pub(crate) fn buffer_limited_us(&self, now: Instant) -> u64 {
         let running = self.flags.contains(Flags::BUFFER_LIMITED);
-        MS * u64::from(until_ms(self.busy.buffer_limited, running, now))
+        MS * u64::from(until_ms(self.accounting.busy.buffer_limited, running, now))
     }
 
     /// tcpi_total_rto_time at `now`, in milliseconds.
     pub(crate) fn timeout_repair_ms(&self, now: Instant) -> u32 {
         let running = self.flags.contains(Flags::REPAIRS_TIMEOUT);
-        until_ms(self.counters.timeout_repair_ms, running, now)
+        until_ms(self.accounting.counters.timeout_repair_ms, running, now)
     }
 
     /// tcpi_busy_time at `now`.
@@ -153,16 +171,16 @@ impl Tcb {
         let flying = self.in_flight() > 0 && !self.is_opening();
         let running = flying || self.flags.contains(Flags::WAITING);
         if running {
-            self.busy.sum.wrapping_add(now.0)
+            self.accounting.busy.sum.wrapping_add(now.0)
         } else {
-            self.busy.sum
+            self.accounting.busy.sum
         }
     }
 
     /// tcpi_rwnd_limited at `now`.
     pub(crate) fn window_limited_us(&self, now: Instant) -> u64 {
         let running = self.flags.contains(Flags::WINDOW_LIMITED);
-        MS * u64::from(until_ms(self.busy.window_limited, running, now))
+        MS * u64::from(until_ms(self.accounting.busy.window_limited, running, now))
     }
 }
 

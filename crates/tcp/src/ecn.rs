@@ -292,7 +292,7 @@ impl Tcb {
             if congested != e.bits.contains(Bits::CE) {
                 if owed && !e.bits.contains(Bits::CHANGE_DUE) {
                     e.bits |= Bits::CHANGE_DUE;
-                    e.before_change = self.rcv_nxt;
+                    e.before_change = self.rcv.nxt;
                 }
                 e.bits.set(Bits::CE, congested);
                 self.flags |= Flags::ACK_NOW;
@@ -328,7 +328,7 @@ impl Tcb {
             }
             Variant::Accurate => {
                 let option = segment.header.options.accurate_ecn;
-                let mss = u32::from(self.snd_mss);
+                let mss = u32::from(self.snd.mss);
                 let flags = segment.header.flags;
                 self.ecn.accurate.on_ack(flags, option.as_ref(), mss)
             }
@@ -345,8 +345,10 @@ impl Tcb {
         if self.ecn.variant == Variant::Off {
             return;
         }
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
-        self.congestion.on_marks(f.acked, f.marked, una, nxt);
+        let (una, nxt) = (self.snd.una, self.snd.nxt);
+        self.congestion
+            .controller
+            .on_marks(f.acked, f.marked, una, nxt);
         if f.congested && una >= self.ecn.answered {
             self.answer_congestion();
         }
@@ -355,10 +357,10 @@ impl Tcb {
     /// RFC 3168 section 6.1.2: once in a window, the congestion window comes down as
     /// for a loss; not again if a loss is being answered.
     fn answer_congestion(&mut self) {
-        self.ecn.answered = self.snd_nxt;
-        if self.recovery.is_open() {
+        self.ecn.answered = self.snd.nxt;
+        if self.flight.recovery.is_open() {
             let window = self.window_in_use();
-            self.congestion.on_congestion_marked(window);
+            self.congestion.controller.on_congestion_marked(window);
         }
         if self.ecn.variant == Variant::Classic {
             self.ecn.bits |= Bits::CWR_DUE;
@@ -410,7 +412,7 @@ impl Tcb {
     pub(crate) fn ecn_payload(&self, most: usize) -> usize {
         if self.ecn.variant == Variant::Accurate && self.ecn.accurate.ace().contains(TcpFlags::CWR)
         {
-            most.min(usize::from(self.snd_mss))
+            most.min(usize::from(self.snd.mss))
         } else {
             most
         }

@@ -126,7 +126,7 @@ impl Tcb {
     /// cookie. `wait` holds the SYN back until something is written
     /// (TCP_FASTOPEN_CONNECT), unless it asks.
     pub fn start_fast_open(&mut self, way: FastOpenWay, wait: bool) {
-        if self.state != State::SynSent || self.snd_nxt != SYN_POS {
+        if self.state != State::SynSent || self.snd.nxt != SYN_POS {
             return;
         }
         let f = &mut self.fast_open;
@@ -171,7 +171,7 @@ impl Tcb {
     }
 
     fn most_on_syn(&self) -> u16 {
-        let mss = self.fast_open.most.min(self.path_mss);
+        let mss = self.fast_open.most.min(self.snd.path_mss);
         let mss = match self.cfg.mss {
             0 => mss,
             set => mss.min(set),
@@ -196,7 +196,7 @@ impl Tcb {
     pub(crate) fn has_early_data(&self) -> bool {
         self.fast_open.early
             && !self.fast_open.waits
-            && self.snd_edge > 0
+            && self.snd.edge > 0
             && self.cfg.linger != crate::config::Linger::Reset
     }
 
@@ -216,7 +216,7 @@ impl Tcb {
         let tried = matches!(f.role, Role::Asks | Role::Sends | Role::SendsBare);
         (tried && self.state.is_synchronized()).then_some(FastOpenOutcome {
             cookie: f.given.then_some(f.cookie),
-            mss: self.peer_mss,
+            mss: self.snd.peer_mss,
             sent: f.sent,
             accepted: f.accepted,
             fell_back: f.fell_back,
@@ -240,23 +240,24 @@ impl Tcb {
     pub fn accept_fast_open(&mut self, syn: &Segment<'_>, now: Instant) -> Disposition {
         let fresh = self.state == State::SynReceived
             && !self.flags.contains(Flags::ACTIVE)
-            && self.rcv_nxt == 0
-            && self.snd_nxt == SYN_POS;
+            && self.rcv.nxt == 0
+            && self.snd.nxt == SYN_POS;
         if !fresh {
             return Disposition::default();
         }
         let len = syn.payload_len.min(self.free_space());
         self.fast_open.accepted = true;
         self.fast_open.sent = len.min(u32::from(u16::MAX)) as u16;
-        self.events |= Events::CONNECTED;
+        self.outcome.events |= Events::CONNECTED;
         if len == 0 {
             return Disposition::default();
         }
-        self.rcv_nxt = i64::from(len);
-        self.rcv_adv = self.rcv_nxt;
-        self.last_rcv_data = now;
-        self.counters.slow_data_in = self.counters.slow_data_in.wrapping_add(1);
-        self.events |= Events::RCV_EDGE;
+        self.rcv.nxt = i64::from(len);
+        self.rcv.adv = self.rcv.nxt;
+        self.liveness.last_data = now;
+        self.accounting.counters.slow_data_in =
+            self.accounting.counters.slow_data_in.wrapping_add(1);
+        self.outcome.events |= Events::RCV_EDGE;
         Disposition {
             place: Some(Place {
                 stream_offset: 0,
@@ -285,7 +286,7 @@ impl Tcb {
         match f.role {
             Role::Asks => FastOpenFailure::NoCookie,
             Role::Sends | Role::SendsBare
-                if f.sent > 0 && !f.accepted && self.snd_una > SYN_POS =>
+                if f.sent > 0 && !f.accepted && self.snd.una > SYN_POS =>
             {
                 if self.flags.contains(Flags::SYN_REPEATED) {
                     FastOpenFailure::Repeated
@@ -324,7 +325,7 @@ impl Tcb {
         if self.state != State::SynSent || !carries {
             return 0;
         }
-        let len = self.snd_edge.min(Pos::from(self.most_on_syn())).max(0);
+        let len = self.snd.edge.min(Pos::from(self.most_on_syn())).max(0);
         self.fast_open.sent = len as u16;
         len
     }
@@ -343,7 +344,7 @@ impl Tcb {
     /// The path has turned out to take less than our SYN with its data: it goes again
     /// without them, and at once, as it would when the timer runs out.
     pub(crate) fn fast_open_met_small_path(&mut self) {
-        if self.fast_open.sent > self.path_mss && !self.fast_open.fell_back {
+        if self.fast_open.sent > self.snd.path_mss && !self.fast_open.fell_back {
             self.fast_open_falls_back();
             self.flags |= Flags::SYN_DUE;
             self.stop_timing();

@@ -64,8 +64,8 @@ impl Tcb {
         if self.is_opening() && !self.is_fast_opened() {
             return self.die(Some(kind.error()), Events::empty());
         }
-        self.soft_error = Some(kind.error());
-        self.events |= Events::SOFT_ERROR;
+        self.outcome.soft_error = Some(kind.error());
+        self.outcome.events |= Events::SOFT_ERROR;
     }
 
     /// Whether an error that quotes sequence number `seq` can be about something that
@@ -73,7 +73,7 @@ impl Tcb {
     #[must_use]
     pub fn is_in_flight(&self, seq: SeqNumber) -> bool {
         let pos = self.snd_pos(seq);
-        self.state != State::Closed && pos >= self.snd_una && pos < self.snd_nxt
+        self.state != State::Closed && pos >= self.snd.una && pos < self.snd.nxt
     }
 
     /// The path takes segments of `mss` bytes (its MTU less IP and TCP header). If
@@ -82,14 +82,14 @@ impl Tcb {
     /// RFC 1191 section 6.4).
     pub fn set_path_mss(&mut self, mss: u16) {
         let told = mss.max(MIN_MSS);
-        if told != self.path_mss {
-            self.path_mss = told;
+        if told != self.snd.path_mss {
+            self.snd.path_mss = told;
             self.note_told_mss();
         }
         if self.state == State::SynSent {
             // As of a connection that is opened after this: what a path does not take
             // one way, it seldom takes the other.
-            self.adv_mss = self.adv_mss.min(told);
+            self.rcv.mss = self.rcv.mss.min(told);
             self.fast_open_met_small_path();
         }
         self.bound_segments();
@@ -97,9 +97,9 @@ impl Tcb {
 
     /// Something that bounds the segments has changed.
     pub(crate) fn bound_segments(&mut self) {
-        let old = self.snd_mss;
+        let old = self.snd.mss;
         self.update_mss();
-        if self.snd_mss < old && self.in_flight() > 0 && self.state.is_synchronized() {
+        if self.snd.mss < old && self.in_flight() > 0 && self.state.is_synchronized() {
             self.repeat_for_smaller_mss();
         }
     }

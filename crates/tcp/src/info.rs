@@ -119,28 +119,28 @@ impl Tcb {
     /// What there is to know at `now`.
     #[must_use]
     pub fn info(&self, now: Instant) -> TcpInfo {
-        let c = &self.counters;
+        let c = &self.accounting.counters;
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
-        let una = self.snd_una;
-        let r = &self.recovery;
+        let una = self.snd.una;
+        let r = &self.flight.recovery;
         let rate = self.delivery_rate();
         TcpInfo {
             state: self.state,
             ca_state: match r.phase {
-                Phase::Open if self.scoreboard.sacked() == 0 && r.dup_acks == 0 => 0,
+                Phase::Open if self.flight.scoreboard.sacked() == 0 && r.dup_acks == 0 => 0,
                 Phase::Open => 1,
                 Phase::Fast | Phase::Mtu => 3,
                 Phase::Loss => 4,
             },
             retransmits: if self.in_flight() > 0 {
-                self.retries
+                self.liveness.retries
             } else {
                 0
             },
             probes: if self.in_flight() > 0 {
-                self.keepalive_probes
+                self.liveness.keepalive_probes
             } else {
-                self.keepalive_probes.max(self.retries)
+                self.liveness.keepalive_probes.max(self.liveness.retries)
             },
             backoff: self.rtt.backoff(),
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
@@ -153,32 +153,32 @@ impl Tcb {
             syn_bytes: self.fast_open.sent,
             fast_open_failure: self.fast_open_failure(),
             active: self.flags.contains(Flags::ACTIVE),
-            snd_wscale: self.snd_wscale,
-            rcv_wscale: self.rcv_wscale,
+            snd_wscale: self.snd.wscale,
+            rcv_wscale: self.rcv.wscale,
             rto_us: self.rtt.rto(),
             ato_us: 40 * MS,
-            snd_mss: u32::from(self.snd_mss),
-            rcv_mss: u32::from(self.rcv_mss),
+            snd_mss: u32::from(self.snd.mss),
+            rcv_mss: u32::from(self.acks.segment),
             advmss: u32::from(self.rcv_mss_full()),
-            pmtu: u32::from(self.path_mss) + if self.cfg.ipv6 { 60 } else { 40 },
+            pmtu: u32::from(self.snd.path_mss) + if self.cfg.ipv6 { 60 } else { 40 },
             unacked: self.in_flight(),
-            sacked: self.scoreboard.sacked(),
-            lost: self.scoreboard.lost() + self.scoreboard.repeated_in_network(una),
-            retrans: self.scoreboard.repeated_in_network(una),
-            last_data_sent_us: now.since(self.last_sent_data),
-            last_data_recv_us: now.since(self.last_rcv_data),
-            last_ack_recv_us: now.since(self.last_rcv_ack),
+            sacked: self.flight.scoreboard.sacked(),
+            lost: self.flight.scoreboard.lost() + self.flight.scoreboard.repeated_in_network(una),
+            retrans: self.flight.scoreboard.repeated_in_network(una),
+            last_data_sent_us: now.since(self.liveness.last_sent),
+            last_data_recv_us: now.since(self.liveness.last_data),
+            last_ack_recv_us: now.since(self.liveness.last_ack),
             rtt_us: self.rtt.srtt().unwrap_or(0),
             rttvar_us: self.rtt.rttvar(),
             min_rtt_us: self.rtt.min_rtt().unwrap_or(0),
-            rcv_rtt_us: self.rcv_buffer.rtt_us(),
-            rcv_space: self.rcv_buffer.space(),
-            rcvbuf: self.rcv_buffer.size(),
-            snd_ssthresh: self.congestion.ssthresh(),
-            snd_cwnd: self.congestion.cwnd(),
-            snd_wnd: self.snd_wnd,
+            rcv_rtt_us: self.rcv.buffer.rtt_us(),
+            rcv_space: self.rcv.buffer.space(),
+            rcvbuf: self.rcv.buffer.size(),
+            snd_ssthresh: self.congestion.controller.ssthresh(),
+            snd_cwnd: self.congestion.controller.cwnd(),
+            snd_wnd: self.snd.wnd,
             rcv_wnd: self.offered(),
-            notsent_bytes: (self.snd_edge - self.snd_nxt.max(0)).max(0) as u64,
+            notsent_bytes: (self.snd.edge - self.snd.nxt.max(0)).max(0) as u64,
             bytes_acked: self.snd_acked(),
             bytes_received: self.rcv_edge(),
             bytes_sent: self.snd_sent() + c.bytes_retrans,
@@ -203,10 +203,10 @@ impl Tcb {
             tail_probes: c.probes,
             black_holes: c.black_holes,
             undos: c.undos,
-            pacing_rate: self.pacer.rate().unwrap_or(u64::MAX),
-            max_pacing_rate: self.pacer.limit(),
+            pacing_rate: self.congestion.pacer.rate().unwrap_or(u64::MAX),
+            max_pacing_rate: self.congestion.pacer.limit(),
             fast_path_hits: fast,
-            congestion: self.congestion.which().name(),
+            congestion: self.congestion.controller.which().name(),
         }
     }
 }

@@ -22,30 +22,30 @@ impl Tcb {
         if window_limited {
             // RFC 9293 section 3.8.6.2.1: "at least a fraction Fs of the maximum
             // window", with Fs = 1/2. Otherwise the persist timer overrides.
-            let len = (end - self.snd_nxt) as u64;
-            return len >= u64::from(self.max_snd_wnd / 2).max(1);
+            let len = (end - self.snd.nxt) as u64;
+            return len >= u64::from(self.snd.max_wnd / 2).max(1);
         }
         // The last segment before a FIN goes.
-        if self.flags.contains(Flags::FIN_QUEUED) && end == self.snd_edge {
+        if self.flags.contains(Flags::FIN_QUEUED) && end == self.snd.edge {
             return true;
         }
         // TCP_CORK, and MSG_MORE for what was written last. As in Linux, an
         // acknowledgment ends the patience of the latter: the path has room, and what
         // was announced may be long in coming.
-        let more = end > self.snd_push && !self.events.contains(Events::SND_ACKED);
+        let more = end > self.snd.push && !self.outcome.events.contains(Events::SND_ACKED);
         if self.cfg.cork || more {
             return false;
         }
         // RFC 9293 section 3.7.4: with unacknowledged data, wait for more or for the
         // acknowledgment; as Minshall modified it and Linux has it, only a small
         // segment in flight holds the next small one back.
-        self.cfg.nodelay || self.in_flight() == 0 || self.snd_sml <= self.snd_una
+        self.cfg.nodelay || self.in_flight() == 0 || self.snd.small <= self.snd.una
     }
 
     /// Whether what is held back waits for the user alone, so that only the cork's
     /// patience ends it.
     pub(crate) fn is_corked(&self) -> bool {
-        (self.cfg.cork || self.snd_edge > self.snd_push) && !self.flags.contains(Flags::FIN_QUEUED)
+        (self.cfg.cork || self.snd.edge > self.snd.push) && !self.flags.contains(Flags::FIN_QUEUED)
     }
 }
 

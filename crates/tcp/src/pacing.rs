@@ -119,30 +119,32 @@ fn window_rate(congestion: &Controller, rtt: &RttEstimator) -> u64 {
 impl Tcb {
     /// SO_MAX_PACING_RATE, bytes per second; `u64::MAX` for none.
     pub fn set_max_pacing_rate(&mut self, bytes_per_second: u64) {
-        self.pacer.limit = bytes_per_second.max(1);
-        self.cfg.max_pacing_rate = self.pacer.limit;
+        self.congestion.pacer.limit = bytes_per_second.max(1);
+        self.cfg.max_pacing_rate = self.congestion.pacer.limit;
         self.update_pacing();
     }
 
     /// The rate may have changed.
     pub(crate) fn update_pacing(&mut self) {
-        self.pacer.set_rate(&self.congestion, &self.rtt);
-        let careful = self.pacer.is_on() || self.ecn.variant() != Variant::Off;
+        self.congestion
+            .pacer
+            .set_rate(&self.congestion.controller, &self.rtt);
+        let careful = self.congestion.pacer.is_on() || self.ecn.variant() != Variant::Off;
         self.flags.set(Flags::CAREFUL, careful);
     }
 
     /// Data has to wait for its turn: sees to it that a timer runs, if there is any.
     pub(crate) fn wait_for_pace(&mut self) {
-        if self.snd_nxt < self.snd_end() || !self.recovery.is_quiet() {
-            self.timers.pace = self.pacer.next();
+        if self.snd.nxt < self.snd_end() || !self.flight.recovery.is_quiet() {
+            self.timers.pace = self.congestion.pacer.next();
         }
     }
 
     /// How much one segment may carry of `most`: a quantum, if paced, else a batch.
     #[inline]
     pub(crate) fn paced_payload(&self, most: usize) -> usize {
-        if self.pacer.is_on() {
-            most.min(self.pacer.quantum(self.snd_mss))
+        if self.congestion.pacer.is_on() {
+            most.min(self.congestion.pacer.quantum(self.snd.mss))
         } else {
             self.batch_payload(most)
         }
@@ -154,12 +156,12 @@ impl Tcb {
     /// the acknowledgment of one piece makes room while the other is on its way.
     #[inline]
     pub(crate) fn batch_payload(&self, most: usize) -> usize {
-        let least = usize::from(self.snd_mss) * usize::from(self.cfg.min_batch.max(1));
-        let available = (self.snd_edge - self.snd_nxt).max(0) as usize;
-        if available.min(most) <= usize::from(self.snd_mss) {
+        let least = usize::from(self.snd.mss) * usize::from(self.cfg.min_batch.max(1));
+        let available = (self.snd.edge - self.snd.nxt).max(0) as usize;
+        if available.min(most) <= usize::from(self.snd.mss) {
             return most;
         }
-        let half = (self.congestion.cwnd() / 2).max(u32::from(self.snd_mss)) as usize;
+        let half = (self.congestion.controller.cwnd() / 2).max(u32::from(self.snd.mss)) as usize;
         // The shorter the path, the longer: 64 KiB, halved with each half millisecond.
         let for_nearness = match self.rtt.min_rtt() {
             Some(rtt) if rtt >> NEARNESS_SHIFT < 17 => (1 << 16) >> (rtt >> NEARNESS_SHIFT),
@@ -168,7 +170,7 @@ impl Tcb {
         };
         let mut limit = most.min(half);
         if for_nearness < limit {
-            let rate = window_rate(&self.congestion, &self.rtt);
+            let rate = window_rate(&self.congestion.controller, &self.rtt);
             let quantum = rate.saturating_mul(QUANTUM_US) / SECOND;
             let batch = for_nearness.saturating_add(quantum.min(1 << 30) as usize);
             limit = limit.min(batch.max(least));
@@ -176,13 +178,13 @@ impl Tcb {
         if limit == most {
             return most;
         }
-        limit - limit % usize::from(self.snd_mss)
+        limit - limit % usize::from(self.snd.mss)
     }
 
     /// `bytes` of data have gone out.
     pub(crate) fn pace(&mut self, bytes: u64, now: Instant) {
-        if self.pacer.is_on() {
-            self.pacer.on_sent(bytes, now);
+        if self.congestion.pacer.is_on() {
+            self.congestion.pacer.on_sent(bytes, now);
         }
     }
 }

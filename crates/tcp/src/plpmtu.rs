@@ -52,12 +52,10 @@ pub(crate) struct MtuSearch {
     /// Nothing is known of `high` yet: it is tried first, as what held it back may
     /// have been something else than its size.
     fresh: bool,
-    /// There is something to search for.
-    active: bool,
     /// The probe's place in the stream.
     start: Pos,
     end: Pos,
-    /// No probe before this.
+    /// No probe before this; `NEVER` if there is nothing to search for.
     not_before: Instant,
 }
 
@@ -70,7 +68,6 @@ impl MtuSearch {
             probe: 0,
             losses: 0,
             fresh: true,
-            active: false,
             start: 0,
             end: 0,
             not_before: Instant::NEVER,
@@ -80,7 +77,12 @@ impl MtuSearch {
     /// Whether the next new segment may have to be a probe.
     #[inline]
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.active && now >= self.not_before
+        now >= self.not_before
+    }
+
+    /// Whether there is something to search for.
+    const fn is_searching(&self) -> bool {
+        !self.not_before.is_never()
     }
 
     /// Whether a probe is in flight.
@@ -93,7 +95,6 @@ impl MtuSearch {
         let ceiling = self.ceiling;
         *self = MtuSearch {
             high: high.min(ceiling),
-            active: true,
             not_before,
             ..MtuSearch::new(ceiling)
         };
@@ -138,28 +139,28 @@ impl Tcb {
     /// wrong, or the path may change, so the search begins in a while.
     pub(crate) fn note_told_mss(&mut self) {
         let ceiling = self.mtu.ceiling;
-        if self.path_mss < ceiling {
+        if self.snd.path_mss < ceiling {
             self.mtu.search_up_to(ceiling, self.search_again_at());
         } else {
-            self.mtu = MtuSearch::new(self.path_mss);
+            self.mtu = MtuSearch::new(self.snd.path_mss);
         }
     }
 
     /// When what is known now of the path may be doubted; counted from the last
     /// transmission.
     fn search_again_at(&self) -> Instant {
-        self.last_sent_data.after_us(RAISE_AFTER)
+        self.liveness.last_sent.after_us(RAISE_AFTER)
     }
 
     /// The retransmission timer has run out `retries` times in a row. If that was with
     /// segments that a smaller MTU would stop, smaller ones are tried (RFC 4821
     /// section 7.7, RFC 8899 section 4.3).
     pub(crate) fn suspect_black_hole(&mut self, now: Instant) {
-        if !self.cfg.mtu_probing || self.retries < SUSPICIOUS {
+        if !self.cfg.mtu_probing || self.liveness.retries < SUSPICIOUS {
             return;
         }
-        let longest = i64::from(self.snd_mss).min(self.snd_nxt - self.snd_una);
-        let options = self.path_mss_used() - self.snd_mss;
+        let longest = i64::from(self.snd.mss).min(self.snd.nxt - self.snd.una);
+        let options = self.path_mss_used() - self.snd.mss;
         let fallbacks: &[u16] = if self.cfg.ipv6 {
             &FALLBACKS_IPV6
         } else {
@@ -173,10 +174,14 @@ impl Tcb {
             return;
         };
         let used = self.path_mss_used();
-        let high = if self.mtu.active { self.mtu.high } else { used };
-        self.path_mss = smaller;
+        let high = if self.mtu.is_searching() {
+            self.mtu.high
+        } else {
+            used
+        };
+        self.snd.path_mss = smaller;
         self.update_mss();
-        self.counters.black_holes = self.counters.black_holes.wrapping_add(1);
+        self.accounting.counters.black_holes = self.accounting.counters.black_holes.wrapping_add(1);
         self.mtu.search_up_to(high.max(used), now);
         self.repeat_for_smaller_mss();
     }
@@ -188,7 +193,7 @@ impl Tcb {
         } else {
             0
         };
-        self.snd_mss + options
+        self.snd.mss + options
     }
 
     /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
@@ -196,23 +201,23 @@ impl Tcb {
     pub(crate) fn select_mtu_probe(&mut self, now: Instant) -> ProbeChoice {
         let may = self.mtu.is_due(now)
             && !self.mtu.is_probing()
-            && self.recovery.is_quiet()
+            && self.flight.recovery.is_quiet()
             && self.flags.contains(Flags::SACK);
         if !may {
             return ProbeChoice::None;
         }
         let low = self.path_mss_used();
-        let size = self.mtu.next(low).min(self.peer_mss);
+        let size = self.mtu.next(low).min(self.snd.peer_mss);
         if size <= low {
             self.mtu.high = low;
             self.mtu.settle(low, self.search_again_at());
             return ProbeChoice::None;
         }
-        let len = i64::from(size - (low - self.snd_mss) - self.extra_len_due());
-        let follow = FOLLOWERS * i64::from(self.snd_mss);
-        let start = self.snd_nxt;
-        let fits = start + len + follow <= self.snd_edge.min(self.snd_wnd_edge())
-            && len + follow <= i64::from(self.congestion.cwnd());
+        let len = i64::from(size - (low - self.snd.mss) - self.extra_len_due());
+        let follow = FOLLOWERS * i64::from(self.snd.mss);
+        let start = self.snd.nxt;
+        let fits = start + len + follow <= self.snd.edge.min(self.snd_wnd_edge())
+            && len + follow <= i64::from(self.congestion.controller.cwnd());
         if !fits {
             return ProbeChoice::None;
         }
@@ -228,10 +233,10 @@ impl Tcb {
 
     /// Sends the probe that was selected: one packet, longer than the MSS.
     pub(crate) fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
-        let (small, segments) = (self.snd_sml, self.counters.data_segs_out);
+        let (small, segments) = (self.snd.small, self.accounting.counters.data_segs_out);
         let mut probe = self.emit_new(start, end, now);
-        self.snd_sml = small;
-        self.counters.data_segs_out = segments.wrapping_add(1);
+        self.snd.small = small;
+        self.accounting.counters.data_segs_out = segments.wrapping_add(1);
         probe.mss = (end - start) as u16;
         probe
     }
@@ -242,9 +247,10 @@ impl Tcb {
         if !m.is_probing() || (news.acked == 0 && news.sacked == 0) {
             return;
         }
-        let una = self.snd_una;
+        let una = self.snd.una;
         if una < m.end
             && !self
+                .flight
                 .scoreboard
                 .is_sacked_within(una, m.start.max(una), m.end)
         {
@@ -252,10 +258,10 @@ impl Tcb {
         }
         // In one piece or repeated in several, it has arrived.
         self.mtu.probe = 0;
-        if !self.recovery.is_open() {
+        if !self.flight.recovery.is_open() {
             return;
         }
-        self.path_mss = m.probe;
+        self.snd.path_mss = m.probe;
         self.mtu.losses = 0;
         self.mtu.fresh = false;
         self.update_mss();
@@ -269,9 +275,10 @@ impl Tcb {
         if !m.is_probing() {
             return false;
         }
-        let una = self.snd_una;
-        let alone = self.scoreboard.lost() == (m.end - m.start) as u64
+        let una = self.snd.una;
+        let alone = self.flight.scoreboard.lost() == (m.end - m.start) as u64
             && self
+                .flight
                 .scoreboard
                 .first_lost(una)
                 .is_some_and(|s| s.start == m.start && s.end == m.end);

@@ -130,9 +130,9 @@ impl Tcb {
     /// Bytes believed to be in the network (RFC 6675 section 4, SetPipe).
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
-        let gone = self.scoreboard.sacked() + self.scoreboard.lost();
+        let gone = self.flight.scoreboard.sacked() + self.flight.scoreboard.lost();
         self.in_flight()
-            .saturating_sub(gone + u64::from(self.recovery.dup_bytes))
+            .saturating_sub(gone + u64::from(self.flight.recovery.dup_bytes))
     }
 
     /// Takes what an acknowledgment brought, after SND.UNA and the scoreboard were
@@ -145,7 +145,7 @@ impl Tcb {
         if self.undo_if_spurious(news) {
             return self.grow(news, now);
         }
-        match self.recovery.phase {
+        match self.flight.recovery.phase {
             Phase::Open => {
                 if self.detect_loss(now) > 0 {
                     self.repair(self.delivered(news));
@@ -161,8 +161,8 @@ impl Tcb {
     /// Counts what duplicates stand for. Says how much of what is acknowledged now they
     /// stood for.
     fn count_duplicates(&mut self, news: AckNews) -> u64 {
-        let mss = u32::from(self.snd_mss);
-        let r = &mut self.recovery;
+        let mss = u32::from(self.snd.mss);
+        let r = &mut self.flight.recovery;
         let told = news.acked.min(u64::from(r.dup_bytes));
         if news.acked > 0 {
             r.dup_acks = 0;
@@ -180,8 +180,8 @@ impl Tcb {
                 // RFC 5681 section 3.2 step 4: no more of them count than segments were
                 // out when the loss was found, or a peer could draw out data with
                 // duplicates alone.
-                let out = if r.is_open() { self.snd_nxt } else { r.recover };
-                let flight = (out - self.snd_una).max(0) as u64;
+                let out = if r.is_open() { self.snd.nxt } else { r.recover };
+                let flight = (out - self.snd.una).max(0) as u64;
                 let most = flight.saturating_sub(u64::from(mss)).min(1 << 30) as u32;
                 r.dup_bytes = r.dup_bytes.saturating_add(mss).min(most);
             }
@@ -198,7 +198,7 @@ impl Tcb {
             return self.detect_loss_by_time(now);
         }
         // RFC 5681 section 3.2.
-        if self.recovery.is_open() && self.recovery.dup_acks >= DUP_THRESH {
+        if self.flight.recovery.is_open() && self.flight.recovery.dup_acks >= DUP_THRESH {
             return self.lose_first_segment();
         }
         0
@@ -206,9 +206,9 @@ impl Tcb {
 
     /// The first unacknowledged segment is lost.
     fn lose_first_segment(&mut self) -> u64 {
-        let una = self.snd_una;
-        let end = (una + i64::from(self.snd_mss)).min(self.snd_nxt);
-        self.scoreboard.mark_lost_within(una, una, end)
+        let una = self.snd.una;
+        let end = (una + i64::from(self.snd.mss)).min(self.snd.nxt);
+        self.flight.scoreboard.mark_lost_within(una, una, end)
     }
 
     /// Something is lost, found by an acknowledgment that delivered this much.
@@ -226,10 +226,10 @@ impl Tcb {
         self.remember_for_undo();
         self.forget_mtu_probe();
         let window = self.window_in_use();
-        self.congestion.on_loss(window);
+        self.congestion.controller.on_loss(window);
         self.start_reduction(delivered);
-        let nxt = self.snd_nxt;
-        let r = &mut self.recovery;
+        let nxt = self.snd.nxt;
+        let r = &mut self.flight.recovery;
         r.phase = Phase::Fast;
         r.recover = nxt;
         r.rescued = false;
@@ -241,10 +241,10 @@ impl Tcb {
     }
 
     fn on_ack_in_recovery(&mut self, news: AckNews, now: Instant) {
-        if self.snd_una >= self.recovery.recover {
+        if self.snd.una >= self.flight.recovery.recover {
             self.leave_recovery();
             // What was sent since may be lost too: that is another episode.
-            if self.scoreboard.lost() + self.detect_loss(now) > 0 {
+            if self.flight.scoreboard.lost() + self.detect_loss(now) > 0 {
                 self.enter_fast_recovery(self.delivered(news));
             }
             return;
@@ -255,7 +255,7 @@ impl Tcb {
             // RFC 6582 section 3.2 step 3: a partial acknowledgment means that the
             // next segment is lost as well.
             newly_lost = self.lose_first_segment();
-            self.recovery.forced |= newly_lost > 0;
+            self.flight.recovery.forced |= newly_lost > 0;
         }
         // RFC 9937: the ACK is safe if SND.UNA advances and nothing more is lost.
         let safe = news.acked > 0 && (newly_lost == 0 || !sack);
@@ -266,24 +266,26 @@ impl Tcb {
     /// Without SACK, a duplicate one stands for a segment.
     fn delivered(&self, news: AckNews) -> u32 {
         let more = news.duplicate && !self.flags.contains(Flags::SACK);
-        let bytes = news.delivered + if more { u64::from(self.snd_mss) } else { 0 };
+        let bytes = news.delivered + if more { u64::from(self.snd.mss) } else { 0 };
         bytes.min(1 << 30) as u32
     }
 
     /// All that was outstanding when the loss was found is acknowledged: RFC 9937,
     /// the window is the threshold; RFC 5681 and 6582 the same.
     fn leave_recovery(&mut self) {
-        if self.recovery.phase == Phase::Fast {
-            self.congestion.set_cwnd(self.congestion.ssthresh());
+        if self.flight.recovery.phase == Phase::Fast {
+            self.congestion
+                .controller
+                .set_cwnd(self.congestion.controller.ssthresh());
         }
         self.reopen();
-        self.scoreboard.shrink(self.snd_nxt);
-        self.recovery.rack.on_recovered();
+        self.flight.scoreboard.shrink(self.snd.nxt);
+        self.flight.recovery.rack.on_recovered();
     }
 
     /// No repair is under way any more.
     fn reopen(&mut self) {
-        let r = &mut self.recovery;
+        let r = &mut self.flight.recovery;
         r.phase = Phase::Open;
         r.forced = false;
         r.dup_acks = 0;
@@ -298,18 +300,18 @@ impl Tcb {
     /// we believe it until it shows (the first hole is gone) or a second timeout.
     pub(crate) fn enter_loss(&mut self, now: Instant) {
         let window = self.window_in_use();
-        let first = self.recovery.phase != Phase::Loss || self.retries <= 1;
-        let una = self.snd_una;
-        if self.retries > 1 || self.scoreboard.is_reneged(una) {
-            self.scoreboard.forget_sacked(una);
+        let first = self.flight.recovery.phase != Phase::Loss || self.liveness.retries <= 1;
+        let una = self.snd.una;
+        if self.liveness.retries > 1 || self.flight.scoreboard.is_reneged(una) {
+            self.flight.scoreboard.forget_sacked(una);
         }
         self.forget_mtu_probe();
         self.start_frto(first);
-        self.congestion.on_timeout(window, first);
+        self.congestion.controller.on_timeout(window, first);
         self.mark_lost_on_timeout(now);
         self.predict = UNPREDICTABLE;
-        let nxt = self.snd_nxt;
-        let r = &mut self.recovery;
+        let nxt = self.snd.nxt;
+        let r = &mut self.flight.recovery;
         r.phase = Phase::Loss;
         r.recover = nxt;
         r.dup_acks = 0;
@@ -322,9 +324,9 @@ impl Tcb {
     /// After a timeout the window grows as in slow start (RFC 5681 section 3.1).
     fn on_ack_in_loss(&mut self, news: AckNews, now: Instant) {
         self.detect_loss(now);
-        if self.snd_una >= self.recovery.recover {
+        if self.snd.una >= self.flight.recovery.recover {
             self.leave_recovery();
-            if self.scoreboard.lost() > 0 {
+            if self.flight.scoreboard.lost() > 0 {
                 return self.enter_fast_recovery(self.delivered(news));
             }
         }
@@ -349,9 +351,9 @@ impl Tcb {
     /// The path's MTU has shrunk: what is in flight was cut too large.
     pub(crate) fn repeat_for_smaller_mss(&mut self) {
         self.predict = UNPREDICTABLE;
-        self.scoreboard.mark_lost(self.snd_una, |_| true);
+        self.flight.scoreboard.mark_lost(self.snd.una, |_| true);
         self.forget_mtu_probe();
-        if self.recovery.is_open() {
+        if self.flight.recovery.is_open() {
             self.enter_mtu_repair();
         }
     }
@@ -359,22 +361,22 @@ impl Tcb {
     /// A closed window has opened. What a timeout had repeated meanwhile was a probe of it
     /// (RFC 9293 section 3.8.6.1), and refused: it goes again at once.
     pub(crate) fn repeat_into_open_window(&mut self) {
-        if self.recovery.phase == Phase::Loss {
-            self.scoreboard.mark_lost(self.snd_una, |_| true);
-            self.recovery.forced = true;
+        if self.flight.recovery.phase == Phase::Loss {
+            self.flight.scoreboard.mark_lost(self.snd.una, |_| true);
+            self.flight.recovery.forced = true;
         }
     }
 
     /// What went with the SYN was not taken (RFC 7413); that is no loss.
     pub(crate) fn repeat_refused_data(&mut self) {
-        self.scoreboard.mark_lost(self.snd_una, |_| true);
+        self.flight.scoreboard.mark_lost(self.snd.una, |_| true);
         self.enter_mtu_repair();
     }
 
     /// What is lost was too long, or not wanted yet; the window is not to blame.
     fn enter_mtu_repair(&mut self) {
-        let nxt = self.snd_nxt;
-        let r = &mut self.recovery;
+        let nxt = self.snd.nxt;
+        let r = &mut self.flight.recovery;
         r.phase = Phase::Mtu;
         r.recover = nxt;
         r.rescued = true;
@@ -388,19 +390,19 @@ impl Tcb {
     /// (4). Rule (3), repeating what is not known to be lost, is left out: it
     /// defeats the purpose where reordering is common.
     pub(crate) fn next_repetition(&self) -> Option<(Pos, Pos)> {
-        let r = &self.recovery;
+        let r = &self.flight.recovery;
         if r.is_open() || r.undo.holds_repetition() {
             return None;
         }
-        let una = self.snd_una;
-        if let Some(lost) = self.scoreboard.first_lost(una) {
+        let una = self.snd.una;
+        if let Some(lost) = self.flight.scoreboard.first_lost(una) {
             return Some((lost.start, lost.end));
         }
         // The rescue, rule (4): once in a recovery, the last segment below the
         // recovery point, so that a lost tail does not wait for the timer.
-        if !r.rescued && self.flags.contains(Flags::SACK) && self.snd_nxt == self.snd_end() {
-            let from = una.max(self.scoreboard.highest(una));
-            let start = from.max(r.recover - i64::from(self.snd_mss));
+        if !r.rescued && self.flags.contains(Flags::SACK) && self.snd.nxt == self.snd_end() {
+            let from = una.max(self.flight.scoreboard.highest(una));
+            let start = from.max(r.recover - i64::from(self.snd.mss));
             return (start < r.recover).then_some((start, r.recover));
         }
         None
@@ -408,12 +410,12 @@ impl Tcb {
 
     /// `start..end` has been repeated.
     pub(crate) fn on_repeated(&mut self, start: Pos, end: Pos, now: Instant) {
-        let una = self.snd_una;
-        let lost = self.scoreboard.first_lost(una);
+        let una = self.snd.una;
+        let lost = self.flight.scoreboard.first_lost(una);
         let age = lost.map_or(u64::MAX, |l| l.at.age(now));
-        self.scoreboard.repeat(una, start, end, now);
+        self.flight.scoreboard.repeat(una, start, end, now);
         self.note_repetition(end - start, age, now);
-        let r = &mut self.recovery;
+        let r = &mut self.flight.recovery;
         r.rescued |= lost.is_none();
         r.forced = false;
         self.count_sent((end - start) as u32);

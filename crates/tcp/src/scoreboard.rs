@@ -30,7 +30,7 @@ pub(crate) use stretch::{Fate, Stamp, Stretch, grain};
 
 use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
-use in_order::{CLOSED, Open};
+use in_order::CLOSED;
 use table::Table;
 
 /// How many stretches are remembered in place: enough for a path without loss, and for a
@@ -55,10 +55,14 @@ pub(crate) struct Scoreboard {
     len: u16,
     /// What sends share a stretch, see [`grain`].
     grain: u8,
+    /// The place in the table of the last stretch, if that is in `few`.
+    open_at: u8,
+    /// So long, what goes out joins the last stretch: until its tick is over, or anything
+    /// but that happens to it.
+    open_until: Instant,
     /// Nothing from here on was `REPEATED`, and all of it is in `few`; `NO_POS` if that
     /// is not known.
     plain_from: Pos,
-    open: Open,
     /// Bytes that are `SACKED`, and that are `LOST`.
     sacked: u64,
     lost: u64,
@@ -72,8 +76,9 @@ impl Scoreboard {
             first: 0,
             len: 0,
             grain: 0,
+            open_at: 0,
+            open_until: CLOSED,
             plain_from: Pos::MIN,
-            open: CLOSED,
             sacked: 0,
             lost: 0,
         }
@@ -184,7 +189,7 @@ impl Scoreboard {
             if self.plain_from == NO_POS && self.many.is_none() {
                 self.plain_from = Pos::MIN;
             }
-            self.open.until = CLOSED.until;
+            self.open_until = CLOSED;
         }
     }
 
@@ -385,7 +390,7 @@ impl Scoreboard {
     /// Changes time and fate of stretch `i`.
     fn put(&mut self, i: usize, s: Stretch) {
         let at = self.index(i);
-        self.open.until = CLOSED.until;
+        self.open_until = CLOSED;
         self.uncount(self.fates()[at], s.len());
         self.set_times(at, s.first, s.at);
         self.fates_mut()[at] = s.fate;

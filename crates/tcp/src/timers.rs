@@ -152,7 +152,7 @@ impl Tcb {
         }
         if take_due(&mut self.timers.hold, now) {
             self.flags |= Flags::FORCE_SMALL;
-            self.snd_push = self.snd_edge;
+            self.snd.push = self.snd.edge;
         }
         // `poll_transmit` looks at the pace by itself.
         take_due(&mut self.timers.pace, now);
@@ -195,11 +195,11 @@ impl Tcb {
             _ if self.cfg.user_timeout_ms != 0 => u8::MAX,
             _ => retry_limit(&self.cfg, self.flags),
         };
-        if self.retries >= limit && limit != u8::MAX {
+        if self.liveness.retries >= limit && limit != u8::MAX {
             return self.give_up();
         }
-        self.retries = self.retries.saturating_add(1);
-        self.counters.timeouts = self.counters.timeouts.saturating_add(1);
+        self.liveness.retries = self.liveness.retries.saturating_add(1);
+        self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
         self.begin_timeout_repair(now);
         self.stop_timing();
         if self.is_opening() {
@@ -216,15 +216,15 @@ impl Tcb {
     /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for
     /// as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Instant) {
-        if self.in_flight() > 0 || self.snd_nxt >= self.snd_end() {
+        if self.in_flight() > 0 || self.snd.nxt >= self.snd_end() {
             return;
         }
-        if self.retries >= retry_limit(&self.cfg, self.flags) {
+        if self.liveness.retries >= retry_limit(&self.cfg, self.flags) {
             return self.give_up();
         }
-        self.retries = self.retries.saturating_add(1);
+        self.liveness.retries = self.liveness.retries.saturating_add(1);
         // A window that is open but too small is used now; a closed one is probed.
-        if self.snd_wnd_edge() > self.snd_nxt {
+        if self.snd_wnd_edge() > self.snd.nxt {
             self.flags |= Flags::FORCE_SMALL;
         } else {
             self.flags |= Flags::PROBE_DUE;
@@ -247,7 +247,7 @@ impl Tcb {
         let interval = u64::from(k.interval_ms.max(1)) * MS;
         let idle = u64::from(k.idle_ms) * MS;
         let heard = self.last_heard();
-        if self.in_flight() > 0 || self.snd_nxt < self.snd_end() {
+        if self.in_flight() > 0 || self.snd.nxt < self.snd_end() {
             // Retransmission or probing of the window finds out as well.
             self.timers.keepalive = now.after_us(idle.max(interval));
             return;
@@ -260,15 +260,15 @@ impl Tcb {
         let user_timeout = u64::from(self.cfg.user_timeout_ms) * MS;
         // RFC 5482 section 4.2 and Linux: a user timeout replaces the count.
         let dead = if user_timeout > 0 {
-            silent_for >= user_timeout && self.keepalive_probes > 0
+            silent_for >= user_timeout && self.liveness.keepalive_probes > 0
         } else {
-            self.keepalive_probes >= k.probes
+            self.liveness.keepalive_probes >= k.probes
         };
         if dead {
             self.flags |= Flags::RST_DUE | Flags::RST_ACK;
             return self.die(Some(Error::TimedOut), Events::TIMED_OUT);
         }
-        self.keepalive_probes = self.keepalive_probes.saturating_add(1);
+        self.liveness.keepalive_probes = self.liveness.keepalive_probes.saturating_add(1);
         self.flags |= Flags::PROBE_DUE;
         self.timers.keepalive = now.after_us(interval);
     }
@@ -283,7 +283,7 @@ impl Tcb {
     /// The peer does not answer (RFC 9293 section 3.8.3, R2). The ICMP error that
     /// was reported meanwhile, if any, says why.
     fn give_up(&mut self) {
-        let error = self.soft_error.unwrap_or(Error::TimedOut);
+        let error = self.outcome.soft_error.unwrap_or(Error::TimedOut);
         if self.state == State::SynReceived {
             self.flags |= Flags::RST_DUE | Flags::RST_ACK;
         }
@@ -297,7 +297,7 @@ impl Tcb {
 
     /// When anything was heard of the peer last.
     pub(crate) fn last_heard(&self) -> Instant {
-        self.last_rcv_ack.max(self.last_rcv_data)
+        self.liveness.last_ack.max(self.liveness.last_data)
     }
 
     /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
@@ -329,7 +329,7 @@ impl Tcb {
     /// Starts the keepalive timer, if wanted.
     pub(crate) fn arm_keepalive(&mut self, now: Instant) {
         let k = self.cfg.keepalive;
-        self.keepalive_probes = 0;
+        self.liveness.keepalive_probes = 0;
         self.timers.keepalive = if k.enabled && self.state.is_synchronized() {
             now.after_ms(u64::from(k.idle_ms))
         } else {

@@ -18,13 +18,13 @@ impl Tcb {
     /// stream waits for company any more. A byte that is acknowledged already, or lies
     /// before the last urgent one, changes nothing.
     pub fn set_snd_urgent(&mut self, edge: u64) {
-        let up = edge.min(self.snd_edge as u64) as Pos;
-        if up <= self.snd_una.max(0) || up <= self.snd_up {
+        let up = edge.min(self.snd.edge as u64) as Pos;
+        if up <= self.snd.una.max(0) || up <= self.snd.up {
             return;
         }
-        self.snd_up = up;
+        self.snd.up = up;
         self.flags |= Flags::URGENT;
-        if self.state.may_transmit_data() && self.snd_nxt >= self.snd_wnd_edge() {
+        if self.state.may_transmit_data() && self.snd.nxt >= self.snd_wnd_edge() {
             // It is told where no data may go: a closed window is what the peer's
             // program is to be roused from.
             self.flags |= Flags::ACK_NOW;
@@ -37,7 +37,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn rcv_urgent(&self) -> u64 {
-        self.rcv_up as u64
+        self.rcv.up as u64
     }
 
     /// RFC 9293 section 3.10.7.4, sixth, check the URG bit: "RCV.UP <- max(RCV.UP,
@@ -48,23 +48,23 @@ impl Tcb {
         // A pointer of 0 would name the byte before the segment: it is taken for the
         // segment's first byte, as is the pointer that tcp_stdurg has name the byte itself.
         let up = start + pointer + Pos::from(self.cfg.urgent_names_itself || pointer == 0);
-        if up <= self.rcv_nxt || up <= self.rcv_up {
+        if up <= self.rcv.nxt || up <= self.rcv.up {
             return;
         }
-        self.rcv_up = up;
-        self.events |= Events::URGENT;
+        self.rcv.up = up;
+        self.outcome.events |= Events::URGENT;
     }
 
     /// Takes the block out of urgent mode once all that is urgent is acknowledged.
     pub(crate) fn end_urgent_mode(&mut self) {
-        if self.snd_una >= self.snd_up {
+        if self.snd.una >= self.snd.up {
             self.flags.remove(Flags::URGENT);
         }
     }
 
     /// What a segment that begins at `start` says of urgent data: the flag and the pointer.
     pub(crate) fn urgent_field(&self, start: Pos) -> (TcpFlags, u16) {
-        let ahead = self.snd_up - start;
+        let ahead = self.snd.up - start;
         if !self.flags.contains(Flags::URGENT) || ahead <= 0 {
             return (TcpFlags::NONE, 0);
         }
@@ -72,7 +72,7 @@ impl Tcb {
             Ok(pointer) => (TcpFlags::URG, pointer),
             // As far as the field reaches, but not in the middle of what is known to be
             // farther on: only if the peer has not seen so much yet.
-            Err(_) if start + Pos::from(u16::MAX) > self.snd_nxt => (TcpFlags::URG, u16::MAX),
+            Err(_) if start + Pos::from(u16::MAX) > self.snd.nxt => (TcpFlags::URG, u16::MAX),
             Err(_) => (TcpFlags::NONE, 0),
         }
     }
@@ -82,7 +82,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn urgent_payload(&self, max_payload: usize) -> usize {
         if self.flags.contains(Flags::URGENT) {
-            max_payload.min(usize::from(self.snd_mss))
+            max_payload.min(usize::from(self.snd.mss))
         } else {
             max_payload
         }

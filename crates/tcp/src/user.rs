@@ -10,7 +10,6 @@ use crate::events::{Error, Events};
 use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
-use crate::window::ToldWindow;
 
 impl Tcb {
     /// The user has written up to `edge` of the send stream. `push`: what is there
@@ -23,17 +22,18 @@ impl Tcb {
         let edge = edge.min(Pos::MAX as u64 / 2) as Pos;
         // Draft of the rate of delivery, section 3.4, as Linux has it: asked when there is
         // more, for until then nobody knows that there would have been room for it.
-        if edge > self.snd_edge
-            && self.snd_nxt >= self.snd_edge
-            && self.in_flight() + u64::from(self.snd_mss) < u64::from(self.congestion.cwnd())
+        if edge > self.snd.edge
+            && self.snd.nxt >= self.snd.edge
+            && self.in_flight() + u64::from(self.snd.mss)
+                < u64::from(self.congestion.controller.cwnd())
         {
-            self.rate.note_limit(self.snd_nxt);
+            self.congestion.rate.note_limit(self.snd.nxt);
         }
-        self.snd_edge = self.snd_edge.max(edge);
+        self.snd.edge = self.snd.edge.max(edge);
         if push {
-            self.snd_push = self.snd_edge;
+            self.snd.push = self.snd.edge;
         }
-        if self.snd_edge > 0 {
+        if self.snd.edge > 0 {
             self.release_syn();
         }
     }
@@ -42,10 +42,10 @@ impl Tcb {
     /// `rcv_edge()`. May make a window update due.
     pub fn set_rcv_consumed(&mut self, edge: u64, now: Instant) {
         let edge = edge.min(self.rcv_edge()) as Pos;
-        if edge <= self.rcv_consumed {
+        if edge <= self.rcv.consumed {
             return;
         }
-        self.rcv_consumed = edge;
+        self.rcv.consumed = edge;
         self.tune_receive_buffer(now);
         let may_tell = self.state.may_receive_data() && !self.is_denied_room();
         if may_tell && self.window_update_due() {
@@ -68,7 +68,7 @@ impl Tcb {
         }
         self.release_syn();
         self.flags |= Flags::FIN_QUEUED;
-        self.snd_push = self.snd_edge;
+        self.snd.push = self.snd.edge;
         self.state = match self.state {
             State::Established => State::FinWait1,
             State::CloseWait => State::LastAck,
@@ -110,7 +110,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn fin_acked(&self) -> bool {
-        self.flags.contains(Flags::FIN_QUEUED) && self.snd_una > self.snd_edge
+        self.flags.contains(Flags::FIN_QUEUED) && self.snd.una > self.snd.edge
     }
 
     /// No program holds the connection any more. With unread data, or with
@@ -160,7 +160,7 @@ impl Tcb {
     }
 
     fn has_unread(&self) -> bool {
-        self.rcv_edge() as Pos > self.rcv_consumed
+        self.rcv_edge() as Pos > self.rcv.consumed
     }
 
     /// An orphan waits for the peer's FIN, but not for ever (TCP_LINGER2).
@@ -171,7 +171,7 @@ impl Tcb {
     /// TCP_NODELAY. Turning it on sends what is held back, corked or not, as in Linux.
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
-        if on && self.snd_edge > self.snd_nxt {
+        if on && self.snd.edge > self.snd.nxt {
             self.flags |= Flags::FORCE_SMALL;
         }
     }
@@ -180,7 +180,7 @@ impl Tcb {
     pub fn set_cork(&mut self, on: bool) {
         self.cfg.cork = on;
         if !on {
-            self.snd_push = self.snd_edge;
+            self.snd.push = self.snd.edge;
             self.timers.hold = Instant::NEVER;
         }
     }
@@ -195,7 +195,7 @@ impl Tcb {
                 self.flags |= Flags::ACK_NOW;
             }
         } else {
-            self.quick_acks = 0;
+            self.acks.quick = 0;
             self.flags |= Flags::INTERACTIVE;
         }
     }
@@ -224,8 +224,8 @@ impl Tcb {
     /// SO_RCVBUF: fixes the receive buffer, which is then no longer tuned. Before the
     /// SYN is sent it also decides the window scale.
     pub fn set_rcvbuf(&mut self, bytes: u32) {
-        self.rcv_buffer.fix(bytes.max(1));
-        self.told_wnd = ToldWindow::NONE;
+        self.rcv.buffer.fix(bytes.max(1));
+        self.rcv.buffer.forget_told();
         self.cfg.rcvbuf = bytes.max(1);
         self.cfg.rcvbuf_max = self.cfg.rcvbuf;
         if self.state.may_receive_data() && self.window_update_due() {
@@ -236,14 +236,14 @@ impl Tcb {
     /// TCP_WINDOW_CLAMP; 0 for none.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         self.cfg.window_clamp = bytes;
-        self.told_wnd = ToldWindow::NONE;
+        self.rcv.buffer.forget_told();
     }
 
     /// TCP_CONGESTION.
     pub fn set_congestion(&mut self, which: Congestion, now: Instant) {
         self.cfg.congestion = which;
-        if which != self.congestion.which() {
-            self.congestion.choose(which);
+        if which != self.congestion.controller.which() {
+            self.congestion.controller.choose(which);
             if self.state.is_synchronized() {
                 self.start_congestion_control(now);
             }

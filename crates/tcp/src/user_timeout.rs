@@ -66,7 +66,7 @@ impl Tcb {
         self.timers.user = if ms == 0 || self.timers.xmit.is_never() {
             Instant::NEVER
         } else {
-            self.stalled_since.after_ms(u64::from(ms))
+            self.liveness.stalled_since.after_ms(u64::from(ms))
         };
     }
 
@@ -75,7 +75,7 @@ impl Tcb {
     /// none (see [`Tcb::set_user_timeout`]).
     #[inline]
     pub(crate) fn arm_user_timeout(&mut self, now: Instant) {
-        self.stalled_since = now;
+        self.liveness.stalled_since = now;
         if self.cfg.user_timeout_ms != 0 {
             self.timers.user = now.after_ms(u64::from(self.cfg.user_timeout_ms));
         }

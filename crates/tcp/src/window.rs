@@ -27,6 +27,11 @@ pub(crate) struct ReceiveBuffer {
     space: u32,
     /// The round trip as the receiver sees it, microseconds; 0 if not known.
     rtt_us: u32,
+    /// The window field of the last segment.
+    told_field: u16,
+    /// RCV.NXT and the read position together when it was made; as neither goes back,
+    /// their sum is the same as long as both are. `NO_POS` if the buffer is another since.
+    told_at: Pos,
     /// Where the user's reading stood when the present count began.
     mark: Pos,
     mark_at: Instant,
@@ -43,6 +48,8 @@ impl ReceiveBuffer {
             room: u32::MAX,
             space: 0,
             rtt_us: 0,
+            told_field: 0,
+            told_at: NO_POS,
             mark: 0,
             mark_at: now,
             rtt_mark: 0,
@@ -52,6 +59,25 @@ impl ReceiveBuffer {
 
     pub(crate) const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// The window field of the last segment, if that is still true where RCV.NXT and the
+    /// read position together are `at`.
+    #[inline(always)]
+    fn told(&self, at: Pos) -> Option<u16> {
+        (self.told_at == at).then_some(self.told_field)
+    }
+
+    /// The next segment has this window field; says which.
+    fn tell(&mut self, at: Pos, field: u16) -> u16 {
+        self.told_at = at;
+        self.told_field = field;
+        field
+    }
+
+    /// The next window is not like the one before: the buffer is another.
+    pub(crate) fn forget_told(&mut self) {
+        self.told_at = NO_POS;
     }
 
     /// Whether it does not grow any more.
@@ -127,24 +153,6 @@ impl ReceiveBuffer {
     }
 }
 
-/// The window of the last segment, and what it was made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ToldWindow {
-    /// RCV.NXT and the read position together; as neither goes back, their sum is the
-    /// same as long as both are.
-    at: Pos,
-    /// The 16-bit field.
-    field: u16,
-}
-
-impl ToldWindow {
-    /// None that the next one could be like: the buffer is another.
-    pub(crate) const NONE: ToldWindow = ToldWindow {
-        at: NO_POS,
-        field: 0,
-    };
-}
-
 /// The scale needed to offer a window of `max` bytes (RFC 7323 section 2.3: at most
 /// 14).
 pub(crate) fn scale_for(max: u32) -> u8 {
@@ -160,13 +168,13 @@ impl Tcb {
     /// counted: they lie in the window.
     #[inline]
     fn unread(&self) -> u32 {
-        (self.rcv_nxt.min(self.rcv_fin) - self.rcv_consumed).max(0) as u32
+        (self.rcv.nxt.min(self.rcv.fin) - self.rcv.consumed).max(0) as u32
     }
 
     /// Room in the receive buffer.
     #[inline]
     pub(crate) fn free_space(&self) -> u32 {
-        let mut size = self.rcv_buffer.size();
+        let mut size = self.rcv.buffer.size();
         if self.cfg.window_clamp != 0 {
             size = size.min(self.cfg.window_clamp);
         }
@@ -176,7 +184,7 @@ impl Tcb {
     /// What is left of the window that was offered.
     #[inline]
     pub(crate) fn offered(&self) -> u32 {
-        (self.rcv_adv - self.rcv_nxt).max(0) as u32
+        (self.rcv.adv - self.rcv.nxt).max(0) as u32
     }
 
     /// The window to have in the next segment, in bytes.
@@ -188,7 +196,7 @@ impl Tcb {
     pub(crate) fn window_to_offer(&self) -> u32 {
         let free = self.free_space();
         let offered = self.offered();
-        let step = (self.rcv_buffer.size() / 2).min(u32::from(self.rcv_mss_full()));
+        let step = (self.rcv.buffer.size() / 2).min(u32::from(self.rcv_mss_full()));
         if free >= offered.saturating_add(step) {
             free
         } else {
@@ -205,10 +213,10 @@ impl Tcb {
     /// was in the segment before.
     #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
-        if self.told_wnd.at == self.rcv_nxt + self.rcv_consumed {
-            return self.told_wnd.field;
+        match self.rcv.buffer.told(self.rcv.nxt + self.rcv.consumed) {
+            Some(field) => field,
+            None => self.offer_window_anew(),
         }
-        self.offer_window_anew()
     }
 
     #[inline(never)]
@@ -216,26 +224,20 @@ impl Tcb {
         if self.is_denied_room() {
             return self.offer_no_window();
         }
-        let scale = self.rcv_wscale;
+        let scale = self.rcv.wscale;
         let field = (self.window_to_offer() >> scale).min(0xffff);
-        let edge = self.rcv_nxt + i64::from(field << scale);
-        self.rcv_adv = self.rcv_adv.max(edge);
-        self.told_wnd = ToldWindow {
-            at: self.rcv_nxt + self.rcv_consumed,
-            field: field as u16,
-        };
-        field as u16
+        let edge = self.rcv.nxt + i64::from(field << scale);
+        self.rcv.adv = self.rcv.adv.max(edge);
+        let at = self.rcv.nxt + self.rcv.consumed;
+        self.rcv.buffer.tell(at, field as u16)
     }
 
     /// The window is told as closed. What arrives is held against the edge that it had.
     #[cold]
     fn offer_no_window(&mut self) -> u16 {
-        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt);
-        self.told_wnd = ToldWindow {
-            at: self.rcv_nxt + self.rcv_consumed,
-            field: 0,
-        };
-        0
+        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt);
+        let at = self.rcv.nxt + self.rcv.consumed;
+        self.rcv.buffer.tell(at, 0)
     }
 
     /// Whether the peer should hear of the room that reading has made, without
@@ -244,10 +246,10 @@ impl Tcb {
     /// as in Linux, keeps a fast reader from doubling every acknowledgment.
     pub(crate) fn window_update_due(&self) -> bool {
         // What the field cannot say is no news (a peer without window scaling).
-        let free = self.free_space().min(0xffff << self.rcv_wscale);
+        let free = self.free_space().min(0xffff << self.rcv.wscale);
         let offered = self.offered();
         let opens = free.saturating_sub(offered);
-        let step = (self.rcv_buffer.size() / 2).min(2 * u32::from(self.rcv_mss_full()));
+        let step = (self.rcv.buffer.size() / 2).min(2 * u32::from(self.rcv_mss_full()));
         opens >= step.max(1) && free / 2 >= offered
     }
 
@@ -256,7 +258,7 @@ impl Tcb {
     /// [`Tcb::set_rcv_consumed`].
     #[inline]
     pub fn set_rcv_room(&mut self, bytes: u64) {
-        self.rcv_buffer.room = bytes.min(u64::from(u32::MAX)) as u32;
+        self.rcv.buffer.room = bytes.min(u64::from(u32::MAX)) as u32;
     }
 
     /// There is no memory for payload: until [`grant_room`](Tcb::grant_room) none is taken,
@@ -267,7 +269,7 @@ impl Tcb {
         let new = !self.is_denied_room();
         if new {
             self.flags |= Flags::NO_ROOM;
-            self.told_wnd = ToldWindow::NONE;
+            self.rcv.buffer.forget_told();
             self.predict = UNPREDICTABLE;
         }
         new
@@ -286,7 +288,7 @@ impl Tcb {
             return;
         }
         self.flags.remove(Flags::NO_ROOM);
-        self.told_wnd = ToldWindow::NONE;
+        self.rcv.buffer.forget_told();
         if self.state.may_receive_data() {
             self.flags |= Flags::ACK_NOW;
         }
@@ -295,8 +297,8 @@ impl Tcb {
     /// The user has read: tunes the buffer.
     pub(crate) fn tune_receive_buffer(&mut self, now: Instant) {
         let mss = self.rcv_mss_full();
-        if self.rcv_buffer.on_consumed(self.rcv_consumed, mss, now) {
-            self.events |= Events::RCVBUF;
+        if self.rcv.buffer.on_consumed(self.rcv.consumed, mss, now) {
+            self.outcome.events |= Events::RCVBUF;
         }
     }
 }

@@ -17,18 +17,18 @@ impl Tcb {
     pub(crate) fn grow_window(&mut self, acked: u64, now: Instant) {
         let ack = Ack {
             acked: acked.min(1 << 30) as u32,
-            una: self.snd_una,
-            nxt: self.snd_nxt,
-            rtt: self.recovery.rack.latest_rtt(),
+            una: self.snd.una,
+            nxt: self.snd.nxt,
+            rtt: self.flight.recovery.rack.latest_rtt(),
             srtt: self.rtt.srtt().unwrap_or(0),
             now,
         };
-        self.congestion.on_ack(&ack);
+        self.congestion.controller.on_ack(&ack);
     }
 
     /// RW of RFC 5681 section 4.1, bytes: what a sender may begin with after a silence.
     pub(crate) fn restart_window(&self) -> u32 {
-        u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd_mss)
+        u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd.mss)
     }
 
     /// What a sign of congestion reduces (FlightSize in RFC 5681 equation 4), bytes: the
@@ -42,8 +42,8 @@ impl Tcb {
     /// case: who sends little and loses it would else go on slower than who sent nothing.
     pub(crate) fn window_in_use(&mut self) -> u32 {
         let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
-        let cwnd = self.congestion.cwnd();
-        if self.recovery.phase == Phase::Fast {
+        let cwnd = self.congestion.controller.cwnd();
+        if self.flight.recovery.phase == Phase::Fast {
             flight
         } else if self.window_was_used() {
             cwnd
@@ -56,10 +56,10 @@ impl Tcb {
     /// of delivery, for an algorithm that goes by it, and the pace.
     #[inline]
     pub(crate) fn note_delivery(&mut self, delivered: u64, now: Instant) {
-        if self.rate.is_on() {
+        if self.congestion.rate.is_on() {
             self.sample_rate(delivered, now);
         }
-        if self.pacer.is_on() {
+        if self.congestion.pacer.is_on() {
             self.update_pacing();
         }
     }
@@ -68,10 +68,10 @@ impl Tcb {
     /// marks.
     #[inline]
     pub(crate) fn note_predicted_delivery(&mut self, delivered: u64, now: Instant) {
-        if self.congestion.wants_marks() {
-            let (una, nxt) = (self.snd_una, self.snd_nxt);
+        if self.congestion.controller.wants_marks() {
+            let (una, nxt) = (self.snd.una, self.snd.nxt);
             let acked = delivered.min(1 << 30) as u32;
-            self.congestion.on_marks(acked, 0, una, nxt);
+            self.congestion.controller.on_marks(acked, 0, una, nxt);
         }
         self.note_delivery(delivered, now);
     }
@@ -81,9 +81,9 @@ impl Tcb {
     #[inline(never)]
     pub(crate) fn turn_round(&mut self) {
         if let Some(rate) = self.last_round() {
-            self.rate.keep(rate);
+            self.congestion.rate.keep(rate);
         }
-        self.rate.begin_round(self.snd_una);
+        self.congestion.rate.begin_round(self.snd.una);
     }
 
     /// What that one measured, if it is over. It ended with the last acknowledgment: none
@@ -93,13 +93,13 @@ impl Tcb {
         if self.is_timing() {
             return None;
         }
-        let elapsed = self.last_rcv_ack.since(self.rtt_at);
-        self.rate.round(self.snd_una, elapsed)
+        let elapsed = self.liveness.last_ack.since(self.flight.timed_at);
+        self.congestion.rate.round(self.snd.una, elapsed)
     }
 
     /// The rate of delivery, as tcpi_delivery_rate has it.
     pub(crate) fn delivery_rate(&self) -> Rate {
-        let mut rate = self.rate;
+        let mut rate = self.congestion.rate;
         if let Some(round) = self.last_round() {
             rate.keep(round);
         }
@@ -107,50 +107,52 @@ impl Tcb {
     }
 
     fn sample_rate(&mut self, delivered: u64, now: Instant) {
-        let una = self.snd_una;
+        let una = self.snd.una;
         let delivered = Delivered {
-            reached: self.scoreboard.highest(una),
-            in_order: self.scoreboard.is_plain(),
+            reached: self.flight.scoreboard.highest(una),
+            in_order: self.flight.scoreboard.is_plain(),
             newly: delivered.min(1 << 30) as u32,
-            age: self.recovery.rack.latest_age(now),
+            age: self.flight.recovery.rack.latest_age(now),
             min_rtt: self.rtt.min_rtt_or(0),
         };
-        let mut sample = self.rate.on_delivered(&delivered, now);
+        let mut sample = self.congestion.rate.on_delivered(&delivered, now);
         // What is repeated was lost; counted when it goes out again.
-        let repeated = self.counters.bytes_retrans as u32;
-        sample.lost = repeated.wrapping_sub(self.repeated_seen).min(1 << 30);
-        self.repeated_seen = repeated;
+        let repeated = self.accounting.counters.bytes_retrans as u32;
+        sample.lost = repeated
+            .wrapping_sub(self.congestion.repeated_seen)
+            .min(1 << 30);
+        self.congestion.repeated_seen = repeated;
         sample.in_flight = self.pipe().min(1 << 30) as u32;
-        sample.recovering = !self.recovery.is_open();
-        self.congestion.on_rate(&sample);
+        sample.recovering = !self.flight.recovery.is_open();
+        self.congestion.controller.on_rate(&sample);
     }
 
     /// New data up to `end` goes out; `idle`: nothing was in flight.
     #[inline]
     pub(crate) fn note_new_data(&mut self, end: Pos, idle: bool, now: Instant) {
-        if self.rate.wants(end) || (idle && self.rate.is_on()) {
+        if self.congestion.rate.wants(end) || (idle && self.congestion.rate.is_on()) {
             self.remember_send(end, idle, now);
         }
     }
 
     fn remember_send(&mut self, end: Pos, idle: bool, now: Instant) {
-        let cwnd = self.congestion.cwnd();
-        let last = end >= self.snd_edge && self.pipe() < u64::from(cwnd);
-        self.rate.on_sent(end, idle, cwnd, now);
+        let cwnd = self.congestion.controller.cwnd();
+        let last = end >= self.snd.edge && self.pipe() < u64::from(cwnd);
+        self.congestion.rate.on_sent(end, idle, cwnd, now);
         if last {
-            self.rate.on_app_limited(self.pipe());
+            self.congestion.rate.on_app_limited(self.pipe());
         }
     }
 
     /// The algorithm was chosen, or the connection is established: rates are measured
     /// if it goes by them, and it is paced if it wants to be.
     pub(crate) fn start_congestion_control(&mut self, now: Instant) {
-        if self.congestion.wants_rates() {
-            self.repeated_seen = self.counters.bytes_retrans as u32;
-            self.rate.start(self.snd_nxt, now);
-            self.congestion.init_pace(self.rtt.srtt());
+        if self.congestion.controller.wants_rates() {
+            self.congestion.repeated_seen = self.accounting.counters.bytes_retrans as u32;
+            self.congestion.rate.start(self.snd.nxt, now);
+            self.congestion.controller.init_pace(self.rtt.srtt());
         } else {
-            self.rate.stop();
+            self.congestion.rate.stop();
         }
         self.update_pacing();
     }

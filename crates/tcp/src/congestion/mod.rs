@@ -24,6 +24,7 @@ pub(crate) mod dctcp;
 mod feed;
 mod hystart;
 pub(crate) mod newreno;
+mod state;
 
 use crate::config::Congestion;
 use crate::rate::RateSample;
@@ -34,6 +35,7 @@ use cubic::Cubic;
 use dctcp::Dctcp;
 use hystart::HyStart;
 use newreno::NewReno;
+pub(crate) use state::CongestionState;
 
 /// What an algorithm may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,9 +24,9 @@ impl Tcb {
     pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let ack = self.snd_pos(h.ack);
-        self.last_rcv_ack = a.now;
-        self.keepalive_probes = 0;
-        let old_una = self.snd_una;
+        self.liveness.last_ack = a.now;
+        self.liveness.keepalive_probes = 0;
+        let old_una = self.snd.una;
         let acked = (ack - old_una).max(0) as u64;
         let feedback = self.ecn_feedback(a.segment, acked);
         let mut news = AckNews {
@@ -38,17 +38,17 @@ impl Tcb {
         };
         let mut delivery = self.start_delivery(news.echo, a.now);
         self.take_sack(h, ack.max(old_una), &mut news, &mut delivery);
-        let old_window = self.snd_wnd;
+        let old_window = self.snd.wnd;
         self.update_window(a, ack);
         news.duplicate = ack == old_una
             && self.in_flight() > 0
             && a.end == a.start
-            && (news.sacked > 0 || (self.snd_wnd == old_window && !self.expects_sack()));
+            && (news.sacked > 0 || (self.snd.wnd == old_window && !self.expects_sack()));
         if news.acked > 0 {
             self.take_delivered(old_una, ack, &mut delivery);
             self.advance_una(ack, self.echo(h), a.now);
         }
-        self.recovery.rack.on_ack(&delivery);
+        self.flight.recovery.rack.on_ack(&delivery);
         news.delivered = delivery.bytes;
         news.original = delivery.original;
         if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
@@ -72,9 +72,9 @@ impl Tcb {
     #[inline(always)]
     pub(crate) fn window_was_used(&mut self) -> bool {
         // First, so that the most of a round trip counts though it began with a full window.
-        let half_used =
-            self.congestion.in_slow_start() && self.most_in_flight() * 2 > self.congestion.cwnd();
-        half_used || self.snd_una <= self.cwnd_full_at
+        let half_used = self.congestion.controller.in_slow_start()
+            && self.most_in_flight() * 2 > self.congestion.controller.cwnd();
+        half_used || self.snd.una <= self.congestion.full_at
     }
 
     /// The most that was in flight since the window's worth of data began that is being
@@ -83,34 +83,35 @@ impl Tcb {
     fn most_in_flight(&mut self) -> u32 {
         // A window at most, which is 1 GiB at most.
         let flight = self.in_flight() as u32;
-        if self.snd_una >= self.flight_until || flight > self.most_flight {
-            self.most_flight = flight;
-            self.flight_until = self.snd_nxt;
+        if self.snd.una >= self.congestion.flight_until || flight > self.congestion.most_flight {
+            self.congestion.most_flight = flight;
+            self.congestion.flight_until = self.snd.nxt;
         }
-        self.most_flight
+        self.congestion.most_flight
     }
 
     /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
     #[inline]
     pub(super) fn take_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
-        let rack = &mut self.recovery.rack;
-        self.scoreboard
+        let rack = &mut self.flight.recovery.rack;
+        self.flight
+            .scoreboard
             .advance(from, ack, |s| rack.on_delivered(s, false, d));
     }
 
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
     /// is the timestamp echo that came with it, if one did that can be used.
     pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
-        let old = self.snd_una;
-        self.snd_una = ack;
-        if ack.min(self.snd_edge) > old {
-            self.events |= Events::SND_ACKED;
+        let old = self.snd.una;
+        self.snd.una = ack;
+        if ack.min(self.snd.edge) > old {
+            self.outcome.events |= Events::SND_ACKED;
         }
         self.take_round_trip(ack, || echo, now);
         // RFC 6298 section 5.2 and 5.3.
         if self.in_flight() == 0 {
             self.disarm_xmit();
-            self.busy.end(now);
+            self.accounting.busy.end(now);
         } else {
             self.arm_loss_timer(now);
             self.arm_user_timeout(now);
@@ -126,8 +127,8 @@ impl Tcb {
         now: Instant,
     ) {
         self.sample_round_trip(ack, echo, now);
-        self.retries = 0;
-        self.soft_error = None;
+        self.liveness.retries = 0;
+        self.outcome.soft_error = None;
         self.rtt.clear_backoff();
     }
 
@@ -136,7 +137,7 @@ impl Tcb {
     /// not spoil unless it was held back.
     #[inline(always)]
     fn sample_round_trip(&mut self, ack: Pos, echo: impl FnOnce() -> Option<u32>, now: Instant) {
-        if ack >= self.rtt_pos {
+        if ack >= self.flight.timed {
             self.end_timing(now);
         } else if !self.is_timing()
             && let Some(echo) = echo()
@@ -172,8 +173,8 @@ impl Tcb {
 
     #[inline(always)]
     fn end_timing(&mut self, now: Instant) {
-        self.rtt_pos = NO_POS;
-        self.rtt.sample_since(self.rtt_at, now);
+        self.flight.timed = NO_POS;
+        self.rtt.sample_since(self.flight.timed_at, now);
     }
 
     /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is
@@ -184,15 +185,16 @@ impl Tcb {
         }
         news.dsack = self.find_dsack(h, una);
         if news.dsack.is_some() {
-            self.counters.dsacks = self.counters.dsacks.wrapping_add(1);
+            self.accounting.counters.dsacks = self.accounting.counters.dsacks.wrapping_add(1);
         }
-        let base = self.snd_una;
+        let base = self.snd.una;
         for (left, right) in h.options.sack.iter() {
             let (start, end) = (self.snd_pos(left), self.snd_pos(right));
             let start = start.max(una);
-            if start < end && end <= self.snd_nxt {
-                let rack = &mut self.recovery.rack;
+            if start < end && end <= self.snd.nxt {
+                let rack = &mut self.flight.recovery.rack;
                 news.sacked += self
+                    .flight
                     .scoreboard
                     .sack(base, start, end, |s| rack.on_delivered(s, true, d));
             }
@@ -209,7 +211,7 @@ impl Tcb {
             .map(|(left, right)| (self.snd_pos(left), self.snd_pos(right)));
         let (start, end) = blocks.next()?;
         let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
-        let sane = start < end && end <= self.snd_nxt && start >= una - i64::from(MAX_DSACK_AGE);
+        let sane = start < end && end <= self.snd.nxt && start >= una - i64::from(MAX_DSACK_AGE);
         (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
     }
 
@@ -218,25 +220,25 @@ impl Tcb {
     /// new data is newer in any case, even if its own data has been overtaken; with
     /// the old window, the right edge would move without the peer's word.
     fn update_window(&mut self, a: &Arrival<'_>, ack: Pos) {
-        let newer = self.snd_una < ack
-            || self.snd_wl1 < a.start
-            || (self.snd_wl1 == a.start && self.snd_wl2 <= ack);
-        if ack < self.snd_una || !newer {
+        let newer = self.snd.una < ack
+            || self.snd.wl1 < a.start
+            || (self.snd.wl1 == a.start && self.snd.wl2 <= ack);
+        if ack < self.snd.una || !newer {
             return;
         }
-        let window = u32::from(a.segment.header.window) << self.snd_wscale;
-        if self.snd_wnd == 0 && window > 0 && ack == self.snd_una {
+        let window = u32::from(a.segment.header.window) << self.snd.wscale;
+        if self.snd.wnd == 0 && window > 0 && ack == self.snd.una {
             self.repeat_into_open_window();
         }
-        self.snd_wl1 = self.snd_wl1.max(a.start);
-        self.snd_wl2 = ack;
-        self.max_snd_wnd = self.max_snd_wnd.max(window);
-        self.snd_wnd = window;
+        self.snd.wl1 = self.snd.wl1.max(a.start);
+        self.snd.wl2 = ack;
+        self.snd.max_wnd = self.snd.max_wnd.max(window);
+        self.snd.wnd = window;
     }
 
     /// What an acknowledgment means for the persist timer and for the state.
     fn after_ack(&mut self, now: Instant) -> Step {
-        if self.in_flight() == 0 || self.snd_wnd == 0 {
+        if self.in_flight() == 0 || self.snd.wnd == 0 {
             self.note_answered();
         }
         self.check_fin_acked(now)
@@ -247,29 +249,29 @@ impl Tcb {
     /// connection is kept, unless no program holds it any more.
     #[inline]
     pub(super) fn note_answered(&mut self) {
-        if self.snd_wnd > 0 {
+        if self.snd.wnd > 0 {
             self.rtt.clear_backoff();
         }
         if !self.is_orphan() {
-            self.retries = 0;
+            self.liveness.retries = 0;
         }
     }
 
     /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
     #[inline]
     pub(super) fn has_retried(&self) -> bool {
-        self.retries != 0 || self.rtt.backoff() != 0
+        self.liveness.retries != 0 || self.rtt.backoff() != 0
     }
 
     /// RFC 9293 section 3.10.7.4, fifth: what the ACK of our FIN does in each state.
     fn check_fin_acked(&mut self, now: Instant) -> Step {
-        if !self.flags.contains(Flags::FIN_QUEUED) || self.snd_una <= self.snd_edge {
+        if !self.flags.contains(Flags::FIN_QUEUED) || self.snd.una <= self.snd.edge {
             return Ok(());
         }
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
-                self.events |= Events::FIN_ACKED;
+                self.outcome.events |= Events::FIN_ACKED;
                 if self.is_orphan() {
                     self.start_fin_wait(now);
                 }
@@ -290,16 +292,16 @@ impl Tcb {
         let plain = !matches!(
             self.state,
             State::Closed | State::SynSent | State::SynReceived | State::TimeWait
-        ) && self.assembler.is_empty()
-            && self.scoreboard.is_in_order(self.snd_una)
-            && self.recovery.is_quiet()
-            && !self.recovery.probe.is_outstanding()
+        ) && self.reassembly.ranges.is_empty()
+            && self.flight.scoreboard.is_in_order(self.snd.una)
+            && self.flight.recovery.is_quiet()
+            && !self.flight.recovery.probe.is_outstanding()
             && !self.mtu.is_probing()
-            && self.recovery.dup_acks == 0
+            && self.flight.recovery.dup_acks == 0
             && self.ecn.is_predictable()
             && !self.is_denied_room()
-            && self.snd_wl1 <= self.rcv_nxt
-            && (self.rcv_fin == NO_POS || self.peer_closed());
+            && self.snd.wl1 <= self.rcv.nxt
+            && (self.rcv.fin == NO_POS || self.peer_closed());
         self.predict_data = plain
             && self.state.may_receive_data()
             && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);

@@ -31,7 +31,8 @@ impl Tcb {
         }
         self.discard_check(a)?;
         self.room_check(a)?;
-        self.counters.slow_data_in = self.counters.slow_data_in.wrapping_add(1);
+        self.accounting.counters.slow_data_in =
+            self.accounting.counters.slow_data_in.wrapping_add(1);
         self.estimate_rcv_mss(a.segment.payload_len, || a.segment.gso_size);
 
         let (start, end, cut) = self.trim(a);
@@ -40,7 +41,7 @@ impl Tcb {
             self.note_duplicate(a);
             self.flags |= Flags::ACK_NOW;
             let reason = cut.unwrap_or(DropReason::Duplicate);
-            return if a.end > self.rcv_nxt && cut.is_none() {
+            return if a.end > self.rcv.nxt && cut.is_none() {
                 // Its FIN may still be new.
                 Ok(Disposition::dropped(reason))
             } else {
@@ -56,7 +57,7 @@ impl Tcb {
             // RFC 2883 section 4: the front was received before.
             self.note_dsack(a.start, start);
         }
-        let kept = if start == self.rcv_nxt {
+        let kept = if start == self.rcv.nxt {
             self.take_in_order(end, a.segment, a.now);
             true
         } else {
@@ -86,7 +87,7 @@ impl Tcb {
         let is_orphan = self.flags.contains(Flags::ORPHAN);
         let both_shut = self.flags.contains(Flags::RCV_SHUT)
             && matches!(self.state, State::FinWait1 | State::FinWait2);
-        if (is_orphan || both_shut) && a.data_end > self.rcv_nxt {
+        if (is_orphan || both_shut) && a.data_end > self.rcv.nxt {
             let error = if is_orphan {
                 Error::Aborted
             } else {
@@ -104,7 +105,7 @@ impl Tcb {
     /// Where there is no memory, the window is as good as closed (RFC 9293 section
     /// 3.10.7.4, first): the peer is told so, in answer to its probes too.
     fn room_check(&mut self, a: &Arrival<'_>) -> Step {
-        if self.is_denied_room() && a.data_end > self.rcv_nxt {
+        if self.is_denied_room() && a.data_end > self.rcv.nxt {
             self.flags |= Flags::ACK_NOW;
             return Err(Disposition::dropped(DropReason::NoRoom));
         }
@@ -114,15 +115,15 @@ impl Tcb {
     /// Cuts the payload to what is new and fits: from RCV.NXT to the end of the
     /// window that was offered, and to the peer's FIN if that is known.
     fn trim(&self, a: &Arrival<'_>) -> (Pos, Pos, Option<DropReason>) {
-        let start = a.start.max(self.rcv_nxt);
+        let start = a.start.max(self.rcv.nxt);
         let mut end = a.data_end;
         let mut cut = None;
-        if end > self.rcv_adv {
-            end = self.rcv_adv;
+        if end > self.rcv.adv {
+            end = self.rcv.adv;
             cut = Some(DropReason::BeyondWindow);
         }
-        if end > self.rcv_fin {
-            end = self.rcv_fin;
+        if end > self.rcv.fin {
+            end = self.rcv.fin;
             cut = Some(DropReason::AfterFin);
         }
         (start, end, cut)
@@ -131,16 +132,16 @@ impl Tcb {
     /// Payload from RCV.NXT to `end`: moves RCV.NXT over it and over what had arrived
     /// beyond.
     fn take_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
-        let old = self.rcv_nxt;
-        let fills = !self.assembler.is_empty();
+        let old = self.rcv.nxt;
+        let fills = !self.reassembly.ranges.is_empty();
         if fills {
-            let known = self.assembler.covered(old, old, end);
+            let known = self.reassembly.ranges.covered(old, old, end);
             if known > 0 {
                 self.note_first_overlap(old, end);
             }
-            self.rcv_nxt = self.assembler.advance(old, end);
+            self.rcv.nxt = self.reassembly.ranges.advance(old, end);
         } else {
-            self.rcv_nxt = end;
+            self.rcv.nxt = end;
         }
         match &segment.header.options.timestamps {
             Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
@@ -154,13 +155,13 @@ impl Tcb {
     /// RCV.NXT has moved over a segment that `fills` a hole, or nothing is missing.
     #[inline(always)]
     pub(super) fn after_in_order(&mut self, fills: bool, now: Instant) {
-        self.events |= Events::RCV_EDGE;
+        self.outcome.events |= Events::RCV_EDGE;
         // A long silence ends what was learned of the peer's habits: it may be in
         // slow start again.
-        if self.rtt.is_longer_than_rto(self.last_rcv_data, now) {
-            self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
+        if self.rtt.is_longer_than_rto(self.liveness.last_data, now) {
+            self.acks.quick = self.acks.quick.max(MAX_QUICK_ACKS);
         }
-        self.last_rcv_data = now;
+        self.liveness.last_data = now;
         self.owe_ack(fills, now);
     }
 
@@ -168,11 +169,11 @@ impl Tcb {
     /// every second full segment; else within the delay.
     #[inline(always)]
     fn owe_ack(&mut self, fills: bool, now: Instant) {
-        let unacked = self.rcv_nxt - self.last_ack_sent;
+        let unacked = self.rcv.nxt - self.acks.last_sent;
         let quick =
-            self.cfg.quickack || (self.quick_acks > 0 && !self.flags.contains(Flags::INTERACTIVE));
+            self.cfg.quickack || (self.acks.quick > 0 && !self.flags.contains(Flags::INTERACTIVE));
         self.flags |= Flags::ACK_OWED;
-        if fills || quick || unacked >= 2 * i64::from(self.rcv_mss) {
+        if fills || quick || unacked >= 2 * i64::from(self.acks.segment) {
             self.flags |= Flags::ACK_NOW;
         } else if self.timers.ack.is_never() {
             self.timers.ack = now.after_us(DELAY_US);
@@ -186,14 +187,14 @@ impl Tcb {
     fn take_out_of_order(&mut self, start: Pos, end: Pos) -> bool {
         self.flags |= Flags::ACK_NOW;
         if !self.flags.contains(Flags::SACK) {
-            self.acks_owed = self.acks_owed.saturating_add(1).min(MAX_ACKS_OWED);
+            self.acks.duplicates = self.acks.duplicates.saturating_add(1).min(MAX_ACKS_OWED);
         }
-        self.counters.rcv_ooo = self.counters.rcv_ooo.wrapping_add(1);
-        if self.assembler.covered(self.rcv_nxt, start, end) > 0 {
+        self.accounting.counters.rcv_ooo = self.accounting.counters.rcv_ooo.wrapping_add(1);
+        if self.reassembly.ranges.covered(self.rcv.nxt, start, end) > 0 {
             self.note_first_overlap(start, end);
         }
         self.note_first_hole();
-        let kept = self.assembler.add(self.rcv_nxt, start, end).is_ok();
+        let kept = self.reassembly.ranges.add(self.rcv.nxt, start, end).is_ok();
         if kept {
             self.note_recent(start);
         }
@@ -202,10 +203,10 @@ impl Tcb {
 
     /// Keeps the order in which ranges were last added to (RFC 2018 section 4).
     fn note_recent(&mut self, pos: Pos) {
-        let Some((start, end)) = self.assembler.find(self.rcv_nxt, pos) else {
+        let Some((start, end)) = self.reassembly.ranges.find(self.rcv.nxt, pos) else {
             return;
         };
-        let mut r = self.recent_ooo;
+        let mut r = self.reassembly.recent;
         let inside = |seq| (start..end).contains(&self.rcv_pos(seq));
         if !inside(r[0]) {
             if !inside(r[1]) {
@@ -214,15 +215,16 @@ impl Tcb {
             r[1] = r[0];
         }
         r[0] = self.rcv_seq(pos);
-        self.recent_ooo = r;
+        self.reassembly.recent = r;
     }
 
     /// RFC 2883 section 4: part of `start..end` is in the assembler already; reports
     /// the first such part.
     fn note_first_overlap(&mut self, start: Pos, end: Pos) {
         let overlap = self
-            .assembler
-            .ranges_from(self.rcv_nxt, start)
+            .reassembly
+            .ranges
+            .ranges_from(self.rcv.nxt, start)
             .next()
             .map(|(s, e)| (s.max(start), e.min(end)))
             .filter(|(s, e)| s < e);
@@ -233,7 +235,7 @@ impl Tcb {
 
     /// A segment was a duplicate, wholly or in front.
     pub(super) fn note_duplicate(&mut self, a: &Arrival<'_>) {
-        let end = a.data_end.min(self.rcv_nxt);
+        let end = a.data_end.min(self.rcv.nxt);
         let start = if a.has(TcpFlags::SYN) {
             a.start + 1
         } else {
@@ -247,7 +249,7 @@ impl Tcb {
     pub(super) fn note_dsack(&mut self, start: Pos, end: Pos) {
         if self.flags.contains(Flags::SACK) {
             self.flags |= Flags::DSACK;
-            self.dsack = (self.rcv_seq(start), self.rcv_seq(end));
+            self.reassembly.duplicate = (self.rcv_seq(start), self.rcv_seq(end));
         }
     }
 
@@ -263,7 +265,7 @@ impl Tcb {
     /// allowed.
     #[inline(always)]
     pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: impl FnOnce() -> u16) {
-        if payload_len > u32::from(self.rcv_mss) {
+        if payload_len > u32::from(self.acks.segment) {
             self.raise_rcv_mss(payload_len, gso_size());
         }
     }
@@ -275,7 +277,7 @@ impl Tcb {
             size => u32::from(size),
         };
         let most = u32::from(self.rcv_mss_full());
-        self.rcv_mss = self.rcv_mss.max(size.min(most) as u16);
+        self.acks.segment = self.acks.segment.max(size.min(most) as u16);
     }
 
     /// The round trip as a receiver sees it, for the buffer's tuning: from the echo
@@ -289,9 +291,9 @@ impl Tcb {
     ) {
         // The first segment that echoes a timestamp tells of the round trip; later ones
         // add the time that the peer took to send them.
-        let tells = echo != self.rcv_echo
-            && payload_len >= u32::from(self.rcv_mss)
-            && !self.rcv_buffer.is_fixed();
+        let tells = echo != self.stamps.echo
+            && payload_len >= u32::from(self.acks.segment)
+            && !self.rcv.buffer.is_fixed();
         if tells {
             self.take_receiver_rtt(echo, now);
         }
@@ -300,21 +302,21 @@ impl Tcb {
     /// Apart from the rest, as it is seldom wanted: once in a tick of the peer's clock.
     #[inline(never)]
     fn take_receiver_rtt(&mut self, echo: u32, now: Instant) {
-        self.rcv_echo = echo;
-        let clock = now.millis32().wrapping_add(self.ts_offset);
+        self.stamps.echo = echo;
+        let clock = now.millis32().wrapping_add(self.stamps.offset);
         let elapsed = clock.wrapping_sub(echo);
         if elapsed < 10_000 {
             // The clock ticks in milliseconds; the handshake measured finer.
             let micros = (u64::from(elapsed) * MS).max(self.rtt.min_rtt_or(MS).min(MS));
-            self.rcv_buffer.sample_rtt(micros);
+            self.rcv.buffer.sample_rtt(micros);
         }
     }
 
     /// The same without timestamps: from the time that a window's worth of data takes.
     pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
-        if !self.rcv_buffer.is_fixed() {
+        if !self.rcv.buffer.is_fixed() {
             let window = self.offered();
-            self.rcv_buffer.sample_window(self.rcv_nxt, window, now);
+            self.rcv.buffer.sample_window(self.rcv.nxt, window, now);
         }
     }
 }

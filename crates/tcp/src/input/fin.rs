@@ -17,7 +17,7 @@ impl Tcb {
         if a.has(TcpFlags::FIN) {
             self.note_fin(a);
         }
-        if self.rcv_nxt == self.rcv_fin {
+        if self.rcv.nxt == self.rcv.fin {
             self.take_fin(a.now);
         }
     }
@@ -27,22 +27,23 @@ impl Tcb {
     fn note_fin(&mut self, a: &Arrival<'_>) {
         self.flags |= Flags::ACK_NOW;
         let beyond = self
-            .assembler
-            .iter(self.rcv_nxt)
+            .reassembly
+            .ranges
+            .iter(self.rcv.nxt)
             .next_back()
             .is_some_and(|(_, end)| end > a.data_end);
-        if self.rcv_fin == NO_POS && !beyond && a.data_end >= self.rcv_nxt {
-            self.rcv_fin = a.data_end;
+        if self.rcv.fin == NO_POS && !beyond && a.data_end >= self.rcv.nxt {
+            self.rcv.fin = a.data_end;
         }
     }
 
     /// "If the FIN bit is set, signal the user 'connection closing' ..., advance
     /// RCV.NXT over the FIN, and send an acknowledgment for the FIN."
     fn take_fin(&mut self, now: Instant) {
-        self.rcv_nxt += 1;
-        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt);
+        self.rcv.nxt += 1;
+        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt);
         self.flags |= Flags::ACK_NOW;
-        self.events |= Events::PEER_FIN;
+        self.outcome.events |= Events::PEER_FIN;
         match self.state {
             State::Established => self.state = State::CloseWait,
             // "If our FIN has been ACKed (perhaps in this segment), then enter
@@ -58,7 +59,7 @@ impl Tcb {
         self.state = State::TimeWait;
         self.timers = crate::timers::Timers::new();
         self.timers.state = now.after_us(TIME_WAIT_US);
-        self.last_challenge = Instant(0);
-        self.events |= Events::TIME_WAIT | Events::FIN_ACKED;
+        self.liveness.last_challenge = Instant(0);
+        self.outcome.events |= Events::TIME_WAIT | Events::FIN_ACKED;
     }
 }

@@ -79,7 +79,8 @@ impl Tcb {
 
     /// The same without header prediction.
     pub(crate) fn slow_path(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
-        self.counters.slow_segs_in = self.counters.slow_segs_in.wrapping_add(1);
+        self.accounting.counters.slow_segs_in =
+            self.accounting.counters.slow_segs_in.wrapping_add(1);
         let mut disposition = match self.state {
             State::Closed => self.in_closed(segment),
             State::SynSent => self.in_syn_sent(segment, now),
@@ -136,7 +137,7 @@ impl Tcb {
         let mut record = self.time_wait();
         let verdict = record.on_segment(segment, now);
         self.timers.state = record.expires;
-        self.last_challenge = record.last_ack;
+        self.liveness.last_challenge = record.last_ack;
         match verdict {
             TimeWaitVerdict::Drop(reason) => Disposition::dropped(reason),
             TimeWaitVerdict::Ack(_) => {
@@ -159,12 +160,12 @@ impl Tcb {
     pub fn time_wait(&self) -> TimeWait {
         TimeWait {
             expires: self.timers.state,
-            last_ack: self.last_challenge,
-            snd_nxt: self.snd_seq(self.snd_nxt).0,
-            rcv_nxt: self.rcv_seq(self.rcv_nxt).0,
-            ts_recent: self.ts_recent,
-            ts_offset: self.ts_offset,
-            window: (self.offered() >> self.rcv_wscale).min(0xffff) as u16,
+            last_ack: self.liveness.last_challenge,
+            snd_nxt: self.snd_seq(self.snd.nxt).0,
+            rcv_nxt: self.rcv_seq(self.rcv.nxt).0,
+            ts_recent: self.stamps.recent,
+            ts_offset: self.stamps.offset,
+            window: (self.offered() >> self.rcv.wscale).min(0xffff) as u16,
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
         }
     }

@@ -19,7 +19,7 @@ impl Tcb {
         let has_ack = h.flags.contains(TcpFlags::ACK);
         // First: "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST
         // bit is set)".
-        let acceptable = has_ack && (0..=self.snd_nxt).contains(&self.snd_pos(h.ack));
+        let acceptable = has_ack && (0..=self.snd.nxt).contains(&self.snd_pos(h.ack));
         if has_ack && !acceptable {
             let rst = h.flags.contains(TcpFlags::RST);
             return Disposition {
@@ -66,10 +66,10 @@ impl Tcb {
         let Some(ts) = h.options.timestamps.as_ref().filter(|ts| ts.echo != 0) else {
             return false;
         };
-        let stamp = |at: Instant| at.millis32().wrapping_add(self.ts_offset);
+        let stamp = |at: Instant| at.millis32().wrapping_add(self.stamps.offset);
         // `rtt_at` is when the first SYN went out.
         let age = stamp(now).wrapping_sub(ts.echo);
-        self.cfg.timestamps && age > stamp(now).wrapping_sub(stamp(self.rtt_at))
+        self.cfg.timestamps && age > stamp(now).wrapping_sub(stamp(self.flight.timed_at))
     }
 
     /// The SYN-ACK that completes an active open. "If there are other controls or text in
@@ -112,7 +112,7 @@ impl Tcb {
         self.take_first_ack(ack, now);
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
-        if self.snd_nxt < self.snd_edge {
+        if self.snd.nxt < self.snd.edge {
             // More was written than went with the SYN (RFC 7413): it takes the
             // acknowledgment along, and both sides take turns from the start.
             self.flags |= Flags::INTERACTIVE;
@@ -128,11 +128,11 @@ impl Tcb {
     /// right after it.
     fn take_first_ack(&mut self, ack: Pos, now: Instant) {
         let mut delivery = self.start_delivery(None, now);
-        self.take_delivered(self.snd_una, ack, &mut delivery);
-        self.snd_una = ack;
-        self.snd_wl2 = ack;
+        self.take_delivered(self.snd.una, ack, &mut delivery);
+        self.snd.una = ack;
+        self.snd.wl2 = ack;
         if ack > 0 {
-            self.events |= Events::SND_ACKED;
+            self.outcome.events |= Events::SND_ACKED;
         }
     }
 
@@ -145,10 +145,10 @@ impl Tcb {
         self.take_first_ack(0, a.now);
         // "Set SND.WND <- SEG.WND, SND.WL1 <- SEG.SEQ, SND.WL2 <- SEG.ACK"; a SYN's
         // window is not scaled.
-        let scale = if simultaneous { 0 } else { self.snd_wscale };
-        self.snd_wnd = u32::from(h.window) << scale;
-        self.max_snd_wnd = self.max_snd_wnd.max(self.snd_wnd);
-        self.snd_wl1 = a.start;
+        let scale = if simultaneous { 0 } else { self.snd.wscale };
+        self.snd.wnd = u32::from(h.window) << scale;
+        self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
+        self.snd.wl1 = a.start;
         self.ecn_on_handshake_ack(a.segment);
         self.establish(a.now);
         if self.in_flight() > 0 {

@@ -53,7 +53,7 @@ impl Tcb {
             header: self.settle_as(start, self.predict | push.0, now),
             payload_start: start as u64,
             payload_len,
-            mss: self.snd_mss,
+            mss: self.snd.mss,
         })
     }
 
@@ -62,10 +62,10 @@ impl Tcb {
     /// not do then.
     #[inline(always)]
     fn note_more(&mut self, end: Pos, now: Instant) {
-        self.snd_nxt = end;
-        if !self.scoreboard.send_with_last(end, now) {
+        self.snd.nxt = end;
+        if !self.flight.scoreboard.send_with_last(end, now) {
             let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
-            self.scoreboard.send_apart(end, now, grain);
+            self.flight.scoreboard.send_apart(end, now, grain);
         }
         self.rearm_probe(now);
         if !self.is_timing() {
@@ -78,14 +78,15 @@ impl Tcb {
     /// What [`flags_of`](Tcb::flags_of) adds to ACK for whole packets of data and no FIN.
     #[inline(always)]
     fn push_of_whole(&mut self, end: Pos, len: u32) -> TcpFlags {
-        let mss = u32::from(self.snd_mss);
+        let mss = u32::from(self.snd.mss);
         let (packets, batch) = if len == mss {
             (1, false)
         } else {
             (len.div_ceil(mss.max(1)), true)
         };
-        self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
-        if batch || end == self.snd_push {
+        self.accounting.counters.data_segs_out =
+            self.accounting.counters.data_segs_out.wrapping_add(packets);
+        if batch || end == self.snd.push {
             TcpFlags::PSH
         } else {
             TcpFlags(0)
@@ -110,13 +111,13 @@ impl Tcb {
     pub fn poll_less_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
         let common = !self.flags.intersects(UNCOMMON)
             && self.state.may_transmit_data()
-            && self.recovery.is_quiet()
+            && self.flight.recovery.is_quiet()
             && !self.mtu.is_due(now)
-            && self.assembler.is_empty();
+            && self.reassembly.ranges.is_empty();
         if !common {
             return None;
         }
-        if self.snd_nxt < self.snd_end()
+        if self.snd.nxt < self.snd_end()
             && let Some((start, end)) = self.select_new(now, max_payload)
         {
             self.note_new(start, end, now);
@@ -137,7 +138,7 @@ impl Tcb {
             header,
             payload_start: start.max(0) as u64,
             payload_len: (data_end - start).max(0) as u32,
-            mss: self.snd_mss,
+            mss: self.snd.mss,
         }
     }
 }

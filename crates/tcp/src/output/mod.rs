@@ -43,8 +43,8 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn may_have_to_send(&self) -> bool {
-        self.snd_nxt < self.snd_end()
-            || !self.recovery.is_quiet()
+        self.snd.nxt < self.snd_end()
+            || !self.flight.recovery.is_quiet()
             || self.flags.intersects(Flags::OWED_NOW)
     }
 
@@ -61,7 +61,7 @@ impl Tcb {
         if self.flags.contains(Flags::URGENT) {
             self.end_urgent_mode();
         }
-        if self.pacer.holds(now) {
+        if self.congestion.pacer.holds(now) {
             self.wait_for_pace();
         } else if (self.state.may_transmit_data() || self.is_fast_opened())
             && let Some(transmit) = self.poll_data(now, max_payload)
@@ -73,7 +73,7 @@ impl Tcb {
         if self.flags.contains(Flags::PROBE_DUE) && !urges {
             self.flags.remove(Flags::PROBE_DUE);
             // One below SND.UNA: outside the peer's window, so that it answers.
-            let pos = self.snd_una - 1;
+            let pos = self.snd.una - 1;
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {
@@ -86,7 +86,8 @@ impl Tcb {
                     self.timestamps(now).map(|t| (t.val, t.echo)),
                 );
                 before.flags |= flags;
-                self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+                self.accounting.counters.segs_out =
+                    self.accounting.counters.segs_out.wrapping_add(1);
                 return Some(before);
             }
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
@@ -103,7 +104,7 @@ impl Tcb {
         if let Some(new) = self.poll_new(now, max_payload) {
             return Some(new);
         }
-        if self.recovery.probe.due {
+        if self.flight.recovery.probe.due {
             return self.poll_probe(now, max_payload);
         }
         None
@@ -113,10 +114,10 @@ impl Tcb {
     fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let most = self.packet_payload().min(max_payload as i64);
         let Some((start, end)) = self.last_segment(most) else {
-            self.recovery.probe.forget();
+            self.flight.recovery.probe.forget();
             return None;
         };
-        self.recovery.probe.on_sent(start, end, true);
+        self.flight.recovery.probe.on_sent(start, end, true);
         Some(self.emit_repetition(start, end, now))
     }
 
@@ -140,16 +141,16 @@ impl Tcb {
     /// there already: below it, the peer would not look at the segment either.
     #[inline]
     fn ack_pos(&self) -> Pos {
-        let edge = self.snd_wnd_edge().max(self.snd_una);
-        if self.snd_nxt - edge < 1 << self.snd_wscale {
-            self.snd_nxt
+        let edge = self.snd_wnd_edge().max(self.snd.una);
+        if self.snd.nxt - edge < 1 << self.snd.wscale {
+            self.snd.nxt
         } else {
             edge
         }
     }
 
     pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
-        let idle = self.snd_una == self.snd_nxt;
+        let idle = self.snd.una == self.snd.nxt;
         self.note_new(start, end, now);
         self.note_new_data(end, idle, now);
         self.emit_data(start, end, false, now)
@@ -159,22 +160,22 @@ impl Tcb {
     #[inline(always)]
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
-        if self.snd_una == self.snd_nxt {
+        if self.snd.una == self.snd.nxt {
             self.arm_user_timeout(now);
         }
         let starts = self.timers.xmit.is_never() || self.in_flight() == 0;
         if self.in_flight() == 0 {
-            self.retries = 0;
+            self.liveness.retries = 0;
             self.begin_flight(now);
         }
         if self.flags.contains(Flags::WINDOW_LIMITED) {
             self.end_window_limit(now);
         }
-        self.snd_nxt = end;
+        self.snd.nxt = end;
         let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
-        self.scoreboard.send(end, now, grain);
-        if self.recovery.probe.due {
-            self.recovery.probe.on_sent(start, end, false);
+        self.flight.scoreboard.send(end, now, grain);
+        if self.flight.recovery.probe.due {
+            self.flight.recovery.probe.on_sent(start, end, false);
         }
         if starts && self.predict != UNPREDICTABLE {
             self.rearm_loss_timer(now);
@@ -183,11 +184,11 @@ impl Tcb {
         } else if self.timers.xmit_kind == XmitTimer::Probe {
             self.arm_probe(now);
         }
-        if !self.is_timing() && self.recovery.is_open() {
+        if !self.is_timing() && self.flight.recovery.is_open() {
             self.time_round_trip(end, now);
         }
-        if len != i64::from(self.snd_mss) && len % i64::from(self.snd_mss) != 0 {
-            self.snd_sml = end;
+        if len != i64::from(self.snd.mss) && len % i64::from(self.snd.mss) != 0 {
+            self.snd.small = end;
         }
         self.count_sent(len as u32);
         self.note_data_sent(start, now);
@@ -198,32 +199,32 @@ impl Tcb {
     /// The acknowledgment of `end` will tell the round trip from now.
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
-        if !self.rate.is_on() {
+        if !self.congestion.rate.is_on() {
             self.turn_round();
         }
-        self.rtt_pos = end;
-        self.rtt_at = now;
+        self.flight.timed = end;
+        self.flight.timed_at = now;
     }
 
     /// A stretch that was sent before goes out again.
     fn emit_repetition(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let packets = (end - start) as u64;
-        let packets = packets.div_ceil(u64::from(self.snd_mss)) as u32;
-        self.counters.retrans = self.counters.retrans.wrapping_add(packets);
-        self.counters.bytes_retrans += (end.min(self.snd_edge) - start).max(0) as u64;
-        if start == self.snd_una || self.timers.xmit.is_never() {
+        let packets = packets.div_ceil(u64::from(self.snd.mss)) as u32;
+        self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(packets);
+        self.accounting.counters.bytes_retrans += (end.min(self.snd.edge) - start).max(0) as u64;
+        if start == self.snd.una || self.timers.xmit.is_never() {
             self.arm_retransmit(now);
         }
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
         self.stop_timing();
         self.on_repeated(start, end, now);
-        if self.rate.is_on() {
-            self.rate.on_repeated(start, end);
+        if self.congestion.rate.is_on() {
+            self.congestion.rate.on_repeated(start, end);
         }
         self.note_data_sent(start, now);
         let mut transmit = self.emit_data(start, end, true, now);
         if let Some(stamps) = &mut transmit.options.timestamps {
-            stamps.val = self.recovery.last_stamp;
+            stamps.val = self.flight.recovery.last_stamp;
         }
         transmit
     }
@@ -233,7 +234,7 @@ impl Tcb {
     /// answers nothing.
     #[inline(always)]
     fn note_data_sent(&mut self, start: Pos, now: Instant) {
-        if start >= self.snd_edge {
+        if start >= self.snd.edge {
             return;
         }
         self.note_payload_sent(now);
@@ -242,9 +243,9 @@ impl Tcb {
     /// The same for one that is known to have payload.
     #[inline(always)]
     fn note_payload_sent(&mut self, now: Instant) {
-        self.last_sent_data = now;
+        self.liveness.last_sent = now;
         // Who asks first is not interactive by that: the answer may be long.
-        if now < self.last_rcv_data.soon(ANSWER_US) && self.rcv_nxt > 0 {
+        if now < self.liveness.last_data.soon(ANSWER_US) && self.rcv.nxt > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
     }
@@ -255,7 +256,7 @@ impl Tcb {
         if again && data_end > start {
             if self.ends_syn_data(data_end) {
                 flags |= TcpFlags::PSH;
-            } else if data_end != self.snd_push && self.is_lost_from(end) {
+            } else if data_end != self.snd.push && self.is_lost_from(end) {
                 // Nothing within a hole is worth a push: the receiver waits for the rest.
                 flags = flags & !TcpFlags::PSH;
             }
@@ -271,7 +272,7 @@ impl Tcb {
 
     /// Whether what begins at `pos` is the next to be repeated.
     fn is_lost_from(&self, pos: Pos) -> bool {
-        let lost = self.scoreboard.first_lost(self.snd_una);
+        let lost = self.flight.scoreboard.first_lost(self.snd.una);
         lost.is_some_and(|l| l.start == pos)
     }
 
@@ -280,26 +281,27 @@ impl Tcb {
     #[inline(always)]
     fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
-        let data_end = end.min(self.snd_edge);
+        let data_end = end.min(self.snd.edge);
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written, unless
         // more is announced (MSG_MORE); and, as Linux does, on the last of every batch,
         // which ends a receiver's wait for more to merge (GRO).
-        let written = data_end == self.snd_push;
-        let batch = data_end - start > i64::from(self.snd_mss);
+        let written = data_end == self.snd.push;
+        let batch = data_end - start > i64::from(self.snd.mss);
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
         }
-        if end > self.snd_edge {
+        if end > self.snd.edge {
             flags |= TcpFlags::FIN;
         }
         if data_end > start {
             let len = (data_end - start) as u32;
-            let packets = if len <= u32::from(self.snd_mss) {
+            let packets = if len <= u32::from(self.snd.mss) {
                 1
             } else {
-                len.div_ceil(u32::from(self.snd_mss))
+                len.div_ceil(u32::from(self.snd.mss))
             };
-            self.counters.data_segs_out = self.counters.data_segs_out.wrapping_add(packets);
+            self.accounting.counters.data_segs_out =
+                self.accounting.counters.data_segs_out.wrapping_add(packets);
         }
         (flags, data_end.max(start))
     }
@@ -340,7 +342,7 @@ impl Tcb {
             flags,
             window: h.window,
             urgent,
-            mss: self.snd_mss - options::extra_len(&options),
+            mss: self.snd.mss - options::extra_len(&options),
             options,
             payload,
             retransmission: false,
@@ -360,23 +362,23 @@ impl Tcb {
     #[inline(always)]
     fn settle_as(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
         let window = self.offer_window();
-        self.last_ack_sent = self.rcv_nxt;
+        self.acks.last_sent = self.rcv.nxt;
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
-            self.acks_owed = self.acks_owed.saturating_sub(1);
-            if self.acks_owed == 0 {
+            self.acks.duplicates = self.acks.duplicates.saturating_sub(1);
+            if self.acks.duplicates == 0 {
                 self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
             }
             self.timers.ack = Instant::NEVER;
         }
-        if self.quick_acks != 0 {
-            self.quick_acks -= 1;
+        if self.acks.quick != 0 {
+            self.acks.quick -= 1;
         }
-        self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+        self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
         Plain {
             control,
             window,
             seq: self.snd_seq(start),
-            ack: self.rcv_seq(self.rcv_nxt),
+            ack: self.rcv_seq(self.rcv.nxt),
             timestamps: self.timestamps_if_agreed(now),
         }
     }
@@ -386,41 +388,45 @@ impl Tcb {
     fn emit_syn(&mut self, now: Instant) -> Transmit {
         self.flags
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
-        let first = self.snd_nxt == SYN_POS;
+        let first = self.snd.nxt == SYN_POS;
         let mut options = self.syn_options(now);
         let mut data = 0;
         if first {
             data = self.data_on_syn();
-            self.snd_nxt = data;
+            self.snd.nxt = data;
             if data > 0 {
-                self.scoreboard.send(data, now, 0);
-                self.counters.data_segs_out = 1;
+                self.flight.scoreboard.send(data, now, 0);
+                self.accounting.counters.data_segs_out = 1;
             }
-            self.rtt_pos = 0;
-            self.rtt_at = now;
+            self.flight.timed = 0;
+            self.flight.timed_at = now;
             self.arm_user_timeout(now);
         } else {
-            self.counters.retrans = self.counters.retrans.wrapping_add(1);
+            self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(1);
         }
         if self.timers.xmit.is_never() {
             self.arm_retransmit(now);
         }
-        self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+        self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
         let syn_ack = self.state == State::SynReceived;
         // It may be repeated for another reason than that it was not answered in time.
-        let repeats = if first { 0 } else { self.retries.max(1) };
+        let repeats = if first {
+            0
+        } else {
+            self.liveness.retries.max(1)
+        };
         let ecn = self.ecn_syn_flags(syn_ack, repeats);
         if syn_ack {
             options.accurate_ecn = self.ecn_syn_option(first, options.fast_open.is_some());
         }
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         let window = self.free_space().min(0xffff);
-        self.rcv_adv = self.rcv_adv.max(self.rcv_nxt + i64::from(window));
-        self.last_ack_sent = self.rcv_nxt;
+        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt + i64::from(window));
+        self.acks.last_sent = self.rcv.nxt;
         Transmit {
             seq: self.snd_seq(SYN_POS),
             ack: if syn_ack {
-                self.rcv_seq(self.rcv_nxt)
+                self.rcv_seq(self.rcv.nxt)
             } else {
                 SeqNumber(0)
             },
@@ -433,7 +439,7 @@ impl Tcb {
             urgent: 0,
             options,
             payload: 0..data as u64,
-            mss: self.snd_mss.max(data as u16),
+            mss: self.snd.mss.max(data as u16),
             retransmission: !first,
             ecn: Ecn::NotCapable,
         }
@@ -443,12 +449,12 @@ impl Tcb {
     /// it.
     fn emit_reset(&mut self, now: Instant) -> Transmit {
         self.flags.remove(Flags::RST_DUE);
-        self.counters.segs_out = self.counters.segs_out.wrapping_add(1);
+        self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
         let mut flags = TcpFlags::RST;
         let mut ack = SeqNumber(0);
         if self.flags.contains(Flags::RST_ACK) {
             flags |= TcpFlags::ACK;
-            ack = self.rcv_seq(self.rcv_nxt);
+            ack = self.rcv_seq(self.rcv.nxt);
         }
         Transmit {
             seq: self.snd_seq(self.ack_pos()),
@@ -461,7 +467,7 @@ impl Tcb {
                 ..TcpOptions::default()
             },
             payload: 0..0,
-            mss: self.snd_mss,
+            mss: self.snd.mss,
             retransmission: false,
             ecn: Ecn::NotCapable,
         }

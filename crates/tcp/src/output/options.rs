@@ -71,7 +71,7 @@ impl Tcb {
     /// The timestamp clock (RFC 7323 section 5.4).
     #[inline(always)]
     pub(crate) fn timestamp_clock(&self, now: Instant) -> u32 {
-        now.millis32().wrapping_add(self.ts_offset)
+        now.millis32().wrapping_add(self.stamps.offset)
     }
 
     /// What the option has if it was agreed; without meaning otherwise.
@@ -79,7 +79,7 @@ impl Tcb {
     pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
         Timestamps {
             val: self.timestamp_clock(now),
-            echo: self.ts_recent,
+            echo: self.stamps.recent,
         }
     }
 
@@ -103,7 +103,7 @@ impl Tcb {
     #[inline]
     fn owes_sack(&self) -> bool {
         self.flags.contains(Flags::SACK)
-            && (!self.assembler.is_empty() || self.flags.contains(Flags::DSACK))
+            && (!self.reassembly.ranges.is_empty() || self.flags.contains(Flags::DSACK))
     }
 
     /// How many SACK blocks fit beside the timestamps: 40 bytes hold all options.
@@ -140,7 +140,7 @@ impl Tcb {
         if !self.owes_sack() {
             return 0;
         }
-        let blocks = self.assembler.len() + usize::from(self.flags.contains(Flags::DSACK));
+        let blocks = self.reassembly.ranges.len() + usize::from(self.flags.contains(Flags::DSACK));
         sack_len(blocks.min(self.sack_room()))
     }
 
@@ -162,16 +162,17 @@ impl Tcb {
         let mut blocks = SackBlocks::default();
         let room = self.sack_room();
         if self.flags.contains(Flags::DSACK) {
-            let (start, end) = self.dsack;
+            let (start, end) = self.reassembly.duplicate;
             blocks.push(start, end);
         }
         let recent = self
-            .recent_ooo
+            .reassembly
+            .recent
             .iter()
-            .filter_map(|&seq| self.assembler.find(self.rcv_nxt, self.rcv_pos(seq)));
+            .filter_map(|&seq| self.reassembly.ranges.find(self.rcv.nxt, self.rcv_pos(seq)));
         let mut seen = [0; 4];
         let mut count = 0;
-        for (start, end) in recent.chain(self.assembler.iter(self.rcv_nxt)) {
+        for (start, end) in recent.chain(self.reassembly.ranges.iter(self.rcv.nxt)) {
             if blocks.len() >= room {
                 break;
             }
@@ -198,12 +199,12 @@ impl Tcb {
             }
         };
         let timestamps = agreed(Flags::TIMESTAMPS, cfg.timestamps).then(|| Timestamps {
-            val: now.millis32().wrapping_add(self.ts_offset),
-            echo: if answer { self.ts_recent } else { 0 },
+            val: now.millis32().wrapping_add(self.stamps.offset),
+            echo: if answer { self.stamps.recent } else { 0 },
         });
         TcpOptions {
-            mss: Some(self.adv_mss),
-            window_scale: agreed(Flags::SCALING, cfg.window_scaling).then_some(self.rcv_wscale),
+            mss: Some(self.rcv.mss),
+            window_scale: agreed(Flags::SCALING, cfg.window_scaling).then_some(self.rcv.wscale),
             sack_permitted: agreed(Flags::SACK, cfg.sack),
             timestamps,
             fast_open: self.fast_open_option(),

@@ -13,20 +13,20 @@ impl Tcb {
     /// Payload bytes of one packet of the next segment.
     #[inline]
     pub(super) fn packet_payload(&self) -> i64 {
-        i64::from(self.snd_mss - self.extra_len_due())
+        i64::from(self.snd.mss - self.extra_len_due())
     }
 
     /// Bytes that the congestion window has room for.
     #[inline]
     pub(crate) fn congestion_room(&self) -> i64 {
-        i64::from(self.congestion.cwnd()) - self.pipe() as i64
+        i64::from(self.congestion.controller.cwnd()) - self.pipe() as i64
     }
 
     /// The stretch to repeat now, FIN included.
     pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, end) = self.next_repetition()?;
         let mss = self.packet_payload();
-        let forced = self.recovery.forced;
+        let forced = self.flight.recovery.forced;
         let mut len = (end - start).min(max_payload as i64);
         if forced {
             len = len.min(mss);
@@ -41,7 +41,7 @@ impl Tcb {
         // fits, the first segment is tried when a timer says so, as a probe.
         let window = self.snd_wnd_edge() - start;
         if len > window {
-            len = if start == self.snd_una && window <= 0 && forced {
+            len = if start == self.snd.una && window <= 0 && forced {
                 len.min(mss)
             } else {
                 window
@@ -56,14 +56,14 @@ impl Tcb {
     /// The stretch of new data to send now, FIN included.
     #[inline(always)]
     pub(super) fn select_new(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
-        let start = self.snd_nxt;
+        let start = self.snd.nxt;
         if start >= self.snd_end() {
             return None;
         }
         if self.in_flight() == 0 {
             self.restart_after_idle(now);
         }
-        let max_payload = if self.pacer.is_on() {
+        let max_payload = if self.congestion.pacer.is_on() {
             max_payload
         } else {
             self.batch_payload(max_payload)
@@ -81,25 +81,25 @@ impl Tcb {
     /// the same.
     #[inline(always)]
     pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, mss) = (self.snd_nxt, i64::from(self.snd_mss));
-        let mut len = (self.snd_edge - start).min(max_payload as i64);
+        let (start, mss) = (self.snd.nxt, i64::from(self.snd.mss));
+        let mut len = (self.snd.edge - start).min(max_payload as i64);
         if len != mss {
             len = len.min(self.batch_payload(max_payload) as i64);
             if len < mss || len % mss != 0 {
                 return None;
             }
         }
-        let (end, sent) = (start + len, start + len - self.snd_una);
+        let (end, sent) = (start + len, start + len - self.snd.una);
         let fits = sent > len
-            && sent <= i64::from(self.snd_wnd)
-            && sent <= i64::from(self.congestion.cwnd());
+            && sent <= i64::from(self.snd.wnd)
+            && sent <= i64::from(self.congestion.controller.cwnd());
         fits.then_some((start, end))
     }
 
     #[inline(always)]
     fn choose_new(&mut self, start: Pos, max_payload: i64, now: Instant) -> Option<(Pos, Pos)> {
         let window = self.snd_wnd_edge() - start;
-        let available = self.snd_edge - start;
+        let available = self.snd.edge - start;
         if available == 0 {
             // Not before the handshake is over, though data may go (RFC 7413).
             if self.is_opening() {
@@ -111,13 +111,13 @@ impl Tcb {
         }
         let mss = self.packet_payload();
         let mut room = self.congestion_room();
-        if self.recovery.probe.due {
+        if self.flight.recovery.probe.due {
             // RFC 8985 section 7.3: a probe may exceed the congestion window.
             room = room.max(mss);
         }
         let mut len = available.min(window).min(max_payload);
         if room < len {
-            self.cwnd_full_at = self.snd_nxt;
+            self.congestion.full_at = self.snd.nxt;
             if room < mss.min(len) {
                 return None;
             }
@@ -153,7 +153,7 @@ impl Tcb {
             return None;
         }
         let mut end = start + len;
-        let ends = end == self.snd_edge && self.flags.contains(Flags::FIN_QUEUED);
+        let ends = end == self.snd.edge && self.flags.contains(Flags::FIN_QUEUED);
         if ends && window > len && !self.is_opening() {
             end += 1;
         }
@@ -164,9 +164,9 @@ impl Tcb {
     /// begins with the restart window again.
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
-        if now.since(self.last_sent_data) > self.rtt.rto() && self.cfg.slow_start_after_idle {
-            self.congestion.on_idle(self.restart_window());
-            self.last_sent_data = now;
+        if now.since(self.liveness.last_sent) > self.rtt.rto() && self.cfg.slow_start_after_idle {
+            self.congestion.controller.on_idle(self.restart_window());
+            self.liveness.last_sent = now;
         }
     }
 
@@ -175,7 +175,7 @@ impl Tcb {
     /// 3.8.6.1).
     fn wait_for_cause(&mut self, now: Instant) {
         self.begin_waiting(now);
-        if self.snd_wnd_edge() > self.snd_nxt && self.is_corked() {
+        if self.snd_wnd_edge() > self.snd.nxt && self.is_corked() {
             if self.timers.hold.is_never() {
                 self.timers.hold = now.after_us(CORK_US);
             }

@@ -60,7 +60,7 @@ fn a_bound_that_is_lifted_is_gone() {
     let mut s = paced(RATE);
     s.writes(60_000);
     s.sent();
-    assert!(s.tcb.pacer.holds(s.now));
+    assert!(s.tcb.congestion.pacer.holds(s.now));
     s.tcb.set_max_pacing_rate(u64::MAX);
     let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
     assert!(sent > 50_000, "{sent}");
@@ -70,34 +70,34 @@ fn a_bound_that_is_lifted_is_gone() {
 #[test]
 fn nothing_is_paced_unless_asked_for() {
     let s = Script::established();
-    assert!(!s.tcb.pacer.is_on());
+    assert!(!s.tcb.congestion.pacer.is_on());
     assert_eq!(s.tcb.paced_payload(65_000), 65_000);
-    assert!(!s.tcb.rate.is_on());
+    assert!(!s.tcb.congestion.rate.is_on());
 }
 
 #[test]
 fn bbr_is_paced_from_the_start_and_other_algorithms_from_when_they_are_chosen() {
     let mut s = Script::established();
     s.tcb.set_congestion(Congestion::Bbr, s.now);
-    assert!(s.tcb.pacer.is_on() && s.tcb.rate.is_on());
+    assert!(s.tcb.congestion.pacer.is_on() && s.tcb.congestion.rate.is_on());
     s.tcb.set_congestion(Congestion::Cubic, s.now);
-    assert!(!s.tcb.pacer.is_on() && !s.tcb.rate.is_on());
+    assert!(!s.tcb.congestion.pacer.is_on() && !s.tcb.congestion.rate.is_on());
     let cfg = Config {
         congestion: Congestion::Bbr,
         ..plain()
     };
     let s = Script::established_with(&cfg, TcpOptions::default());
-    assert!(s.tcb.pacer.is_on() && s.tcb.rate.is_on());
+    assert!(s.tcb.congestion.pacer.is_on() && s.tcb.congestion.rate.is_on());
 }
 
 #[test]
 fn a_quantum_is_a_millisecond_but_two_packets_at_least() {
     let mut s = paced(RATE);
-    assert_eq!(s.tcb.pacer.quantum(1_000), 2_000);
+    assert_eq!(s.tcb.congestion.pacer.quantum(1_000), 2_000);
     s.tcb.set_max_pacing_rate(1);
-    assert_eq!(s.tcb.pacer.rate(), Some(super::SLOWEST));
-    s.tcb.pacer.rate = 125_000_000;
-    assert_eq!(s.tcb.pacer.quantum(1_000), 125_000);
+    assert_eq!(s.tcb.congestion.pacer.rate(), Some(super::SLOWEST));
+    s.tcb.congestion.pacer.rate = 125_000_000;
+    assert_eq!(s.tcb.congestion.pacer.quantum(1_000), 125_000);
 }
 
 /// An established connection with a window of ten packets and this round trip.

@@ -22,8 +22,8 @@ fn connection() -> Script {
     let mut s = established(&cfg, options);
     // The script's interface has 1000; this test's has more.
     s.tcb.mtu = MtuSearch::new(1460);
-    s.tcb.path_mss = 1460;
-    s.tcb.peer_mss = 1460;
+    s.tcb.snd.path_mss = 1460;
+    s.tcb.snd.peer_mss = 1460;
     s.tcb.bound_segments();
     s.max_payload = 1460;
     s.window = 60_000;
@@ -150,13 +150,13 @@ fn a_blackout_is_not_taken_for_a_small_path() {
     assert_eq!(s.tcb.mss(), 512);
     run(&mut s, 1460, 200_000);
     assert_eq!(s.tcb.mss(), 1460);
-    assert!(!s.tcb.mtu.active);
+    assert!(!s.tcb.mtu.is_searching());
 }
 
 #[test]
 fn a_lost_probe_does_not_lower_the_window() {
     let mut s = connection();
-    s.tcb.path_mss = 1024;
+    s.tcb.snd.path_mss = 1024;
     s.tcb.bound_segments();
     s.tcb.mtu.search_up_to(1460, s.now);
     s.writes(100_000);
@@ -172,7 +172,7 @@ fn a_lost_probe_does_not_lower_the_window() {
     assert_eq!(pieces.iter().map(|t| t.payload_len()).sum::<usize>(), 1460);
     assert!(pieces.iter().all(|t| t.payload_len() <= 1024));
     assert!(s.tcb.cwnd() >= cwnd);
-    assert_eq!(s.tcb.congestion.ssthresh(), u32::MAX);
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
     // Their arrival is not the probe's.
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, end, &[]);
@@ -182,7 +182,7 @@ fn a_lost_probe_does_not_lower_the_window() {
 #[test]
 fn a_probe_lost_among_others_is_congestion() {
     let mut s = connection();
-    s.tcb.path_mss = 1024;
+    s.tcb.snd.path_mss = 1024;
     s.tcb.bound_segments();
     s.tcb.mtu.search_up_to(1460, s.now);
     s.writes(100_000);
@@ -191,7 +191,7 @@ fn a_probe_lost_among_others_is_congestion() {
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 0, &[(1460 + 2048, end)]);
     assert!(!repeated(&mut s).is_empty());
-    assert!(s.tcb.congestion.ssthresh() < cwnd);
+    assert!(s.tcb.congestion.controller.ssthresh() < cwnd);
     assert!(!s.tcb.mtu.is_probing());
 }
 

@@ -78,9 +78,9 @@ impl Tcb {
     #[inline(always)]
     fn may_probe(&self) -> bool {
         self.flags.contains(Flags::SACK)
-            && self.recovery.is_quiet()
-            && !self.recovery.probe.is_outstanding()
-            && self.scoreboard.sacked() == 0
+            && self.flight.recovery.is_quiet()
+            && !self.flight.recovery.probe.is_outstanding()
+            && self.flight.scoreboard.sacked() == 0
             && self.state.is_synchronized()
     }
 
@@ -99,7 +99,7 @@ impl Tcb {
         }
         let srtt = self.rtt.srtt();
         let mut pto = srtt.map_or(1000 * MS, |srtt| 2 * srtt + SLACK);
-        if self.in_flight() <= u64::from(self.snd_mss) {
+        if self.in_flight() <= u64::from(self.snd.mss) {
             pto += max_ack_delay(srtt.unwrap_or(0));
         }
         self.timers.xmit_kind = XmitTimer::Probe;
@@ -110,7 +110,7 @@ impl Tcb {
     /// predicted: nothing is lost, reported or probed for.
     #[inline(always)]
     pub(crate) fn rearm_loss_timer(&mut self, now: Instant) {
-        let slack = if self.in_flight() <= u64::from(self.snd_mss) {
+        let slack = if self.in_flight() <= u64::from(self.snd.mss) {
             SLACK + max_ack_delay(self.rtt.srtt().unwrap_or(0))
         } else {
             SLACK
@@ -154,8 +154,8 @@ impl Tcb {
         }
         self.arm_retransmit(now);
         if self.may_probe() {
-            self.recovery.probe.due = true;
-            self.counters.probes = self.counters.probes.wrapping_add(1);
+            self.flight.recovery.probe.due = true;
+            self.accounting.counters.probes = self.accounting.counters.probes.wrapping_add(1);
             self.predict = crate::input::UNPREDICTABLE;
         }
     }
@@ -165,27 +165,31 @@ impl Tcb {
     /// went with a SYN may lie beyond a window that was not known then, and then the
     /// retransmission timer tries the first segment.
     pub(crate) fn last_segment(&self, most: i64) -> Option<(Pos, Pos)> {
-        let start = self.snd_nxt - most.max(1);
-        let fits = self.snd_nxt <= self.snd_wnd_edge();
-        fits.then_some((start.max(self.snd_una), self.snd_nxt))
+        let start = self.snd.nxt - most.max(1);
+        let fits = self.snd.nxt <= self.snd_wnd_edge();
+        fits.then_some((start.max(self.snd.una), self.snd.nxt))
     }
 
     /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
     pub(super) fn on_probe_news(&mut self, news: AckNews) {
-        let probe = self.recovery.probe;
-        if !probe.is_outstanding() || self.snd_una < probe.end {
+        let probe = self.flight.recovery.probe;
+        if !probe.is_outstanding() || self.snd.una < probe.end {
             return;
         }
         let both_arrived = news.dsack.is_some_and(|d| probe.explains(d))
             || (news.acked == 0 && news.sacked == 0 && news.duplicate);
         if !probe.repeats || both_arrived {
-            self.recovery.probe.forget();
-        } else if self.snd_una > probe.end {
+            self.flight.recovery.probe.forget();
+        } else if self.snd.una > probe.end {
             // The probe has repaired a loss that nothing else will tell of: the
             // window comes down as by a fast recovery.
-            self.recovery.probe.forget();
-            self.congestion.on_loss(self.congestion.cwnd());
-            self.congestion.set_cwnd(self.congestion.ssthresh());
+            self.flight.recovery.probe.forget();
+            self.congestion
+                .controller
+                .on_loss(self.congestion.controller.cwnd());
+            self.congestion
+                .controller
+                .set_cwnd(self.congestion.controller.ssthresh());
         }
     }
 }

@@ -40,9 +40,9 @@ impl Tcb {
     /// 9937 section 6: RecoverFS leaves out what was reported before that one, as it
     /// will not be delivered again.
     pub(super) fn start_reduction(&mut self, delivered: u32) {
-        let rest = self.in_flight() - self.scoreboard.sacked();
+        let rest = self.in_flight() - self.flight.scoreboard.sacked();
         let flight = rest + u64::from(delivered);
-        self.recovery.reduction = Reduction {
+        self.flight.recovery.reduction = Reduction {
             flight: flight.clamp(1, 1 << 30) as u32,
             ..Reduction::new()
         };
@@ -53,10 +53,10 @@ impl Tcb {
     /// threshold one segment more than was delivered may go.
     pub(super) fn reduce_proportionally(&mut self, delivered: u32, safe: bool) {
         let pipe = self.pipe().min(u64::from(u32::MAX)) as u32;
-        let ssthresh = self.congestion.ssthresh();
-        let mss = u32::from(self.snd_mss);
-        let forced = self.recovery.forced;
-        let r = &mut self.recovery.reduction;
+        let ssthresh = self.congestion.controller.ssthresh();
+        let mss = u32::from(self.snd.mss);
+        let forced = self.flight.recovery.forced;
+        let r = &mut self.flight.recovery.reduction;
         r.delivered = r.delivered.saturating_add(delivered);
         r.fresh = r.fresh.saturating_add(delivered);
         if safe {
@@ -73,14 +73,16 @@ impl Tcb {
         if forced {
             count = count.max(mss);
         }
-        self.congestion.set_cwnd(pipe.saturating_add(count));
+        self.congestion
+            .controller
+            .set_cwnd(pipe.saturating_add(count));
     }
 
     /// Bytes have gone out during recovery (prr_out).
     #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u32) {
-        if self.recovery.phase == Phase::Fast {
-            let r = &mut self.recovery.reduction;
+        if self.flight.recovery.phase == Phase::Fast {
+            let r = &mut self.flight.recovery.reduction;
             r.out = r.out.saturating_add(bytes);
             (r.fresh, r.bonus) = (0, 0);
         }

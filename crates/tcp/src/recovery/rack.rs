@@ -213,15 +213,15 @@ impl Rack {
 impl Tcb {
     /// What is known before an acknowledgment is looked at that echoes `echo`.
     pub(crate) fn start_delivery(&self, echo: Option<u32>, now: Instant) -> Delivery {
-        let una = self.snd_una;
+        let una = self.snd.una;
         let clock = self.timestamp_clock(now);
         Delivery {
             now,
-            fack: self.scoreboard.highest(una),
+            fack: self.flight.scoreboard.highest(una),
             min_rtt: self.rtt.min_rtt_or(0),
             echo_age: echo.map(|echo| u64::from(clock.wrapping_sub(echo)) * MS),
             held_back: u64::from(self.hold_back()) * MS,
-            recover: self.recovery.recover,
+            recover: self.flight.recovery.recover,
             bytes: 0,
             original: false,
             overtaken: 0,
@@ -231,29 +231,32 @@ impl Tcb {
     /// A DSACK widens the reordering window, unless it is the tail loss probe that
     /// proved needless.
     pub(super) fn adapt_reordering_window(&mut self, news: AckNews) {
-        let dsack = news.dsack.is_some_and(|d| !self.recovery.probe.explains(d));
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
-        self.recovery.rack.adapt(una, nxt, dsack);
+        let dsack = news
+            .dsack
+            .is_some_and(|d| !self.flight.recovery.probe.explains(d));
+        let (una, nxt) = (self.snd.una, self.snd.nxt);
+        self.flight.recovery.rack.adapt(una, nxt, dsack);
     }
 
     fn reordering_window(&self) -> u64 {
         let three = u64::from(DUP_THRESH);
-        let at_once = !self.recovery.is_open()
-            || self.recovery.dup_acks >= DUP_THRESH
+        let at_once = !self.flight.recovery.is_open()
+            || self.flight.recovery.dup_acks >= DUP_THRESH
             || self
+                .flight
                 .scoreboard
-                .segments_sacked(self.snd_una, self.snd_mss, three)
+                .segments_sacked(self.snd.una, self.snd.mss, three)
                 >= three;
-        self.recovery.rack.window(at_once, &self.rtt)
+        self.flight.recovery.rack.window(at_once, &self.rtt)
     }
 
     /// RFC 8985 section 6.2 step 5: marks what is lost, says how many bytes that
     /// were, and starts the reordering timer for what may soon be.
     pub(super) fn detect_loss_by_time(&mut self, now: Instant) -> u64 {
-        let rack = self.recovery.rack;
+        let rack = self.flight.recovery.rack;
         let patience = u64::from(rack.rtt) + self.reordering_window();
         let mut wait = 0;
-        let lost = self.scoreboard.mark_lost(self.snd_una, |s| {
+        let lost = self.flight.scoreboard.mark_lost(self.snd.una, |s| {
             if !rack.is_after(s) {
                 return false;
             }
@@ -277,7 +280,7 @@ impl Tcb {
             return;
         }
         self.wait_for_rto(now);
-        if self.detect_loss_by_time(now) > 0 && self.recovery.is_open() {
+        if self.detect_loss_by_time(now) > 0 && self.flight.recovery.is_open() {
             self.repair(0);
         }
     }
@@ -285,10 +288,10 @@ impl Tcb {
     /// RFC 8985 section 6.3: after a timeout the first segment is lost, and what was
     /// sent as long ago as a loss takes to show. Without SACK, everything.
     pub(super) fn mark_lost_on_timeout(&mut self, now: Instant) {
-        let una = self.snd_una;
-        let rack = self.recovery.rack;
+        let una = self.snd.una;
+        let rack = self.flight.recovery.rack;
         let patience = u64::from(rack.rtt) + self.reordering_window();
-        self.scoreboard.mark_lost(una, |s| {
+        self.flight.scoreboard.mark_lost(una, |s| {
             !rack.is_known() || s.start == una || s.at.age(now) >= patience
         });
     }

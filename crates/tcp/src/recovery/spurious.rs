@@ -69,11 +69,11 @@ impl Undo {
 impl Tcb {
     /// A recovery begins that may have to be undone.
     pub(super) fn remember_for_undo(&mut self) {
-        self.congestion.remember();
-        self.recovery.undo = Undo {
-            from: self.snd_una,
-            cwnd: self.congestion.cwnd(),
-            ssthresh: self.congestion.ssthresh(),
+        self.congestion.controller.remember();
+        self.flight.recovery.undo = Undo {
+            from: self.snd.una,
+            cwnd: self.congestion.controller.cwnd(),
+            ssthresh: self.congestion.controller.ssthresh(),
             ..Undo::new()
         };
     }
@@ -82,19 +82,19 @@ impl Tcb {
     /// SND.UNA advanced. RFC 5682 section 2.1 step 1 leaves out a timeout within the
     /// recovery from another one.
     pub(super) fn start_frto(&mut self, first: bool) {
-        let phase = self.recovery.phase;
+        let phase = self.flight.recovery.phase;
         // What a fast recovery has changed is undone with it.
         if phase == Phase::Open || phase == Phase::Mtu {
             self.remember_for_undo();
         }
         let wanted = first && matches!(phase, Phase::Open | Phase::Fast);
-        self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
+        self.flight.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
     }
 
     /// Something has been repeated that was last sent so many microseconds ago.
     pub(super) fn note_repetition(&mut self, bytes: Pos, age: u64, now: Instant) {
         let stamp = self.stamp_repetition(age, now);
-        let undo = &mut self.recovery.undo;
+        let undo = &mut self.flight.recovery.undo;
         undo.repeated = undo.repeated.saturating_add(bytes as u32);
         if !undo.stamped {
             undo.stamped = true;
@@ -105,7 +105,7 @@ impl Tcb {
     /// Looks for evidence in an acknowledgment, and undoes the recovery that is under
     /// way, or the last one. Says whether it did.
     pub(super) fn undo_if_spurious(&mut self, news: AckNews) -> bool {
-        if self.recovery.undo.from == NO_POS {
+        if self.flight.recovery.undo.from == NO_POS {
             return false;
         }
         let spurious = self.all_were_duplicates(news)
@@ -119,7 +119,7 @@ impl Tcb {
 
     /// RFC 3708 section 2: each repetition was reported as a duplicate.
     fn all_were_duplicates(&mut self, news: AckNews) -> bool {
-        let undo = &mut self.recovery.undo;
+        let undo = &mut self.flight.recovery.undo;
         let Some((start, end)) = news.dsack else {
             return false;
         };
@@ -138,18 +138,18 @@ impl Tcb {
     /// cause left that is known, as in Linux: what is still believed lost is looked at
     /// anew, with a reordering window that this has made wider.
     fn echo_is_of_original(&self, news: AckNews) -> bool {
-        let undo = &self.recovery.undo;
+        let undo = &self.flight.recovery.undo;
         let older = |echo: u32| (echo.wrapping_sub(undo.stamp) as i32) < 0;
         if !undo.stamped || !news.echo.is_some_and(older) {
             return false;
         }
-        match self.recovery.phase {
+        match self.flight.recovery.phase {
             Phase::Loss => true,
             Phase::Fast => {
-                let una = self.snd_una;
-                self.scoreboard.sacked() == 0
-                    || una >= self.recovery.recover
-                    || self.scoreboard.repeated_in_network(una) == 0
+                let una = self.snd.una;
+                self.flight.scoreboard.sacked() == 0
+                    || una >= self.flight.recovery.recover
+                    || self.flight.scoreboard.repeated_in_network(una) == 0
             }
             Phase::Open | Phase::Mtu => false,
         }
@@ -157,16 +157,16 @@ impl Tcb {
 
     /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.
     fn frto_says_spurious(&mut self, news: AckNews) -> bool {
-        let below = self.snd_una < self.recovery.recover;
+        let below = self.snd.una < self.flight.recovery.recover;
         let advanced = news.acked > 0 && below;
-        match self.recovery.undo.frto {
+        match self.flight.recovery.undo.frto {
             Frto::Off => false,
             Frto::Repeated => {
                 // Step 2: with the first acknowledgment that advances, up to two
                 // new segments go, if there are any and the peer has room;
                 // otherwise, the conventional way.
-                let room = self.snd_nxt < self.snd_end() && self.snd_wnd_edge() > self.snd_nxt;
-                self.recovery.undo.frto = if advanced && room {
+                let room = self.snd.nxt < self.snd_end() && self.snd_wnd_edge() > self.snd.nxt;
+                self.flight.recovery.undo.frto = if advanced && room {
                     self.flags |= Flags::FORCE_SMALL;
                     Frto::NewData
                 } else {
@@ -176,7 +176,7 @@ impl Tcb {
             }
             Frto::NewData => {
                 // Step 3: what was not repeated has arrived (b), or not (a).
-                self.recovery.undo.frto = Frto::Off;
+                self.flight.recovery.undo.frto = Frto::Off;
                 news.original && (advanced || news.sacked > 0)
             }
         }
@@ -184,16 +184,16 @@ impl Tcb {
 
     /// RFC 4015 section 3.2 and RFC 5682 section 4: as it was before.
     fn undo(&mut self) {
-        let undo = self.recovery.undo;
-        let (una, phase) = (self.snd_una, self.recovery.phase);
-        self.counters.undos = self.counters.undos.wrapping_add(1);
-        self.congestion.undo(undo.cwnd, undo.ssthresh);
-        self.recovery.undo = Undo::new();
+        let undo = self.flight.recovery.undo;
+        let (una, phase) = (self.snd.una, self.flight.recovery.phase);
+        self.accounting.counters.undos = self.accounting.counters.undos.wrapping_add(1);
+        self.congestion.controller.undo(undo.cwnd, undo.ssthresh);
+        self.flight.recovery.undo = Undo::new();
         if phase == Phase::Fast {
-            self.recovery.rack.note_reordering();
+            self.flight.recovery.rack.note_reordering();
         }
         if matches!(phase, Phase::Fast | Phase::Loss) {
-            self.scoreboard.unmark_lost(una);
+            self.flight.scoreboard.unmark_lost(una);
             self.reopen();
         }
     }

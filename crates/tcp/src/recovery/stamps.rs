@@ -17,7 +17,7 @@ impl Tcb {
     /// How much older than it is a repetition says to be, milliseconds: as late as packets
     /// are known to be (RACK.reo_wnd), the smoothed round trip at most.
     pub(super) fn hold_back(&self) -> u32 {
-        let rack = &self.recovery.rack;
+        let rack = &self.flight.recovery.rack;
         if !rack.reordering_seen {
             return 0;
         }
@@ -33,17 +33,17 @@ impl Tcb {
         let hold_back = self.hold_back().min(most);
         let stamp = self.timestamp_clock(now).wrapping_sub(hold_back);
         // The last one is between this and now, or long ago.
-        let last = self.recovery.last_stamp;
+        let last = self.flight.recovery.last_stamp;
         if last.wrapping_sub(stamp) > hold_back {
-            self.recovery.last_stamp = stamp;
+            self.flight.recovery.last_stamp = stamp;
         }
-        self.recovery.last_stamp
+        self.flight.recovery.last_stamp
     }
 
     /// Whether an echo may be that of a repetition which says to be older than it is, or
     /// older still: it measures no round trip (RFC 7323 section 4.1).
     pub(crate) fn may_be_held_back(&self, echo: u32) -> bool {
-        let since = self.recovery.last_stamp.wrapping_sub(echo) as i32;
+        let since = self.flight.recovery.last_stamp.wrapping_sub(echo) as i32;
         self.hold_back() > 0 && since >= 0
     }
 }

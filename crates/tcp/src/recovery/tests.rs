@@ -85,7 +85,7 @@ pub(crate) fn echo(s: &mut Script, ago: u32) {
 pub(crate) fn timeout(s: &mut Script) {
     for _ in 0..4 {
         s.until_timer();
-        if s.tcb.recovery.phase == Phase::Loss {
+        if s.tcb.flight.recovery.phase == Phase::Loss {
             return;
         }
         s.sent();
@@ -121,18 +121,18 @@ fn three_duplicates_repeat_the_first_segment() {
     }
     let _ = s.arrives(ACK, 0, 0, 0);
     assert_eq!(repeated(&mut s), [0]);
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
     // Half of the window; RFC 5681 section 3.2: limited transmit's two segments do not
     // count.
-    assert_eq!(s.tcb.congestion.ssthresh(), 10_000);
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), 10_000);
     // The rest of the duplicates, then the acknowledgment of everything.
     for _ in 0..18 {
         let _ = s.arrives(ACK, 0, 0, 0);
         assert!(repeated(&mut s).is_empty());
     }
-    let end = s.tcb.recovery.recover;
+    let end = s.tcb.flight.recovery.recover;
     let _ = s.arrives(ACK, 0, end, 0);
-    assert!(s.tcb.recovery.is_open());
+    assert!(s.tcb.flight.recovery.is_open());
     assert_eq!(s.tcb.cwnd(), 10_000);
 }
 
@@ -148,7 +148,7 @@ fn a_partial_acknowledgment_repeats_the_next_hole() {
     assert_eq!(repeated(&mut s), [5_000]);
     let _ = s.arrives(ACK, 0, 9_000, 0);
     assert_eq!(repeated(&mut s), [9_000]);
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn window_updates_and_data_are_no_duplicates() {
         let _ = s.arrives(ACK, i64::from(i) * 10, 0, 10);
     }
     assert!(repeated(&mut s).is_empty());
-    assert!(s.tcb.recovery.is_open());
+    assert!(s.tcb.flight.recovery.is_open());
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn reordering_of_two_segments_repeats_nothing() {
     assert!(repeated(&mut s).is_empty());
     sacks(&mut s, 3_000, &[]);
     assert!(repeated(&mut s).is_empty());
-    assert!(s.tcb.recovery.is_open());
-    assert_eq!(s.tcb.congestion.ssthresh(), u32::MAX);
+    assert!(s.tcb.flight.recovery.is_open());
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn one_acknowledgment_of_everything_but_the_loss_halves_the_window_once() {
         let mut s = flight(true);
         let at = lost * 1_000;
         sacks(&mut s, at, &[(at + 1_000, 20_000)]);
-        assert_eq!(s.tcb.recovery.phase, Phase::Fast, "{lost}");
-        let ssthresh = s.tcb.congestion.ssthresh();
+        assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast, "{lost}");
+        let ssthresh = s.tcb.congestion.controller.ssthresh();
         assert!((10_000..=20_000).contains(&ssthresh), "{lost}: {ssthresh}");
         // What was delivered lets as much go, up to the threshold.
         let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
@@ -225,8 +225,8 @@ fn one_acknowledgment_of_everything_but_the_loss_halves_the_window_once() {
         let nxt = s.tcb.snd_sent() as i64;
         s.now = s.now.after_ms(RTT);
         sacks(&mut s, 21_000, &[(22_000, nxt)]);
-        assert_eq!(s.tcb.recovery.phase, Phase::Fast, "{lost}");
-        assert!(s.tcb.congestion.ssthresh() >= 5_000, "{lost}");
+        assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast, "{lost}");
+        assert!(s.tcb.congestion.controller.ssthresh() >= 5_000, "{lost}");
         let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
         assert!(sent >= 4_000, "{lost}: {sent}");
     }
@@ -262,9 +262,9 @@ fn a_timeout_repeats_from_the_start() {
         sacks(&mut s, if sack { 5_000 } else { 3_000 }, &[]);
         let next = repeated(&mut s);
         assert_eq!(next[0], if sack { 5_000 } else { 3_000 });
-        let end = s.tcb.recovery.recover;
+        let end = s.tcb.flight.recovery.recover;
         sacks(&mut s, end, &[]);
-        assert!(s.tcb.recovery.is_open(), "{sack} {end} {:?}", s.tcb);
+        assert!(s.tcb.flight.recovery.is_open(), "{sack} {end} {:?}", s.tcb);
     }
 }
 
@@ -388,7 +388,11 @@ fn who_sends_little_and_loses_it_keeps_what_a_silence_would_have_left() {
     let cwnd = s.tcb.cwnd();
     timeout(&mut s);
     assert_eq!(s.tcb.cwnd(), 1_000);
-    assert_eq!(s.tcb.congestion.ssthresh(), 10_000, "half of 20 segments");
+    assert_eq!(
+        s.tcb.congestion.controller.ssthresh(),
+        10_000,
+        "half of 20 segments"
+    );
     assert!(cwnd >= 20_000, "{cwnd}");
 }
 
@@ -418,7 +422,7 @@ fn what_a_closed_window_has_refused_is_repeated_when_it_opens() {
 /// Sends and has acknowledged what the windows take, in so many round trips.
 fn rounds(s: &mut Script, n: usize) {
     for _ in 0..n {
-        let end = s.tcb.snd_nxt;
+        let end = s.tcb.snd.nxt;
         let _ = s.arrives(ACK, 0, end, 0);
         s.writes(end as u64 + 200_000);
         assert!(!s.sent().is_empty());
@@ -436,7 +440,7 @@ fn behind_the_peers_window_the_congestion_window_does_not_grow() {
     let cwnd = s.tcb.cwnd();
     assert!((39_000..=40_000).contains(&cwnd), "{cwnd}");
     // A loss ends slow start.
-    let una = s.tcb.snd_una;
+    let una = s.tcb.snd.una;
     sacks(&mut s, una, &[(una + 1_000, una + 20_000)]);
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, una, &[(una + 1_000, una + 20_000)]);
@@ -444,9 +448,9 @@ fn behind_the_peers_window_the_congestion_window_does_not_grow() {
     s.now = s.now.after_ms(RTT);
     s.window = 5_000;
     rounds(&mut s, 2);
-    assert!(s.tcb.recovery.is_open());
+    assert!(s.tcb.flight.recovery.is_open());
     let cwnd = s.tcb.cwnd();
-    assert!(cwnd >= s.tcb.congestion.ssthresh());
+    assert!(cwnd >= s.tcb.congestion.controller.ssthresh());
     rounds(&mut s, 100);
     assert_eq!(s.tcb.cwnd(), cwnd);
     s.window = 60_000;

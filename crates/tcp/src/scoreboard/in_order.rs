@@ -1,7 +1,7 @@
 //! The scoreboard where nothing is lost, reported or repeated: what goes out joins the
 //! last stretch or makes a new one, and what is acknowledged leaves at the front.
 //!
-//! Owns those methods of [`Scoreboard`] and [`Open`]. `output/` calls the former for
+//! Owns those methods of [`Scoreboard`]. `output/` calls the former for
 //! all that goes out for the first time, `input/fast_path.rs` the latter for
 //! acknowledgments that were predicted.
 
@@ -10,20 +10,8 @@ use super::{FEW_STRETCHES, Fate, Scoreboard, Stamp, Times};
 use crate::tcb::Pos;
 use crate::time::Instant;
 
-/// The last stretch in place, as long as what goes out joins it: until its tick is over,
-/// or anything but that happens to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Open {
-    pub(super) until: Instant,
-    /// Its place in the table.
-    at: u8,
-}
-
-/// What goes out next joins no stretch, as far as is known.
-pub(super) const CLOSED: Open = Open {
-    until: Instant(0),
-    at: 0,
-};
+/// Of `open_until`: what goes out next joins no stretch, as far as is known.
+pub(super) const CLOSED: Instant = Instant(0);
 
 impl Scoreboard {
     /// What ends at `end` and follows everything sent so far goes out for the first
@@ -42,10 +30,8 @@ impl Scoreboard {
             self.append(end, Stamp::new(now));
         }
         if self.many.is_none() {
-            self.open = Open {
-                until: now.next_tick(self.grain),
-                at: self.index(self.len() - 1) as u8,
-            };
+            self.open_until = now.next_tick(self.grain);
+            self.open_at = self.index(self.len() - 1) as u8;
         }
     }
 
@@ -88,10 +74,10 @@ impl Scoreboard {
     /// it is not, and nothing has changed.
     #[inline(always)]
     pub(crate) fn send_with_last(&mut self, end: Pos, now: Instant) -> bool {
-        if now >= self.open.until {
+        if now >= self.open_until {
             return false;
         }
-        let last = usize::from(self.open.at) % FEW_STRETCHES;
+        let last = usize::from(self.open_at) % FEW_STRETCHES;
         let s = &mut self.few.stored[last];
         s.end = end as u32;
         // Within a tick, which is 65 ms at most.
@@ -113,7 +99,7 @@ impl Scoreboard {
         let last = self.index(self.len()).wrapping_sub(1);
         self.len = 0;
         self.first = 0;
-        self.open.until = CLOSED.until;
+        self.open_until = CLOSED;
         self.few_times(last)
     }
 

@@ -91,7 +91,7 @@ impl Scoreboard {
 
     /// Moves `from..to` of the table to `at`.
     fn shift(&mut self, from: usize, to: usize, at: usize) {
-        self.open.until = CLOSED.until;
+        self.open_until = CLOSED;
         self.stored_mut().copy_within(from..to, at);
         self.spreads_mut().copy_within(from..to, at);
         self.fates_mut().copy_within(from..to, at);
@@ -163,7 +163,7 @@ impl Scoreboard {
         many.stored[..len].copy_from_slice(&self.few.stored[..len]);
         many.spreads[..len].copy_from_slice(&self.few.spreads[..len]);
         many.fates[..len].copy_from_slice(&self.few.fates[..len]);
-        self.open.until = CLOSED.until;
+        self.open_until = CLOSED;
         self.plain_from = NO_POS;
         self.many = Some(many);
     }
@@ -184,7 +184,7 @@ impl Scoreboard {
             self.few.spreads[..z - a].copy_from_slice(&many.spreads[a..z]);
             self.few.fates[..z - a].copy_from_slice(&many.fates[a..z]);
             self.first = 0;
-            self.open.until = CLOSED.until;
+            self.open_until = CLOSED;
             self.plain_from = nxt;
         }
     }

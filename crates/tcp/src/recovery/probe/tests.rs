@@ -18,13 +18,13 @@ fn a_lost_tail_is_probed_after_two_round_trips() {
     assert_eq!(s.until_timer(), 2 * srtt + 2_000);
     // Nothing new is there: the last segment goes again.
     assert_eq!(repeated(&mut s), [19_000]);
-    assert!(s.tcb.recovery.is_open());
+    assert!(s.tcb.flight.recovery.is_open());
     assert_eq!(info(&s).total_rto, 0);
     // It arrives, the two before it do not: they were sent long before, so RACK
     // repeats them at once.
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 17_000, &[(19_000, 20_000)]);
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
     assert_eq!(repeated(&mut s), [17_000]);
     assert_eq!(info(&s).total_rto, 0);
 }
@@ -40,7 +40,7 @@ fn a_probe_carries_new_data_if_there_are_any() {
     // There is one probe; then the retransmission timer has its turn.
     let rto = info(&s).rto_us;
     assert_eq!(s.until_timer(), rto);
-    assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_repaired_loss_lowers_the_window() {
     s.sent();
     sacks(&mut s, 21_000, &[]);
     assert!(s.tcb.cwnd() < before);
-    assert!(s.tcb.congestion.ssthresh() < u32::MAX);
+    assert!(s.tcb.congestion.controller.ssthresh() < u32::MAX);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_needless_probe_changes_nothing() {
         sacks(&mut s, 21_000, &[]);
         assert!(s.tcb.cwnd() >= before);
         // Nor is the reordering window wider for it.
-        assert_eq!(s.tcb.congestion.ssthresh(), u32::MAX);
+        assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
     }
 }
 
@@ -141,7 +141,7 @@ fn without_sack_there_is_no_probe() {
     let mut s = flight(false);
     let rto = info(&s).rto_us;
     assert_eq!(s.until_timer(), rto - RTT * 1_000);
-    assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
 }
 
 #[test]
@@ -174,6 +174,6 @@ fn no_probe_goes_beyond_the_window() {
     assert!(repeated(&mut s).is_empty());
     // The retransmission timer repeats what fits.
     s.until_timer();
-    assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
     assert_eq!(repeated(&mut s), [17_000]);
 }

@@ -11,14 +11,14 @@ fn two_segments_reported_wait_for_the_window() {
     // RFC 8985 section 6.2 step 5: fewer than DupThresh, so time decides.
     let mut s = flight_of(true, 20_000);
     sacks(&mut s, 0, &[(18_000, 20_000)]);
-    assert!(s.tcb.recovery.is_open());
+    assert!(s.tcb.flight.recovery.is_open());
     assert!(repeated(&mut s).is_empty());
     // The flight was sent at one time, so what is missing is as old as what came.
     assert_eq!(s.until_timer(), WINDOW_US);
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
     assert_eq!(s.tcb.info(s.now).total_rto, 0);
     assert_eq!(repeated(&mut s)[0], 0);
-    assert_eq!(s.tcb.scoreboard.lost() + s.tcb.pipe(), 18_000);
+    assert_eq!(s.tcb.flight.scoreboard.lost() + s.tcb.pipe(), 18_000);
 }
 
 #[test]
@@ -88,16 +88,19 @@ fn duplicates_widen_the_window_once_in_a_round_trip() {
     assert_eq!(s.until_timer(), 2 * WINDOW_US);
     // Wider than the smoothed round trip it does not become.
     for _ in 0..300 {
-        s.tcb.recovery.rack.adapt(1 << 40, 1 << 40, true);
+        s.tcb.flight.recovery.rack.adapt(1 << 40, 1 << 40, true);
     }
     let srtt = s.tcb.srtt_us().expect("sampled");
-    assert_eq!(s.tcb.recovery.rack.window(false, &s.tcb.rtt), srtt);
+    assert_eq!(s.tcb.flight.recovery.rack.window(false, &s.tcb.rtt), srtt);
     // Sixteen recoveries without a duplicate, and it is what it was.
     for _ in 0..16 {
-        assert_eq!(s.tcb.recovery.rack.window(false, &s.tcb.rtt), srtt);
-        s.tcb.recovery.rack.on_recovered();
+        assert_eq!(s.tcb.flight.recovery.rack.window(false, &s.tcb.rtt), srtt);
+        s.tcb.flight.recovery.rack.on_recovered();
     }
-    assert_eq!(s.tcb.recovery.rack.window(false, &s.tcb.rtt), WINDOW_US);
+    assert_eq!(
+        s.tcb.flight.recovery.rack.window(false, &s.tcb.rtt),
+        WINDOW_US
+    );
 }
 
 #[test]
@@ -136,8 +139,8 @@ fn what_was_sent_lately_survives_a_timeout() {
     assert!(before > 20_000);
     // The timer runs out (early, for the test): the old part is lost, the new is not.
     s.now = s.now.after_ms(RTT / 2);
-    s.tcb.retries = 1;
+    s.tcb.liveness.retries = 1;
     s.tcb.enter_loss(s.now);
-    assert_eq!(s.tcb.scoreboard.lost(), 10_000);
+    assert_eq!(s.tcb.flight.scoreboard.lost(), 10_000);
     assert_eq!(s.tcb.pipe(), before - 20_000);
 }

@@ -7,11 +7,15 @@ use crate::recovery::tests::{
 use crate::script::{ACK, Script};
 
 fn undone(s: &Script, cwnd: u32) {
-    assert!(s.tcb.recovery.is_open(), "{:?}", s.tcb.recovery);
+    assert!(
+        s.tcb.flight.recovery.is_open(),
+        "{:?}",
+        s.tcb.flight.recovery
+    );
     assert!(s.tcb.cwnd() >= cwnd, "{} {cwnd}", s.tcb.cwnd());
-    assert_eq!(s.tcb.congestion.ssthresh(), u32::MAX);
-    assert_eq!(s.tcb.scoreboard.lost(), 0);
-    assert_eq!(s.tcb.counters.undos, 1);
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
+    assert_eq!(s.tcb.flight.scoreboard.lost(), 0);
+    assert_eq!(s.tcb.accounting.counters.undos, 1);
 }
 
 #[test]
@@ -38,7 +42,7 @@ fn a_new_echo_leaves_a_timeout_as_it_is() {
     echo(&mut s, 0);
     s.now = s.now.after_ms(RTT);
     let _ = s.arrives(ACK, 0, 988, 0);
-    assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
     assert_eq!(repeated(&mut s), [988, 1_976]);
 }
 
@@ -49,7 +53,7 @@ fn an_old_echo_undoes_a_fast_recovery() {
     s.now = s.now.after_ms(RTT);
     // The first segment takes a long way round.
     sacks(&mut s, 0, &[(988, 19_760)]);
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
     assert_eq!(repeated(&mut s), [0]);
     s.now = s.now.after_ms(2);
     sacks(&mut s, 19_760, &[]);
@@ -62,7 +66,7 @@ fn an_old_echo_undoes_a_fast_recovery() {
 fn two_late() -> (Script, u32) {
     let mut s = stamped_flight(true, 100_000);
     let cwnd = s.tcb.cwnd();
-    s.tcb.recovery.rack.note_reordering();
+    s.tcb.flight.recovery.rack.note_reordering();
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 0, &[(988, 19_760)]);
     assert!(s.sent().len() > 5, "in place of what is reported");
@@ -71,7 +75,7 @@ fn two_late() -> (Script, u32) {
     s.now = s.now.after_ms(RTT / 2);
     sacks(&mut s, 0, &[(988, 19_760), (20_748, 24_700)]);
     s.sent();
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
     (s, cwnd)
 }
 
@@ -88,8 +92,8 @@ fn an_old_echo_undoes_nothing_while_something_repeated_is_in_the_network() {
     s.until_timer();
     assert_eq!(repeated(&mut s), [19_760]);
     sacks(&mut s, 19_760, &[(20_748, 24_700)]);
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
-    assert_eq!(s.tcb.counters.undos, 0);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.accounting.counters.undos, 0);
 }
 
 #[test]
@@ -100,16 +104,16 @@ fn duplicates_of_all_repetitions_undo_a_recovery() {
     sacks(&mut s, 0, &[(2_000, 20_000)]);
     assert_eq!(repeated(&mut s), [0, 1_000]);
     s.now = s.now.after_ms(RTT);
-    let recover = s.tcb.recovery.recover;
+    let recover = s.tcb.flight.recovery.recover;
     sacks(&mut s, recover, &[]);
-    assert!(s.tcb.recovery.is_open() && s.tcb.cwnd() < cwnd);
+    assert!(s.tcb.flight.recovery.is_open() && s.tcb.cwnd() < cwnd);
     sacks(&mut s, recover, &[(0, 1_000)]);
-    assert_eq!(s.tcb.counters.undos, 0);
+    assert_eq!(s.tcb.accounting.counters.undos, 0);
     sacks(&mut s, recover, &[(1_000, 2_000)]);
     undone(&s, cwnd);
     // A further one says nothing new.
     sacks(&mut s, recover, &[(1_000, 2_000)]);
-    assert_eq!(s.tcb.counters.undos, 1);
+    assert_eq!(s.tcb.accounting.counters.undos, 1);
 }
 
 #[test]
@@ -123,8 +127,8 @@ fn a_duplicate_of_something_else_undoes_nothing() {
     assert_eq!(repeated(&mut s), [5_000]);
     // The network has doubled a segment from before the recovery.
     sacks(&mut s, 5_000, &[(1_000, 2_000), (6_000, 20_000)]);
-    assert_eq!(s.tcb.counters.undos, 0);
-    assert_eq!(s.tcb.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.accounting.counters.undos, 0);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
 }
 
 #[test]
@@ -157,7 +161,7 @@ fn frto_by_sack() {
     // Out of order, but originals all the same (RFC 5682 section 3.1 step 3b).
     sacks(&mut s, 1_000, &[(2_000, 4_000)]);
     assert!(s.tcb.cwnd() >= cwnd);
-    assert_eq!(s.tcb.counters.undos, 1);
+    assert_eq!(s.tcb.accounting.counters.undos, 1);
 }
 
 #[test]
@@ -174,9 +178,9 @@ fn frto_repeats_after_all_if_it_was_loss() {
         s.now = s.now.after_ms(RTT);
         let block = [(end - 1_000, end)];
         sacks(&mut s, 1_000, if sack { &block } else { &[] });
-        assert_eq!(s.tcb.recovery.phase, Phase::Loss);
+        assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
         assert_eq!(repeated(&mut s)[0], 1_000);
-        assert_eq!(s.tcb.counters.undos, 0);
+        assert_eq!(s.tcb.accounting.counters.undos, 0);
     }
 }
 

@@ -38,7 +38,7 @@ fn without_reordering_a_repetition_tells_its_time() {
 #[test]
 fn with_reordering_a_repetition_is_as_old_as_what_may_be_late() {
     let mut s = flight();
-    s.tcb.recovery.rack.note_reordering();
+    s.tcb.flight.recovery.rack.note_reordering();
     sacks(&mut s, 0, &[(988, 19_760)]);
     let (again, new) = ages(&mut s);
     assert!(again.is_empty() && !new.is_empty());
@@ -50,7 +50,7 @@ fn with_reordering_a_repetition_is_as_old_as_what_may_be_late() {
 #[test]
 fn a_repetition_is_not_older_than_the_one_before() {
     let mut s = flight();
-    s.tcb.recovery.rack.note_reordering();
+    s.tcb.flight.recovery.rack.note_reordering();
     // Two are missing, sent in turn; the second is still reported late.
     sacks(&mut s, 0, &[(988, 9_880), (10_868, 19_760)]);
     s.sent();
@@ -74,7 +74,7 @@ fn a_repetition_is_not_older_than_the_one_before() {
 #[test]
 fn a_repetition_is_younger_than_the_original() {
     let mut s = flight();
-    s.tcb.recovery.rack.note_reordering();
+    s.tcb.flight.recovery.rack.note_reordering();
     sacks(&mut s, 19_760, &[]);
     assert!(!s.sent().is_empty());
     // Four milliseconds later it turns out that it was too long.
@@ -92,7 +92,7 @@ fn the_echo_of_what_is_held_back_is_no_round_trip() {
     for late in [false, true] {
         let mut s = flight();
         if late {
-            s.tcb.recovery.rack.note_reordering();
+            s.tcb.flight.recovery.rack.note_reordering();
         }
         sacks(&mut s, 0, &[(988, 19_760)]);
         s.sent();
@@ -105,8 +105,11 @@ fn the_echo_of_what_is_held_back_is_no_round_trip() {
         echo(&mut s, 2 * RTT as u32 + if late { LATE_MS } else { 0 });
         sacks(&mut s, 19_760, &[]);
         assert_eq!(s.tcb.rtt.srtt() == before, late);
-        assert_eq!(s.tcb.counters.undos, 0);
+        assert_eq!(s.tcb.accounting.counters.undos, 0);
         // RACK knows it for the repetition all the same.
-        assert_eq!(s.tcb.recovery.rack.latest_rtt(), 2 * RTT as u32 * 1_000);
+        assert_eq!(
+            s.tcb.flight.recovery.rack.latest_rtt(),
+            2 * RTT as u32 * 1_000
+        );
     }
 }

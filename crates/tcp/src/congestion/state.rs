@@ -1,0 +1,41 @@
+//! Congestion control of a connection: the window, whether it is in use, rate and pace.
+//!
+//! Owns [`CongestionState`], which `tcb.rs` keeps. `feed.rs` tells it of acknowledgments
+//! and sends.
+
+use super::Controller;
+use crate::pacing::Pacer;
+use crate::rate::RateSampler;
+use crate::tcb::{Pos, SYN_POS};
+
+/// The controller and what it goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CongestionState {
+    pub(crate) controller: Controller,
+    /// The most that was in flight while what lies before `flight_until` was sent,
+    /// bytes; only kept in slow start.
+    pub(crate) most_flight: u32,
+    /// `bytes_retrans` when the rate was last sampled, its lower half.
+    pub(crate) repeated_seen: u32,
+    /// SND.NXT when the congestion window last held something back.
+    pub(crate) full_at: Pos,
+    /// See `most_flight`.
+    pub(crate) flight_until: Pos,
+    pub(crate) pacer: Pacer,
+    pub(crate) rate: RateSampler,
+}
+
+impl CongestionState {
+    /// Nothing has been sent.
+    pub(crate) const fn new(controller: Controller) -> CongestionState {
+        CongestionState {
+            controller,
+            most_flight: 0,
+            repeated_seen: 0,
+            full_at: SYN_POS,
+            flight_until: 0,
+            pacer: Pacer::new(),
+            rate: RateSampler::new(),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Timestamps of a connection (RFC 7323): what the peer's last one was, and our clock.
+//!
+//! Owns [`TimestampState`], which `tcb.rs` keeps; input takes TS.Recent from segments,
+//! output writes both.
+
+use crate::time::Instant;
+
+/// Both ends' timestamps. Without meaning unless they were agreed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct TimestampState {
+    /// When TS.Recent was set.
+    pub(crate) recent_at: Instant,
+    /// TS.Recent (RFC 7323 section 4.3).
+    pub(crate) recent: u32,
+    /// Added to the clock for our timestamps.
+    pub(crate) offset: u32,
+    /// The echo that last told of the receiver's round trip.
+    pub(crate) echo: u32,
+}
+
+impl TimestampState {
+    pub(crate) const fn new(offset: u32, now: Instant) -> TimestampState {
+        TimestampState {
+            recent_at: now,
+            recent: 0,
+            offset,
+            echo: 0,
+        }
+    }
+}
