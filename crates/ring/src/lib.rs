@@ -15,6 +15,7 @@
 mod confined;
 mod doorbell;
 mod freelist;
+mod futex;
 mod lock;
 mod peer;
 mod ringer;

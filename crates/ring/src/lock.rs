@@ -6,27 +6,53 @@
 //! lives and takes the lock over if it does not: all that is done under it only
 //! moves edges forward, so what the dead one left half done is safe to redo.
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::futex;
+use crate::sync::{AtomicU32, Ordering, hint};
 use std::cell::Cell;
 use std::time::Duration;
 
 const FREE: u32 = 0;
 /// Set beside the holder's id when somebody sleeps for the lock.
 const WAITED_FOR: u32 = 1 << 31;
-const SPINS: u32 = 200;
+/// Looks at the lock before sleeping for it.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 200 };
+/// How long to sleep before looking whether the holder still lives.
+const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
+#[cfg(not(loom))]
 thread_local! {
     static THREAD_ID: Cell<u32> = const { Cell::new(0) };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static THREAD_ID: Cell<u32> = Cell::new(0);
 }
 
 fn thread_id() -> u32 {
     THREAD_ID.with(|id| {
         if id.get() == 0 {
-            id.set(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+            id.set(new_thread_id());
         }
         id.get()
     })
 }
+
+#[cfg(not(loom))]
+fn new_thread_id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// All threads of a model are one of the kernel's.
+#[cfg(loom)]
+fn new_thread_id() -> u32 {
+    use std::sync::atomic::AtomicU32;
+    static NEXT: AtomicU32 = AtomicU32::new(DEAD + 1);
+    NEXT.fetch_add(1, Ordering::Relaxed) & !WAITED_FOR
+}
+
+/// The thread of a model that has died.
+#[cfg(loom)]
+const DEAD: u32 = 1;
 
 /// Forgets the cached id of this thread: a child of `fork` has another.
 pub fn forget_thread_id() {
@@ -46,6 +72,12 @@ impl SharedLock {
     /// A free lock.
     pub fn new() -> Self {
         Self(AtomicU32::new(FREE))
+    }
+
+    /// A lock that a thread has with which it died, while another slept for it.
+    #[cfg(loom)]
+    pub fn left_by_the_dead() -> Self {
+        Self(AtomicU32::new(DEAD | WAITED_FOR))
     }
 
     /// Takes the lock, waiting for it as long as its holder lives.
@@ -93,7 +125,7 @@ impl SharedLock {
                 {
                     return Ok(Locked(self));
                 }
-                std::hint::spin_loop();
+                hint::spin_loop();
             }
             let word = self.0.load(Ordering::Relaxed);
             if word == FREE {
@@ -115,7 +147,7 @@ impl SharedLock {
                     .compare_exchange(word, waited, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
-                wait(&self.0, waited, Duration::from_millis(10));
+                futex::wait(&self.0, waited, Some(LONGEST_SLEEP));
             }
         }
     }
@@ -134,12 +166,19 @@ pub struct Locked<'a>(&'a SharedLock);
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         if self.0.0.swap(FREE, Ordering::Release) & WAITED_FOR != 0 {
-            wake(&self.0.0);
+            futex::wake_all(&self.0.0);
         }
     }
 }
 
 /// Whether a thread of this id exists (in this pid namespace).
+#[cfg(loom)]
+fn lives(id: u32) -> bool {
+    id != DEAD
+}
+
+/// Whether a thread of this id exists (in this pid namespace).
+#[cfg(not(loom))]
 fn lives(id: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
     if crate::is_confined() {
@@ -151,30 +190,6 @@ fn lives(id: u32) -> bool {
         None => false,
     }
 }
-
-#[cfg(not(loom))]
-fn wait(word: &AtomicU32, value: u32, at_most: Duration) {
-    use rustix::thread::futex;
-    let timeout = futex::Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(at_most.subsec_nanos()),
-    };
-    let _ = futex::wait(word, futex::Flags::empty(), value, Some(&timeout));
-}
-
-#[cfg(not(loom))]
-fn wake(word: &AtomicU32) {
-    use rustix::thread::futex;
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
-}
-
-#[cfg(loom)]
-fn wait(_: &AtomicU32, _: u32, _: Duration) {
-    loom::thread::yield_now();
-}
-
-#[cfg(loom)]
-fn wake(_: &AtomicU32) {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -19,20 +19,37 @@ pub type Message = [u64; WORDS];
 /// A message's place in shared memory.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Slot([AtomicU64; WORDS]);
+pub struct Slot {
+    words: [AtomicU64; WORDS],
+    /// In a model, nobody reads a message while another is put in its place.
+    #[cfg(loom)]
+    access: loom::cell::UnsafeCell<()>,
+}
+
+// SAFETY: what is not atomic has no contents.
+#[cfg(loom)]
+unsafe impl Sync for Slot {}
 
 impl Slot {
     /// An empty slot, for rings that do not come from zeroed shared memory.
     pub fn new() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+        Self {
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            #[cfg(loom)]
+            access: loom::cell::UnsafeCell::new(()),
+        }
     }
 
     fn load(&self) -> Message {
-        std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
+        #[cfg(loom)]
+        self.access.with(|_| ());
+        std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed))
     }
 
     fn store(&self, message: &Message) {
-        for (word, value) in self.0.iter().zip(message) {
+        #[cfg(loom)]
+        self.access.with_mut(|_| ());
+        for (word, value) in self.words.iter().zip(message) {
             word.store(*value, Ordering::Relaxed);
         }
     }

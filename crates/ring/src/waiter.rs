@@ -7,6 +7,7 @@
 //! waker whose peer is awake pays one load.
 
 use crate::Doorbell;
+use crate::futex;
 use crate::sync::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
@@ -105,40 +106,13 @@ impl Waiter {
     }
 
     /// Wakes a sleeper on the word, whose declaration was taken.
-    #[cfg(not(loom))]
     pub fn wake_futex(&self) {
-        use rustix::thread::futex;
-        let _ = futex::wake(&self.sleeping, futex::Flags::empty(), i32::MAX as u32);
+        futex::wake_all(&self.sleeping);
     }
-
-    /// Under loom the sleeper sees the word change by itself.
-    #[cfg(loom)]
-    pub fn wake_futex(&self) {}
 
     /// Sleeps on the word for at most `timeout`, if it still says so.
-    #[cfg(not(loom))]
     pub fn sleep(&self, timeout: Option<Duration>) -> Woken {
-        use rustix::io::Errno;
-        use rustix::thread::futex;
-        let timeout = timeout.map(|t| futex::Timespec {
-            tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
-            tv_nsec: i64::from(t.subsec_nanos()),
-        });
-        let flags = futex::Flags::empty();
-        match futex::wait(&self.sleeping, flags, Sleep::Futex as u32, timeout.as_ref()) {
-            Err(Errno::TIMEDOUT) => Woken::TimedOut,
-            Err(Errno::INTR) => Woken::Interrupted,
-            _ => Woken::Yes,
-        }
-    }
-
-    /// Under loom a sleep is a yield until the word changes.
-    #[cfg(loom)]
-    pub fn sleep(&self, _timeout: Option<Duration>) -> Woken {
-        while self.sleeping.load(Ordering::Acquire) != AWAKE {
-            loom::thread::yield_now();
-        }
-        Woken::Yes
+        futex::wait(&self.sleeping, Sleep::Futex as u32, timeout)
     }
 }
 

@@ -1,11 +1,24 @@
-//! Models of the ring and of sleeping, checked over all interleavings:
+//! Models of what lies in shared memory, checked over all interleavings of their steps and
+//! all values that the memory orderings allow:
 //! `RUSTFLAGS="--cfg loom" cargo test -p longshore-ring --test loom --release`.
+//!
+//! Nobody in a model looks again after a while, so a wake-up that is missing is a deadlock,
+//! which loom reports.
 #![cfg(loom)]
 
 use longshore_ring::spsc::{Consumer, Indices, Producer, Slot};
-use longshore_ring::{Sleep, Waiter};
+use longshore_ring::{Doorbell, FreeList, SharedLock, Sleep, Waiter};
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
+use loom::sync::atomic::AtomicU32;
 use loom::thread;
+
+/// All orders in which at most `preemptions` times a thread is interrupted that could go on.
+fn model(preemptions: usize, of: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(of);
+}
 
 #[test]
 fn messages_arrive_whole_and_in_order() {
@@ -36,30 +49,224 @@ fn messages_arrive_whole_and_in_order() {
     });
 }
 
-#[test]
-fn no_wake_up_is_lost() {
-    loom::model(|| {
-        let shared = Arc::new((Indices::new(), [Slot::new()], Waiter::new()));
-        let other = shared.clone();
-        let producer = thread::spawn(move || {
-            let mut p = Producer::new();
-            p.stage(&other.0, &other.1, &[1; 8]).unwrap().unwrap();
-            p.publish(&other.0);
+/// A ring, the word on which its consumer sleeps, and the eventfd on which it may.
+struct Shared {
+    indices: Indices,
+    slots: [Slot; 2],
+    waiter: Waiter,
+    bell: Doorbell,
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            indices: Indices::new(),
+            slots: [Slot::new(), Slot::new()],
+            waiter: Waiter::new(),
+            bell: Doorbell::new().unwrap(),
+        })
+    }
+
+    /// Sends so many messages, and wakes the consumer for each if it sleeps.
+    fn produce(&self, messages: u64) {
+        let mut p = Producer::new();
+        for number in 0..messages {
+            let staged = p.stage(&self.indices, &self.slots, &[number; 8]);
+            staged.unwrap().unwrap();
+            p.publish(&self.indices);
             Waiter::fence();
-            other.2.wake(None);
-        });
-        let mut c = Consumer::new();
+            self.waiter.wake(Some(&self.bell));
+        }
+    }
+
+    /// Gets so many messages, asleep in between.
+    fn consume(&self, messages: u64, how: Sleep) {
+        let (mut c, mut taken) = (Consumer::new(), 0);
         loop {
-            if c.take(&shared.0, &shared.1).unwrap().is_some() {
-                break;
+            while let Some(message) = c.take(&self.indices, &self.slots).unwrap() {
+                assert_eq!(message, [taken; 8]);
+                taken += 1;
             }
-            shared.2.declare(Sleep::Futex);
-            if c.pending(&shared.0) {
-                shared.2.cancel();
+            if taken == messages {
+                return;
+            }
+            self.waiter.declare(how);
+            if c.pending(&self.indices) {
+                self.waiter.cancel();
                 continue;
             }
-            shared.2.sleep(None);
+            match how {
+                Sleep::Futex => {
+                    self.waiter.sleep(None);
+                }
+                Sleep::Eventfd => {
+                    self.bell.wait();
+                    self.bell.clear();
+                    self.waiter.cancel();
+                }
+            }
         }
+    }
+}
+
+#[test]
+fn who_sleeps_on_the_word_is_woken() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let producer = thread::spawn(move || other.produce(1));
+        shared.consume(1, Sleep::Futex);
         producer.join().unwrap();
     });
+}
+
+#[test]
+fn who_sleeps_on_the_word_is_woken_again() {
+    model(3, || {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let producer = thread::spawn(move || other.produce(2));
+        shared.consume(2, Sleep::Futex);
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn who_sleeps_on_the_eventfd_is_woken_again() {
+    model(3, || {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let producer = thread::spawn(move || other.produce(2));
+        shared.consume(2, Sleep::Eventfd);
+        producer.join().unwrap();
+    });
+}
+
+/// Two may find the same sleeper: it is woken by one of them.
+#[test]
+fn a_sleeper_is_woken_once() {
+    loom::model(|| {
+        let shared = Shared::new();
+        shared.waiter.declare(Sleep::Eventfd);
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let shared = shared.clone();
+                thread::spawn(move || u32::from(shared.waiter.wake(Some(&shared.bell))))
+            })
+            .collect();
+        shared.bell.wait();
+        let woken: u32 = others.into_iter().map(|t| t.join().unwrap()).sum();
+        assert_eq!(woken, 1);
+    });
+}
+
+/// Free indices, and what each of them stands for: whoever has an index has it alone, and
+/// sees what was done by who had it before.
+struct Chunks {
+    list: FreeList,
+    links: [AtomicU32; 3],
+    contents: [UnsafeCell<u32>; 3],
+}
+
+impl Chunks {
+    fn new() -> Arc<Self> {
+        let chunks = Self {
+            list: FreeList::new(),
+            links: std::array::from_fn(|_| AtomicU32::new(0)),
+            contents: std::array::from_fn(|_| UnsafeCell::new(0)),
+        };
+        chunks.list.fill(3);
+        Arc::new(chunks)
+    }
+
+    fn take(&self) -> Option<u32> {
+        let index = self.list.pop(&self.links).unwrap()?;
+        self.write(index);
+        Some(index)
+    }
+
+    /// loom reports who writes while another may.
+    fn write(&self, index: u32) {
+        // SAFETY: the index is this thread's, which is what is checked.
+        self.contents[index as usize].with_mut(|c| unsafe { *c += 1 });
+    }
+
+    fn give(&self, index: u32) {
+        self.write(index);
+        self.list.push(&self.links, index).unwrap();
+    }
+}
+
+/// One takes two and gives the first back, while another takes: the head is then the same
+/// index as before, and leads elsewhere.
+#[test]
+fn a_free_index_is_had_by_one() {
+    model(3, || {
+        let chunks = Chunks::new();
+        let other = chunks.clone();
+        let thread = thread::spawn(move || {
+            let (first, second) = (other.take(), other.take());
+            if let Some(first) = first {
+                other.give(first);
+            }
+            if let Some(second) = second {
+                other.write(second);
+            }
+        });
+        let mine: Vec<u32> = std::iter::from_fn(|| chunks.take()).take(2).collect();
+        for index in &mine {
+            chunks.write(*index);
+        }
+        thread.join().unwrap();
+    });
+}
+
+/// However many take and give back, none is lost, and none is there twice.
+#[test]
+fn free_indices_are_neither_lost_nor_doubled() {
+    model(2, || {
+        let chunks = Chunks::new();
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let chunks = chunks.clone();
+                thread::spawn(move || {
+                    if let Some(index) = chunks.take() {
+                        chunks.give(index);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        let mut all: Vec<u32> = std::iter::from_fn(|| chunks.take()).collect();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2]);
+    });
+}
+
+/// What is changed under the lock by two threads, each of which sees all that the other did.
+fn contend(lock: SharedLock) {
+    let shared = Arc::new((lock, UnsafeCell::new(0)));
+    let change = |shared: &(SharedLock, UnsafeCell<u32>)| {
+        let held = shared.0.lock().unwrap();
+        // SAFETY: the lock is held, which is what is checked.
+        shared.1.with_mut(|count| unsafe { *count += 1 });
+        drop(held);
+    };
+    let other = shared.clone();
+    let thread = thread::spawn(move || change(&other));
+    change(&shared);
+    thread.join().unwrap();
+    // SAFETY: the other thread has ended.
+    assert_eq!(shared.1.with(|count| unsafe { *count }), 2);
+}
+
+#[test]
+fn a_lock_excludes_and_wakes_who_waits_for_it() {
+    model(3, || contend(SharedLock::new()));
+}
+
+/// One of those who find the holder dead takes the lock, and who waits for it is woken.
+#[test]
+fn a_dead_holders_lock_is_taken_by_one() {
+    model(3, || contend(SharedLock::left_by_the_dead()));
 }

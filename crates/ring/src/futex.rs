@@ -1,0 +1,64 @@
+//! Sleeping on a word of shared memory until somebody wakes those that do: the kernel's
+//! futex, or a model of it when loom looks at all orders of steps. `Waiter` and `SharedLock`
+//! sleep on it.
+//!
+//! The model has no time limits. So a wake-up that is missing is a deadlock in it, which loom
+//! reports, and not a delay that nobody notices.
+
+#[cfg(not(loom))]
+pub(crate) use kernel::{wait, wake_all};
+#[cfg(loom)]
+pub(crate) use model::{wait, wake_all};
+
+#[cfg(not(loom))]
+mod kernel {
+    use crate::sync::AtomicU32;
+    use crate::waiter::Woken;
+    use rustix::io::Errno;
+    use rustix::thread::futex;
+    use std::time::Duration;
+
+    /// Sleeps on `word` while it has this value, for at most `timeout`.
+    pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) -> Woken {
+        let timeout = timeout.map(|t| futex::Timespec {
+            tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        match futex::wait(word, futex::Flags::empty(), value, timeout.as_ref()) {
+            Err(Errno::TIMEDOUT) => Woken::TimedOut,
+            Err(Errno::INTR) => Woken::Interrupted,
+            _ => Woken::Yes,
+        }
+    }
+
+    /// Wakes all that sleep on `word`.
+    pub(crate) fn wake_all(word: &AtomicU32) {
+        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    }
+}
+
+#[cfg(loom)]
+mod model {
+    use crate::sync::{AtomicU32, Ordering};
+    use crate::waiter::Woken;
+    use loom::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    loom::lazy_static! {
+        // One for all words: a model sleeps on one.
+        static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    pub(crate) fn wait(word: &AtomicU32, value: u32, _: Option<Duration>) -> Woken {
+        let sleepers = SLEEPERS.0.lock().expect("no model panics with it");
+        if word.load(Ordering::Relaxed) == value {
+            drop(SLEEPERS.1.wait(sleepers));
+        }
+        Woken::Yes
+    }
+
+    pub(crate) fn wake_all(_: &AtomicU32) {
+        let _sleepers = SLEEPERS.0.lock();
+        SLEEPERS.1.notify_all();
+    }
+}
