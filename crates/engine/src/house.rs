@@ -143,6 +143,11 @@ impl Engine {
                 .any(|(_, s)| !s.is_in_use() || s.may_have_reservations() || s.has_warm_chunks())
     }
 
+    /// Something has changed that is to be looked after, but not at once.
+    pub(crate) fn keep_house_soon(&mut self) {
+        self.housekeeping_at = self.housekeeping_at.min(Instant(self.now.0 + SOON));
+    }
+
     /// Ends sessions that nobody uses any more.
     pub(crate) fn keep_house(&mut self) {
         self.housekeeping_at = Instant(self.now.0 + HOUSEKEEPING);

@@ -213,7 +213,12 @@ impl Engine {
         {
             match s.adopt(from.channel) {
                 Some(_) => self.watch_process(from.session, from.channel),
-                None => return false,
+                None => {
+                    if s.has_new_reservation {
+                        self.keep_house_soon();
+                    }
+                    return false;
+                }
             }
         }
         self.tell_rest(from);

@@ -31,7 +31,8 @@ pub struct ChannelControl {
     /// The process that has it; while reserved, the parent. A child that the engine
     /// cannot know by its pid has [`INTRODUCED`] and the channel's number here.
     pub pid: AtomicU32,
-    _unused: AtomicU32,
+    /// Whether its process has taken hold of all that it inherited through `exec`.
+    settled: AtomicU32,
     /// Counts its reservations, so that one can be told from the next.
     pub reservations: AtomicU32,
     /// The child for which it is reserved, once its parent knows: which reservation, and
@@ -92,6 +93,17 @@ impl ChannelControl {
         (word as u32 != 0 && word >> 32 == present).then_some(word as u32)
     }
 
+    /// Its process has taken hold of what it inherited, and let go of the rest: nobody has
+    /// to keep anything for it any more.
+    pub fn settle(&self) {
+        self.settled.store(1, Ordering::Release);
+    }
+
+    /// Whether its process has said so.
+    pub fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire) != 0
+    }
+
     /// How far requests were published, counted modulo 2^32.
     pub fn requested(&self) -> u32 {
         self.requests.published()
@@ -112,10 +124,11 @@ impl ChannelControl {
         !self.completions.are_even()
     }
 
-    /// Empties both rings, for a new process. Only while nobody uses them.
+    /// Empties both rings, for a new process that has yet to settle. Only while nobody uses them.
     pub fn reset(&self) {
         self.requests.reset();
         self.completions.reset();
+        self.settled.store(0, Ordering::Release);
     }
 
     /// Writes an answer to the mailbox; what does not fit is cut off. Returns

@@ -244,6 +244,8 @@ impl Host {
                 self.close_last(id);
             }
         }
+        // What its parent still keeps for it can go.
+        self.arena.control(self.own_channel()).settle();
     }
 
     /// Before `exec`, which closes all descriptors of a socket: leaves it to the other

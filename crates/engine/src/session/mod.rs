@@ -130,6 +130,8 @@ pub(crate) struct Session {
     everybody_from: Option<u32>,
     /// Reservations that its programs had made when they were last looked at.
     seen_reservations: u32,
+    /// A channel has become a reservation since then.
+    pub(crate) has_new_reservation: bool,
     /// It was said that its receive slab is full.
     pub(crate) was_full: bool,
 }
@@ -183,6 +185,7 @@ impl Session {
             first_word: 0,
             everybody_from: None,
             seen_reservations: 0,
+            has_new_reservation: false,
             was_full: false,
         }
     }
@@ -273,6 +276,7 @@ impl Session {
     pub(crate) fn may_have_reservations(&self) -> bool {
         !self.in_transit.is_empty()
             || !self.reservations.is_empty()
+            || self.has_new_reservation
             || self.arena.header().reservations.load(Ordering::Relaxed) != self.seen_reservations
     }
 

@@ -197,8 +197,12 @@ impl Session {
             return None;
         };
         let control = self.arena.control(u32::from(channel));
-        if pid != 0 && self.processes.iter().flatten().any(|p| p.pid == pid) {
+        if self.channel_of(pid).is_some() {
+            let number = control.reservations.load(Ordering::Acquire);
+            control.name_child(number, pid);
             control.set_state(ChannelState::Reserved);
+            // It was no reservation when those were looked at last, perhaps.
+            self.has_new_reservation = true;
             return None;
         }
         control.set_state(ChannelState::Open);
@@ -269,10 +273,15 @@ impl Session {
         }
     }
 
-    /// Whether the child for which `channel` is reserved has died before it could take it.
-    fn child_has_died(&self, channel: u16) -> bool {
-        let control = self.arena.control(u32::from(channel));
-        control.child().is_some_and(has_ended)
+    /// Whether the child for which `channel` is reserved needs it no more: it has another and
+    /// all that it inherited in it, or it has died.
+    fn child_needs_none(&self, channel: u16) -> bool {
+        let settled = |pid| {
+            let other = self.channel_of(pid).map(u32::from);
+            other.is_some_and(|other| self.arena.control(other).is_settled())
+        };
+        let child = self.arena.control(u32::from(channel)).child();
+        child.is_some_and(|pid| settled(pid) || has_ended(pid))
     }
 
     /// Gives back channels that a parent reserved for a child that never came.
@@ -280,6 +289,7 @@ impl Session {
     pub(crate) fn drop_stale_reservations(&mut self, now: Instant) -> Vec<u32> {
         // Before the look: one that is made after it counts again.
         self.seen_reservations = self.arena.header().reservations.load(Ordering::Acquire);
+        self.has_new_reservation = false;
         let known = std::mem::take(&mut self.reservations);
         let mut had = Vec::new();
         for channel in 0..self.processes.len() as u16 {
@@ -300,7 +310,7 @@ impl Session {
                 .copied()
                 .find(|r| (r.channel, r.stamp) == (channel, stamp))
                 .unwrap_or(seen);
-            if now.0 - first_seen.since.0 < RESERVED_FOR && !self.child_has_died(channel) {
+            if now.0 - first_seen.since.0 < RESERVED_FOR && !self.child_needs_none(channel) {
                 self.reservations.push(first_seen);
                 continue;
             }

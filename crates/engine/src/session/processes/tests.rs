@@ -102,6 +102,49 @@ fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
     assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
 }
 
+/// The engine has found no reservation, and nobody makes one of which it could tell by the
+/// count: it keeps its house all the same until what is held for the child is let go of.
+#[test]
+fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_died() {
+    for dies in [false, true] {
+        let mut session = session();
+        let mut child = std::process::Command::new("sleep");
+        let mut child = child.arg("60").spawn().expect("sleep");
+        let joined = session.admit(peer(child.id())).expect("a channel");
+        reserve(&session, 3);
+        held(&mut session);
+        let control = session.arena.control(3);
+        control.pid.store(child.id(), Ordering::Release);
+        control.set_state(ChannelState::Claimed);
+        assert!(session.drop_stale_reservations(Instant(0)).is_empty());
+        assert!(!session.may_have_reservations());
+        assert_eq!(session.adopt(3), None);
+        assert!(session.may_have_reservations(), "the house is to be kept");
+        // The child may be about to take hold of what is in it.
+        assert!(session.drop_stale_reservations(Instant(1000)).is_empty());
+        if dies {
+            child.kill().expect("a child to kill");
+        } else {
+            session.arena.control(u32::from(joined)).settle();
+        }
+        let orphans = loop {
+            let orphans = session.drop_stale_reservations(Instant(2000));
+            // It may take a moment to die.
+            if !orphans.is_empty() || !dies {
+                break orphans;
+            }
+        };
+        assert_eq!(orphans, [77]);
+        assert_eq!(session.arena.control(3).state(), ChannelState::Free);
+        assert!(!session.may_have_reservations());
+        // Another program in the place of this one has to settle again.
+        session.admit(peer(child.id()));
+        assert!(!session.arena.control(u32::from(joined)).is_settled());
+        let _ = child.kill();
+        child.wait().expect("its end");
+    }
+}
+
 #[test]
 fn a_child_that_joins_gets_the_channel_that_was_claimed_for_it() {
     let mut session = session();
