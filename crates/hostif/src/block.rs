@@ -4,6 +4,7 @@
 //! to hear what was read and what it signals to the owner, and reads nothing of it but the
 //! waiters, and how full the send stream is for an owner who wants to hear of room.
 
+mod copied;
 mod half;
 mod sending;
 
@@ -261,10 +262,12 @@ impl SocketBlock {
         self.errno.swap(0, Ordering::AcqRel)
     }
 
-    /// Whether something went wrong that the program has not taken yet: the pending
-    /// error, or a report.
+    /// Whether something went wrong that the program has not taken yet, the pending
+    /// error or a report, or is told in the same place: that what it sent is copied.
     pub fn has_error(&self) -> bool {
-        self.errno.load(Ordering::Acquire) != 0 || self.errors.load(Ordering::Acquire) != 0
+        self.errno.load(Ordering::Acquire) != 0
+            || self.errors.load(Ordering::Acquire) != 0
+            || self.has_copied()
     }
 
     /// Raises a signal to its owner by `raise`, and counts it: who waits there does not

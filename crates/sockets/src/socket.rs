@@ -3,7 +3,7 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
-use crate::stream::{edges, host_bits};
+use crate::stream::{edges, host_bits, more_bits};
 use crate::wait::{Also, Patience};
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use longshore_ring::Waiter;
@@ -111,6 +111,20 @@ impl Socket {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
         self.block().take_errno()
+    }
+
+    /// Notes that a send with MSG_ZEROCOPY is done with its bytes, which are copied; if
+    /// the program has asked for that (SO_ZEROCOPY).
+    pub fn note_copied(&self) {
+        if self.more_bits() & more_bits::ZERO_COPY != 0 {
+            self.block().note_copied();
+            self.wake_local();
+        }
+    }
+
+    /// Takes the notices of such sends: the numbers of the first and the last one.
+    pub fn take_copied(&self) -> Option<std::ops::RangeInclusive<u32>> {
+        self.block().take_copied()
     }
 
     /// Gives it a pending error, an errno.

@@ -324,6 +324,114 @@ static void tcp_has_a_queue_too(void) {
   IS(ready(fd, POLLIN | POLLOUT, 0), POLLOUT);
 }
 
+/* Which sends the notices are about that come within 10 s and follow `first`, all up to
+ * `last`. */
+static void sends_are_told(int fd, int level, int type, unsigned first, unsigned last) {
+  for (unsigned next = first; next != last + 1;) {
+    OK(ready(fd, 0, 10000) & POLLERR);
+    char control[256], c;
+    struct sockaddr_storage name;
+    struct iovec v = {&c, 1};
+    struct msghdr m = {.msg_name = &name, .msg_namelen = sizeof name, .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    IS(SYS(recvmsg(fd, &m, MSG_ERRQUEUE)), 0);
+    IS(m.msg_flags & (MSG_ERRQUEUE | MSG_CTRUNC), MSG_ERRQUEUE);
+    IS(m.msg_namelen, 0);
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    OK(h && h->cmsg_level == level && h->cmsg_type == type);
+    struct sock_extended_err e;
+    memcpy(&e, CMSG_DATA(h), sizeof e);
+    IS(e.ee_errno, 0);
+    IS(e.ee_origin, SO_EE_ORIGIN_ZEROCOPY);
+    IS(e.ee_type, 0);
+    IS(e.ee_info, next);
+    OK(e.ee_data - first <= last - first);
+    next = e.ee_data + 1;
+  }
+  char c;
+  FAILS(recv(fd, &c, 1, MSG_ERRQUEUE), EAGAIN);
+  IS(ready(fd, 0, 0), 0);
+}
+
+static void copies_are_told(void) {
+  int near, far;
+  pair(1, &near, &far);
+  set(near, SOL_SOCKET, SO_ZEROCOPY, 1);
+  char buffer[1000];
+  memset(buffer, 'z', sizeof buffer);
+  for (int i = 0; i < 3; i++)
+    IS(send(near, buffer, sizeof buffer, MSG_ZEROCOPY), sizeof buffer);
+  /* Neither nothing nor what is sent otherwise has a number. */
+  IS(send(near, buffer, 0, MSG_ZEROCOPY), 0);
+  IS(send(near, buffer, sizeof buffer, 0), sizeof buffer);
+  char got[4000];
+  IS(recv(far, got, sizeof got, MSG_WAITALL), sizeof got);
+  sends_are_told(near, IPPROTO_IP, IP_RECVERR, 0, 2);
+  struct iovec v = {buffer, 10};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+  IS(sendmsg(near, &m, MSG_ZEROCOPY), 10);
+  IS(recv(far, got, 10, MSG_WAITALL), 10);
+  sends_are_told(near, IPPROTO_IP, IP_RECVERR, 3, 3);
+  /* It is not an error. */
+  IS(option(near, SOL_SOCKET, SO_ERROR), 0);
+}
+
+static void copies_are_not_told_unasked(void) {
+  int near, far;
+  pair(1, &near, &far);
+  char c;
+  IS(send(near, "quiet", 5, MSG_ZEROCOPY), 5);
+  char got[5];
+  IS(recv(far, got, 5, MSG_WAITALL), 5);
+  IS(ready(near, 0, 100), 0);
+  FAILS(recv(near, &c, 1, MSG_ERRQUEUE), EAGAIN);
+  FAILS(setsockopt(near, SOL_SOCKET, SO_ZEROCOPY, &(int){2}, sizeof(int)), EINVAL);
+}
+
+static void an_accepted_connection_tells_of_copies_too(void) {
+  int listener = my_listener(1);
+  set(listener, SOL_SOCKET, SO_ZEROCOPY, 1);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  int fd = SYS(accept(listener, 0, 0));
+  IS(option(fd, SOL_SOCKET, SO_ZEROCOPY), 1);
+  IS(send(fd, "heir", 4, MSG_ZEROCOPY), 4);
+  char got[4];
+  IS(recv(far, got, 4, MSG_WAITALL), 4);
+  sends_are_told(fd, IPPROTO_IP, IP_RECVERR, 0, 0);
+}
+
+static void copies_of_datagrams_are_told(void) {
+  int far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in there = far_name(far);
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  set(fd, SOL_SOCKET, SO_ZEROCOPY, 1);
+  char got[8];
+  for (int i = 0; i < 2; i++) {
+    IS(sendto(fd, "datagram", 8, MSG_ZEROCOPY, A(there)), 8);
+    IS(recv(far, got, 8, 0), 8);
+  }
+  sends_are_told(fd, IPPROTO_IP, IP_RECVERR, 0, 1);
+}
+
+static void copies_are_told_once_by_an_edge(void) {
+  int near, far;
+  pair(1, &near, &far);
+  set(near, SOL_SOCKET, SO_ZEROCOPY, 1);
+  int ready_set = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLET};
+  SYS(epoll_ctl(ready_set, EPOLL_CTL_ADD, near, &e));
+  for (int i = 0; i < 2; i++) {
+    IS(send(near, "edge", 4, MSG_ZEROCOPY), 4);
+    char got[4];
+    IS(recv(far, got, 4, MSG_WAITALL), 4);
+    IS(epoll_wait(ready_set, &e, 1, 10000), 1);
+    IS(e.events & EPOLLERR, EPOLLERR);
+    IS(epoll_wait(ready_set, &e, 1, 50), 0);
+  }
+  sends_are_told(near, IPPROTO_IP, IP_RECVERR, 0, 1);
+}
+
 const struct check CHECKS[] = {
     {"refusal_of_a_connected_socket", refusal_of_a_connected_socket},
     {"refusal_of_an_unconnected_socket", refusal_of_an_unconnected_socket},
@@ -342,5 +450,10 @@ const struct check CHECKS[] = {
     {"ipv6", ipv6},
     {"ipv4_on_a_socket_of_ipv6", ipv4_on_a_socket_of_ipv6},
     {"tcp_has_a_queue_too", tcp_has_a_queue_too},
+    {"copies_are_told", copies_are_told},
+    {"copies_are_not_told_unasked", copies_are_not_told_unasked},
+    {"an_accepted_connection_tells_of_copies_too", an_accepted_connection_tells_of_copies_too},
+    {"copies_of_datagrams_are_told", copies_of_datagrams_are_told},
+    {"copies_are_told_once_by_an_edge", copies_are_told_once_by_an_edge},
     {0, 0},
 };

@@ -203,6 +203,26 @@ static void segment_size(void) {
   }
 }
 
+/* What is set of one option before there is a connection changes no other. */
+static void others_leave_the_segment_size_alone(void) {
+  const struct {
+    int level, name;
+  } others[] = {{IPPROTO_TCP, TCP_NOTSENT_LOWAT}, {IPPROTO_TCP, 36 /* TCP_INQ */}, {SOL_SOCKET, SO_ZEROCOPY}, {IPPROTO_TCP, TCP_USER_TIMEOUT}, {IPPROTO_TCP, TCP_QUICKACK}};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    int listener = far_listener(1);
+    int fd = tcp();
+    set(fd, others[i].level, others[i].name, 1);
+    struct sockaddr_in there = far_name(listener);
+    SYS(connect(fd, A(there)));
+    int mss = option(fd, IPPROTO_TCP, TCP_MAXSEG);
+    if (mss < 1300)
+      FAIL("a segment has %d bytes with option %d of level %d", mss, others[i].name, others[i].level);
+    SYS(close(far_accept(listener)));
+    SYS(close(fd));
+    SYS(close(listener));
+  }
+}
+
 static void congestion_control(void) {
   int fd = tcp();
   char name[16] = {0};
@@ -556,6 +576,7 @@ const struct check CHECKS[] = {
     {"timeouts", timeouts},
     {"tcp_values", tcp_values},
     {"segment_size", segment_size},
+    {"others_leave_the_segment_size_alone", others_leave_the_segment_size_alone},
     {"congestion_control", congestion_control},
     {"pacing_rate", pacing_rate},
     {"tcp_info", tcp_info},

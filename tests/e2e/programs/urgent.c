@@ -178,6 +178,23 @@ static void splice_stops_at_the_mark(void) {
     }
 }
 
+/* With nothing behind the mark, it says so as well, and does not wait. */
+static void splice_does_not_wait_at_the_mark(void) {
+  EACH_WAY(in, out) {
+    int p[2];
+    SYS(pipe(p));
+    plain(out, "ab");
+    urgent(out, "c");
+    told(in);
+    all_arrive(in, 3);
+    IS(splice(in, 0, p[1], 0, 2, 0), 2);
+    TAKES(IS(splice(in, 0, p[1], 0, 100, 0), 0), 0, 1);
+    nonblocking(in);
+    FAILS(splice(in, 0, p[1], 0, 100, 0), EAGAIN);
+    close(p[0]), close(p[1]);
+  }
+}
+
 static void a_vector_stops_at_the_mark(void) {
   EACH_WAY(in, out) {
     plain(out, "abc");
@@ -659,6 +676,7 @@ const struct check CHECKS[] = {
     {"inline_set_before_connect", inline_set_before_connect},
     {"calls_stop_at_the_mark", calls_stop_at_the_mark},
     {"splice_stops_at_the_mark", splice_stops_at_the_mark},
+    {"splice_does_not_wait_at_the_mark", splice_does_not_wait_at_the_mark},
     {"a_vector_stops_at_the_mark", a_vector_stops_at_the_mark},
     {"messages_say_so", messages_say_so},
     {"fionread_counts_up_to_the_mark", fionread_counts_up_to_the_mark},

@@ -27,15 +27,17 @@ pub struct StreamHalf {
     /// milliseconds; 0 is as long as it takes.
     pub time_limit: AtomicU32,
     /// Receive: the urgent byte is the one before this; 0 if there was none. It only
-    /// moves forward, and may be beyond the edge. Send, of datagrams: what they leave
-    /// with ([`Sending`](super::Sending)).
+    /// moves forward, and may be beyond the edge. Send: of datagrams, what they leave
+    /// with ([`Sending`](super::Sending)); of streams, the notices that MSG_ZEROCOPY asks for
+    /// ([`note_copied`](super::SocketBlock::note_copied)).
     pub urgent: AtomicU64,
     /// Receive: what `urgent` was when the byte was read apart from the rest. Send:
     /// further bits that the host keeps.
     pub urgent_read: AtomicU64,
     /// Receive: what `urgent` is about to be, as the engine says before it signals the
     /// socket's owner. The byte is there. Send, of a connection with a low-water mark: how
-    /// far it was sent ([`note_sent`](super::SocketBlock::note_sent)).
+    /// far it was sent ([`note_sent`](super::SocketBlock::note_sent)). Send, of datagrams:
+    /// the notices that MSG_ZEROCOPY asks for.
     pub urgent_come: AtomicU64,
 }
 

@@ -1,5 +1,6 @@
 //! MSG_ERRQUEUE: the reports of ICMP errors that a program has asked for by IP_RECVERR
-//! or IPV6_RECVERR. `recv` and `recvmsg` come here.
+//! or IPV6_RECVERR, and the notices of its sends with MSG_ZEROCOPY. `recv` and `recvmsg`
+//! come here.
 
 use crate::address::Native;
 use crate::calls::control::Filling;
@@ -11,11 +12,18 @@ use longshore_hostif::ErrorReport;
 use longshore_sockets::{Socket, SocketError};
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+
+// Of linux/errqueue.h.
+const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
 /// A report, as [`next`] found it.
 pub(crate) enum Found {
     /// The engine's, with the length of what it quotes.
     Engine(ErrorReport, usize),
+    /// That sends are done with their bytes: the numbers of the first and the last.
+    Copied(RangeInclusive<u32>),
     /// The kernel's, of the socket beside; the bytes are where they belong.
     Kernel(usize),
 }
@@ -27,6 +35,9 @@ pub(crate) fn next(
     parts: &mut [IoSliceMut<'_>],
     kernel: impl FnOnce() -> isize,
 ) -> Result<Found, SocketError> {
+    if let Some(sends) = socket.take_copied() {
+        return Ok(Found::Copied(sends));
+    }
     match socket.take_error_report(parts) {
         Err(SocketError::WouldBlock) if socket.has_kernel_side() => match kernel() {
             -1 => Err(last_error()),
@@ -55,12 +66,20 @@ pub(crate) unsafe fn recv_message(
     // SAFETY: the caller's promise.
     let kernel = || held(|| unsafe { real::recvmsg(fd, msg, flags) });
     let room: usize = parts.iter().map(|p| p.len()).sum();
-    let (report, len) = match next(socket, parts, kernel)? {
-        Found::Kernel(len) => return Ok(len),
-        Found::Engine(report, len) => (report, len),
-    };
+    let found = next(socket, parts, kernel)?;
     // SAFETY: the caller's promise.
     let m = unsafe { &mut *msg };
+    let (report, len) = match found {
+        Found::Kernel(len) => return Ok(len),
+        Found::Engine(report, len) => (report, len),
+        Found::Copied(sends) => {
+            m.msg_namelen = 0;
+            m.msg_flags = libc::MSG_ERRQUEUE;
+            // SAFETY: the caller's promise.
+            unsafe { tell_copied(m, socket, &sends) };
+            return Ok(0);
+        }
+    };
     let to = destination(&report, socket);
     // SAFETY: the caller's promise.
     unsafe { to.copy_out(m.msg_name.cast(), &raw mut m.msg_namelen) }?;
@@ -98,19 +117,63 @@ unsafe fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) 
         ee_data: 0,
     };
     let offender = Native::of_engine(SocketAddr::new(report.offender, 0), socket.is_v6());
-    let mut filling = Filling::new(message);
+    let offender = offender.as_ptr();
     // SAFETY: the control buffer by the caller's promise; the storage of an address is
     // longer than that of any family.
     unsafe {
         if socket.is_v6() {
-            let offender: sockaddr_in6 = offender.as_ptr().cast::<sockaddr_in6>().read();
-            let value = Value { error, offender };
-            filling.add(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, value);
+            put(message, error, offender.cast::<sockaddr_in6>().read());
         } else {
-            let offender: sockaddr_in = offender.as_ptr().cast::<sockaddr_in>().read();
-            let value = Value { error, offender };
-            filling.add(libc::IPPROTO_IP, libc::IP_RECVERR, value);
+            put(message, error, offender.cast::<sockaddr_in>().read());
         }
     }
+}
+
+/// An address of either version, which the value of the control message ends with.
+trait Offender {
+    /// The level and the kind of the message.
+    const MESSAGE: (c_int, c_int);
+}
+
+impl Offender for sockaddr_in {
+    const MESSAGE: (c_int, c_int) = (libc::IPPROTO_IP, libc::IP_RECVERR);
+}
+
+impl Offender for sockaddr_in6 {
+    const MESSAGE: (c_int, c_int) = (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
+}
+
+/// # Safety
+/// `message`'s control buffer may be written to.
+unsafe fn put<A: Offender>(message: &mut msghdr, error: sock_extended_err, offender: A) {
+    let (level, kind) = A::MESSAGE;
+    let mut filling = Filling::new(message);
+    // SAFETY: the caller's promise.
+    unsafe { filling.add(level, kind, Value { error, offender }) };
     filling.finish();
+}
+
+/// Says of which sends the bytes are not needed any more, and that they were copied.
+///
+/// # Safety
+/// `message`'s control buffer may be written to.
+unsafe fn tell_copied(message: &mut msghdr, socket: &Socket, sends: &RangeInclusive<u32>) {
+    let error = sock_extended_err {
+        ee_errno: 0,
+        ee_origin: SO_EE_ORIGIN_ZEROCOPY,
+        ee_type: 0,
+        ee_code: SO_EE_CODE_ZEROCOPY_COPIED,
+        ee_pad: 0,
+        ee_info: *sends.start(),
+        ee_data: *sends.end(),
+    };
+    // SAFETY: the control buffer by the caller's promise; all zeros are an address of
+    // no family.
+    unsafe {
+        if socket.is_v6() {
+            put(message, error, std::mem::zeroed::<sockaddr_in6>());
+        } else {
+            put(message, error, std::mem::zeroed::<sockaddr_in>());
+        }
+    }
 }

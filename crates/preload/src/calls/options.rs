@@ -218,8 +218,11 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
             bytes[..4].copy_from_slice(&set.to_ne_bytes());
         }
         give_behind(fd, known, &bytes[..len.min(bytes.len())]);
-        if matches!(known.what, What::UrgentInline | What::NotSent) {
-            // The engine has it already.
+        if matches!(
+            known.what,
+            What::UrgentInline | What::NotSent | What::Asks(_)
+        ) {
+            // The engine has it already, or need not.
             carry(fd, known, socket);
         }
         have |= 1 << known.bit;

@@ -72,6 +72,13 @@ unsafe fn recv_buffer(
             let kernel = || held(|| unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) });
             return match error_queue::next(socket, &mut parts, kernel)? {
                 Found::Kernel(len) => Ok(len as ssize_t),
+                Found::Copied(_) => {
+                    if !addr.is_null() && !addr_len.is_null() {
+                        // SAFETY: the caller's promise. It has nothing to say of an address.
+                        unsafe { addr_len.write(0) };
+                    }
+                    Ok(0)
+                }
                 Found::Engine(report, quoted) => {
                     let to = error_queue::destination(&report, socket);
                     // SAFETY: the caller's promise.

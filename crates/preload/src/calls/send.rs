@@ -257,6 +257,9 @@ pub(crate) fn send_parts(
             send_stream(fd, socket, parts, flags)
         }
     });
+    if flags & libc::MSG_ZEROCOPY != 0 && matches!(sent, Ok(1..)) {
+        socket.note_copied();
+    }
     if sent == Err(SocketError::BrokenPipe) && flags & libc::MSG_NOSIGNAL == 0 {
         signals::broken_pipe();
     }

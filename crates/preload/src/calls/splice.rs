@@ -97,10 +97,12 @@ fn out_of(
         return Err(SocketError::WouldBlock);
     }
     let peeked = wait_unless_told(fd, socket, flags, Way::In, || {
-        let peeked = socket.peek()?;
         // Linux does not pass over an urgent byte here: that is left to `recv`.
-        let stands = !peeked.is_empty() && socket.at_mark();
-        Ok((!stands).then_some(peeked))
+        match socket.peek() {
+            Ok(peeked) if !peeked.is_empty() && socket.at_mark() => Ok(None),
+            Err(SocketError::WouldBlock) if socket.is_held_by_mark() => Ok(None),
+            peeked => peeked.map(Some),
+        }
     })?;
     let Some(peeked) = peeked else {
         return if must_not_wait(fd, flags) {

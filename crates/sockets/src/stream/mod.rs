@@ -54,6 +54,8 @@ pub mod more_bits {
     pub const DESTINATION6: u64 = 64;
     /// TCP_INQ is on.
     pub const LEFT: u64 = 128;
+    /// SO_ZEROCOPY is on.
+    pub const ZERO_COPY: u64 = 256;
 }
 
 /// Where byte `at` of a stream lies: its chunk's number and the offset in it.

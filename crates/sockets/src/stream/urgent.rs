@@ -113,6 +113,12 @@ impl Socket {
         is_at_mark(self.block())
     }
 
+    /// Whether there is nothing to be read in order but an urgent byte, and that has come.
+    pub fn is_held_by_mark(&self) -> bool {
+        let block = self.block();
+        is_at_mark(block) && block.rcv.held() != 0
+    }
+
     /// The urgent byte that the peer told of last is the one before this; 0 if there was
     /// none.
     #[cfg(any(test, feature = "testing"))]

@@ -45,7 +45,7 @@ pub(super) enum What {
     Leaves(Leaves),
     /// UDP_CORK.
     Cork,
-    /// What is to be told beside what is received, by this bit of
+    /// What is to be told beside what is received or of what is sent, by this bit of
     /// [`more_bits`](longshore_sockets::more_bits).
     Asks(u64),
     /// TCP_NOTSENT_LOWAT.
@@ -135,7 +135,7 @@ pub(crate) const RECEIVE_TIMEOUT: Known =
 const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });
 
 /// Options of all sockets.
-const COMMON: [Known; 11] = [
+const COMMON: [Known; 12] = [
     number(SOL_SOCKET, libc::SO_KEEPALIVE, 0, O::KeepAlive, true),
     number(SOL_SOCKET, libc::SO_RCVBUF, 1, O::ReceiveBuffer, true),
     number(SOL_SOCKET, libc::SO_SNDBUF, 2, O::SendBuffer, true),
@@ -147,6 +147,14 @@ const COMMON: [Known; 11] = [
     REUSE_PORT,
     number(IP, libc::IP_RECVERR, 16, O::ReceiveErrors, true),
     number(IP6, libc::IPV6_RECVERR, 17, O::ReceiveErrors6, true),
+    // With the bit of another that is off as long as nothing sets it.
+    Known {
+        level: SOL_SOCKET,
+        name: libc::SO_ZEROCOPY,
+        bit: 16,
+        what: What::Asks(more_bits::ZERO_COPY),
+        inherited: true,
+    },
 ];
 
 /// Of the engine's algorithms, and so never the kernel's to check.
@@ -178,7 +186,8 @@ const STREAM: [Known; 23] = [
     number(TCP, libc::TCP_SYNCNT, 22, O::SynCount, false),
     number(TCP, libc::TCP_WINDOW_CLAMP, 23, O::WindowClamp, true),
     // All bits are taken; with another's (as those that ask for errors have it, too), a
-    // value may be told that was not set: the default.
+    // value may be told that was not set: the default. So TCP_MAXSEG and TCP_QUICKACK have
+    // theirs for themselves: what is read of these is not what is in use.
     Known {
         level: SOL_SOCKET,
         name: libc::SO_MAX_PACING_RATE,
@@ -190,11 +199,11 @@ const STREAM: [Known; 23] = [
     Known {
         level: TCP,
         name: libc::TCP_NOTSENT_LOWAT,
-        bit: 19,
+        bit: 24,
         what: What::NotSent,
         inherited: true,
     },
-    asks(TCP, libc::TCP_INQ, 18, more_bits::LEFT),
+    asks(TCP, libc::TCP_INQ, 3, more_bits::LEFT),
     number(TCP, libc::TCP_FASTOPEN, 17, O::FastOpen, false),
     number(
         TCP,

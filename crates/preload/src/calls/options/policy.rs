@@ -16,8 +16,6 @@ const SO_BINDTOIFINDEX: c_int = 62;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 const SO_PASSPIDFD: c_int = 76;
 const SO_PASSRIGHTS: c_int = 83;
-/// ENOTSUPP, which is none of C's.
-const ENOTSUPP: c_int = 524;
 // Of linux/in.h and linux/in6.h.
 const IP_HDRINCL: c_int = 3;
 const IP_ROUTER_ALERT: c_int = 5;
@@ -81,8 +79,6 @@ fn of_socket(stream: bool, name: c_int) -> Option<c_int> {
         // Looked at before (`device`).
         libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX => None,
         libc::SO_MARK => Some(libc::EPERM),
-        // The notices that would follow cannot be had from the engine.
-        libc::SO_ZEROCOPY => Some(ENOTSUPP),
         _ => Some(libc::ENOPROTOOPT),
     }
 }
