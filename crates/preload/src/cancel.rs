@@ -12,7 +12,7 @@
 //! As long as no thread of the process was ever cancelled, this costs a load for each call.
 
 use crate::calls::{Returned, errno};
-use crate::{real, state};
+use crate::{real, signals, state};
 use libc::{c_int, pthread_t};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -80,10 +80,21 @@ pub(crate) fn held<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Makes a call that is a cancellation point. `call` drops what it holds before it returns,
-/// and fails with EINTR if it was left for a cancellation.
+/// Makes a call that is a cancellation point, and makes it again if it was given up for the
+/// handler of a signal after which it is to begin anew. `call` drops what it holds before it
+/// returns, and fails with EINTR if it was left for a cancellation.
 #[inline(always)]
 pub(crate) fn point<T: Returned>(mut call: impl FnMut() -> T) -> T {
+    loop {
+        let result = point_once(&mut call);
+        if !(result.has_failed() && signals::is_to_restart()) {
+            return result;
+        }
+    }
+}
+
+#[inline(always)]
+fn point_once<T: Returned>(mut call: impl FnMut() -> T) -> T {
     if !IN_USE.load(Ordering::Relaxed) {
         let result = call();
         if !(result.has_failed() && IN_USE.load(Ordering::Relaxed)) {

@@ -119,6 +119,11 @@ real! {
     fileno(file: *mut libc::FILE) -> c_int;
     vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+    signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    __sysv_signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    siginterrupt(signal: c_int, interrupts: c_int) -> c_int;
+    sigset(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
     pthread_cancel(thread: libc::pthread_t) -> c_int;
     pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;

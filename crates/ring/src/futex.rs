@@ -6,9 +6,9 @@
 //! reports, and not a delay that nobody notices.
 
 #[cfg(not(loom))]
-pub(crate) use kernel::{wait, wake_all};
+pub(crate) use kernel::{wait, wait_unless_interrupted, wake_all};
 #[cfg(loom)]
-pub(crate) use model::{wait, wake_all};
+pub(crate) use model::{wait, wait as wait_unless_interrupted, wake_all};
 
 #[cfg(not(loom))]
 mod kernel {
@@ -20,15 +20,39 @@ mod kernel {
 
     /// Sleeps on `word` while it has this value, for at most `timeout`.
     pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) -> Woken {
-        let timeout = timeout.map(|t| futex::Timespec {
-            tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
-            tv_nsec: i64::from(t.subsec_nanos()),
-        });
+        let timeout = timespec(timeout);
         match futex::wait(word, futex::Flags::empty(), value, timeout.as_ref()) {
             Err(Errno::TIMEDOUT) => Woken::TimedOut,
             Err(Errno::INTR) => Woken::Interrupted,
             _ => Woken::Yes,
         }
+    }
+
+    /// The same, made as [`interruptible`](crate::interruptible) makes calls.
+    pub(crate) fn wait_unless_interrupted(
+        word: &AtomicU32,
+        value: u32,
+        timeout: Option<Duration>,
+    ) -> Woken {
+        const TIMED_OUT: isize = -(Errno::TIMEDOUT.raw_os_error() as isize);
+        const INTERRUPTED: isize = -(Errno::INTR.raw_os_error() as isize);
+        let timeout = timespec(timeout);
+        let at_most = timeout.as_ref().map_or(0, |t| std::ptr::from_ref(t).addr());
+        let (at, wait) = (word.as_ptr().addr(), libc::FUTEX_WAIT as usize);
+        let arguments = [at, wait, value as usize, at_most, 0, 0];
+        // SAFETY: a word and a time that outlive the call.
+        match unsafe { crate::interruptible(libc::SYS_futex, arguments) } {
+            TIMED_OUT => Woken::TimedOut,
+            INTERRUPTED => Woken::Interrupted,
+            _ => Woken::Yes,
+        }
+    }
+
+    fn timespec(timeout: Option<Duration>) -> Option<futex::Timespec> {
+        timeout.map(|t| futex::Timespec {
+            tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: i64::from(t.subsec_nanos()),
+        })
     }
 
     /// Wakes all that sleep on `word`.

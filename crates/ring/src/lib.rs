@@ -5,7 +5,8 @@
 //! stack of free indices that both sides may use ([`FreeList`]), the words on
 //! which one side sleeps until the other wakes it ([`Waiter`]), a lock that
 //! survives the death of its holder ([`SharedLock`]), the eventfd that wakes
-//! the adapter ([`Doorbell`]), and what rings the host's eventfds ([`Ringer`]).
+//! the adapter ([`Doorbell`]), what rings the host's eventfds ([`Ringer`]), and the
+//! stretches in which a thread runs no handler of a signal ([`Section`]).
 //!
 //! Nothing here knows what the messages mean; `hostif` does. Whatever lies in
 //! shared memory may be changed by the other side at any moment, so it is only
@@ -19,6 +20,7 @@ mod futex;
 mod lock;
 mod peer;
 mod ringer;
+mod section;
 mod shm;
 pub mod spsc;
 mod sync;
@@ -30,6 +32,9 @@ pub use freelist::{FreeList, NONE};
 pub use lock::{Locked, Reentered, SharedLock, forget_thread_id};
 pub use peer::{PeerCredentials, peer_credentials, peer_pidfd, refuse_descriptors};
 pub use ringer::{Ringer, StrangersBell};
+pub use section::{
+    INFO_BYTES, Section, interruptible, past_call, poll_unless_interrupted, section,
+};
 pub use shm::{Room, Shared, SharedMemory, ShmError, Span};
 pub use waiter::{Sleep, Waiter, Woken};
 

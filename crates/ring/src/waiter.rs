@@ -114,6 +114,12 @@ impl Waiter {
     pub fn sleep(&self, timeout: Option<Duration>) -> Woken {
         futex::wait(&self.sleeping, Sleep::Futex as u32, timeout)
     }
+
+    /// The same, unless a handler was postponed in this thread's section
+    /// ([`interruptible`](crate::interruptible)).
+    pub fn sleep_unless_interrupted(&self, timeout: Option<Duration>) -> Woken {
+        futex::wait_unless_interrupted(&self.sleeping, Sleep::Futex as u32, timeout)
+    }
 }
 
 impl Default for Waiter {

@@ -3,8 +3,8 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
+use crate::patience::Patience;
 use crate::stream::{edges, host_bits};
-use crate::wait::Patience;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use rustix::io::Errno;
 use std::net::SocketAddr;

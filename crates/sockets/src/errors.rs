@@ -14,6 +14,10 @@ pub enum SocketError {
     /// A signal handler ran.
     #[error("interrupted by a signal")]
     Interrupted,
+    /// A signal handler is to run; the call begins anew after it, if it was installed with
+    /// SA_RESTART.
+    #[error("given up for the handler of a signal")]
+    Restarts,
     /// A connection is being made; readiness for writing says when it is there.
     #[error("the connection is being made")]
     InProgress,
@@ -45,7 +49,7 @@ impl SocketError {
     pub fn errno(self) -> i32 {
         match self {
             Self::WouldBlock | Self::TimedOut | Self::Reentered => Errno::AGAIN,
-            Self::Interrupted => Errno::INTR,
+            Self::Interrupted | Self::Restarts => Errno::INTR,
             Self::InProgress => Errno::INPROGRESS,
             Self::BrokenPipe => Errno::PIPE,
             Self::Refused(errno) | Self::Failed(errno) => errno,

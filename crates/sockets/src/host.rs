@@ -11,7 +11,7 @@ use crate::gate::{Gate, Inside};
 use crate::hub::Hub;
 use crate::join::Hooks;
 use crate::news::News;
-use crate::wait::Patience;
+use crate::patience::Patience;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
     Address, Arena, Completion, EdgeFlags, Edges, HostChannel, PutError, Request, Routes, SocketId,

@@ -22,7 +22,8 @@ pub struct Hooks {
     pub keep: fn(OwnedFd) -> OwnedFd,
     /// Closes a descriptor that was kept.
     pub discard: fn(OwnedFd),
-    /// Whether a call that a signal handler interrupted goes on (SA_RESTART).
+    /// Whether a call goes on that was interrupted by a signal handler which was not
+    /// postponed ([`Section`](crate::Section)): by SA_RESTART.
     pub restarts: fn() -> bool,
     /// Whether this thread is to end, by `pthread_cancel`: then it does not sleep.
     pub is_cancelled: fn() -> bool,

@@ -23,9 +23,11 @@ mod listener;
 mod native;
 mod news;
 mod options;
+mod patience;
 mod places;
 mod readiness;
 mod ready_set;
+mod sleeper;
 mod socket;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
@@ -41,13 +43,14 @@ pub use gate::{Gate, Inside};
 pub use holds::Socket;
 pub use host::Host;
 pub use join::{Hooks, JoinError};
-pub use longshore_ring::is_confined;
+pub use longshore_ring::{
+    Section, interruptible, is_confined, past_call, poll_unless_interrupted, section,
+};
 pub use native::{Datagram, Listener, Stream};
+pub use patience::{Patience, Signals, deadline_after};
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
+pub use sleeper::Sleeper;
 pub use socket::Half;
 pub use stream::{Peeked, Reserved, host_bits, more_bits};
-pub use wait::{
-    Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Patience, SPIN_VARIABLE, Sleeper,
-    deadline_after,
-};
+pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, SPIN_VARIABLE};

@@ -3,8 +3,9 @@
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
+use crate::patience::Patience;
 use crate::stream::{edges, host_bits, more_bits};
-use crate::wait::{Also, Patience};
+use crate::wait::Also;
 use longshore_hostif::{Address, BlockFlags, EdgeFlags, Request, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
@@ -283,8 +284,8 @@ impl Socket {
     /// [`SocketError::WouldBlock`].
     ///
     /// # Errors
-    /// That error; [`SocketError::TimedOut`] or [`SocketError::Interrupted`] by
-    /// `patience`.
+    /// That error; [`SocketError::TimedOut`], [`SocketError::Interrupted`] or
+    /// [`SocketError::Restarts`] by `patience`.
     pub fn wait<T>(
         &self,
         also: Also<'_>,

@@ -13,10 +13,10 @@
 
 use crate::asking::Bell;
 use crate::errors::SocketError;
-use crate::holds::Socket;
 use crate::host::Host;
+use crate::patience::{Patience, Signals};
 use crate::places::Place;
-use longshore_ring::{Sleep, Woken, is_confined, set_confined};
+use longshore_ring::{Sleep, Woken, is_confined, poll_unless_interrupted, section, set_confined};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
@@ -109,47 +109,6 @@ impl Drop for Mine {
             (self.host.hooks.discard)(bell.into_fd());
         }
     }
-}
-
-/// How long a call may wait, and whether a signal handler ends it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Patience {
-    /// When to give up; never, if there is none.
-    pub deadline: Option<Instant>,
-    /// Whether a signal handler without SA_RESTART ends the wait.
-    pub interruptible: bool,
-    /// The thread has looked already ([`Socket::look_awhile`]), and sleeps at once.
-    pub looked: bool,
-}
-
-impl Patience {
-    /// As long as it takes, whatever signals come.
-    pub const ENDLESS: Self = Self {
-        deadline: None,
-        interruptible: false,
-        looked: false,
-    };
-
-    /// As a system call waits that has `timeout`, if there is one.
-    pub fn of_call(timeout: Option<Duration>) -> Self {
-        Self {
-            deadline: deadline_after(timeout),
-            interruptible: true,
-            looked: false,
-        }
-    }
-
-    /// How long it may still last.
-    pub fn left(&self) -> Option<Duration> {
-        self.deadline
-            .map(|d| d.saturating_duration_since(Instant::now()))
-    }
-}
-
-/// When what begins now has lasted so long: never without a limit, or with one that is
-/// beyond all clocks.
-pub fn deadline_after(limit: Option<Duration>) -> Option<Instant> {
-    Instant::now().checked_add(limit?)
 }
 
 /// What else, beside the engine, may end a wait: a kernel descriptor.
@@ -276,6 +235,10 @@ impl Host {
             rustix::thread::sched_yield();
             self.drain_if_free();
             let found = attempt()?;
+            if found.is_none() && section(|s| s.postponed()) != 0 {
+                // Who sleeps then does not, or is not to be disturbed.
+                return Ok(None);
+            }
             if began.elapsed() >= KEPT {
                 let _ = IN_VAIN.try_with(|c| c.set(PATIENCE + 1));
                 return Ok(found);
@@ -347,9 +310,10 @@ impl Host {
                 drop(listed);
                 return Ok(found);
             }
-            if patience.interruptible && (self.hooks.is_cancelled)() {
+            if patience.signals != Signals::Ignored && (self.hooks.is_cancelled)() {
                 return Err(SocketError::Interrupted);
             }
+            patience.check_signals()?;
             let longest = if on_word { SHORT_SLEEP } else { LONGEST_SLEEP };
             let slept = self.sleep(waiter, bell.map(|(_, fd)| fd), also, longest, patience)?;
             if on_word && slept == Woken::TimedOut && !is_confined() {
@@ -382,12 +346,26 @@ impl Host {
             (left, longest) => left.or(longest),
         };
         let woken = match (waiter, also, bell) {
-            (Some(w), None, None) => self.arena.waiters()[w as usize].sleep(nap),
-            (_, also, bell) => self.sleep_in_poll(bell, also, nap),
+            (Some(w), None, None) => {
+                let waiter = &self.arena.waiters()[w as usize];
+                match patience.signals {
+                    Signals::Ignored => waiter.sleep(nap),
+                    _ => waiter.sleep_unless_interrupted(nap),
+                }
+            }
+            (_, also, bell) => self.sleep_in_poll(bell, also, nap, patience.signals),
         };
         match woken {
-            Woken::Interrupted if patience.interruptible && !(self.hooks.restarts)() => {
-                return Err(SocketError::Interrupted);
+            // One that could not be postponed has run.
+            Woken::Interrupted if section(|s| s.postponed()) == 0 => {
+                let ends = match patience.signals {
+                    Signals::Ignored => false,
+                    Signals::Restart => !(self.hooks.restarts)(),
+                    Signals::End => true,
+                };
+                if ends {
+                    return Err(SocketError::Interrupted);
+                }
             }
             Woken::TimedOut => self.look_at_engine(),
             _ => {}
@@ -396,10 +374,16 @@ impl Host {
     }
 
     /// Sleeps on an eventfd, and for what else is waited for, and for the engine's death.
-    fn sleep_in_poll(&self, bell: Option<RawFd>, also: Also<'_>, nap: Option<Duration>) -> Woken {
+    fn sleep_in_poll(
+        &self,
+        bell: Option<RawFd>,
+        also: Also<'_>,
+        nap: Option<Duration>,
+        signals: Signals,
+    ) -> Woken {
         // Under a filter, poll may be allowed one descriptor alone.
         let connection = (!is_confined()).then(|| self.connection());
-        let (woken, has_hung_up) = sleep_on(bell, also, connection, nap);
+        let (woken, has_hung_up) = sleep_on(bell, also, connection, nap, signals);
         if has_hung_up {
             self.look_at_engine();
         }
@@ -412,6 +396,7 @@ fn sleep_on(
     also: Also<'_>,
     connection: Option<BorrowedFd<'_>>,
     nap: Option<Duration>,
+    signals: Signals,
 ) -> (Woken, bool) {
     // SAFETY: the eventfd is this thread's, which keeps it open.
     let bell = bell.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
@@ -429,7 +414,10 @@ fn sleep_on(
         tv_sec: nap.as_secs() as i64,
         tv_nsec: i64::from(nap.subsec_nanos()),
     });
-    let result = poll(&mut fds, time.as_ref());
+    let result = match signals {
+        Signals::Ignored => poll(&mut fds, time.as_ref()),
+        _ => poll_unless_interrupted(&mut fds, time),
+    };
     let has_hung_up = connection.is_some() && fds.last().is_some_and(|p| !p.revents().is_empty());
     if let Some(bell) = bell {
         let _ = rustix::io::read(bell, &mut [0u8; 8]);
@@ -468,80 +456,6 @@ impl Drop for Listed {
             self.host.arena.waiters()[waiter as usize].cancel();
             if let Some(socket) = self.socket {
                 self.host.arena.block(socket).remove_waiter(waiter);
-            }
-        }
-    }
-}
-
-/// A thread's place to sleep in the kernel's poll, listed at some sockets for as
-/// long as this lives.
-#[derive(Debug)]
-pub struct Sleeper {
-    host: &'static Host,
-    mine: Option<(u32, RawFd)>,
-    listed: RefCell<Vec<Socket>>,
-}
-
-impl Host {
-    /// This thread's place to sleep.
-    pub fn sleeper(&'static self) -> Sleeper {
-        Sleeper {
-            host: self,
-            mine: self.my_bell(),
-            listed: RefCell::new(Vec::new()),
-        }
-    }
-}
-
-impl Sleeper {
-    /// The eventfd to sleep on. `None` if there is no waiter or no descriptor
-    /// left: then nobody wakes this thread, and it must not sleep for long
-    /// ([`BLIND_SLEEP`]).
-    pub fn bell(&self) -> Option<RawFd> {
-        self.mine.map(|(_, bell)| bell)
-    }
-
-    /// From now on, what happens to `socket` wakes this thread.
-    pub fn list(&self, socket: &Socket) {
-        if let Some((waiter, _)) = self.mine {
-            socket.block().add_waiter(waiter);
-            self.listed.borrow_mut().push(socket.clone());
-        }
-    }
-
-    /// Says that the thread is about to sleep. It has to look at its sockets
-    /// once more before it does.
-    ///
-    /// # Errors
-    /// [`SocketError::Broken`], [`SocketError::Reentered`].
-    pub fn declare(&self) -> Result<(), SocketError> {
-        if let Some((waiter, _)) = self.mine {
-            self.host.arena.waiters()[waiter as usize].declare(Sleep::Eventfd);
-        }
-        self.host.settle()?;
-        self.host.drain()
-    }
-
-    /// Says that it is awake again, and silences the eventfd if it `rang`.
-    pub fn awake(&self, rang: bool) {
-        let Some((waiter, bell)) = self.mine else {
-            return;
-        };
-        self.host.arena.waiters()[waiter as usize].cancel();
-        if rang {
-            // SAFETY: the eventfd is this thread's, which keeps it open.
-            let bell = unsafe { BorrowedFd::borrow_raw(bell) };
-            let _ = rustix::io::read(bell, &mut [0u8; 8]);
-        }
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        if let Some((waiter, _)) = self.mine {
-            self.host.arena.waiters()[waiter as usize].cancel();
-            for socket in self.listed.borrow().iter() {
-                socket.block().remove_waiter(waiter);
             }
         }
     }

@@ -31,6 +31,9 @@ scenarios! {
     /// pthread_cancel.
     fn cancel(lab) within 300 { conformance::run(lab, "cancel"); }
 
+    /// Handlers of signals.
+    fn signals(lab) within 300 { conformance::run(lab, "signals"); }
+
     /// One connection, several processes that wait for it.
     fn shared(lab) within 300 { conformance::run(lab, "shared"); }
 

@@ -7,7 +7,7 @@ use crate::calls::{
 };
 use crate::cancel::{held, point};
 use crate::fds::{self, Entry};
-use crate::{decide, real};
+use crate::{decide, real, signals};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -88,7 +88,7 @@ unsafe fn accept_ours(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags
 /// while at each time but the first, or told that nobody is there.
 fn without_engine(fd: c_int) -> SocketError {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    const PAUSE: Timespec = Timespec {
+    static PAUSE: Timespec = Timespec {
         tv_sec: 1,
         tv_nsec: 0,
     };
@@ -96,12 +96,11 @@ fn without_engine(fd: c_int) -> SocketError {
         return SocketError::WouldBlock;
     }
     if TOLD.swap(true, Ordering::Relaxed) {
-        let slept = rustix::thread::nanosleep(&PAUSE);
-        if matches!(
-            slept,
-            rustix::thread::NanosleepRelativeResult::Interrupted(_)
-        ) {
-            return SocketError::Interrupted;
+        let arguments = [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0];
+        // SAFETY: a time that outlives the call.
+        let slept = unsafe { signals::kernel_call(libc::SYS_nanosleep, arguments) };
+        if slept.is_err() {
+            return SocketError::Restarts;
         }
     }
     SocketError::EngineGone

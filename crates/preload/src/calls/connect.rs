@@ -1,10 +1,11 @@
 //! `connect`.
 
 use crate::address::{self, Given};
-use crate::calls::{Way, answer, groups, must_not_wait, patience, refused, unless_kernels};
-use crate::cancel::{held, point};
+use crate::calls::{Way, answer, groups, must_not_wait, patience, refused, told, unless_kernels};
+use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
+use crate::signals::kernel_call;
 use crate::{decide, real, state, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::{Owner, SocketState};
@@ -73,11 +74,19 @@ pub(crate) unsafe fn connect_as(
                         }
                         Given::Inet(_) => {
                             // Bound on both sides, it goes on with the kernel alone.
-                            let result = held(plain);
-                            if result == 0 || !socket.is_datagram() {
+                            let arguments = [fd as usize, addr.addr(), len as usize, 0, 0, 0];
+                            // SAFETY: the caller's promise.
+                            let done = unsafe { kernel_call(libc::SYS_connect, arguments) };
+                            if done.is_ok() || !socket.is_datagram() {
                                 decide::to_kernel(id);
                             }
-                            Some(result)
+                            let limit = socket.time_limit(true);
+                            Some(told(done.map(|_| 0).map_err(|e| match e {
+                                SocketError::Interrupted if limit.is_none() => {
+                                    SocketError::Restarts
+                                }
+                                e => e,
+                            })))
                         }
                         Given::Unspecified => Some(answer(|| disconnect(fd, socket))),
                         Given::Other => None,

@@ -1,6 +1,7 @@
 //! `ioctl`.
 
 use crate::calls::{answer, note_nonblocking, refused};
+use crate::signals::within;
 use crate::{fds, owner, real, vectors};
 use libc::{c_int, c_ulong};
 use longshore_sockets::{Socket, SocketError};
@@ -29,33 +30,34 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -
         // SAFETY: the caller's promise.
         return unsafe { real::ioctl(fd, request, arg) };
     }
-    let number = fds::engine(fd).and_then(|socket| number(&socket, request));
-    match number {
-        Some(number) => answer(|| {
-            let (number, to) = (number?, arg as *mut c_int);
-            vectors::check(to, size_of::<c_int>())?;
-            // SAFETY: these requests take a pointer to a number.
-            unsafe { to.write_unaligned(number) };
-            Ok(0)
-        }),
-        None => {
-            // SAFETY: the caller's promise.
-            let result = unsafe { real::ioctl(fd, request, arg) };
-            if matches!(request, FIOSETOWN | SIOCSPGRP) && result == 0 {
-                owner::changed(fd);
-            }
-            if matches!(request, libc::FIONBIO | FIOASYNC) && result == 0 {
-                // SAFETY: the kernel has read a number there.
-                let on = unsafe { (arg as *const c_int).read_unaligned() } != 0;
-                if request == FIOASYNC {
-                    owner::flags_set(fd, on);
-                } else {
-                    note_nonblocking(fd, on);
+    within(
+        || match fds::engine(fd).and_then(|socket| number(&socket, request)) {
+            Some(number) => answer(|| {
+                let (number, to) = (number?, arg as *mut c_int);
+                vectors::check(to, size_of::<c_int>())?;
+                // SAFETY: these requests take a pointer to a number.
+                unsafe { to.write_unaligned(number) };
+                Ok(0)
+            }),
+            None => {
+                // SAFETY: the caller's promise.
+                let result = unsafe { real::ioctl(fd, request, arg) };
+                if matches!(request, FIOSETOWN | SIOCSPGRP) && result == 0 {
+                    owner::changed(fd);
                 }
+                if matches!(request, libc::FIONBIO | FIOASYNC) && result == 0 {
+                    // SAFETY: the kernel has read a number there.
+                    let on = unsafe { (arg as *const c_int).read_unaligned() } != 0;
+                    if request == FIOASYNC {
+                        owner::flags_set(fd, on);
+                    } else {
+                        note_nonblocking(fd, on);
+                    }
+                }
+                result
             }
-            result
-        }
-    }
+        },
+    )
 }
 
 /// `sockatmark(3)`, whose own call of `ioctl` is inside libc.

@@ -3,6 +3,7 @@
 use crate::calls::bind::bind_on_engine;
 use crate::calls::{answer, borrow, last_error, options};
 use crate::fds::{self, Entry};
+use crate::signals::within;
 use crate::{decide, real};
 use libc::c_int;
 use longshore_sockets::{Socket, SocketError, host_bits};
@@ -21,7 +22,7 @@ const KERNEL_PATIENCE: Duration = Duration::from_millis(1);
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    match fds::get(fd) {
+    within(|| match fds::get(fd) {
         Entry::Undecided(undecided) if undecided.stream => answer(|| {
             // Nobody has bound it: a port of the engine's choice.
             let any = if undecided.v6 {
@@ -38,7 +39,7 @@ pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
         },
         // SAFETY: the caller's promise.
         _ => unsafe { real::listen(fd, backlog) },
-    }
+    })
 }
 
 fn listen_on(fd: c_int, socket: &Socket, backlog: c_int) -> Result<c_int, SocketError> {

@@ -37,6 +37,8 @@ pub mod send;
 pub mod sendfile;
 pub mod sendmsg;
 pub mod shutdown;
+#[cfg(target_arch = "x86_64")]
+pub mod sigaction;
 pub mod socket;
 pub mod spawn;
 pub mod splice;
@@ -46,6 +48,7 @@ pub mod syscall;
 mod variadic;
 
 use crate::fds;
+use crate::signals::{self, within};
 use libc::{c_int, ssize_t};
 use longshore_sockets::{Patience, Socket, SocketError, host_bits, is_confined};
 use rustix::event::PollFlags;
@@ -86,33 +89,48 @@ impl Returned for ssize_t {
 
 /// Does the work of a call; an error becomes errno, a panic EIO.
 pub(crate) fn answer<T: Returned>(work: impl FnOnce() -> Result<T, SocketError>) -> T {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(e)) => {
-            set_errno(e.errno());
-            T::FAILED
-        }
+    within(|| match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => told(result),
         Err(_) => {
             set_errno(libc::EIO);
+            T::FAILED
+        }
+    })
+}
+
+/// A result as C has it: an error becomes errno.
+#[inline]
+pub(crate) fn told<T: Returned>(result: Result<T, SocketError>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(e) => {
+            if e == SocketError::Restarts {
+                signals::note_restart();
+            }
+            set_errno(e.errno());
             T::FAILED
         }
     }
 }
 
-/// Runs what may go to libc and sets errno itself; a panic is EIO.
+/// Runs what may go to libc, but does not wait there, and sets errno itself; a panic is EIO.
 pub(crate) fn guard<T: Returned>(work: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        set_errno(libc::EIO);
-        T::FAILED
+    within(|| {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            set_errno(libc::EIO);
+            T::FAILED
+        })
     })
 }
 
 /// The same of what may turn out to be the kernel's to do, which says so by `None`: it is
 /// done by libc's function after that, in a frame that a cancelled thread can leave.
 pub(crate) fn unless_kernels<T: Returned>(work: impl FnOnce() -> Option<T>) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        set_errno(libc::EIO);
-        Some(T::FAILED)
+    within(|| {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            set_errno(libc::EIO);
+            Some(T::FAILED)
+        })
     })
 }
 
@@ -178,6 +196,7 @@ pub(crate) fn patience(socket: &Socket, way: Way) -> Patience {
 }
 
 /// Tries, and waits and tries again if the descriptor blocks.
+#[inline]
 pub(crate) fn wait_unless_told<T>(
     fd: c_int,
     socket: &Socket,

@@ -2,9 +2,10 @@
 
 use crate::address::Native;
 use crate::calls::{answer, refused};
+use crate::signals::within;
 use crate::{fds, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
-use longshore_sockets::SocketError;
+use longshore_sockets::{Socket, SocketError};
 
 /// Whether the name has a place to go, if any of it is wanted.
 fn check_room(addr: *mut sockaddr, len: *mut socklen_t) -> Result<(), SocketError> {
@@ -27,8 +28,8 @@ pub unsafe extern "C-unwind" fn getsockname(
     addr: *mut sockaddr,
     len: *mut socklen_t,
 ) -> c_int {
-    let named = fds::engine(fd).and_then(|s| s.local().map(|a| Native::of_engine(a, s.is_v6())));
-    match named {
+    let local = |s: Socket| s.local().map(|a| Native::of_engine(a, s.is_v6()));
+    within(|| match fds::engine(fd).and_then(local) {
         Some(local) => answer(|| {
             check_room(addr, len)?;
             // SAFETY: the caller's promise.
@@ -36,7 +37,7 @@ pub unsafe extern "C-unwind" fn getsockname(
         }),
         // SAFETY: the caller's promise.
         None => unsafe { real::getsockname(fd, addr, len) },
-    }
+    })
 }
 
 /// `getpeername(2)`.
@@ -49,7 +50,7 @@ pub unsafe extern "C-unwind" fn getpeername(
     addr: *mut sockaddr,
     len: *mut socklen_t,
 ) -> c_int {
-    match fds::engine(fd) {
+    within(|| match fds::engine(fd) {
         Some(socket) => answer(|| {
             let peer = Native::of_engine(socket.peer()?, socket.is_v6());
             check_room(addr, len)?;
@@ -58,5 +59,5 @@ pub unsafe extern "C-unwind" fn getpeername(
         }),
         // SAFETY: the caller's promise.
         None => unsafe { real::getpeername(fd, addr, len) },
-    }
+    })
 }

@@ -7,6 +7,7 @@
 
 mod congestion;
 mod device;
+pub mod get;
 mod known;
 mod per_datagram;
 mod policy;
@@ -15,14 +16,15 @@ use crate::address::{self, Given};
 use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
+use crate::signals::within;
 use crate::{decide, real, state, vectors};
 pub(crate) use congestion::hand_on;
 pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
 pub(crate) use known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
 pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use known::{What, find};
-use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
-use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
+use libc::{IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
+use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::{OptionName, Owner};
 use longshore_sockets::{Patience, Socket, SocketError, host_bits, more_bits};
@@ -244,6 +246,17 @@ pub unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
+    if fds::is_kernels(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { real::setsockopt(fd, level, name, value, len) };
+    }
+    // SAFETY: the caller's promise.
+    within(|| unsafe { set(fd, level, name, value, len) })
+}
+
+/// # Safety
+/// As libc's `setsockopt`.
+unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
     let entry = fds::get(fd);
     let (stream, socket) = match entry {
         Entry::Undecided(u) => (u.stream, None),
@@ -432,16 +445,6 @@ fn note_refused(level: c_int, name: c_int) {
     );
 }
 
-/// The option, with its level, that asks for the path's MTU, in the version of IP that the
-/// socket is of.
-fn mtu_of(socket: &Socket) -> (c_int, c_int) {
-    if socket.is_v6() {
-        (IP6, libc::IPV6_MTU)
-    } else {
-        (IP, libc::IP_MTU)
-    }
-}
-
 /// Whether an option of TCP is only for before the socket is connected, and it is: Fast Open
 /// is allowed to a listener, too.
 pub(crate) fn is_too_late(socket: &Socket, name: c_int) -> bool {
@@ -457,96 +460,4 @@ pub(crate) fn is_too_late(socket: &Socket, name: c_int) -> bool {
 fn has_connection(socket: &Socket) -> bool {
     use longshore_hostif::SocketState::{Connected, Early};
     !socket.is_datagram() && matches!(socket.state(), Connected | Early)
-}
-
-/// `getsockopt(2)`.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn getsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::getsockopt(fd, level, name, value, len) };
-    let Some(socket) = fds::engine(fd) else {
-        return match (fds::get(fd), level, name) {
-            (Entry::Undecided(u), TCP, libc::TCP_CONGESTION) if u.stream => {
-                // SAFETY: the caller's promise.
-                unsafe { congestion::before_decided(u.options, value, len) }.unwrap_or_else(plain)
-            }
-            _ => plain(),
-        };
-    };
-    // The kernel knows what to say to pointers that lead nowhere.
-    if vectors::check(len, size_of::<socklen_t>()).is_err() {
-        return plain();
-    }
-    // SAFETY: the caller's promise.
-    let room = unsafe { *len };
-    if room.cast_signed() < 0 || vectors::check(value, room as usize).is_err() {
-        return plain();
-    }
-    // SAFETY: `value` has room for `len` bytes, by the caller's promise.
-    let give = |bytes: &[u8]| unsafe {
-        let take = bytes.len().min(*len as usize);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), take);
-        *len = take as socklen_t;
-    };
-    match (level, name) {
-        (SOL_SOCKET, libc::SO_ERROR) => {
-            let mut errno = socket.take_error() as i32;
-            if errno == 0 && socket.has_kernel_side() {
-                let mut bytes = [0; 16];
-                let known = known::other(libc::SO_ERROR, 0, What::Asked);
-                if read_back(fd, &known, &mut bytes).is_some() {
-                    errno = int(&bytes);
-                }
-            }
-            give(&errno.to_ne_bytes());
-            0
-        }
-        (SOL_SOCKET, libc::SO_ACCEPTCONN) => {
-            give(&i32::from(socket.is_listening()).to_ne_bytes());
-            0
-        }
-        (SOL_SOCKET, libc::SO_RCVTIMEO) if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
-            give(&[0; 16]);
-            0
-        }
-        (TCP, libc::TCP_NODELAY) if !socket.is_datagram() => {
-            give(&i32::from(has_switch(&socket, host_bits::NO_DELAY)).to_ne_bytes());
-            0
-        }
-        (TCP, libc::TCP_CORK) if !socket.is_datagram() => {
-            give(&i32::from(has_switch(&socket, host_bits::CORK)).to_ne_bytes());
-            0
-        }
-        (TCP, libc::TCP_MAXSEG) if has_connection(&socket) => answer(|| {
-            // What is in use, which the kernel socket cannot know.
-            give(&socket.segment_size()?.to_ne_bytes());
-            Ok(0)
-        }),
-        asked if asked == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) => {
-            answer(|| {
-                give(&socket.path_mtu()?.to_ne_bytes());
-                Ok(0)
-            })
-        }
-        (TCP, libc::TCP_CONGESTION) if !socket.is_datagram() => answer(|| {
-            give(&congestion::padded(socket.congestion()?));
-            Ok(0)
-        }),
-        (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
-            let mut info = [0; longshore_hostif::MAILBOX_BYTES];
-            let have = socket.tcp_info(&mut info)?;
-            give(&info[..have]);
-            Ok(0)
-        }),
-        _ => plain(),
-    }
 }

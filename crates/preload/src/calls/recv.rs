@@ -331,7 +331,11 @@ fn peek_all(
             Ok(())
         });
         match waited {
-            Err(SocketError::TimedOut | SocketError::Interrupted) | Ok(()) => {}
+            Err(SocketError::TimedOut) | Ok(()) => {}
+            // What is there is given all the same.
+            Err(e @ (SocketError::Interrupted | SocketError::Restarts)) => {
+                return socket.recv(parts, true).map_err(|_| e);
+            }
             Err(e) => return Err(e),
         }
     }

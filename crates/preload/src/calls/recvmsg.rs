@@ -7,6 +7,7 @@ use crate::calls::poll::limit_of;
 use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream, stream_flags};
 use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
 use crate::cancel::{held, point};
+use crate::signals::within;
 use crate::{decide, fds, real, state, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
@@ -33,7 +34,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_in
     let got = unsafe { real::recvmsg(fd, msg, flags) };
     if got >= 0 {
         // SAFETY: as above, and filled by the kernel.
-        held(|| unsafe { take_passed(msg, flags) });
+        within(|| held(|| unsafe { take_passed(msg, flags) }));
     }
     got
 }
@@ -152,7 +153,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         let got = unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
         for i in 0..usize::try_from(got).unwrap_or(0) {
             // SAFETY: as above, and filled by the kernel.
-            held(|| unsafe { take_passed(&raw const (*msgs.add(i)).msg_hdr, flags) });
+            within(|| held(|| unsafe { take_passed(&raw const (*msgs.add(i)).msg_hdr, flags) }));
         }
         return got;
     };

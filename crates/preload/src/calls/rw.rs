@@ -4,8 +4,9 @@
 use crate::calls::recv::{recv, recv_stream, recvfrom};
 use crate::calls::recvmsg::recv_message;
 use crate::calls::send::{send, send_parts};
-use crate::calls::{answer, refused};
+use crate::calls::{answer, refused, told};
 use crate::cancel::point;
+use crate::signals::within;
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_sockets::Departure;
@@ -89,7 +90,7 @@ unsafe fn read_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
 pub unsafe extern "C-unwind" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     if fds::is_engines(fd) {
         // SAFETY: the caller's promise.
-        point(|| unsafe { write_vector(fd, iov, count) })
+        point(|| within(|| unsafe { write_vector(fd, iov, count) }))
     } else {
         // SAFETY: the caller's promise.
         unsafe { real::writev(fd, iov, count) }
@@ -108,7 +109,7 @@ unsafe fn write_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
         Ok((socket, mut parts)) => {
             send_parts(fd, &socket, &mut parts, 0, None, Departure::default())
         }
-        Err(e) => answer(|| Err(e)),
+        Err(e) => told(Err(e)),
     }
 }
 

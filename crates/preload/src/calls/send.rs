@@ -3,12 +3,12 @@
 use crate::address::{self, Given};
 use crate::calls::fast_open::{self, First};
 use crate::calls::{
-    Way, answer, groups, must_not_wait, options, patience, refused, unless_kernels,
-    wait_unless_told,
+    Way, groups, must_not_wait, options, patience, refused, told, unless_kernels, wait_unless_told,
 };
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
-use crate::{decide, real, signals, state, vectors};
+use crate::signals::{self, within};
+use crate::{decide, real, state, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Departure, Socket, SocketError, host_bits};
@@ -27,10 +27,12 @@ pub unsafe extern "C-unwind" fn send(
     flags: c_int,
 ) -> ssize_t {
     if fds::is_engines(fd) {
-        point(|| match fds::engine_or_closed(fd) {
-            // SAFETY: the caller's promise.
-            Ok(socket) => unsafe { send_buffer(fd, &socket, buf, len, flags, None) },
-            Err(e) => answer(|| Err(e)),
+        point(|| {
+            within(|| match fds::engine_or_closed(fd) {
+                // SAFETY: the caller's promise.
+                Ok(socket) => unsafe { send_buffer(fd, &socket, buf, len, flags, None) },
+                Err(e) => told(Err(e)),
+            })
         })
     } else {
         // SAFETY: the caller's promise.
@@ -74,13 +76,15 @@ pub unsafe extern "C-unwind" fn sendto(
                     // SAFETY: as above.
                     Some(unsafe { send_buffer(fd, &socket, buf, len, flags, to) })
                 }
-                Err(e) => Some(answer(|| Err(e))),
+                Err(e) => Some(told(Err(e))),
             }
         });
         sent.unwrap_or_else(plain)
     })
 }
 
+/// Called in a section.
+///
 /// # Safety
 /// `buf` has `len` bytes.
 pub(crate) unsafe fn send_buffer(
@@ -94,7 +98,7 @@ pub(crate) unsafe fn send_buffer(
     // SAFETY: the caller's promise.
     match unsafe { vectors::source(buf, len) } {
         Ok(part) => send_parts(fd, socket, &mut [part], flags, to, Departure::default()),
-        Err(e) => answer(|| Err(without_bytes(socket, to).unwrap_or(e))),
+        Err(e) => told(Err(without_bytes(socket, to).unwrap_or(e))),
     }
 }
 
@@ -220,7 +224,7 @@ fn first_datagram(fd: c_int, undecided: Undecided, to: SocketAddr) -> Result<Soc
 }
 
 /// Sends what `parts` hold, with Linux's meaning of `flags`. `asked` is
-/// what goes beside a datagram.
+/// what goes beside a datagram. Called in a section.
 pub(crate) fn send_parts(
     fd: c_int,
     socket: &Socket,
@@ -263,7 +267,7 @@ pub(crate) fn send_parts(
     if sent == Err(SocketError::BrokenPipe) && flags & libc::MSG_NOSIGNAL == 0 {
         signals::broken_pipe();
     }
-    answer(|| sent.map(|n| n as ssize_t))
+    told(sent.map(|n| n as ssize_t))
 }
 
 fn guard_result(work: impl FnOnce() -> Result<usize, SocketError>) -> Result<usize, SocketError> {

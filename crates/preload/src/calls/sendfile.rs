@@ -1,6 +1,6 @@
 //! `sendfile`: the file is read straight into the send stream.
 
-use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
+use crate::calls::{Way, answer, errno, must_not_wait, patience, refused, wait_unless_told};
 use crate::cancel::held;
 use crate::{fds, real, signals};
 use libc::{c_int, off_t, size_t, ssize_t};
@@ -25,32 +25,53 @@ pub unsafe extern "C-unwind" fn sendfile(
     offset: *mut off_t,
     count: size_t,
 ) -> ssize_t {
-    if fds::engine(from).is_some() {
-        // A socket is no file.
-        return answer(|| Err(refused(libc::EINVAL)));
-    }
-    let Some(socket) = fds::engine(out) else {
+    if !fds::is_engines(from) && !fds::is_engines(out) {
         // SAFETY: the caller's promise.
         return unsafe { real::sendfile(out, from, offset, count) };
-    };
-    if socket.is_datagram() {
-        return answer(|| Err(refused(libc::EINVAL)));
     }
-    let sent = answer(|| {
-        // SAFETY: the caller's promise.
-        let mut at = unsafe { offset.as_ref() }.copied();
-        // It is no cancellation point.
-        let sent = held(|| send_file(out, &socket, from, &mut at, count));
-        if let Some(at) = at {
-            // SAFETY: as above; it was there a moment ago.
-            unsafe { *offset = at };
-        }
-        sent.map(|n| n as ssize_t)
-    });
-    if sent < 0 && last_error() == refused(libc::EPIPE) {
+    // It is no cancellation point.
+    let send = || {
+        answer(|| {
+            // SAFETY: the caller's promise.
+            held(|| unsafe { send_from(out, from, offset, count) })
+        })
+    };
+    let mut sent = send();
+    while sent < 0 && signals::is_to_restart() {
+        sent = send();
+    }
+    if sent < 0 && errno() == libc::EPIPE {
         signals::broken_pipe();
     }
     sent
+}
+
+/// `sendfile` with a socket of the engine at one end at least.
+///
+/// # Safety
+/// `offset` is null, or a place.
+unsafe fn send_from(
+    out: c_int,
+    from: c_int,
+    offset: *mut off_t,
+    count: usize,
+) -> Result<ssize_t, SocketError> {
+    if fds::is_engines(from) {
+        // A socket is no file.
+        return Err(refused(libc::EINVAL));
+    }
+    let socket = fds::engine_or_closed(out)?;
+    if socket.is_datagram() {
+        return Err(refused(libc::EINVAL));
+    }
+    // SAFETY: the caller's promise.
+    let mut at = unsafe { offset.as_ref() }.copied();
+    let sent = send_file(out, &socket, from, &mut at, count);
+    if let Some(at) = at {
+        // SAFETY: as above; it was there a moment ago.
+        unsafe { *offset = at };
+    }
+    sent.map(|n| n as ssize_t)
 }
 
 /// `sendfile` of programs with 64-bit file offsets.

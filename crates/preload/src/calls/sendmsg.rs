@@ -3,7 +3,7 @@
 use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, send_parts, sender, without_bytes};
-use crate::calls::{answer, unless_kernels};
+use crate::calls::{told, unless_kernels};
 use crate::cancel::{held, point};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_storage, socklen_t, ssize_t};
@@ -72,9 +72,9 @@ unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<ss
                 let mut parts = match parts {
                     Ok(parts) => parts,
                     Err(e) if is_fault_of_bytes(m, &e) => {
-                        return Some(answer(|| Err(without_bytes(&socket, to).unwrap_or(e))));
+                        return Some(told(Err(without_bytes(&socket, to).unwrap_or(e))));
                     }
-                    Err(e) => return Some(answer(|| Err(e))),
+                    Err(e) => return Some(told(Err(e))),
                 };
                 let asked = if socket.is_datagram() {
                     let to = to.or_else(|| socket.peer().ok());
@@ -85,11 +85,11 @@ unsafe fn send_message(fd: c_int, msg: *const msghdr, flags: c_int) -> Option<ss
                 };
                 let asked = match asked {
                     Ok(asked) => asked,
-                    Err(e) => return Some(answer(|| Err(e))),
+                    Err(e) => return Some(told(Err(e))),
                 };
                 Some(send_parts(fd, &socket, &mut parts, flags, to, asked))
             }
-            Err(e) => Some(answer(|| Err(e))),
+            Err(e) => Some(told(Err(e))),
         }
     })
 }

@@ -11,11 +11,12 @@ use longshore_sockets::Half;
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let Some(socket) = fds::engine(fd) else {
+    if !fds::is_engines(fd) {
         // SAFETY: the caller's promise.
         return unsafe { real::shutdown(fd, how) };
-    };
+    }
     answer(|| {
+        let socket = fds::engine_or_closed(fd)?;
         let half = match how {
             libc::SHUT_RD => Half::Read,
             libc::SHUT_WR => Half::Write,

@@ -4,9 +4,10 @@
 use crate::calls::sendfile::reserve;
 use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_told};
 use crate::cancel::point;
+use crate::signals::within;
 use crate::{fds, real};
 use libc::{c_int, c_uint, size_t, ssize_t};
-use longshore_sockets::{Socket, SocketError};
+use longshore_sockets::{Socket, SocketError, is_confined, poll_unless_interrupted};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
@@ -26,7 +27,7 @@ pub unsafe extern "C-unwind" fn splice(
 ) -> ssize_t {
     if fds::is_engines(from) || fds::is_engines(to) {
         let offsets = (!from_at.is_null(), !to_at.is_null());
-        point(|| splice_ours(from, to, offsets, len, flags))
+        point(|| within(|| splice_ours(from, to, offsets, len, flags)))
     } else {
         // SAFETY: the caller's promise.
         unsafe { real::splice(from, from_at, to, to_at, len, flags) }
@@ -85,6 +86,15 @@ fn pipe_is_ready(fd: c_int, events: PollFlags) -> bool {
     poll(&mut [PollFd::new(&fd, events)], Some(&at_once)).is_ok_and(|n| n != 0)
 }
 
+/// Waits until the pipe can be read or written; a handler ends that.
+fn wait_for_pipe(fd: c_int, events: PollFlags) -> Result<(), SocketError> {
+    let fd = crate::calls::borrow(fd);
+    match poll_unless_interrupted(&mut [PollFd::new(&fd, events)], None) {
+        Err(Errno::INTR) => Err(SocketError::Restarts),
+        _ => Ok(()),
+    }
+}
+
 /// From the receive stream to the pipe.
 fn out_of(
     fd: c_int,
@@ -118,6 +128,9 @@ fn out_of(
         // A pipe that is full later must not hold up what is there already.
         if moved != 0 && !pipe_is_ready(pipe, PollFlags::OUT) {
             break;
+        }
+        if moved == 0 && !is_confined() {
+            wait_for_pipe(pipe, PollFlags::OUT)?;
         }
         let room = pipe_room(pipe, piece.len());
         match rustix::io::write(crate::calls::borrow(pipe), &piece[..room]) {
@@ -157,7 +170,7 @@ fn into(
     }
     // Wait for the pipe first, so that the stream is not held up by it.
     let source = crate::calls::borrow(pipe);
-    let _ = poll(&mut [PollFd::new(&source, PollFlags::IN)], None);
+    wait_for_pipe(pipe, PollFlags::IN)?;
     let held = rustix::io::ioctl_fionread(source).unwrap_or(0) as usize;
     if held == 0 {
         // The end of the pipe.

@@ -5,7 +5,7 @@
 use crate::calls::{
     accept, bind, close, connect, dup, epoll, execve, fcntl, fork, ioctl, listen, names, offset,
     options, poll, recv, recvmsg, rw, seccomp, select, send, sendfile, sendmsg, set_errno,
-    shutdown, socket, splice,
+    shutdown, sigaction, socket, splice,
 };
 use crate::cancel::held;
 use crate::log::once;
@@ -46,6 +46,10 @@ pub unsafe extern "C-unwind" fn syscall(
             let set = || unsafe { libc_syscall(number, [a, b, c, d, e, f]) };
             seccomp::filtered(set, |result| *result == 0)
         }
+        libc::SYS_rt_sigaction if !state::is_off() && d == size_of::<u64>() as c_long => {
+            // SAFETY: as above.
+            unsafe { set_handler(a, b, c, d) }
+        }
         libc::SYS_io_uring_setup if matches!(state::mode(), Mode::On(_)) => no_ring(),
         // What would be a child in our memory is one in its own, as with `vfork`.
         libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
@@ -78,6 +82,28 @@ pub unsafe extern "C-unwind" fn syscall(
         }
         // SAFETY: as above.
         _ => unsafe { libc_syscall(number, [a, b, c, d, e, f]) },
+    }
+}
+
+/// `rt_sigaction`, whose structures the kernel would find where they are, or not.
+///
+/// # Safety
+/// As the system call.
+unsafe fn set_handler(signal: c_long, new: c_long, old: c_long, size: c_long) -> c_long {
+    let all = size_of::<sigaction::KernelAction>();
+    let is_nowhere = |at: c_long| at != 0 && !is_confined() && !is_there(at as usize, all);
+    // SAFETY: the caller's promise.
+    let call = |new: c_long, old: c_long| unsafe {
+        libc_syscall(libc::SYS_rt_sigaction, [signal, new, old, size, 0, 0])
+    };
+    if is_nowhere(new) || is_nowhere(old) {
+        return call(new, old);
+    }
+    // SAFETY: as above; they are there.
+    unsafe {
+        sigaction::by_number(signal as c_int, new as _, old as _, |new, old| {
+            call(new as c_long, old as c_long)
+        })
     }
 }
 
@@ -162,7 +188,7 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         libc::SYS_getsockname => call!(names::getsockname(fd, b as _, c as _)),
         libc::SYS_getpeername => call!(names::getpeername(fd, b as _, c as _)),
         libc::SYS_getsockopt => {
-            call!(options::getsockopt(fd, b as _, c as _, d as _, e as _))
+            call!(options::get::getsockopt(fd, b as _, c as _, d as _, e as _))
         }
         libc::SYS_setsockopt => {
             call!(options::setsockopt(fd, b as _, c as _, d as _, e as _))
@@ -236,7 +262,7 @@ unsafe fn libc_syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
 ///
 /// # Safety
 /// As the system call of this number.
-unsafe fn kernel(number: c_long, arguments: [c_long; 6]) -> c_long {
+pub(crate) unsafe fn kernel(number: c_long, arguments: [c_long; 6]) -> c_long {
     let result;
     // SAFETY: the kernel's calling convention on x86-64: it changes rax, rcx and
     // r11 and what the arguments point to, as the caller expects.

@@ -5,6 +5,7 @@ use crate::calls::poll::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
 use crate::owner::Interruption;
+use crate::signals::{self, within};
 use crate::{real, state, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
@@ -109,19 +110,25 @@ impl Waiting<'_> {
             return Ok(());
         }
         // SAFETY: the free part of the array.
-        let got = held(|| unsafe {
-            let at = self.found.at.add(self.found.count);
-            // A filter of system calls may permit the one and not the other.
-            if self.mask.is_null() {
-                real::epoll_wait(self.epfd, at, room as c_int, timeout)
-            } else {
-                real::epoll_pwait(self.epfd, at, room as c_int, timeout, self.mask)
+        let at = unsafe { self.found.at.add(self.found.count) };
+        let got = if timeout == 0 {
+            // SAFETY: as above.
+            match held(|| unsafe { real::epoll_wait(self.epfd, at, room as c_int, 0) }) {
+                -1 => Err(last_error()),
+                got => Ok(got as usize),
             }
-        });
-        if got < 0 {
-            return Err(last_error());
-        }
-        self.take(got as usize)
+        } else {
+            // A filter of system calls may permit the one and not the other.
+            let number = match self.mask.is_null() {
+                true => libc::SYS_epoll_wait,
+                false => libc::SYS_epoll_pwait,
+            };
+            let (set, mask, len) = (self.epfd as usize, self.mask.addr(), signals::SET_BYTES);
+            let arguments = [set, at.addr(), room, timeout as usize, mask, len];
+            // SAFETY: as above; the mask is the caller's.
+            unsafe { signals::kernel_call(number, arguments) }
+        };
+        self.take(got?)
     }
 
     /// Keeps what is for the program of the `got` events that the kernel has put behind
@@ -320,8 +327,8 @@ unsafe fn wait(
         return plain();
     };
     let host = state::attached();
-    let set = instance.set();
-    let concerns_us = set.is_some() || instance.has_nested_sets();
+    let (set, nested) = within(|| (instance.set(), instance.has_nested_sets()));
+    let concerns_us = set.is_some() || nested;
     // Who sleeps there may still be given a socket of the engine by another thread, and is
     // rung then.
     let sleeps = limit != Some(Duration::ZERO);
@@ -346,7 +353,7 @@ unsafe fn wait(
         _ => {
             if let Some(host) = host {
                 // What was put off is said before the program sleeps.
-                let _ = host.settle();
+                within(|| _ = host.settle());
             }
             let deadline = deadline_after(limit.filter(|_| sleeps));
             let got = plain();

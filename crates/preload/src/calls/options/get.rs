@@ -1,0 +1,125 @@
+//! `getsockopt`: what the engine knows, and else what the kernel socket has.
+
+use super::{What, congestion, has_connection, has_switch, int, known, read_back};
+use crate::calls::answer;
+use crate::fds::{self, Entry};
+use crate::signals::within;
+use crate::{real, vectors};
+use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
+use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
+use longshore_sockets::{Socket, host_bits};
+
+/// The option, with its level, that asks for the path's MTU, in the version of IP that the
+/// socket is of.
+fn mtu_of(socket: &Socket) -> (c_int, c_int) {
+    if socket.is_v6() {
+        (IP6, libc::IPV6_MTU)
+    } else {
+        (IP, libc::IP_MTU)
+    }
+}
+
+/// `getsockopt(2)`.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    within(|| unsafe { get(fd, level, name, value, len) })
+}
+
+/// # Safety
+/// As libc's `getsockopt`.
+unsafe fn get(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::getsockopt(fd, level, name, value, len) };
+    let Some(socket) = fds::engine(fd) else {
+        return match (fds::get(fd), level, name) {
+            (Entry::Undecided(u), TCP, libc::TCP_CONGESTION) if u.stream => {
+                // SAFETY: the caller's promise.
+                unsafe { congestion::before_decided(u.options, value, len) }.unwrap_or_else(plain)
+            }
+            _ => plain(),
+        };
+    };
+    // The kernel knows what to say to pointers that lead nowhere.
+    if vectors::check(len, size_of::<socklen_t>()).is_err() {
+        return plain();
+    }
+    // SAFETY: the caller's promise.
+    let room = unsafe { *len };
+    if room.cast_signed() < 0 || vectors::check(value, room as usize).is_err() {
+        return plain();
+    }
+    // SAFETY: `value` has room for `len` bytes, by the caller's promise.
+    let give = |bytes: &[u8]| unsafe {
+        let take = bytes.len().min(*len as usize);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), take);
+        *len = take as socklen_t;
+    };
+    match (level, name) {
+        (SOL_SOCKET, libc::SO_ERROR) => {
+            let mut errno = socket.take_error() as i32;
+            if errno == 0 && socket.has_kernel_side() {
+                let mut bytes = [0; 16];
+                let known = known::other(libc::SO_ERROR, 0, What::Asked);
+                if read_back(fd, &known, &mut bytes).is_some() {
+                    errno = int(&bytes);
+                }
+            }
+            give(&errno.to_ne_bytes());
+            0
+        }
+        (SOL_SOCKET, libc::SO_ACCEPTCONN) => {
+            give(&i32::from(socket.is_listening()).to_ne_bytes());
+            0
+        }
+        (SOL_SOCKET, libc::SO_RCVTIMEO) if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
+            give(&[0; 16]);
+            0
+        }
+        (TCP, libc::TCP_NODELAY) if !socket.is_datagram() => {
+            give(&i32::from(has_switch(&socket, host_bits::NO_DELAY)).to_ne_bytes());
+            0
+        }
+        (TCP, libc::TCP_CORK) if !socket.is_datagram() => {
+            give(&i32::from(has_switch(&socket, host_bits::CORK)).to_ne_bytes());
+            0
+        }
+        (TCP, libc::TCP_MAXSEG) if has_connection(&socket) => answer(|| {
+            // What is in use, which the kernel socket cannot know.
+            give(&socket.segment_size()?.to_ne_bytes());
+            Ok(0)
+        }),
+        asked if asked == mtu_of(&socket) && (socket.is_datagram() || has_connection(&socket)) => {
+            answer(|| {
+                give(&socket.path_mtu()?.to_ne_bytes());
+                Ok(0)
+            })
+        }
+        (TCP, libc::TCP_CONGESTION) if !socket.is_datagram() => answer(|| {
+            give(&congestion::padded(socket.congestion()?));
+            Ok(0)
+        }),
+        (TCP, libc::TCP_INFO) if !socket.is_datagram() => answer(|| {
+            let mut info = [0; longshore_hostif::MAILBOX_BYTES];
+            let have = socket.tcp_info(&mut info)?;
+            give(&info[..have]);
+            Ok(0)
+        }),
+        _ => plain(),
+    }
+}

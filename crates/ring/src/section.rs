@@ -1,0 +1,307 @@
+//! Sections: stretches of the program's calls in which no handler of a signal is to run,
+//! and the sleeps in them that a signal ends.
+//!
+//! A handler may leave by `siglongjmp`, an exception or `pthread_exit`, or make calls of its
+//! own. In a section the thread may hold a lock or a use of a socket, so whoever catches
+//! signals (`preload`) postpones the handler there and runs it when the section ends, as the
+//! kernel does at the end of a system call. What this module owns is the thread's
+//! [`Section`], and a system call ([`interruptible`]) that is not made, or is given up, when
+//! a handler was postponed: between the last look at that and the call there is no gap,
+//! because the trampoline that postpones moves a thread that it finds there past the call
+//! ([`past_call`]).
+
+use rustix::event::PollFd;
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+
+/// Bytes of the kernel's `siginfo_t`.
+pub const INFO_BYTES: usize = 128;
+
+/// A thread's section, and the one handler that was postponed in it: with it, all other
+/// signals are held back from the thread.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Section {
+    /// The signal whose handler was postponed; 0 if none was.
+    postponed: AtomicU32,
+    /// Sections that the thread is in, one in another.
+    depth: Cell<u32>,
+    /// The call that was given up for the handler is made again after it, if the handler's
+    /// flags permit (SA_RESTART).
+    pub restarts: Cell<bool>,
+    /// It is to be made again now.
+    pub again: Cell<bool>,
+    /// The flags of the handler.
+    pub flags: Cell<u32>,
+    /// Signals that were held back from the thread before, as the kernel's set has them.
+    pub mask: Cell<u64>,
+    /// What came with the signal (`siginfo_t`).
+    pub info: Cell<[u64; INFO_BYTES / 8]>,
+}
+
+impl Section {
+    /// The section begins.
+    #[inline]
+    pub fn enter(&self) {
+        self.depth.set(self.depth.get().wrapping_add(1));
+    }
+
+    /// The section ends. Says whether it was the outermost, with a handler postponed: it is
+    /// to run now.
+    #[inline]
+    pub fn leave(&self) -> bool {
+        let depth = self.depth.get().wrapping_sub(1);
+        self.depth.set(depth);
+        // A handler that comes from here on is not postponed, and one that came is seen.
+        compiler_fence(Ordering::SeqCst);
+        depth == 0 && self.postponed() != 0
+    }
+
+    /// Whether the thread is in a section.
+    #[inline]
+    pub fn is_entered(&self) -> bool {
+        self.depth.get() != 0
+    }
+
+    /// Leaves all sections for a handler that cannot be postponed, and may never come back.
+    /// Returns what [`Section::resume`] takes if it does.
+    pub fn suspend(&self) -> u32 {
+        self.depth.replace(0)
+    }
+
+    /// The handler has come back.
+    pub fn resume(&self, depth: u32) {
+        self.depth.set(depth);
+    }
+
+    /// The signal whose handler was postponed; 0 if none was.
+    #[inline]
+    pub fn postponed(&self) -> u32 {
+        self.postponed.load(Ordering::Relaxed)
+    }
+
+    /// Notes, last of all, that the handler of a signal was postponed; 0 that it was not.
+    pub fn postpone(&self, signal: u32) {
+        self.postponed.store(signal, Ordering::Release);
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+mod native {
+    use super::Section;
+
+    // The thread's section lies where a handler reaches it without a call: what the loader
+    // does for other thread-local variables may take memory. The call is written out so that
+    // it is known where a thread stands in it.
+    std::arch::global_asm!(
+        ".pushsection .tbss.longshore_section,\"awT\",@nobits",
+        ".balign 8",
+        ".globl longshore_section",
+        ".hidden longshore_section",
+        ".type longshore_section,@object",
+        ".size longshore_section,{size}",
+        "longshore_section:",
+        ".zero {size}",
+        ".popsection",
+        ".pushsection .text.longshore_interruptible,\"ax\",@progbits",
+        ".globl longshore_interruptible",
+        ".hidden longshore_interruptible",
+        ".globl longshore_interruptible_begin",
+        ".hidden longshore_interruptible_begin",
+        ".globl longshore_interruptible_end",
+        ".hidden longshore_interruptible_end",
+        ".globl longshore_interruptible_past",
+        ".hidden longshore_interruptible_past",
+        ".type longshore_interruptible,@function",
+        "longshore_interruptible:",
+        ".cfi_startproc",
+        "mov r11, rdi",
+        "mov rax, rsi",
+        "mov rcx, rdx",
+        "mov rdi, [rcx]",
+        "mov rsi, [rcx + 8]",
+        "mov rdx, [rcx + 16]",
+        "mov r10, [rcx + 24]",
+        "mov r8, [rcx + 32]",
+        "mov r9, [rcx + 40]",
+        "longshore_interruptible_begin:",
+        "cmp dword ptr [r11], 0",
+        "jne longshore_interruptible_past",
+        "syscall",
+        "longshore_interruptible_end:",
+        "ret",
+        "longshore_interruptible_past:",
+        "mov rax, -4",
+        "ret",
+        ".cfi_endproc",
+        ".size longshore_interruptible, . - longshore_interruptible",
+        ".popsection",
+        size = const size_of::<Section>(),
+    );
+
+    unsafe extern "C" {
+        fn longshore_interruptible(word: *const u32, number: i64, arguments: *const usize)
+        -> isize;
+        static longshore_interruptible_begin: u8;
+        static longshore_interruptible_end: u8;
+        static longshore_interruptible_past: u8;
+    }
+
+    #[inline]
+    pub(super) fn own() -> *const Section {
+        let at: *const Section;
+        // SAFETY: reads where the variable of this thread is; it is as long as the thread.
+        unsafe {
+            std::arch::asm!(
+                "mov {at}, qword ptr [rip + longshore_section@GOTTPOFF]",
+                "add {at}, qword ptr fs:[0]",
+                at = out(reg) at,
+                options(pure, nomem, nostack),
+            );
+        }
+        at
+    }
+
+    pub(super) unsafe fn call(word: *const u32, number: i64, arguments: &[usize; 6]) -> isize {
+        // SAFETY: the caller's promise.
+        unsafe { longshore_interruptible(word, number, arguments.as_ptr()) }
+    }
+
+    pub(super) fn past_call(at: usize) -> Option<usize> {
+        let begin = (&raw const longshore_interruptible_begin).addr();
+        let end = (&raw const longshore_interruptible_end).addr();
+        let past = (&raw const longshore_interruptible_past).addr();
+        (begin..end).contains(&at).then_some(past)
+    }
+}
+
+/// Elsewhere handlers are never postponed (`preload` does it on x86-64 alone), so that there
+/// is nothing to end a call for.
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+mod native {
+    use super::Section;
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicU32;
+
+    std::thread_local! {
+        static SECTION: Section = const {
+            Section {
+                postponed: AtomicU32::new(0),
+                depth: Cell::new(0),
+                restarts: Cell::new(false),
+                again: Cell::new(false),
+                flags: Cell::new(0),
+                mask: Cell::new(0),
+                info: Cell::new([0; super::INFO_BYTES / 8]),
+            }
+        };
+    }
+
+    pub(super) fn own() -> *const Section {
+        SECTION.with(std::ptr::from_ref)
+    }
+
+    pub(super) unsafe fn call(_: *const u32, number: i64, arguments: &[usize; 6]) -> isize {
+        let [a, b, c, d, e, f] = *arguments;
+        // SAFETY: the caller's promise.
+        match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
+            -1 => -(std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as isize),
+            result => result as isize,
+        }
+    }
+
+    pub(super) fn past_call(_: usize) -> Option<usize> {
+        None
+    }
+}
+
+/// Does something with this thread's section.
+#[inline]
+pub fn section<T>(with: impl FnOnce(&Section) -> T) -> T {
+    // SAFETY: it is as long as the thread, and nobody else has it.
+    with(unsafe { &*native::own() })
+}
+
+/// Makes a system call, unless a handler was postponed in this thread's section, or is
+/// before the kernel begins with it: then, and if one is while it waits, the result is
+/// -EINTR (even of handlers with SA_RESTART). Negative results are error numbers.
+///
+/// # Safety
+/// As the system call of this number.
+pub unsafe fn interruptible(number: i64, arguments: [usize; 6]) -> isize {
+    section(|own| {
+        let word = (&raw const own.postponed).cast();
+        // SAFETY: the caller's promise; the word is the thread's.
+        unsafe { native::call(word, number, &arguments) }
+    })
+}
+
+/// `poll`, made as [`interruptible`] makes calls.
+///
+/// # Errors
+/// The kernel's; EINTR as there.
+pub fn poll_unless_interrupted(
+    fds: &mut [PollFd<'_>],
+    mut timeout: Option<Timespec>,
+) -> Result<usize, Errno> {
+    let at_most = timeout.as_mut().map_or(0, |t| std::ptr::from_mut(t).addr());
+    let arguments = [fds.as_mut_ptr().addr(), fds.len(), at_most, 0, 0, 0];
+    // SAFETY: a list of that length, laid out as the kernel's, and a time.
+    match unsafe { interruptible(libc::SYS_ppoll, arguments) } {
+        failed @ ..0 => Err(Errno::from_raw_os_error(-failed as i32)),
+        ready => Ok(ready as usize),
+    }
+}
+
+/// Where a thread goes on that a signal has found at the instruction `at` in
+/// [`interruptible`], with the kernel's call not begun, or to begin anew: behind it. `None`
+/// if it was elsewhere.
+pub fn past_call(at: usize) -> Option<usize> {
+    native::past_call(at)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_nest_and_only_the_outermost_ends() {
+        section(|s| {
+            s.enter();
+            s.enter();
+            s.postpone(10);
+            assert!(!s.leave() && s.is_entered());
+            assert!(s.leave() && !s.is_entered());
+            s.postpone(0);
+            s.enter();
+            assert!(!s.leave());
+        });
+    }
+
+    #[test]
+    fn each_thread_has_its_own() {
+        section(|s| {
+            s.enter();
+            std::thread::scope(|scope| {
+                scope.spawn(|| section(|other| assert!(!other.is_entered())));
+            });
+            s.leave();
+        });
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn no_call_is_made_once_a_handler_was_postponed() {
+        let pid = || {
+            // SAFETY: asks only.
+            unsafe { interruptible(libc::SYS_getpid, [0; 6]) }
+        };
+        assert_eq!(pid(), std::process::id() as isize);
+        section(|s| s.postpone(10));
+        assert_eq!(pid(), -(libc::EINTR as isize));
+        section(|s| s.postpone(0));
+        assert_eq!(past_call(0), None);
+    }
+}
