@@ -21,6 +21,7 @@ mod fds;
 mod log;
 mod owner;
 mod real;
+mod room;
 mod signals;
 mod state;
 mod vectors;

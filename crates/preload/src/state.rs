@@ -4,17 +4,13 @@ use crate::cancel;
 use crate::environment;
 use crate::fds::{self, Entry};
 use crate::log::{Level, say};
+use crate::room;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
 use longshore_sockets::{Hooks, Host, JoinError};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Resource, getrlimit};
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-
-/// Where our own descriptors go, if the limit allows.
-const KEPT_FROM: i32 = 960;
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -104,9 +100,11 @@ fn begin_anew() -> Option<&'static Host> {
     }
     // SAFETY: null, or a host that was leaked.
     let host = unsafe { HOST.load(Ordering::Acquire).as_ref() }?;
-    match cancel::held(take_place) {
+    match cancel::held(|| room::within(take_place)) {
         // SAFETY: what has made this process has made it with one thread, which is here.
-        Ok(joined) => unsafe { host.begin_anew(joined, fds::counts().into_iter()) },
+        Ok(joined) => room::within(|| unsafe {
+            host.begin_anew(joined, fds::counts().into_iter());
+        }),
         Err(e) => {
             say(
                 Level::Error,
@@ -165,14 +163,15 @@ fn join() -> Mode {
         return Mode::Failed;
     }
     let hooks = Hooks {
-        keep,
+        keep: room::keep,
         discard,
+        with_room: |work| room::within(work),
         restarts: crate::signals::restarts,
         is_cancelled: cancel::is_cancelled,
         thread: cancel::thread,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
-    let joined = cancel::held(|| take_place().and_then(|joined| Host::new(joined, hooks)));
+    let joined = cancel::held(|| room::within(|| Host::new(take_place()?, hooks)));
     match joined {
         Ok(host) => {
             protect_page();
@@ -189,25 +188,6 @@ fn join() -> Mode {
             Mode::Failed
         }
     }
-}
-
-/// Moves a descriptor of ours to a high number and protects it there.
-fn keep(fd: OwnedFd) -> OwnedFd {
-    let below_limit = || {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
-        fcntl_dupfd_cloexec(&fd, KEPT_FROM.min(limit.saturating_sub(64) as i32))
-    };
-    // Nearly every program may have descriptors as high as that.
-    let high = fcntl_dupfd_cloexec(&fd, KEPT_FROM).or_else(|_| below_limit());
-    let fd = match high {
-        Ok(high) => high,
-        Err(_) => {
-            let _ = fcntl_setfd(&fd, FdFlags::CLOEXEC);
-            fd
-        }
-    };
-    fds::put(fd.as_raw_fd(), Entry::Kept);
-    fd
 }
 
 /// Closes a descriptor that was kept.

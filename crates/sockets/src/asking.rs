@@ -72,15 +72,20 @@ impl Host {
             ask,
             name: 0,
         };
-        let (answer, fds) = self.ask(&question, |m| match m {
-            Message::Eventfd { ask: theirs, .. } => *theirs == ask,
-            _ => false,
-        })?;
-        let Message::Eventfd { name, .. } = answer else {
-            return None;
-        };
-        let fd = (self.hooks.keep)(fds.into_iter().next()?);
-        Some(Bell { fd, name })
+        let mut made = None;
+        (self.hooks.with_room)(&mut || {
+            let answer = self.ask(&question, |m| match m {
+                Message::Eventfd { ask: theirs, .. } => *theirs == ask,
+                _ => false,
+            });
+            if let Some((Message::Eventfd { name, .. }, fds)) = answer
+                && let Some(fd) = fds.into_iter().next()
+            {
+                let fd = (self.hooks.keep)(fd);
+                made = Some(Bell { fd, name });
+            }
+        });
+        made
     }
 
     /// Has the engine ring `bell` for another waiter, too.
@@ -105,9 +110,12 @@ impl Host {
             signals,
             ask,
         };
-        let answer = self.ask(&question, |m| match m {
-            Message::Owner { ask: theirs, .. } => *theirs == ask,
-            _ => false,
+        let mut answer = None;
+        (self.hooks.with_room)(&mut || {
+            answer = self.ask(&question, |m| match m {
+                Message::Owner { ask: theirs, .. } => *theirs == ask,
+                _ => false,
+            });
         });
         let fds = answer.map_or_else(Vec::new, |(_, fds)| fds);
         if fds.len() == signals as usize {

@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub struct Hooks {
     /// Takes a descriptor of ours to where the program does not get at it.
     pub keep: fn(OwnedFd) -> OwnedFd,
+    /// Does what gets descriptors from the engine, where it may have as many as it needs.
+    pub with_room: fn(&mut dyn FnMut()),
     /// Closes a descriptor that was kept.
     pub discard: fn(OwnedFd),
     /// Whether a call goes on that was interrupted by a signal handler which was not
@@ -37,6 +39,7 @@ impl Default for Hooks {
     fn default() -> Self {
         Self {
             keep: |fd| fd,
+            with_room: |work| work(),
             discard: drop,
             restarts: || true,
             is_cancelled: || false,

@@ -1,6 +1,7 @@
 /* A socket is a file descriptor: numbers, copies, flags, passing it on. */
 #include "check.h"
 #include <linux/sockios.h>
+#include <sys/resource.h>
 
 static void duplicates(void) {
   EACH_PAIR(mine, far) {
@@ -327,6 +328,58 @@ static void passed_to_nobody(void) {
   IS(read(far, buf, 1), 0); /* it is nowhere else */
 }
 
+static void allow_numbers_below(int n) {
+  struct rlimit limit;
+  SYS(getrlimit(RLIMIT_NOFILE, &limit));
+  limit.rlim_cur = n;
+  SYS(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+/* Nothing that the program has not opened stands in its way. */
+static void every_number_is_the_programs(void) {
+  allow_numbers_below(256);
+  EACH_PAIR(mine, far) {
+    char c;
+    IS(ready(mine, POLLIN, 30), 0);
+    for (int n = 3; n < 256; n++)
+      if (n != mine && n != far)
+        IS(dup2(0, n), n);
+    for (int n = 256; n < 1100; n++)
+      FAILS(dup2(0, n), EBADF);
+    send_all(far, "a", 1);
+    OK(ready(mine, POLLIN, 5000));
+    receive_all(mine, &c, 1);
+    send_all(mine, "b", 1);
+    receive_all(far, &c, 1);
+    for (int n = 3; n < 256; n++)
+      if (n != mine && n != far)
+        SYS(close(n));
+  }
+}
+
+/* A process's first socket may take the last number that there is. */
+static void the_first_takes_the_last_number(void) {
+  int last = SYS(dup(0));
+  SYS(close(last));
+  allow_numbers_below(last + 1);
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  IS(fd, last);
+  FAILS(dup(0), EMFILE);
+  struct sockaddr_in a = address(my_ip(), 0);
+  SYS(bind(fd, A(a)));
+  a = name_of(fd);
+  char c;
+  IS(ready(fd, POLLIN, 30), 0);
+  for (int i = 0; i < 3; i++) {
+    IS(sendto(fd, "x", 1, 0, A(a)), 1);
+    IS(recv(fd, &c, 1, 0), 1);
+  }
+  struct timeval little = {0, 30000};
+  SYS(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &little, sizeof little));
+  FAILS(recv(fd, &c, 1, 0), EAGAIN);
+  SYS(close(fd));
+}
+
 static void descriptor_limit(void) {
   int last = -1, fd;
   while ((fd = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && fd < 4096)
@@ -484,6 +537,8 @@ const struct check CHECKS[] = {
     {"passed_to_another_process", passed_to_another_process},
     {"passed_by_a_process_that_ends", passed_by_a_process_that_ends},
     {"passed_to_nobody", passed_to_nobody},
+    {"every_number_is_the_programs", every_number_is_the_programs},
+    {"the_first_takes_the_last_number", the_first_takes_the_last_number},
     {"descriptor_limit", descriptor_limit},
     {"stdio_on_a_duplicate", stdio_on_a_duplicate},
     {"after_chroot", after_chroot},

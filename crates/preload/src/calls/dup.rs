@@ -5,6 +5,7 @@ use crate::fds::{self, Entry};
 use crate::log::once;
 use crate::real;
 use libc::c_int;
+use rustix::process::{Resource, getrlimit};
 
 /// `dup(2)`.
 ///
@@ -49,6 +50,11 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
         return real();
     }
     if fds::get(to) == Entry::Kept {
+        let limit = getrlimit(Resource::Nofile).current;
+        if limit.is_some_and(|limit| to as u64 >= limit) {
+            set_errno(libc::EBADF);
+            return -1;
+        }
         once!(
             Warn,
             KeptNumber,
