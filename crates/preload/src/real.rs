@@ -4,9 +4,9 @@
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
 use libc::{
-    addrinfo, c_char, c_int, c_uchar, c_uint, c_ulong, c_void, epoll_event, fd_set, hostent, iovec,
-    mmsghdr, msghdr, nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
-    timespec, timeval,
+    addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
+    nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    timeval,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,8 @@ unsafe extern "C" fn missing() -> ssize_t {
     -1
 }
 
-fn find(at: &AtomicUsize, name: &CStr) -> usize {
+/// Where libc's function of this name is, which is kept `at`.
+pub(crate) fn find(at: &AtomicUsize, name: &CStr) -> usize {
     match at.load(Ordering::Relaxed) {
         0 => {
             // SAFETY: a lookup by name; the name is a C string.
@@ -34,6 +35,7 @@ fn find(at: &AtomicUsize, name: &CStr) -> usize {
     }
 }
 
+/// Functions of libc by their types, each to be called as such.
 macro_rules! real {
     ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(
         /// # Safety
@@ -41,12 +43,12 @@ macro_rules! real {
         #[inline]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
-            static AT: AtomicUsize = AtomicUsize::new(0);
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            static AT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
                 Err(_) => c"",
             };
-            let found = find(&AT, NAME);
+            let found = $crate::real::find(&AT, NAME);
             // SAFETY: libc's function of this name has this type; the one that
             // stands in takes no arguments and returns -1 in the same place.
             let f: unsafe extern "C-unwind" fn($($type),*) -> $ret = unsafe { std::mem::transmute(found) };
@@ -55,6 +57,8 @@ macro_rules! real {
         }
     )*};
 }
+
+pub(crate) use real;
 
 real! {
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
@@ -83,18 +87,6 @@ real! {
     pwritev2(fd: c_int, iov: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
     getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int;
     getnameinfo(addr: *const sockaddr, len: socklen_t, node: *mut c_char, node_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int) -> c_int;
-    gethostbyname(name: *const c_char) -> *mut hostent;
-    gethostbyname2(name: *const c_char, family: c_int) -> *mut hostent;
-    gethostbyaddr(addr: *const c_void, len: socklen_t, family: c_int) -> *mut hostent;
-    gethostbyname_r(name: *const c_char, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
-    gethostbyname2_r(name: *const c_char, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
-    gethostbyaddr_r(addr: *const c_void, addr_len: socklen_t, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
-    res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_send(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_nquery(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_nsearch(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
-    res_nsend(state: *mut c_void, query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
     chroot(path: *const c_char) -> c_int;
     mlockall(flags: c_int) -> c_int;
     close(fd: c_int) -> c_int;

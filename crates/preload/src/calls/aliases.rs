@@ -1,59 +1,72 @@
 //! The other names under which libc exports the calls that are ours. Programs and libraries
 //! that were built against old headers, and a few parts of glibc itself, call these.
 
-use crate::calls::{connect, recv, sendmsg, socket};
-use libc::{c_int, c_uint, c_void, mmsghdr, size_t, sockaddr, socklen_t, ssize_t};
+use crate::calls::{bind, connect, execve, recv, resolver, sendmsg, socket, stdio};
+use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void};
+use libc::{mmsghdr, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
 
-/// As [`connect::connect`].
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __connect(
-    fd: c_int,
-    addr: *const sockaddr,
-    len: socklen_t,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { connect::connect(fd, addr, len) }
+macro_rules! aliases {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty = $($call:ident)::+;)*) => {$(
+        #[doc = concat!("As [`", stringify!($($call)::+), "`].")]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
+            // SAFETY: the caller's promise.
+            unsafe { $($call)::+($($arg),*) }
+        }
+    )*};
 }
 
-/// As [`socket::socket`].
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { socket::socket(domain, kind, protocol) }
+aliases! {
+    __connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = connect::connect;
+    __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = socket::socket;
+    __recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t = recv::recv;
+    __sendmmsg(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int = sendmsg::sendmmsg;
+    _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = stdio::fdopen;
+    _IO_popen(command: *const c_char, mode: *const c_char) -> *mut FILE = execve::popen;
+    __res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_query;
+    __res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_search;
+    __res_querydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_querydomain;
+    __res_send(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_send;
+    __res_nquery(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nquery;
+    __res_nsearch(state: *mut c_void, name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nsearch;
+    __res_nquerydomain(state: *mut c_void, name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nquerydomain;
+    __res_nsend(state: *mut c_void, query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_nsend;
 }
 
-/// As [`recv::recv`].
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __recv(
-    fd: c_int,
-    buf: *mut c_void,
-    len: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe { recv::recv(fd, buf, len, flags) }
-}
+/// The ports that `bindresvport` tries.
+const RESERVED: std::ops::Range<u16> = 600..1024;
 
-/// As [`sendmsg::sendmmsg`].
+/// `bindresvport(3)`: binds to a port of the privileged, which libc would do behind our back.
 ///
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __sendmmsg(
-    fd: c_int,
-    msgs: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-) -> c_int {
+pub unsafe extern "C-unwind" fn bindresvport(fd: c_int, address: *mut sockaddr_in) -> c_int {
+    // SAFETY: all zeros are an address.
+    let mut own: sockaddr_in = unsafe { std::mem::zeroed() };
+    own.sin_family = libc::AF_INET as libc::sa_family_t;
     // SAFETY: the caller's promise.
-    unsafe { sendmsg::sendmmsg(fd, msgs, count, flags) }
+    let address = unsafe { address.as_mut() }.unwrap_or(&mut own);
+    if c_int::from(address.sin_family) != libc::AF_INET {
+        crate::calls::set_errno(libc::EAFNOSUPPORT);
+        return -1;
+    }
+    let (first, count) = (
+        std::process::id() as u16 % RESERVED.len() as u16,
+        RESERVED.len() as u16,
+    );
+    for i in 0..count {
+        address.sin_port = (RESERVED.start + (first + i) % count).to_be();
+        let len = size_of::<sockaddr_in>() as socklen_t;
+        // SAFETY: an address of that length.
+        let bound = unsafe { bind::bind(fd, std::ptr::from_mut(address).cast(), len) };
+        if bound == 0 || crate::calls::errno() != libc::EADDRINUSE {
+            return bound;
+        }
+    }
+    -1
 }

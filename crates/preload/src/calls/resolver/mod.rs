@@ -244,7 +244,12 @@ pub unsafe extern "C-unwind" fn getnameinfo(
 
 /// A call of libc's that resolves what its arguments say, with the thread's state.
 macro_rules! resolves {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {
+        mod with_threads_state {
+            use super::*;
+            real::real! { $($name($($arg: $type),*) -> $ret;)* }
+        }
+        $(
         #[doc = concat!("`", stringify!($name), "(3)`.")]
         ///
         /// # Safety
@@ -253,9 +258,10 @@ macro_rules! resolves {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
             // SAFETY: the caller's promise.
-            through_engine(None, || unsafe { real::$name($($arg),*) })
+            through_engine(None, || unsafe { with_threads_state::$name($($arg),*) })
         }
-    )*};
+        )*
+    };
 }
 
 resolves! {
@@ -267,12 +273,18 @@ resolves! {
     gethostbyaddr_r(addr: *const c_void, addr_len: socklen_t, family: c_int, entry: *mut hostent, buf: *mut c_char, len: size_t, found: *mut *mut hostent, error: *mut c_int) -> c_int;
     res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
     res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
+    res_querydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
     res_send(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int) -> c_int;
 }
 
 /// The same with a state of the program's own, which comes first.
 macro_rules! resolves_in {
-    ($($name:ident($($arg:ident: $type:ty),*);)*) => {$(
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
+        mod with_own_state {
+            use super::*;
+            real::real! { $($name(state: *mut c_void, $($arg: $type),*) -> c_int;)* }
+        }
+        $(
         #[doc = concat!("`", stringify!($name), "(3)`.")]
         ///
         /// # Safety
@@ -280,13 +292,15 @@ macro_rules! resolves_in {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(state: *mut c_void, $($arg: $type),*) -> c_int {
             // SAFETY: the caller's promise.
-            through_engine(Some(state.cast()), || unsafe { real::$name(state, $($arg),*) })
+            through_engine(Some(state.cast()), || unsafe { with_own_state::$name(state, $($arg),*) })
         }
-    )*};
+        )*
+    };
 }
 
 resolves_in! {
     res_nquery(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
     res_nsearch(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
+    res_nquerydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int);
     res_nsend(query: *const c_uchar, query_len: c_int, answer: *mut c_uchar, len: c_int);
 }
