@@ -107,9 +107,29 @@ pub(crate) struct RcvSlab {
     cold: usize,
     /// The fewest that were free since it was last looked at.
     fewest_free: usize,
+    /// In debug builds, the chunks' memory: what is given back is filled with [`POISON`].
+    #[cfg(debug_assertions)]
+    memory: Option<Span>,
 }
 
+/// What free chunks are full of in debug builds. Whoever sees it reads what no connection
+/// has received.
+#[cfg(debug_assertions)]
+pub(crate) const POISON: u8 = 0xdb;
+
 impl RcvSlab {
+    /// All chunks of an arena.
+    pub(crate) fn of(arena: &Arena) -> Self {
+        let chunks = arena.geometry().rcv_chunks;
+        Self {
+            #[cfg(debug_assertions)]
+            memory: arena
+                .rcv_place(0, 0, 0)
+                .map(|at| arena.memory().span(at, chunks as usize * CHUNK)),
+            ..Self::new(chunks)
+        }
+    }
+
     pub(crate) fn new(chunks: u32) -> Self {
         Self {
             links: Vec::new(),
@@ -119,6 +139,8 @@ impl RcvSlab {
             available: chunks,
             cold: 0,
             fewest_free: 0,
+            #[cfg(debug_assertions)]
+            memory: None,
         }
     }
 
@@ -143,8 +165,19 @@ impl RcvSlab {
     }
 
     fn give_back(&mut self, chunk: u32) {
+        #[cfg(debug_assertions)]
+        self.poison(chunk);
         self.free.push(chunk);
         self.available += 1;
+    }
+
+    #[cfg(debug_assertions)]
+    fn poison(&self, chunk: u32) {
+        let at = u64::from(chunk) * CHUNK as u64;
+        let room = self.memory.as_ref().and_then(|m| m.room(at, CHUNK));
+        if let Some(room) = room {
+            room.fill(&[POISON; CHUNK]);
+        }
     }
 
     /// Chunks that can still be taken.

@@ -48,7 +48,7 @@ impl Socket {
     ) -> Result<Received, SocketError> {
         let block = self.block();
         self.report_pending()?;
-        let peeked = self.peek()?;
+        let peeked = self.peek_at_records()?;
         if peeked.is_empty() {
             // Shut down for reading.
             return Ok(Received {
@@ -150,7 +150,9 @@ impl Socket {
 
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.
     pub fn next_datagram(&self) -> usize {
-        let Ok(peeked) = self.peek() else { return 0 };
+        let Ok(peeked) = self.peek_at_records() else {
+            return 0;
+        };
         let mut header = [0; DATAGRAM_HEADER];
         if peeked.len() < DATAGRAM_HEADER || peeked.read_at(0, &mut header).is_err() {
             return 0;

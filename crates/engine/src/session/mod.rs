@@ -147,7 +147,7 @@ impl Session {
         Self {
             token,
             congestion: None,
-            rcv_slab: RcvSlab::new(g.rcv_chunks),
+            rcv_slab: RcvSlab::of(&arena),
             reclaim: Reclaim::default(),
             processes: (0..g.channels).map(|_| None).collect(),
             by_index: vec![0; g.sockets as usize],

@@ -42,6 +42,22 @@ fn bytes_out_of_order_lie_where_they_belong() {
     assert!(stream.is_empty() && slab.in_use() == 0);
 }
 
+/// In debug builds, so that no test can take what is there by chance for what was received.
+#[test]
+#[cfg(debug_assertions)]
+fn what_was_in_a_chunk_is_gone_when_it_is_given_back() {
+    let arena = Arena::create(SMALL).unwrap();
+    let (mut slab, mut stream) = (RcvSlab::of(&arena), RcvStream::EMPTY);
+    let chunk = CHUNK as u64;
+    let data = vec![7; 2 * CHUNK];
+    stream.place(0, 0, &data, &mut slab, &arena, 5).unwrap();
+    stream.consume(chunk + 1, false, &mut slab);
+    assert_eq!(read_back(&arena, 5, 0..chunk), vec![POISON; CHUNK]);
+    assert_eq!(read_back(&arena, 5, chunk..2 * chunk), vec![7; CHUNK]);
+    stream.consume(2 * chunk, true, &mut slab);
+    assert_eq!(read_back(&arena, 5, 0..2 * chunk), vec![POISON; 2 * CHUNK]);
+}
+
 /// The chunk that was written to last is known until it is given back, and then not.
 #[test]
 fn a_landing_is_the_chunk_that_was_written_to_last() {

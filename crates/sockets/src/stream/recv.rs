@@ -67,7 +67,8 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if there are none yet; the socket's pending
-    /// error; ENOTCONN on a listener, whose stream is of connections.
+    /// error; ENOTCONN on a listener, whose stream is of connections; EOPNOTSUPP on a UDP
+    /// socket, whose stream is of records, with what lay in memory before between them.
     pub fn peek(&self) -> Result<Peeked<'_>, SocketError> {
         self.look(usize::MAX, true)
     }
@@ -79,6 +80,22 @@ impl Socket {
         if block.state() == SocketState::Listening {
             return Err(SocketError::Refused(rustix::io::Errno::NOTCONN));
         }
+        if block.flags().contains(BlockFlags::DATAGRAM) {
+            return Err(SocketError::Refused(rustix::io::Errno::OPNOTSUPP));
+        }
+        self.look_at_any(wanted, keep)
+    }
+
+    /// The records of datagrams that have arrived.
+    ///
+    /// # Errors
+    /// As [`Socket::peek`].
+    pub(crate) fn peek_at_records(&self) -> Result<Peeked<'_>, SocketError> {
+        self.look_at_any(usize::MAX, true)
+    }
+
+    fn look_at_any(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
+        let block = self.block();
         let lock = block.rcv.lock.lock()?;
         let (mut from, mut len) = self.front(block, keep)?;
         if len < wanted {

@@ -285,7 +285,8 @@ impl Reserved<'_> {
     }
 
     /// The pieces of memory of `len` reserved bytes from `at` on, to be filled
-    /// in order.
+    /// in order. Until then there is in them what this session has sent before, on whichever
+    /// socket, or nothing: never what one has received.
     pub fn pieces(
         &mut self,
         at: usize,

@@ -25,6 +25,10 @@ pub const ADDRESS: &str = "10.9.9.2";
 /// A port of the engine's address that never answers.
 pub const SILENT_PORT: u16 = 9;
 
+/// What the chunks of receive streams are full of before anything is placed in them. Whoever
+/// sees it reads what no socket has received.
+pub const POISON: u8 = 0xdb;
+
 const GEOMETRY: Geometry = Geometry {
     channels: 64,
     waiters: 256,

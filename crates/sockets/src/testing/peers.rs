@@ -1,5 +1,6 @@
 //! The sockets of the tests' engine, and how bytes get from one to the other.
 
+use super::POISON;
 use super::session::Session;
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, BlockFlags, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord,
@@ -145,6 +146,8 @@ impl Session {
                 Some(chunk) => *chunk,
                 None => {
                     let chunk = self.rcv_free.pop().expect("enough chunks for the test");
+                    let all = arena.rcv_place(chunk, 0, CHUNK).expect("a chunk");
+                    arena.memory().write(all, &[POISON; CHUNK]);
                     self.peer(index).chunks.insert(number, chunk);
                     arena.rcv_directory(index)[number as usize % DIRECTORY]
                         .store(chunk, Ordering::Release);
