@@ -15,7 +15,7 @@ PRODUCT := -p longshore-cli -p longshore-preload
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools clean packetdrill compat
+.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -126,6 +126,9 @@ compat: build ## tests of CPython, libuv, LTP, Node.js, Perl, Tcl beside the ker
 
 fuzz: ## fuzz packets, descriptors, segments, calls; FUZZ_SECONDS=300 for each
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $(FUZZ_SECONDS)
+
+mutants: toolchain ## what changes of the code no test notices, days; MUTANTS="wire crates/tcp/src/recovery/**" SHARD=0/20 MINUTES=60
+	@MUTANTS='$(MUTANTS)' SHARD='$(SHARD)' MINUTES='$(MINUTES)' FRESH='$(FRESH)' scripts/mutants.sh
 
 lint-deps: toolchain ## licences and sources of the crates we use; advisories where they can be fetched
 	@scripts/lint-deps.sh
