@@ -113,8 +113,8 @@ impl Tcb {
         let limited = !over
             && held >= i64::from(size)
             && self.state.may_write()
-            && self.congestion_room() >= mss
-            && self.snd_wnd_edge() - self.snd.nxt >= mss;
+            && self.flight.congestion_room(&self.snd, &self.congestion) >= mss
+            && self.snd.wnd_edge() - self.snd.nxt >= mss;
         if limited && !self.flags.contains(Flags::BUFFER_LIMITED) {
             self.flags |= Flags::BUFFER_LIMITED;
             self.accounting.busy.buffer_limited = self
@@ -168,7 +168,7 @@ impl Tcb {
 
     /// tcpi_busy_time at `now`.
     pub(crate) fn busy_us(&self, now: Instant) -> u64 {
-        let flying = self.in_flight() > 0 && !self.is_opening();
+        let flying = self.snd.in_flight() > 0 && !self.state.is_opening();
         let running = flying || self.flags.contains(Flags::WAITING);
         if running {
             self.accounting.busy.sum.wrapping_add(now.0)

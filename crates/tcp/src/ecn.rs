@@ -359,7 +359,9 @@ impl Tcb {
     fn answer_congestion(&mut self) {
         self.ecn.answered = self.snd.nxt;
         if self.flight.recovery.is_open() {
-            let window = self.window_in_use();
+            let window = self
+                .congestion
+                .window_in_use(&self.snd, self.flight.recovery.phase);
             self.congestion.controller.on_congestion_marked(window);
         }
         if self.ecn.variant == Variant::Classic {

@@ -347,7 +347,7 @@ impl Tcb {
         if self.fast_open.sent > self.snd.path_mss && !self.fast_open.fell_back {
             self.fast_open_falls_back();
             self.flags |= Flags::SYN_DUE;
-            self.stop_timing();
+            self.flight.stop_timing(&mut self.congestion);
         }
     }
 

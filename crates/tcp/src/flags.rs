@@ -8,14 +8,10 @@ bitflags::bitflags! {
     pub(crate) struct Flags: u32 {
         /// Timestamps were agreed (RFC 7323 section 3.2).
         const TIMESTAMPS = 1;
-        /// Selective acknowledgments were agreed (RFC 2018).
-        const SACK = 1 << 1;
         /// Window scaling was agreed (RFC 7323 section 2.2).
         const SCALING = 1 << 2;
         /// The open was ours.
         const ACTIVE = 1 << 3;
-        /// The send stream ends at `snd_edge`.
-        const FIN_QUEUED = 1 << 4;
         /// No program holds it any more.
         const ORPHAN = 1 << 5;
         /// The receiving half is shut down: once the sending half is too, payload is

@@ -4,10 +4,49 @@
 //! Owns [`Flight`], which `tcb.rs` keeps. Output tells it what goes out, `input/ack.rs`
 //! what comes back. All of it may be forgotten: what is outstanding then counts as lost.
 
+use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
 use crate::scoreboard::Scoreboard;
 use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
+
+/// What the timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum XmitTimer {
+    /// The retransmission timer.
+    Retransmit,
+    /// The persist timer: the window is closed.
+    Persist,
+    /// The tail loss probe's, in place of the retransmission timer (RFC 8985
+    /// section 7.2).
+    Probe,
+    /// The reordering timer, in place of the retransmission timer (RFC 8985 section
+    /// 6.2 step 5).
+    Reorder,
+}
+
+/// The timer of what is outstanding, or waits for the peer's window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LossTimer {
+    /// When it runs out; `Instant::NEVER` if it is off.
+    pub(crate) at: Instant,
+    pub(crate) kind: XmitTimer,
+    /// When the retransmission timer was started, if `at` stands for an earlier one in
+    /// its place; see [`Flight::rto_deadline`].
+    pub(crate) from: Instant,
+}
+
+impl LossTimer {
+    /// Off.
+    pub(crate) const fn new() -> LossTimer {
+        LossTimer {
+            at: Instant::NEVER,
+            kind: XmitTimer::Retransmit,
+            from: Instant::NEVER,
+        }
+    }
+}
 
 /// The scoreboard, loss repair, and the round trip that is being timed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,17 +55,25 @@ pub(crate) struct Flight {
     /// is timed.
     pub(crate) timed: Pos,
     pub(crate) timed_at: Instant,
+    /// When we last sent payload.
+    pub(crate) last_sent: Instant,
+    pub(crate) timer: LossTimer,
     pub(crate) recovery: Recovery,
+    /// How much more the path may take.
+    pub(crate) mtu: MtuSearch,
     pub(crate) scoreboard: Scoreboard,
 }
 
 impl Flight {
-    /// Nothing is in flight.
-    pub(crate) const fn new(now: Instant) -> Flight {
+    /// Nothing is in flight, on a path that is taken for one of `path_mss` bytes.
+    pub(crate) const fn new(path_mss: u16, now: Instant) -> Flight {
         Flight {
             timed: NO_POS,
             timed_at: now,
+            last_sent: now,
+            timer: LossTimer::new(),
             recovery: Recovery::new(),
+            mtu: MtuSearch::new(path_mss),
             scoreboard: Scoreboard::new(),
         }
     }

@@ -61,7 +61,7 @@ impl Tcb {
         if !self.is_in_flight(seq) {
             return;
         }
-        if self.is_opening() && !self.is_fast_opened() {
+        if self.state.is_opening() && !self.is_fast_opened() {
             return self.die(Some(kind.error()), Events::empty());
         }
         self.outcome.soft_error = Some(kind.error());
@@ -72,7 +72,7 @@ impl Tcb {
     /// we sent: it is in flight.
     #[must_use]
     pub fn is_in_flight(&self, seq: SeqNumber) -> bool {
-        let pos = self.snd_pos(seq);
+        let pos = self.snd.pos(seq);
         self.state != State::Closed && pos >= self.snd.una && pos < self.snd.nxt
     }
 
@@ -84,7 +84,7 @@ impl Tcb {
         let told = mss.max(MIN_MSS);
         if told != self.snd.path_mss {
             self.snd.path_mss = told;
-            self.note_told_mss();
+            self.flight.note_told_mss(&self.snd);
         }
         if self.state == State::SynSent {
             // As of a connection that is opened after this: what a path does not take
@@ -99,8 +99,10 @@ impl Tcb {
     pub(crate) fn bound_segments(&mut self) {
         let old = self.snd.mss;
         self.update_mss();
-        if self.snd.mss < old && self.in_flight() > 0 && self.state.is_synchronized() {
-            self.repeat_for_smaller_mss();
+        if self.snd.mss < old && self.snd.in_flight() > 0 && self.state.is_synchronized() {
+            self.flight
+                .repeat_for_smaller_mss(&self.snd, &mut self.congestion);
+            self.predict_next();
         }
     }
 }

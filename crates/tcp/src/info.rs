@@ -132,19 +132,19 @@ impl Tcb {
                 Phase::Fast | Phase::Mtu => 3,
                 Phase::Loss => 4,
             },
-            retransmits: if self.in_flight() > 0 {
+            retransmits: if self.snd.in_flight() > 0 {
                 self.liveness.retries
             } else {
                 0
             },
-            probes: if self.in_flight() > 0 {
+            probes: if self.snd.in_flight() > 0 {
                 self.liveness.keepalive_probes
             } else {
                 self.liveness.keepalive_probes.max(self.liveness.retries)
             },
-            backoff: self.rtt.backoff(),
+            backoff: self.snd.rtt.backoff(),
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
-            sack: self.flags.contains(Flags::SACK),
+            sack: self.snd.sack,
             window_scaling: self.flags.contains(Flags::SCALING),
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
@@ -155,22 +155,22 @@ impl Tcb {
             active: self.flags.contains(Flags::ACTIVE),
             snd_wscale: self.snd.wscale,
             rcv_wscale: self.rcv.wscale,
-            rto_us: self.rtt.rto(),
+            rto_us: self.snd.rtt.rto(),
             ato_us: 40 * MS,
             snd_mss: u32::from(self.snd.mss),
             rcv_mss: u32::from(self.acks.segment),
             advmss: u32::from(self.rcv_mss_full()),
             pmtu: u32::from(self.snd.path_mss) + if self.cfg.ipv6 { 60 } else { 40 },
-            unacked: self.in_flight(),
+            unacked: self.snd.in_flight(),
             sacked: self.flight.scoreboard.sacked(),
             lost: self.flight.scoreboard.lost() + self.flight.scoreboard.repeated_in_network(una),
             retrans: self.flight.scoreboard.repeated_in_network(una),
-            last_data_sent_us: now.since(self.liveness.last_sent),
+            last_data_sent_us: now.since(self.flight.last_sent),
             last_data_recv_us: now.since(self.liveness.last_data),
             last_ack_recv_us: now.since(self.liveness.last_ack),
-            rtt_us: self.rtt.srtt().unwrap_or(0),
-            rttvar_us: self.rtt.rttvar(),
-            min_rtt_us: self.rtt.min_rtt().unwrap_or(0),
+            rtt_us: self.snd.rtt.srtt().unwrap_or(0),
+            rttvar_us: self.snd.rtt.rttvar(),
+            min_rtt_us: self.snd.rtt.min_rtt().unwrap_or(0),
             rcv_rtt_us: self.rcv.buffer.rtt_us(),
             rcv_space: self.rcv.buffer.space(),
             rcvbuf: self.rcv.buffer.size(),

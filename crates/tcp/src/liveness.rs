@@ -12,8 +12,6 @@ pub(crate) struct Liveness {
     /// When an acceptable segment, and when payload in order, came last.
     pub(crate) last_ack: Instant,
     pub(crate) last_data: Instant,
-    /// When we last sent payload.
-    pub(crate) last_sent: Instant,
     /// When the oldest unacknowledged thing was first sent, or the window closed.
     pub(crate) stalled_since: Instant,
     /// When the last rate-limited acknowledgment went out.
@@ -30,7 +28,6 @@ impl Liveness {
         Liveness {
             last_ack: now,
             last_data: now,
-            last_sent: now,
             stalled_since: now,
             last_challenge: Instant::NEVER,
             retries: 0,

@@ -26,7 +26,7 @@ impl Tcb {
             return len >= u64::from(self.snd.max_wnd / 2).max(1);
         }
         // The last segment before a FIN goes.
-        if self.flags.contains(Flags::FIN_QUEUED) && end == self.snd.edge {
+        if self.snd.fin && end == self.snd.edge {
             return true;
         }
         // TCP_CORK, and MSG_MORE for what was written last. As in Linux, an
@@ -39,13 +39,13 @@ impl Tcb {
         // RFC 9293 section 3.7.4: with unacknowledged data, wait for more or for the
         // acknowledgment; as Minshall modified it and Linux has it, only a small
         // segment in flight holds the next small one back.
-        self.cfg.nodelay || self.in_flight() == 0 || self.snd.small <= self.snd.una
+        self.cfg.nodelay || self.snd.in_flight() == 0 || self.snd.small <= self.snd.una
     }
 
     /// Whether what is held back waits for the user alone, so that only the cork's
     /// patience ends it.
     pub(crate) fn is_corked(&self) -> bool {
-        (self.cfg.cork || self.snd.edge > self.snd.push) && !self.flags.contains(Flags::FIN_QUEUED)
+        (self.cfg.cork || self.snd.edge > self.snd.push) && !self.snd.fin
     }
 }
 

@@ -11,22 +11,20 @@ use crate::congestion::{CongestionState, Controller};
 use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::fast_open::FastOpen;
-use crate::flight::Flight;
+use crate::flight::{Flight, XmitTimer};
 use crate::icmp::MIN_MSS;
 use crate::input::UNPREDICTABLE;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::output::TIMESTAMPS_LEN;
-use crate::plpmtu::MtuSearch;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
-use crate::rtt::RttEstimator;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::{Flags, SYN_POS, Tcb};
 use crate::time::Instant;
-use crate::timers::{Timers, XmitTimer};
+use crate::timers::Timers;
 use crate::window::{ReceiveBuffer, scale_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
@@ -99,8 +97,7 @@ impl Tcb {
             predict_data: false,
             state: State::Closed,
             flags: Flags::empty(),
-            snd: SendSide::new(iss, told_mss.min(adv_mss), told_mss, mss),
-            rtt: RttEstimator::new(),
+            snd: SendSide::new(iss, told_mss.min(adv_mss), told_mss, mss, cfg.mss),
             stamps: TimestampState::new(ts_offset, now),
             acks: OwedAcks::new(LEAST_RCV_MSS.min(adv_mss)),
             rcv: ReceiveSide::new(adv_mss, wscale, buffer),
@@ -110,11 +107,10 @@ impl Tcb {
             cfg: *cfg,
             ecn: EcnState::new(),
             fast_open: FastOpen::new(),
-            mtu: MtuSearch::new(mss),
             congestion: CongestionState::new(controller),
             accounting: Accounting::new(),
             reassembly: Reassembly::new(),
-            flight: Flight::new(now),
+            flight: Flight::new(mss, now),
         };
         tcb.set_max_pacing_rate(cfg.max_pacing_rate);
         tcb
@@ -139,11 +135,12 @@ impl Tcb {
         }
         if let (true, Some(ts)) = (cfg.timestamps, &options.timestamps) {
             self.flags |= Flags::TIMESTAMPS;
+            self.snd.options = TIMESTAMPS_LEN as u8;
             self.stamps.recent = ts.val;
             self.stamps.recent_at = now;
         }
         if cfg.sack && options.sack_permitted {
-            self.flags |= Flags::SACK;
+            self.snd.sack = true;
         }
         self.take_user_timeout_advice(options.user_timeout);
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
@@ -160,10 +157,10 @@ impl Tcb {
     /// The handshake is over. Starts what an established connection has running.
     pub(crate) fn establish(&mut self, now: Instant) {
         self.liveness.retries = 0;
-        self.rtt.clear_backoff();
+        self.snd.rtt.clear_backoff();
         self.end_timeout_repair(now);
         if self.flags.contains(Flags::SYN_REPEATED) {
-            self.rtt.syn_was_repeated();
+            self.snd.rtt.syn_was_repeated();
             // RFC 5681 section 3.1: with a lost SYN or SYN-ACK, one segment.
             self.congestion.controller.set_cwnd(u32::from(self.snd.mss));
         }
@@ -173,15 +170,15 @@ impl Tcb {
             self.outcome.events |= Events::CONNECTED;
         }
         self.acks.quick = MAX_QUICK_ACKS;
-        self.liveness.last_sent = now;
+        self.flight.last_sent = now;
         self.liveness.last_data = now;
-        self.timers.xmit_kind = XmitTimer::Retransmit;
-        self.state = if self.flags.contains(Flags::FIN_QUEUED) {
+        self.flight.timer.kind = XmitTimer::Retransmit;
+        self.state = if self.snd.fin {
             State::FinWait1
         } else {
             State::Established
         };
-        if self.in_flight() > 0 {
+        if self.snd.in_flight() > 0 {
             // Data that went with the SYN, or with our SYN-ACK (RFC 7413).
             self.accounting.busy.begin(now);
         }
@@ -189,18 +186,10 @@ impl Tcb {
         self.start_congestion_control(now);
     }
 
-    /// The MSS for sending: what the peer, the path and the user allow, less the
-    /// options of every segment (RFC 6691 section 2: the MSS counts none).
+    /// What bounds segments has changed.
     pub(crate) fn update_mss(&mut self) {
-        let mut mss = self.snd.peer_mss.min(self.snd.path_mss);
-        if self.cfg.mss != 0 {
-            mss = mss.min(self.cfg.mss.max(MIN_MSS));
-        }
-        if self.flags.contains(Flags::TIMESTAMPS) {
-            mss -= TIMESTAMPS_LEN;
-        }
-        self.snd.mss = mss;
-        self.congestion.controller.set_mss(mss);
+        self.snd.update_mss();
+        self.congestion.controller.set_mss(self.snd.mss);
     }
 
     /// Payload bytes of a full segment of the peer, as far as we have let it.

@@ -128,14 +128,14 @@ impl Tcb {
     pub(crate) fn update_pacing(&mut self) {
         self.congestion
             .pacer
-            .set_rate(&self.congestion.controller, &self.rtt);
+            .set_rate(&self.congestion.controller, &self.snd.rtt);
         let careful = self.congestion.pacer.is_on() || self.ecn.variant() != Variant::Off;
         self.flags.set(Flags::CAREFUL, careful);
     }
 
     /// Data has to wait for its turn: sees to it that a timer runs, if there is any.
     pub(crate) fn wait_for_pace(&mut self) {
-        if self.snd.nxt < self.snd_end() || !self.flight.recovery.is_quiet() {
+        if self.snd.nxt < self.snd.end() || !self.flight.recovery.is_quiet() {
             self.timers.pace = self.congestion.pacer.next();
         }
     }
@@ -163,14 +163,14 @@ impl Tcb {
         }
         let half = (self.congestion.controller.cwnd() / 2).max(u32::from(self.snd.mss)) as usize;
         // The shorter the path, the longer: 64 KiB, halved with each half millisecond.
-        let for_nearness = match self.rtt.min_rtt() {
+        let for_nearness = match self.snd.rtt.min_rtt() {
             Some(rtt) if rtt >> NEARNESS_SHIFT < 17 => (1 << 16) >> (rtt >> NEARNESS_SHIFT),
             Some(_) => 0,
             None => most,
         };
         let mut limit = most.min(half);
         if for_nearness < limit {
-            let rate = window_rate(&self.congestion.controller, &self.rtt);
+            let rate = window_rate(&self.congestion.controller, &self.snd.rtt);
             let quantum = rate.saturating_mul(QUANTUM_US) / SECOND;
             let batch = for_nearness.saturating_add(quantum.min(1 << 30) as usize);
             limit = limit.min(batch.max(least));

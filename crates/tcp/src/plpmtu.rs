@@ -13,10 +13,12 @@
 //!
 //! Sizes are those of [`Tcb::set_path_mss`]: payload without TCP options.
 
-use crate::input::UNPREDICTABLE;
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
 use crate::recovery::AckNews;
 use crate::segment::Transmit;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::snd::SendSide;
+use crate::tcb::{Pos, Tcb};
 use crate::time::{Instant, SECOND};
 
 /// Timeouts in a row before the size is suspected (Linux's tcp_retries1).
@@ -134,123 +136,122 @@ pub(crate) enum ProbeChoice {
     Send(Pos, Pos),
 }
 
-impl Tcb {
+impl Flight {
     /// A router has told what the path takes, in place of any search; it may be
     /// wrong, or the path may change, so the search begins in a while.
-    pub(crate) fn note_told_mss(&mut self) {
+    pub(crate) fn note_told_mss(&mut self, snd: &SendSide) {
         let ceiling = self.mtu.ceiling;
-        if self.snd.path_mss < ceiling {
+        if snd.path_mss < ceiling {
             self.mtu.search_up_to(ceiling, self.search_again_at());
         } else {
-            self.mtu = MtuSearch::new(self.snd.path_mss);
+            self.mtu = MtuSearch::new(snd.path_mss);
         }
     }
 
     /// When what is known now of the path may be doubted; counted from the last
     /// transmission.
     fn search_again_at(&self) -> Instant {
-        self.liveness.last_sent.after_us(RAISE_AFTER)
+        self.last_sent.after_us(RAISE_AFTER)
     }
 
     /// The retransmission timer has run out `retries` times in a row. If that was with
     /// segments that a smaller MTU would stop, smaller ones are tried (RFC 4821
     /// section 7.7, RFC 8899 section 4.3).
-    pub(crate) fn suspect_black_hole(&mut self, now: Instant) {
-        if !self.cfg.mtu_probing || self.liveness.retries < SUSPICIOUS {
-            return;
+    ///
+    /// Says whether it is so.
+    pub(crate) fn suspect_black_hole(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        ipv6: bool,
+        retries: u8,
+        now: Instant,
+    ) -> bool {
+        if retries < SUSPICIOUS {
+            return false;
         }
-        let longest = i64::from(self.snd.mss).min(self.snd.nxt - self.snd.una);
-        let options = self.path_mss_used() - self.snd.mss;
-        let fallbacks: &[u16] = if self.cfg.ipv6 {
-            &FALLBACKS_IPV6
-        } else {
-            &FALLBACKS
-        };
+        let longest = i64::from(snd.mss).min(snd.nxt - snd.una);
+        let options = self.path_mss_used(snd) - snd.mss;
+        let fallbacks: &[u16] = if ipv6 { &FALLBACKS_IPV6 } else { &FALLBACKS };
         let smaller = fallbacks
             .iter()
             .copied()
             .find(|&size| i64::from(size - options) < longest);
         let Some(smaller) = smaller else {
-            return;
+            return false;
         };
-        let used = self.path_mss_used();
+        let used = self.path_mss_used(snd);
         let high = if self.mtu.is_searching() {
             self.mtu.high
         } else {
             used
         };
-        self.snd.path_mss = smaller;
-        self.update_mss();
-        self.accounting.counters.black_holes = self.accounting.counters.black_holes.wrapping_add(1);
+        snd.path_mss = smaller;
+        snd.update_mss();
+        congestion.controller.set_mss(snd.mss);
         self.mtu.search_up_to(high.max(used), now);
-        self.repeat_for_smaller_mss();
+        self.repeat_for_smaller_mss(snd, congestion);
+        true
     }
 
     /// What bounds the segments, in the units of `path_mss`.
-    fn path_mss_used(&self) -> u16 {
-        let options = if self.flags.contains(Flags::TIMESTAMPS) {
-            crate::output::TIMESTAMPS_LEN
-        } else {
-            0
-        };
-        self.snd.mss + options
+    fn path_mss_used(&self, snd: &SendSide) -> u16 {
+        snd.mss + u16::from(snd.options)
     }
 
     /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
     /// that its loss alone can be told, room in both windows and data that follow it.
-    pub(crate) fn select_mtu_probe(&mut self, now: Instant) -> ProbeChoice {
-        let may = self.mtu.is_due(now)
-            && !self.mtu.is_probing()
-            && self.flight.recovery.is_quiet()
-            && self.flags.contains(Flags::SACK);
+    /// `extra`: bytes that options which not every segment has take of it.
+    pub(crate) fn select_mtu_probe(
+        &mut self,
+        snd: &SendSide,
+        congestion: &CongestionState,
+        extra: u16,
+        now: Instant,
+    ) -> ProbeChoice {
+        let may =
+            self.mtu.is_due(now) && !self.mtu.is_probing() && self.recovery.is_quiet() && snd.sack;
         if !may {
             return ProbeChoice::None;
         }
-        let low = self.path_mss_used();
-        let size = self.mtu.next(low).min(self.snd.peer_mss);
+        let low = self.path_mss_used(snd);
+        let size = self.mtu.next(low).min(snd.peer_mss);
         if size <= low {
             self.mtu.high = low;
             self.mtu.settle(low, self.search_again_at());
             return ProbeChoice::None;
         }
-        let len = i64::from(size - (low - self.snd.mss) - self.extra_len_due());
-        let follow = FOLLOWERS * i64::from(self.snd.mss);
-        let start = self.snd.nxt;
-        let fits = start + len + follow <= self.snd.edge.min(self.snd_wnd_edge())
-            && len + follow <= i64::from(self.congestion.controller.cwnd());
+        let len = i64::from(size - (low - snd.mss) - extra);
+        let follow = FOLLOWERS * i64::from(snd.mss);
+        let start = snd.nxt;
+        let fits = start + len + follow <= snd.edge.min(snd.wnd_edge())
+            && len + follow <= i64::from(congestion.controller.cwnd());
         if !fits {
             return ProbeChoice::None;
         }
-        if len > self.congestion_room() {
+        if len > self.congestion_room(snd, congestion) {
             return ProbeChoice::Hold;
         }
         self.mtu.probe = size;
         self.mtu.start = start;
         self.mtu.end = start + len;
-        self.predict = UNPREDICTABLE;
         ProbeChoice::Send(start, start + len)
     }
 
-    /// Sends the probe that was selected: one packet, longer than the MSS.
-    pub(crate) fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
-        let (small, segments) = (self.snd.small, self.accounting.counters.data_segs_out);
-        let mut probe = self.emit_new(start, end, now);
-        self.snd.small = small;
-        self.accounting.counters.data_segs_out = segments.wrapping_add(1);
-        probe.mss = (end - start) as u16;
-        probe
-    }
-
     /// Looks for the probe in what an acknowledgment brought.
-    pub(crate) fn on_mtu_probe_news(&mut self, news: AckNews) {
+    pub(crate) fn on_mtu_probe_news(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        news: AckNews,
+    ) {
         let m = self.mtu;
         if !m.is_probing() || (news.acked == 0 && news.sacked == 0) {
             return;
         }
-        let una = self.snd.una;
+        let una = snd.una;
         if una < m.end
             && !self
-                .flight
                 .scoreboard
                 .is_sacked_within(una, m.start.max(una), m.end)
         {
@@ -258,38 +259,38 @@ impl Tcb {
         }
         // In one piece or repeated in several, it has arrived.
         self.mtu.probe = 0;
-        if !self.flight.recovery.is_open() {
+        if !self.recovery.is_open() {
             return;
         }
-        self.snd.path_mss = m.probe;
+        snd.path_mss = m.probe;
         self.mtu.losses = 0;
         self.mtu.fresh = false;
-        self.update_mss();
+        snd.update_mss();
+        congestion.controller.set_mss(snd.mss);
         self.mtu.settle(m.probe, self.search_again_at());
     }
 
     /// Whether what is lost is the probe and nothing else; if so, the size is held
     /// against it.
-    pub(crate) fn mtu_probe_alone_is_lost(&mut self) -> bool {
+    pub(crate) fn mtu_probe_alone_is_lost(&mut self, snd: &SendSide) -> bool {
         let m = self.mtu;
         if !m.is_probing() {
             return false;
         }
-        let una = self.snd.una;
-        let alone = self.flight.scoreboard.lost() == (m.end - m.start) as u64
+        let una = snd.una;
+        let alone = self.scoreboard.lost() == (m.end - m.start) as u64
             && self
-                .flight
                 .scoreboard
                 .first_lost(una)
                 .is_some_and(|s| s.start == m.start && s.end == m.end);
         if alone {
-            self.mtu_probe_failed();
+            self.mtu_probe_failed(snd);
         }
         alone
     }
 
-    fn mtu_probe_failed(&mut self) {
-        let (low, again) = (self.path_mss_used(), self.search_again_at());
+    fn mtu_probe_failed(&mut self, snd: &SendSide) {
+        let (low, again) = (self.path_mss_used(snd), self.search_again_at());
         let m = &mut self.mtu;
         m.losses += 1;
         if m.losses >= MAX_PROBES {
@@ -304,6 +305,18 @@ impl Tcb {
     /// Something else was lost, or a timer ran out: the probe says nothing.
     pub(crate) fn forget_mtu_probe(&mut self) {
         self.mtu.probe = 0;
+    }
+}
+
+impl Tcb {
+    /// Sends the probe that was selected: one packet, longer than the MSS.
+    pub(crate) fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        let (small, segments) = (self.snd.small, self.accounting.counters.data_segs_out);
+        let mut probe = self.emit_new(start, end, now);
+        self.snd.small = small;
+        self.accounting.counters.data_segs_out = segments.wrapping_add(1);
+        probe.mss = (end - start) as u16;
+        probe
     }
 }
 

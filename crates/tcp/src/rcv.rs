@@ -7,6 +7,7 @@
 
 use crate::tcb::{NO_POS, Pos};
 use crate::window::ReceiveBuffer;
+use longshore_wire::SeqNumber;
 
 /// Sequence space, window and edges of the receive stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,5 +49,17 @@ impl ReceiveSide {
             up: 0,
             buffer,
         }
+    }
+
+    /// The sequence number of a position.
+    #[inline(always)]
+    pub(crate) fn seq(&self, pos: Pos) -> SeqNumber {
+        SeqNumber(self.base.wrapping_add(pos as u32))
+    }
+
+    /// The position, nearest to RCV.NXT, of a sequence number.
+    pub(crate) fn pos(&self, seq: SeqNumber) -> Pos {
+        let nxt = self.base.wrapping_add(self.nxt as u32);
+        self.nxt + i64::from(seq.0.wrapping_sub(nxt) as i32)
     }
 }

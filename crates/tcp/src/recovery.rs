@@ -26,8 +26,11 @@ mod stamps;
 
 pub(crate) use rack::Delivery;
 
-use crate::input::UNPREDICTABLE;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
+use crate::tcb::Pos;
 use crate::time::Instant;
 use probe::Probe;
 use prr::Reduction;
@@ -126,43 +129,67 @@ pub(crate) struct AckNews {
     pub(crate) echo: Option<u32>,
 }
 
-impl Tcb {
+/// What there is to do besides when an acknowledgment has been dealt with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Advice {
+    /// A recovery proved needless, and was undone.
+    pub(crate) undone: bool,
+    /// New data is to go even if it makes a small segment (RFC 5682 section 2.1 step 2).
+    pub(crate) send_small: bool,
+}
+
+impl Flight {
     /// Bytes believed to be in the network (RFC 6675 section 4, SetPipe).
     #[inline]
-    pub(crate) fn pipe(&self) -> u64 {
-        let gone = self.flight.scoreboard.sacked() + self.flight.scoreboard.lost();
-        self.in_flight()
-            .saturating_sub(gone + u64::from(self.flight.recovery.dup_bytes))
+    pub(crate) fn pipe(&self, snd: &SendSide) -> u64 {
+        let gone = self.scoreboard.sacked() + self.scoreboard.lost();
+        snd.in_flight()
+            .saturating_sub(gone + u64::from(self.recovery.dup_bytes))
     }
 
     /// Takes what an acknowledgment brought, after SND.UNA and the scoreboard were
     /// updated: detects loss, goes on with recovery or grows the window.
-    pub(crate) fn on_ack_news(&mut self, mut news: AckNews, now: Instant) {
-        news.told = self.count_duplicates(news);
-        self.on_probe_news(news);
-        self.on_mtu_probe_news(news);
-        self.adapt_reordering_window(news);
-        if self.undo_if_spurious(news) {
-            return self.grow(news, now);
+    pub(crate) fn on_ack_news(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        mut news: AckNews,
+        now: Instant,
+    ) -> Advice {
+        let held = self.recovery.undo.holds_repetition();
+        news.told = self.count_duplicates(snd, news);
+        self.on_probe_news(snd, congestion, news);
+        self.on_mtu_probe_news(snd, congestion, news);
+        self.adapt_reordering_window(snd, news);
+        let undone = self.undo_if_spurious(snd, congestion, news);
+        let advice = Advice {
+            undone,
+            send_small: !held && self.recovery.undo.holds_repetition(),
+        };
+        if undone {
+            self.grow(snd, congestion, news, now);
+            return advice;
         }
-        match self.flight.recovery.phase {
+        match self.recovery.phase {
             Phase::Open => {
-                if self.detect_loss(now) > 0 {
-                    self.repair(self.delivered(news));
+                if self.detect_loss(snd, now) > 0 {
+                    self.repair(snd, congestion, self.delivered(snd, news));
                 } else {
-                    self.grow(news, now);
+                    self.grow(snd, congestion, news, now);
                 }
             }
-            Phase::Fast => self.on_ack_in_recovery(news, now),
-            Phase::Loss | Phase::Mtu => self.on_ack_in_loss(news, now),
+            Phase::Fast => self.on_ack_in_recovery(snd, congestion, news, now),
+            Phase::Loss | Phase::Mtu => self.on_ack_in_loss(snd, congestion, news, now),
         }
+        advice
     }
 
     /// Counts what duplicates stand for. Says how much of what is acknowledged now they
     /// stood for.
-    fn count_duplicates(&mut self, news: AckNews) -> u64 {
-        let mss = u32::from(self.snd.mss);
-        let r = &mut self.flight.recovery;
+    fn count_duplicates(&mut self, snd: &SendSide, news: AckNews) -> u64 {
+        let mss = u32::from(snd.mss);
+        let r = &mut self.recovery;
         let told = news.acked.min(u64::from(r.dup_bytes));
         if news.acked > 0 {
             r.dup_acks = 0;
@@ -176,12 +203,12 @@ impl Tcb {
         }
         if news.duplicate {
             r.dup_acks = r.dup_acks.saturating_add(1);
-            if !self.flags.contains(Flags::SACK) {
+            if !snd.sack {
                 // RFC 5681 section 3.2 step 4: no more of them count than segments were
                 // out when the loss was found, or a peer could draw out data with
                 // duplicates alone.
-                let out = if r.is_open() { self.snd.nxt } else { r.recover };
-                let flight = (out - self.snd.una).max(0) as u64;
+                let out = if r.is_open() { snd.nxt } else { r.recover };
+                let flight = (out - snd.una).max(0) as u64;
                 let most = flight.saturating_sub(u64::from(mss)).min(1 << 30) as u32;
                 r.dup_bytes = r.dup_bytes.saturating_add(mss).min(most);
             }
@@ -190,102 +217,112 @@ impl Tcb {
     }
 
     /// Marks what is lost; says how many bytes were not known to be.
-    fn detect_loss(&mut self, now: Instant) -> u64 {
-        if self.in_flight() == 0 {
+    fn detect_loss(&mut self, snd: &SendSide, now: Instant) -> u64 {
+        if snd.in_flight() == 0 {
             return 0;
         }
-        if self.flags.contains(Flags::SACK) {
-            return self.detect_loss_by_time(now);
+        if snd.sack {
+            return self.detect_loss_by_time(snd, now);
         }
         // RFC 5681 section 3.2.
-        if self.flight.recovery.is_open() && self.flight.recovery.dup_acks >= DUP_THRESH {
-            return self.lose_first_segment();
+        if self.recovery.is_open() && self.recovery.dup_acks >= DUP_THRESH {
+            return self.lose_first_segment(snd);
         }
         0
     }
 
     /// The first unacknowledged segment is lost.
-    fn lose_first_segment(&mut self) -> u64 {
-        let una = self.snd.una;
-        let end = (una + i64::from(self.snd.mss)).min(self.snd.nxt);
-        self.flight.scoreboard.mark_lost_within(una, una, end)
+    fn lose_first_segment(&mut self, snd: &SendSide) -> u64 {
+        let una = snd.una;
+        let end = (una + i64::from(snd.mss)).min(snd.nxt);
+        self.scoreboard.mark_lost_within(una, una, end)
     }
 
     /// Something is lost, found by an acknowledgment that delivered this much.
-    fn repair(&mut self, delivered: u32) {
-        if self.mtu_probe_alone_is_lost() {
+    fn repair(&mut self, snd: &SendSide, congestion: &mut CongestionState, delivered: u32) {
+        if self.mtu_probe_alone_is_lost(snd) {
             // RFC 4821 section 7.6.2: no sign of congestion.
-            self.enter_mtu_repair();
+            self.enter_mtu_repair(snd, congestion);
         } else {
-            self.enter_fast_recovery(delivered);
+            self.enter_fast_recovery(snd, congestion, delivered);
         }
     }
 
     /// RFC 6675 section 5 step 4, RFC 6582 section 3.2 step 2.
-    fn enter_fast_recovery(&mut self, delivered: u32) {
-        self.remember_for_undo();
+    fn enter_fast_recovery(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        delivered: u32,
+    ) {
+        self.remember_for_undo(snd, congestion);
         self.forget_mtu_probe();
-        let window = self.window_in_use();
-        self.congestion.controller.on_loss(window);
-        self.start_reduction(delivered);
-        let nxt = self.snd.nxt;
-        let r = &mut self.flight.recovery;
+        let window = congestion.window_in_use(snd, self.recovery.phase);
+        congestion.controller.on_loss(window);
+        self.start_reduction(snd, delivered);
+        let nxt = snd.nxt;
+        let r = &mut self.recovery;
         r.phase = Phase::Fast;
         r.recover = nxt;
         r.rescued = false;
         r.forced = true;
         r.probe.forget();
-        self.predict = UNPREDICTABLE;
-        self.stop_timing();
-        self.reduce_proportionally(delivered, false);
+        self.stop_timing(congestion);
+        self.reduce_proportionally(snd, congestion, delivered, false);
     }
 
-    fn on_ack_in_recovery(&mut self, news: AckNews, now: Instant) {
-        if self.snd.una >= self.flight.recovery.recover {
-            self.leave_recovery();
+    fn on_ack_in_recovery(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        news: AckNews,
+        now: Instant,
+    ) {
+        if snd.una >= self.recovery.recover {
+            self.leave_recovery(snd, congestion);
             // What was sent since may be lost too: that is another episode.
-            if self.flight.scoreboard.lost() + self.detect_loss(now) > 0 {
-                self.enter_fast_recovery(self.delivered(news));
+            if self.scoreboard.lost() + self.detect_loss(snd, now) > 0 {
+                self.enter_fast_recovery(snd, congestion, self.delivered(snd, news));
             }
             return;
         }
-        let sack = self.flags.contains(Flags::SACK);
-        let mut newly_lost = self.detect_loss(now);
+        let sack = snd.sack;
+        let mut newly_lost = self.detect_loss(snd, now);
         if news.acked > 0 && !sack {
             // RFC 6582 section 3.2 step 3: a partial acknowledgment means that the
             // next segment is lost as well.
-            newly_lost = self.lose_first_segment();
-            self.flight.recovery.forced |= newly_lost > 0;
+            newly_lost = self.lose_first_segment(snd);
+            self.recovery.forced |= newly_lost > 0;
         }
         // RFC 9937: the ACK is safe if SND.UNA advances and nothing more is lost.
         let safe = news.acked > 0 && (newly_lost == 0 || !sack);
-        self.reduce_proportionally(self.delivered(news), safe);
+        self.reduce_proportionally(snd, congestion, self.delivered(snd, news), safe);
     }
 
     /// Bytes that an acknowledgment says to be delivered (DeliveredData of RFC 9937).
     /// Without SACK, a duplicate one stands for a segment.
-    fn delivered(&self, news: AckNews) -> u32 {
-        let more = news.duplicate && !self.flags.contains(Flags::SACK);
-        let bytes = news.delivered + if more { u64::from(self.snd.mss) } else { 0 };
+    fn delivered(&self, snd: &SendSide, news: AckNews) -> u32 {
+        let more = news.duplicate && !snd.sack;
+        let bytes = news.delivered + if more { u64::from(snd.mss) } else { 0 };
         bytes.min(1 << 30) as u32
     }
 
     /// All that was outstanding when the loss was found is acknowledged: RFC 9937,
     /// the window is the threshold; RFC 5681 and 6582 the same.
-    fn leave_recovery(&mut self) {
-        if self.flight.recovery.phase == Phase::Fast {
-            self.congestion
+    fn leave_recovery(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+        if self.recovery.phase == Phase::Fast {
+            congestion
                 .controller
-                .set_cwnd(self.congestion.controller.ssthresh());
+                .set_cwnd(congestion.controller.ssthresh());
         }
         self.reopen();
-        self.flight.scoreboard.shrink(self.snd.nxt);
-        self.flight.recovery.rack.on_recovered();
+        self.scoreboard.shrink(snd.nxt);
+        self.recovery.rack.on_recovered();
     }
 
     /// No repair is under way any more.
     fn reopen(&mut self) {
-        let r = &mut self.flight.recovery;
+        let r = &mut self.recovery;
         r.phase = Phase::Open;
         r.forced = false;
         r.dup_acks = 0;
@@ -293,25 +330,30 @@ impl Tcb {
         r.undo.end_frto();
     }
 
-    /// The retransmission timer has run out.
+    /// The retransmission timer has run out, `retries` times in a row.
     ///
     /// RFC 5681 section 3.1: the threshold comes down once, the window to one
     /// segment. RFC 2018 section 8: what was reported may have been thrown away;
     /// we believe it until it shows (the first hole is gone) or a second timeout.
-    pub(crate) fn enter_loss(&mut self, now: Instant) {
-        let window = self.window_in_use();
-        let first = self.flight.recovery.phase != Phase::Loss || self.liveness.retries <= 1;
-        let una = self.snd.una;
-        if self.liveness.retries > 1 || self.flight.scoreboard.is_reneged(una) {
-            self.flight.scoreboard.forget_sacked(una);
+    pub(crate) fn enter_loss(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        retries: u8,
+        now: Instant,
+    ) {
+        let window = congestion.window_in_use(snd, self.recovery.phase);
+        let first = self.recovery.phase != Phase::Loss || retries <= 1;
+        let una = snd.una;
+        if retries > 1 || self.scoreboard.is_reneged(una) {
+            self.scoreboard.forget_sacked(una);
         }
         self.forget_mtu_probe();
-        self.start_frto(first);
-        self.congestion.controller.on_timeout(window, first);
-        self.mark_lost_on_timeout(now);
-        self.predict = UNPREDICTABLE;
-        let nxt = self.snd.nxt;
-        let r = &mut self.flight.recovery;
+        self.start_frto(snd, congestion, first);
+        congestion.controller.on_timeout(window, first);
+        self.mark_lost_on_timeout(snd, now);
+        let nxt = snd.nxt;
+        let r = &mut self.recovery;
         r.phase = Phase::Loss;
         r.recover = nxt;
         r.dup_acks = 0;
@@ -322,100 +364,121 @@ impl Tcb {
     }
 
     /// After a timeout the window grows as in slow start (RFC 5681 section 3.1).
-    fn on_ack_in_loss(&mut self, news: AckNews, now: Instant) {
-        self.detect_loss(now);
-        if self.snd.una >= self.flight.recovery.recover {
-            self.leave_recovery();
-            if self.flight.scoreboard.lost() > 0 {
-                return self.enter_fast_recovery(self.delivered(news));
+    fn on_ack_in_loss(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        news: AckNews,
+        now: Instant,
+    ) {
+        self.detect_loss(snd, now);
+        if snd.una >= self.recovery.recover {
+            self.leave_recovery(snd, congestion);
+            if self.scoreboard.lost() > 0 {
+                return self.enter_fast_recovery(snd, congestion, self.delivered(snd, news));
             }
         }
-        self.grow(news, now);
+        self.grow(snd, congestion, news, now);
     }
 
     /// Lets the congestion window grow for what was acknowledged, if it was the
     /// window that limited us (RFC 9438 section 5.8, RFC 7661). What SACK, or duplicates,
     /// have told of before was let go of the network then, and does not count again; and
     /// what reports congestion is no reason to grow (RFC 3168 section 6.1.2).
-    fn grow(&mut self, news: AckNews, now: Instant) {
-        let bytes = if self.flags.contains(Flags::SACK) {
+    fn grow(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        news: AckNews,
+        now: Instant,
+    ) {
+        let bytes = if snd.sack {
             news.acked.min(news.delivered)
         } else {
             news.acked - news.told
         };
         if bytes > 0 && news.window_used && !news.congested {
-            self.grow_window(bytes, now);
+            congestion.grow_window(snd, self.recovery.rack.latest_rtt(), bytes, now);
         }
     }
 
     /// The path's MTU has shrunk: what is in flight was cut too large.
-    pub(crate) fn repeat_for_smaller_mss(&mut self) {
-        self.predict = UNPREDICTABLE;
-        self.flight.scoreboard.mark_lost(self.snd.una, |_| true);
+    pub(crate) fn repeat_for_smaller_mss(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+    ) {
+        self.scoreboard.mark_lost(snd.una, |_| true);
         self.forget_mtu_probe();
-        if self.flight.recovery.is_open() {
-            self.enter_mtu_repair();
+        if self.recovery.is_open() {
+            self.enter_mtu_repair(snd, congestion);
         }
     }
 
     /// A closed window has opened. What a timeout had repeated meanwhile was a probe of it
     /// (RFC 9293 section 3.8.6.1), and refused: it goes again at once.
-    pub(crate) fn repeat_into_open_window(&mut self) {
-        if self.flight.recovery.phase == Phase::Loss {
-            self.flight.scoreboard.mark_lost(self.snd.una, |_| true);
-            self.flight.recovery.forced = true;
+    pub(crate) fn repeat_into_open_window(&mut self, snd: &SendSide) {
+        if self.recovery.phase == Phase::Loss {
+            self.scoreboard.mark_lost(snd.una, |_| true);
+            self.recovery.forced = true;
         }
     }
 
     /// What went with the SYN was not taken (RFC 7413); that is no loss.
-    pub(crate) fn repeat_refused_data(&mut self) {
-        self.flight.scoreboard.mark_lost(self.snd.una, |_| true);
-        self.enter_mtu_repair();
+    pub(crate) fn repeat_refused_data(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+        self.scoreboard.mark_lost(snd.una, |_| true);
+        self.enter_mtu_repair(snd, congestion);
     }
 
     /// What is lost was too long, or not wanted yet; the window is not to blame.
-    fn enter_mtu_repair(&mut self) {
-        let nxt = self.snd.nxt;
-        let r = &mut self.flight.recovery;
+    fn enter_mtu_repair(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+        let nxt = snd.nxt;
+        let r = &mut self.recovery;
         r.phase = Phase::Mtu;
         r.recover = nxt;
         r.rescued = true;
         r.forced = true;
         r.probe.forget();
-        self.predict = UNPREDICTABLE;
-        self.stop_timing();
+        self.stop_timing(congestion);
     }
 
     /// The next stretch to repeat, if any: RFC 6675 section 4, NextSeg rules (1) and
     /// (4). Rule (3), repeating what is not known to be lost, is left out: it
     /// defeats the purpose where reordering is common.
-    pub(crate) fn next_repetition(&self) -> Option<(Pos, Pos)> {
-        let r = &self.flight.recovery;
+    pub(crate) fn next_repetition(&self, snd: &SendSide) -> Option<(Pos, Pos)> {
+        let r = &self.recovery;
         if r.is_open() || r.undo.holds_repetition() {
             return None;
         }
-        let una = self.snd.una;
-        if let Some(lost) = self.flight.scoreboard.first_lost(una) {
+        let una = snd.una;
+        if let Some(lost) = self.scoreboard.first_lost(una) {
             return Some((lost.start, lost.end));
         }
         // The rescue, rule (4): once in a recovery, the last segment below the
         // recovery point, so that a lost tail does not wait for the timer.
-        if !r.rescued && self.flags.contains(Flags::SACK) && self.snd.nxt == self.snd_end() {
-            let from = una.max(self.flight.scoreboard.highest(una));
-            let start = from.max(r.recover - i64::from(self.snd.mss));
+        if !r.rescued && snd.sack && snd.nxt == snd.end() {
+            let from = una.max(self.scoreboard.highest(una));
+            let start = from.max(r.recover - i64::from(snd.mss));
             return (start < r.recover).then_some((start, r.recover));
         }
         None
     }
 
     /// `start..end` has been repeated.
-    pub(crate) fn on_repeated(&mut self, start: Pos, end: Pos, now: Instant) {
-        let una = self.snd.una;
-        let lost = self.flight.scoreboard.first_lost(una);
+    pub(crate) fn on_repeated(
+        &mut self,
+        snd: &SendSide,
+        stamps: &TimestampState,
+        start: Pos,
+        end: Pos,
+        now: Instant,
+    ) {
+        let una = snd.una;
+        let lost = self.scoreboard.first_lost(una);
         let age = lost.map_or(u64::MAX, |l| l.at.age(now));
-        self.flight.scoreboard.repeat(una, start, end, now);
-        self.note_repetition(end - start, age, now);
-        let r = &mut self.flight.recovery;
+        self.scoreboard.repeat(una, start, end, now);
+        self.note_repetition(snd, stamps, end - start, age, now);
+        let r = &mut self.recovery;
         r.rescued |= lost.is_none();
         r.forced = false;
         self.count_sent((end - start) as u32);

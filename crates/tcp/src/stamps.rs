@@ -28,4 +28,10 @@ impl TimestampState {
             echo: 0,
         }
     }
+
+    /// The timestamp clock (RFC 7323 section 5.4).
+    #[inline(always)]
+    pub(crate) const fn clock(&self, now: Instant) -> u32 {
+        now.millis32().wrapping_add(self.offset)
+    }
 }

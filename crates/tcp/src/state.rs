@@ -70,6 +70,12 @@ impl State {
         !matches!(self, State::SynSent | State::SynReceived | State::Closed)
     }
 
+    /// Whether our SYN is not acknowledged yet.
+    #[must_use]
+    pub const fn is_opening(self) -> bool {
+        matches!(self, State::SynSent | State::SynReceived)
+    }
+
     /// Whether the user may still add to the send stream. Before the handshake is
     /// over that only queues.
     #[must_use]

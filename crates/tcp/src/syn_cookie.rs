@@ -209,7 +209,7 @@ impl SynCookie {
         let mut tcb = Tcb::accept(&cfg, &syn, mss, self.iss, ts_offset, now);
         // The SYN-ACK has long gone out; nobody knows when.
         let _ = tcb.poll_transmit(now, 0);
-        tcb.stop_timing();
+        tcb.flight.stop_timing(&mut tcb.congestion);
         tcb
     }
 }

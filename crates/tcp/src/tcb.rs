@@ -18,14 +18,12 @@ use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
 pub(crate) use crate::flags::Flags;
-use crate::flight::Flight;
+use crate::flight::{Flight, LossTimer};
 use crate::input::UNPREDICTABLE;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
-use crate::plpmtu::MtuSearch;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
-use crate::rtt::RttEstimator;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
@@ -72,7 +70,6 @@ pub struct Tcb {
     pub(crate) state: State,
     pub(crate) flags: Flags,
     pub(crate) snd: SendSide,
-    pub(crate) rtt: RttEstimator,
     pub(crate) stamps: TimestampState,
     pub(crate) acks: OwedAcks,
     pub(crate) rcv: ReceiveSide,
@@ -82,8 +79,6 @@ pub struct Tcb {
     pub(crate) fast_open: FastOpen,
     pub(crate) outcome: Outcome,
     pub(crate) timers: Timers,
-    /// How much more the path may take.
-    pub(crate) mtu: MtuSearch,
     pub(crate) congestion: CongestionState,
     pub(crate) accounting: Accounting,
     pub(crate) reassembly: Reassembly,
@@ -106,34 +101,22 @@ const SHORT_PATH_BUFFER: u64 = 2 << 20;
 /// The congestion window, in bytes, of somebody who sends much.
 const BULK_WINDOW: u64 = 128 << 10;
 
+impl Flight {
+    /// Whether a round trip is being timed.
+    #[inline]
+    pub(crate) fn is_timing(&self) -> bool {
+        self.timed != NO_POS
+    }
+
+    /// RFC 6298 section 3, Karn: what is being timed may have been repeated.
+    #[inline]
+    pub(crate) fn stop_timing(&mut self, congestion: &mut CongestionState) {
+        self.timed = NO_POS;
+        congestion.rate.spoil_round();
+    }
+}
+
 impl Tcb {
-    // ---- Conversions between positions and the wire. ----
-
-    /// The sequence number of a position of the send stream.
-    #[inline]
-    pub(crate) fn snd_seq(&self, pos: Pos) -> SeqNumber {
-        SeqNumber(self.snd.base.wrapping_add(pos as u32))
-    }
-
-    /// The sequence number of a position of the receive stream.
-    #[inline]
-    pub(crate) fn rcv_seq(&self, pos: Pos) -> SeqNumber {
-        SeqNumber(self.rcv.base.wrapping_add(pos as u32))
-    }
-
-    /// The position, nearest to SND.UNA, of a sequence number of the send stream.
-    pub(crate) fn snd_pos(&self, seq: SeqNumber) -> Pos {
-        let una = self.snd.base.wrapping_add(self.snd.una as u32);
-        self.snd.una + i64::from(seq.0.wrapping_sub(una) as i32)
-    }
-
-    /// The position, nearest to RCV.NXT, of a sequence number of the receive
-    /// stream.
-    pub(crate) fn rcv_pos(&self, seq: SeqNumber) -> Pos {
-        let nxt = self.rcv.base.wrapping_add(self.rcv.nxt as u32);
-        self.rcv.nxt + i64::from(seq.0.wrapping_sub(nxt) as i32)
-    }
-
     // ---- Getters. ----
 
     /// The state.
@@ -162,7 +145,7 @@ impl Tcb {
     /// stream.
     #[must_use]
     pub fn is_next(&self, seq: SeqNumber) -> bool {
-        self.rcv_pos(seq) == self.rcv.nxt
+        self.rcv.pos(seq) == self.rcv.nxt
     }
 
     /// The end of what is acknowledged, in bytes of the send stream: chunks below
@@ -190,10 +173,10 @@ impl Tcb {
     /// sent yet, a FIN counted as one. None while the handshake lasts, as Linux has it.
     #[must_use]
     pub fn send_queue(&self) -> (u64, u64) {
-        if self.is_opening() || self.state == State::Closed {
+        if self.state.is_opening() || self.state == State::Closed {
             return (0, 0);
         }
-        let end = self.snd_end();
+        let end = self.snd.end();
         let left = |from: Pos| (end - from).max(0) as u64;
         (left(self.snd.una), left(self.snd.nxt))
     }
@@ -235,7 +218,7 @@ impl Tcb {
     /// How often the SYN, or SYN-ACK, was repeated since it was last answered.
     #[must_use]
     pub fn handshake_repeats(&self) -> u8 {
-        if self.is_opening() {
+        if self.state.is_opening() {
             self.liveness.retries
         } else {
             0
@@ -245,7 +228,7 @@ impl Tcb {
     /// Whether the user has closed the sending direction.
     #[must_use]
     pub fn send_shut(&self) -> bool {
-        self.flags.contains(Flags::FIN_QUEUED)
+        self.snd.fin
     }
 
     /// Whether `close` or `abort` was called.
@@ -269,7 +252,7 @@ impl Tcb {
     /// Smoothed round-trip time in microseconds, `None` before the first sample.
     #[must_use]
     pub fn srtt_us(&self) -> Option<u64> {
-        self.rtt.srtt()
+        self.snd.rtt.srtt()
     }
 
     /// The congestion window in bytes.
@@ -295,8 +278,8 @@ impl Tcb {
     #[must_use]
     pub fn snd_buffer_wanted(&self, size: u32) -> u64 {
         let cwnd = u64::from(self.congestion.controller.cwnd());
-        let min_rtt = self.rtt.min_rtt_or(0);
-        let in_flight = match self.rtt.srtt() {
+        let min_rtt = self.snd.rtt.min_rtt_or(0);
+        let in_flight = match self.snd.rtt.srtt() {
             Some(srtt) if min_rtt < MS => {
                 let unqueued = cwnd.min(u64::from(size)) * min_rtt / srtt.max(min_rtt).max(1);
                 let is_bulk = cwnd >= BULK_WINDOW;
@@ -321,42 +304,12 @@ impl Tcb {
 
     // ---- Used everywhere inside. ----
 
-    /// Bytes (and SYN, FIN) that are sent and not acknowledged.
-    #[inline]
-    pub(crate) fn in_flight(&self) -> u64 {
-        (self.snd.nxt - self.snd.una) as u64
-    }
-
-    /// The position after everything that there is to send, the FIN included.
-    #[inline]
-    pub(crate) fn snd_end(&self) -> Pos {
-        self.snd.edge + i64::from(self.flags.contains(Flags::FIN_QUEUED))
-    }
-
-    /// Whether a round trip is being timed.
-    #[inline]
-    pub(crate) fn is_timing(&self) -> bool {
-        self.flight.timed != NO_POS
-    }
-
-    /// RFC 6298 section 3, Karn: what is being timed may have been repeated.
-    #[inline]
-    pub(crate) fn stop_timing(&mut self) {
-        self.flight.timed = NO_POS;
-        self.congestion.rate.spoil_round();
-    }
-
-    /// The right edge of the peer's window.
-    #[inline]
-    pub(crate) fn snd_wnd_edge(&self) -> Pos {
-        self.snd.una.max(0) + i64::from(self.snd.wnd)
-    }
-
     /// Ends the connection: no timer, no state, and the reason.
     pub(crate) fn die(&mut self, error: Option<Error>, also: Events) {
         self.state = State::Closed;
         self.predict = UNPREDICTABLE;
         self.timers = Timers::new();
+        self.flight.timer = LossTimer::new();
         let keep = Flags::RST_DUE | Flags::RST_ACK;
         self.flags &= keep | !Flags::OWED;
         self.acks.duplicates = 0;

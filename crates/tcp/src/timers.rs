@@ -16,6 +16,9 @@
 
 use crate::config::Config;
 use crate::events::{Error, Events};
+use crate::flight::Flight;
+use crate::flight::XmitTimer;
+use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
 use crate::time::{Instant, MS};
@@ -23,50 +26,26 @@ use crate::time::{Instant, MS};
 /// How long a cork may hold a small segment back, as Linux has it.
 pub(crate) const CORK_US: u64 = 200 * MS;
 
-/// What the `xmit` deadline is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum XmitTimer {
-    /// The retransmission timer.
-    Retransmit,
-    /// The persist timer: the window is closed.
-    Persist,
-    /// The tail loss probe's, in place of the retransmission timer (RFC 8985
-    /// section 7.2).
-    Probe,
-    /// The reordering timer, in place of the retransmission timer (RFC 8985 section
-    /// 6.2 step 5).
-    Reorder,
-}
-
 /// The deadlines of a connection; `Instant::NEVER` if off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timers {
-    pub(crate) xmit: Instant,
     pub(crate) ack: Instant,
     pub(crate) keepalive: Instant,
     pub(crate) state: Instant,
     pub(crate) user: Instant,
     pub(crate) hold: Instant,
     pub(crate) pace: Instant,
-    pub(crate) xmit_kind: XmitTimer,
-    /// When the retransmission timer was started, if `xmit` stands for an earlier one
-    /// in its place; see [`Tcb::rto_deadline`].
-    pub(crate) rto_from: Instant,
 }
 
 impl Timers {
     pub(crate) const fn new() -> Timers {
         Timers {
-            xmit: Instant::NEVER,
             ack: Instant::NEVER,
             keepalive: Instant::NEVER,
             state: Instant::NEVER,
             user: Instant::NEVER,
             hold: Instant::NEVER,
             pace: Instant::NEVER,
-            xmit_kind: XmitTimer::Retransmit,
-            rto_from: Instant::NEVER,
         }
     }
 }
@@ -106,20 +85,41 @@ impl RunningTimer {
     }
 }
 
+impl Flight {
+    /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
+    #[inline]
+    pub(crate) fn arm_retransmit(&mut self, snd: &SendSide, now: Instant) {
+        self.timer.kind = XmitTimer::Retransmit;
+        self.timer.at = now.after_us(snd.rtt.rto());
+        self.timer.from = now;
+    }
+
+    /// When the retransmission timer runs out, whatever stands in its place.
+    pub(crate) fn rto_deadline(&self, snd: &SendSide) -> Instant {
+        self.timer.from.after_us(snd.rtt.rto())
+    }
+
+    /// What stood in place of the retransmission timer is over: it has its turn.
+    pub(crate) fn wait_for_rto(&mut self, snd: &SendSide, now: Instant) {
+        self.timer.kind = XmitTimer::Retransmit;
+        self.timer.at = self.rto_deadline(snd).max(now.after_us(1));
+    }
+}
+
 impl Tcb {
     /// The timer that runs, and when it will have run out. What sends again comes
     /// before what ends the connection, and that before the probes of an idle one.
     #[must_use]
     pub fn running_timer(&self) -> Option<(RunningTimer, Instant)> {
         let t = &self.timers;
-        let xmit = match t.xmit_kind {
+        let xmit = match self.flight.timer.kind {
             XmitTimer::Persist => RunningTimer::Persist,
             XmitTimer::Retransmit | XmitTimer::Probe | XmitTimer::Reorder => {
                 RunningTimer::Retransmission
             }
         };
         [
-            (xmit, t.xmit),
+            (xmit, self.flight.timer.at),
             (RunningTimer::TimeWait, t.state),
             (RunningTimer::Keepalive, t.keepalive),
         ]
@@ -133,8 +133,10 @@ impl Tcb {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let t = &self.timers;
-        let next = t
-            .xmit
+        let next = self
+            .flight
+            .timer
+            .at
             .min(t.ack)
             .min(t.keepalive)
             .min(t.state)
@@ -159,13 +161,20 @@ impl Tcb {
         if take_due(&mut self.timers.user, now) {
             return self.give_up();
         }
-        if take_due(&mut self.timers.xmit, now) {
-            match self.timers.xmit_kind {
+        if take_due(&mut self.flight.timer.at, now) {
+            match self.flight.timer.kind {
                 XmitTimer::Retransmit => self.on_retransmission_timeout(now),
                 XmitTimer::Persist => self.on_persist_timeout(now),
-                XmitTimer::Probe => self.on_probe_timeout(now),
-                XmitTimer::Reorder => self.on_reorder_timeout(now),
+                XmitTimer::Probe => {
+                    let due = self.flight.on_probe_timeout(&self.snd, self.state, now);
+                    self.accounting.counters.probes += u32::from(due);
+                }
+                XmitTimer::Reorder => {
+                    self.flight
+                        .on_reorder_timeout(&self.snd, &mut self.congestion, now)
+                }
             }
+            self.predict_next();
         }
         if take_due(&mut self.timers.keepalive, now) {
             self.on_keepalive_timeout(now);
@@ -185,7 +194,7 @@ impl Tcb {
     /// RFC 6298 section 5.4 to 5.6: repeat the earliest segment, back off, start the
     /// timer again.
     fn on_retransmission_timeout(&mut self, now: Instant) {
-        if self.in_flight() == 0 && !self.is_opening() {
+        if self.snd.in_flight() == 0 && !self.state.is_opening() {
             return;
         }
         let limit = match self.state {
@@ -201,22 +210,35 @@ impl Tcb {
         self.liveness.retries = self.liveness.retries.saturating_add(1);
         self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
         self.begin_timeout_repair(now);
-        self.stop_timing();
-        if self.is_opening() {
+        self.flight.stop_timing(&mut self.congestion);
+        if self.state.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
             self.fast_open_falls_back();
         } else {
-            self.enter_loss(now);
-            self.suspect_black_hole(now);
+            self.flight
+                .enter_loss(&self.snd, &mut self.congestion, self.liveness.retries, now);
+            let (ipv6, retries) = (self.cfg.ipv6, self.liveness.retries);
+            if self.cfg.mtu_probing
+                && self.flight.suspect_black_hole(
+                    &mut self.snd,
+                    &mut self.congestion,
+                    ipv6,
+                    retries,
+                    now,
+                )
+            {
+                let counters = &mut self.accounting.counters;
+                counters.black_holes = counters.black_holes.wrapping_add(1);
+            }
         }
-        self.rtt.back_off();
-        self.arm_retransmit(now);
+        self.snd.rtt.back_off();
+        self.flight.arm_retransmit(&self.snd, now);
     }
 
     /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for
     /// as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Instant) {
-        if self.in_flight() > 0 || self.snd.nxt >= self.snd_end() {
+        if self.snd.in_flight() > 0 || self.snd.nxt >= self.snd.end() {
             return;
         }
         if self.liveness.retries >= retry_limit(&self.cfg, self.flags) {
@@ -224,7 +246,7 @@ impl Tcb {
         }
         self.liveness.retries = self.liveness.retries.saturating_add(1);
         // A window that is open but too small is used now; a closed one is probed.
-        if self.snd_wnd_edge() > self.snd.nxt {
+        if self.snd.wnd_edge() > self.snd.nxt {
             self.flags |= Flags::FORCE_SMALL;
         } else {
             self.flags |= Flags::PROBE_DUE;
@@ -234,8 +256,8 @@ impl Tcb {
                 self.flags |= Flags::ACK_NOW;
             }
         }
-        self.rtt.back_off();
-        self.timers.xmit = now.after_us(self.rtt.rto());
+        self.snd.rtt.back_off();
+        self.flight.timer.at = now.after_us(self.snd.rtt.rto());
     }
 
     /// RFC 9293 section 3.8.4: keepalive probes, only on an idle connection.
@@ -247,7 +269,7 @@ impl Tcb {
         let interval = u64::from(k.interval_ms.max(1)) * MS;
         let idle = u64::from(k.idle_ms) * MS;
         let heard = self.last_heard();
-        if self.in_flight() > 0 || self.snd.nxt < self.snd_end() {
+        if self.snd.in_flight() > 0 || self.snd.nxt < self.snd.end() {
             // Retransmission or probing of the window finds out as well.
             self.timers.keepalive = now.after_us(idle.max(interval));
             return;
@@ -290,39 +312,15 @@ impl Tcb {
         self.die(Some(error), Events::TIMED_OUT);
     }
 
-    /// Whether our SYN is not acknowledged yet.
-    pub(crate) fn is_opening(&self) -> bool {
-        matches!(self.state, State::SynSent | State::SynReceived)
-    }
-
     /// When anything was heard of the peer last.
     pub(crate) fn last_heard(&self) -> Instant {
         self.liveness.last_ack.max(self.liveness.last_data)
     }
 
-    /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
-    #[inline]
-    pub(crate) fn arm_retransmit(&mut self, now: Instant) {
-        self.timers.xmit_kind = XmitTimer::Retransmit;
-        self.timers.xmit = now.after_us(self.rtt.rto());
-        self.timers.rto_from = now;
-    }
-
-    /// When the retransmission timer runs out, whatever stands in its place.
-    pub(crate) fn rto_deadline(&self) -> Instant {
-        self.timers.rto_from.after_us(self.rtt.rto())
-    }
-
-    /// What stood in place of the retransmission timer is over: it has its turn.
-    pub(crate) fn wait_for_rto(&mut self, now: Instant) {
-        self.timers.xmit_kind = XmitTimer::Retransmit;
-        self.timers.xmit = self.rto_deadline().max(now.after_us(1));
-    }
-
     /// Nothing is outstanding: no retransmission, no user timeout (RFC 6298 section
     /// 5.2).
     pub(crate) fn disarm_xmit(&mut self) {
-        self.timers.xmit = Instant::NEVER;
+        self.flight.timer.at = Instant::NEVER;
         self.timers.user = Instant::NEVER;
     }
 

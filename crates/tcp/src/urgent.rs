@@ -24,7 +24,7 @@ impl Tcb {
         }
         self.snd.up = up;
         self.flags |= Flags::URGENT;
-        if self.state.may_transmit_data() && self.snd.nxt >= self.snd_wnd_edge() {
+        if self.state.may_transmit_data() && self.snd.nxt >= self.snd.wnd_edge() {
             // It is told where no data may go: a closed window is what the peer's
             // program is to be roused from.
             self.flags |= Flags::ACK_NOW;

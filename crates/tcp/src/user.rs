@@ -16,7 +16,7 @@ impl Tcb {
     /// need not wait for more (false for MSG_MORE). Edges only move forward; a lower
     /// one changes nothing but the push.
     pub fn set_snd_edge(&mut self, edge: u64, push: bool) {
-        if !self.state.may_write() || self.flags.contains(Flags::FIN_QUEUED) {
+        if !self.state.may_write() || self.snd.fin {
             return;
         }
         let edge = edge.min(Pos::MAX as u64 / 2) as Pos;
@@ -24,7 +24,7 @@ impl Tcb {
         // more, for until then nobody knows that there would have been room for it.
         if edge > self.snd.edge
             && self.snd.nxt >= self.snd.edge
-            && self.in_flight() + u64::from(self.snd.mss)
+            && self.snd.in_flight() + u64::from(self.snd.mss)
                 < u64::from(self.congestion.controller.cwnd())
         {
             self.congestion.rate.note_limit(self.snd.nxt);
@@ -60,14 +60,14 @@ impl Tcb {
     /// waits for ESTABLISHED. So it does in SYN-SENT if the user was told that the
     /// connection is made (RFC 7413).
     pub fn shutdown_send(&mut self) {
-        if self.flags.contains(Flags::FIN_QUEUED) || !self.state.may_write() {
+        if self.snd.fin || !self.state.may_write() {
             return;
         }
         if self.gives_up_opening() {
             return;
         }
         self.release_syn();
-        self.flags |= Flags::FIN_QUEUED;
+        self.snd.fin = true;
         self.snd.push = self.snd.edge;
         self.state = match self.state {
             State::Established => State::FinWait1,
@@ -110,7 +110,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn fin_acked(&self) -> bool {
-        self.flags.contains(Flags::FIN_QUEUED) && self.snd.una > self.snd.edge
+        self.snd.fin && self.snd.una > self.snd.edge
     }
 
     /// No program holds the connection any more. With unread data, or with
@@ -253,6 +253,7 @@ impl Tcb {
     /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
     pub fn set_max_segment(&mut self, mss: u16) {
         self.cfg.mss = mss;
+        self.snd.bound = mss;
         self.bound_segments();
     }
 }

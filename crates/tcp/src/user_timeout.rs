@@ -63,7 +63,7 @@ impl Tcb {
     /// Takes `ms` for the time in force, the time that has passed included.
     fn put_user_timeout(&mut self, ms: u32) {
         self.cfg.user_timeout_ms = ms;
-        self.timers.user = if ms == 0 || self.timers.xmit.is_never() {
+        self.timers.user = if ms == 0 || self.flight.timer.at.is_never() {
             Instant::NEVER
         } else {
             self.liveness.stalled_since.after_ms(u64::from(ms))

@@ -4,31 +4,28 @@
 //! Owns those methods of [`Tcb`]. `recovery.rs` and `input/fast_path.rs` call them for
 //! each acknowledgment, `output/` for each send of new data.
 
-use super::Ack;
+use super::{Ack, CongestionState};
 use crate::rate::{Delivered, Rate};
 use crate::recovery::Phase;
+use crate::snd::SendSide;
 use crate::tcb::{Pos, Tcb};
 use crate::time::Instant;
 
-impl Tcb {
+impl CongestionState {
     /// `acked` bytes were acknowledged outside of fast recovery, while the window was
-    /// in use (RFC 9438 section 5.8, RFC 7661).
+    /// in use (RFC 9438 section 5.8, RFC 7661). `rtt` is the latest round trip,
+    /// microseconds; 0 if there was none.
     #[inline]
-    pub(crate) fn grow_window(&mut self, acked: u64, now: Instant) {
+    pub(crate) fn grow_window(&mut self, snd: &SendSide, rtt: u32, acked: u64, now: Instant) {
         let ack = Ack {
             acked: acked.min(1 << 30) as u32,
-            una: self.snd.una,
-            nxt: self.snd.nxt,
-            rtt: self.flight.recovery.rack.latest_rtt(),
-            srtt: self.rtt.srtt().unwrap_or(0),
+            una: snd.una,
+            nxt: snd.nxt,
+            rtt,
+            srtt: snd.rtt.srtt().unwrap_or(0),
             now,
         };
-        self.congestion.controller.on_ack(&ack);
-    }
-
-    /// RW of RFC 5681 section 4.1, bytes: what a sender may begin with after a silence.
-    pub(crate) fn restart_window(&self) -> u32 {
-        u32::from(self.cfg.initial_window.max(1)) * u32::from(self.snd.mss)
+        self.controller.on_ack(&ack);
     }
 
     /// What a sign of congestion reduces (FlightSize in RFC 5681 equation 4), bytes: the
@@ -40,18 +37,20 @@ impl Tcb {
     ///
     /// Of a window that was not in use, what a silence would have left counts in any
     /// case: who sends little and loses it would else go on slower than who sent nothing.
-    pub(crate) fn window_in_use(&mut self) -> u32 {
-        let flight = self.in_flight().min(u64::from(u32::MAX)) as u32;
-        let cwnd = self.congestion.controller.cwnd();
-        if self.flight.recovery.phase == Phase::Fast {
+    pub(crate) fn window_in_use(&mut self, snd: &SendSide, phase: Phase) -> u32 {
+        let flight = snd.in_flight().min(u64::from(u32::MAX)) as u32;
+        let cwnd = self.controller.cwnd();
+        if phase == Phase::Fast {
             flight
-        } else if self.window_was_used() {
+        } else if self.window_was_used(snd) {
             cwnd
         } else {
-            flight.max(self.restart_window()).min(cwnd)
+            flight.max(self.controller.restart_window()).min(cwnd)
         }
     }
+}
 
+impl Tcb {
     /// An acknowledgment has been dealt with that delivered this many bytes: the rate
     /// of delivery, for an algorithm that goes by it, and the pace.
     #[inline]
@@ -90,7 +89,7 @@ impl Tcb {
     /// is sent, and so none comes, between its end and the next one's beginning, but of
     /// what was in flight beside it.
     fn last_round(&self) -> Option<Rate> {
-        if self.is_timing() {
+        if self.flight.is_timing() {
             return None;
         }
         let elapsed = self.liveness.last_ack.since(self.flight.timed_at);
@@ -113,7 +112,7 @@ impl Tcb {
             in_order: self.flight.scoreboard.is_plain(),
             newly: delivered.min(1 << 30) as u32,
             age: self.flight.recovery.rack.latest_age(now),
-            min_rtt: self.rtt.min_rtt_or(0),
+            min_rtt: self.snd.rtt.min_rtt_or(0),
         };
         let mut sample = self.congestion.rate.on_delivered(&delivered, now);
         // What is repeated was lost; counted when it goes out again.
@@ -122,7 +121,7 @@ impl Tcb {
             .wrapping_sub(self.congestion.repeated_seen)
             .min(1 << 30);
         self.congestion.repeated_seen = repeated;
-        sample.in_flight = self.pipe().min(1 << 30) as u32;
+        sample.in_flight = self.flight.pipe(&self.snd).min(1 << 30) as u32;
         sample.recovering = !self.flight.recovery.is_open();
         self.congestion.controller.on_rate(&sample);
     }
@@ -137,10 +136,12 @@ impl Tcb {
 
     fn remember_send(&mut self, end: Pos, idle: bool, now: Instant) {
         let cwnd = self.congestion.controller.cwnd();
-        let last = end >= self.snd.edge && self.pipe() < u64::from(cwnd);
+        let last = end >= self.snd.edge && self.flight.pipe(&self.snd) < u64::from(cwnd);
         self.congestion.rate.on_sent(end, idle, cwnd, now);
         if last {
-            self.congestion.rate.on_app_limited(self.pipe());
+            self.congestion
+                .rate
+                .on_app_limited(self.flight.pipe(&self.snd));
         }
     }
 
@@ -150,7 +151,7 @@ impl Tcb {
         if self.congestion.controller.wants_rates() {
             self.congestion.repeated_seen = self.accounting.counters.bytes_retrans as u32;
             self.congestion.rate.start(self.snd.nxt, now);
-            self.congestion.controller.init_pace(self.rtt.srtt());
+            self.congestion.controller.init_pace(self.snd.rtt.srtt());
         } else {
             self.congestion.rate.stop();
         }

@@ -148,6 +148,8 @@ impl Chosen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Controller {
     window: Window,
+    /// Segments that the window begins with.
+    initial_segments: u8,
     hystart: HyStart,
     chosen: Chosen,
 }
@@ -164,9 +166,15 @@ impl Controller {
                 ssthresh: u32::MAX,
                 mss,
             },
+            initial_segments,
             hystart: HyStart::new(),
             chosen: Chosen::new(which),
         }
+    }
+
+    /// RW of RFC 5681 section 4.1, bytes: what a sender may begin with after a silence.
+    pub(crate) fn restart_window(&self) -> u32 {
+        u32::from(self.initial_segments.max(1)) * self.window.mss
     }
 
     /// Bytes that may be in flight.
@@ -309,9 +317,10 @@ impl Controller {
     }
 
     /// RFC 5681 section 4.1: after an idle time of an RTO or more, start again from
-    /// `restart_window` bytes. An algorithm that is paced by what it knows of the path
+    /// the restart window. An algorithm that is paced by what it knows of the path
     /// needs no restart (draft-ietf-ccwg-bbr section 5.4.1).
-    pub(crate) fn on_idle(&mut self, restart_window: u32) {
+    pub(crate) fn on_idle(&mut self) {
+        let restart_window = self.restart_window();
         self.chosen.algorithm().on_idle();
         if !self.wants_rates() {
             self.window.cwnd = self.window.cwnd.min(restart_window).max(self.window.mss);

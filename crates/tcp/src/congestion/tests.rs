@@ -175,7 +175,7 @@ fn cubic_converges_fast() {
 fn idle_time_forgets_the_epoch() {
     let mut c = grow_cubic(1000, 100, 20);
     let before = c.cwnd();
-    c.on_idle(10 * MSS);
+    c.on_idle();
     assert_eq!(c.cwnd(), 10 * MSS);
     c.set_cwnd(before);
     // A day later: no jump as if the time had been used.
@@ -318,7 +318,7 @@ proptest! {
             match op {
                 0 => c.on_loss(n),
                 1 => c.on_timeout(n, n.is_multiple_of(2)),
-                2 => c.on_idle(n),
+                2 => c.on_idle(),
                 3 => c.set_mss((n % 9000).max(48) as u16),
                 4 => c.on_congestion_marked(n),
                 5 => c.on_marks(n, n / 3, i64::from(n), i64::from(n) + 9),

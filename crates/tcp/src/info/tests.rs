@@ -65,13 +65,13 @@ fn reordering_is_told_as_the_farthest_overtaking() {
     let mut options = longshore_wire::tcp::TcpOptions::default();
     options
         .sack
-        .push(s.tcb.snd_seq(7_000), s.tcb.snd_seq(8_000));
+        .push(s.tcb.snd.seq(7_000), s.tcb.snd.seq(8_000));
     let _ = s.arrives_with(ACK, 0, 0, 0, options);
     assert_eq!(reordering(&s), 3);
     // From 3000 to 8000.
     options
         .sack
-        .push(s.tcb.snd_seq(3_000), s.tcb.snd_seq(4_000));
+        .push(s.tcb.snd.seq(3_000), s.tcb.snd.seq(4_000));
     let _ = s.arrives_with(ACK, 0, 0, 0, options);
     assert_eq!(reordering(&s), 5);
 }

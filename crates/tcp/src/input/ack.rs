@@ -7,9 +7,13 @@
 
 use super::fast_path::UNPREDICTABLE;
 use super::{Arrival, Step};
+use crate::congestion::CongestionState;
 use crate::events::Events;
-use crate::recovery::{AckNews, Delivery};
+use crate::flight::Flight;
+use crate::recovery::{AckNews, Advice, Delivery};
 use crate::segment::Disposition;
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::{Instant, MS};
@@ -19,11 +23,147 @@ use longshore_wire::tcp::{TcpFlags, TcpHeader, control};
 /// window, less than what would make sequence numbers ambiguous.
 const MAX_DSACK_AGE: u32 = 1 << 30;
 
+impl CongestionState {
+    /// Whether the congestion window was what limited us when the data that is being
+    /// acknowledged was sent. In slow start, it is enough that more than half of it was
+    /// in use at some time in this round trip: bursts end below it.
+    #[inline(always)]
+    pub(crate) fn window_was_used(&mut self, snd: &SendSide) -> bool {
+        // First, so that the most of a round trip counts though it began with a full window.
+        let half_used = self.controller.in_slow_start()
+            && self.most_in_flight(snd) * 2 > self.controller.cwnd();
+        half_used || snd.una <= self.full_at
+    }
+
+    /// The most that was in flight since the window's worth of data began that is being
+    /// acknowledged, bytes.
+    #[inline(always)]
+    fn most_in_flight(&mut self, snd: &SendSide) -> u32 {
+        // A window at most, which is 1 GiB at most.
+        let flight = snd.in_flight() as u32;
+        if snd.una >= self.flight_until || flight > self.most_flight {
+            self.most_flight = flight;
+            self.flight_until = snd.nxt;
+        }
+        self.most_flight
+    }
+}
+
+impl Flight {
+    /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
+    #[inline]
+    pub(super) fn take_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
+        let rack = &mut self.recovery.rack;
+        self.scoreboard
+            .advance(from, ack, |s| rack.on_delivered(s, false, d));
+    }
+
+    /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
+    /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
+    /// not spoil unless it was held back.
+    #[inline(always)]
+    fn sample_round_trip(
+        &mut self,
+        snd: &mut SendSide,
+        stamps: &TimestampState,
+        ack: Pos,
+        echo: impl FnOnce() -> Option<u32>,
+        now: Instant,
+    ) {
+        if ack >= self.timed {
+            self.end_timing(snd, now);
+        } else if !self.is_timing()
+            && let Some(echo) = echo()
+            && !self.may_be_held_back(snd, echo)
+        {
+            let clock = stamps.clock(now);
+            let elapsed = clock.wrapping_sub(echo);
+            // An echo from the future, or from long ago, is the peer's mistake.
+            if elapsed < 120_000 {
+                snd.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
+            }
+        }
+    }
+
+    /// The timed round trip is over, if one is timed.
+    pub(super) fn take_timed_sample(&mut self, snd: &mut SendSide, now: Instant) {
+        if self.is_timing() {
+            self.end_timing(snd, now);
+        }
+    }
+
+    #[inline(always)]
+    fn end_timing(&mut self, snd: &mut SendSide, now: Instant) {
+        self.timed = NO_POS;
+        snd.rtt.sample_since(self.timed_at, now);
+    }
+
+    /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is
+    /// nonsense is passed over.
+    fn take_sack(
+        &mut self,
+        snd: &SendSide,
+        h: &TcpHeader,
+        una: Pos,
+        news: &mut AckNews,
+        d: &mut Delivery,
+    ) {
+        if h.options.sack.is_empty() || !snd.sack {
+            return;
+        }
+        news.dsack = self.find_dsack(snd, h, una);
+        let base = snd.una;
+        for (left, right) in h.options.sack.iter() {
+            let (start, end) = (snd.pos(left), snd.pos(right));
+            let start = start.max(una);
+            if start < end && end <= snd.nxt {
+                let rack = &mut self.recovery.rack;
+                news.sacked += self
+                    .scoreboard
+                    .sack(base, start, end, |s| rack.on_delivered(s, true, d));
+            }
+        }
+    }
+
+    /// RFC 2883 section 4: the first block reports a duplicate if it lies below the
+    /// acknowledgment, or within the second block.
+    fn find_dsack(&self, snd: &SendSide, h: &TcpHeader, una: Pos) -> Option<(Pos, Pos)> {
+        let mut blocks = h
+            .options
+            .sack
+            .iter()
+            .map(|(left, right)| (snd.pos(left), snd.pos(right)));
+        let (start, end) = blocks.next()?;
+        let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
+        let sane = start < end && end <= snd.nxt && start >= una - i64::from(MAX_DSACK_AGE);
+        (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
+    }
+
+    /// RFC 9293 section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and
+    /// SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND". As in Linux, what acknowledges
+    /// new data is newer in any case, even if its own data has been overtaken; with
+    /// the old window, the right edge would move without the peer's word.
+    fn update_window(&mut self, snd: &mut SendSide, a: &Arrival<'_>, ack: Pos) {
+        let newer = snd.una < ack || snd.wl1 < a.start || (snd.wl1 == a.start && snd.wl2 <= ack);
+        if ack < snd.una || !newer {
+            return;
+        }
+        let window = u32::from(a.segment.header.window) << snd.wscale;
+        if snd.wnd == 0 && window > 0 && ack == snd.una {
+            self.repeat_into_open_window(snd);
+        }
+        snd.wl1 = snd.wl1.max(a.start);
+        snd.wl2 = ack;
+        snd.max_wnd = snd.max_wnd.max(window);
+        snd.wnd = window;
+    }
+}
+
 impl Tcb {
     /// Takes the acknowledgment of an acceptable segment.
     pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
-        let ack = self.snd_pos(h.ack);
+        let ack = self.snd.pos(h.ack);
         self.liveness.last_ack = a.now;
         self.liveness.keepalive_probes = 0;
         let old_una = self.snd.una;
@@ -31,28 +171,38 @@ impl Tcb {
         let feedback = self.ecn_feedback(a.segment, acked);
         let mut news = AckNews {
             acked,
-            window_used: acked > 0 && self.window_was_used(),
+            window_used: acked > 0 && self.congestion.window_was_used(&self.snd),
             congested: feedback.congested,
             echo: self.echo(h),
             ..AckNews::default()
         };
-        let mut delivery = self.start_delivery(news.echo, a.now);
-        self.take_sack(h, ack.max(old_una), &mut news, &mut delivery);
+        let mut delivery = self
+            .flight
+            .start_delivery(&self.snd, &self.stamps, news.echo, a.now);
+        self.flight
+            .take_sack(&self.snd, h, ack.max(old_una), &mut news, &mut delivery);
+        let counters = &mut self.accounting.counters;
+        counters.dsacks = counters
+            .dsacks
+            .wrapping_add(u32::from(news.dsack.is_some()));
         let old_window = self.snd.wnd;
-        self.update_window(a, ack);
+        self.flight.update_window(&mut self.snd, a, ack);
         news.duplicate = ack == old_una
-            && self.in_flight() > 0
+            && self.snd.in_flight() > 0
             && a.end == a.start
             && (news.sacked > 0 || (self.snd.wnd == old_window && !self.expects_sack()));
         if news.acked > 0 {
-            self.take_delivered(old_una, ack, &mut delivery);
+            self.flight.take_delivered(old_una, ack, &mut delivery);
             self.advance_una(ack, self.echo(h), a.now);
         }
         self.flight.recovery.rack.on_ack(&delivery);
         news.delivered = delivery.bytes;
         news.original = delivery.original;
         if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
-            self.on_ack_news(news, a.now);
+            let advice = self
+                .flight
+                .on_ack_news(&mut self.snd, &mut self.congestion, news, a.now);
+            self.follow(advice);
             self.end_timeout_repair(a.now);
             self.note_delivery(news.delivered, a.now);
         }
@@ -60,43 +210,19 @@ impl Tcb {
         self.after_ack(a.now)
     }
 
+    /// Does what loss repair has left to do.
+    fn follow(&mut self, advice: Advice) {
+        let counters = &mut self.accounting.counters;
+        counters.undos = counters.undos.wrapping_add(u32::from(advice.undone));
+        if advice.send_small {
+            self.flags |= Flags::FORCE_SMALL;
+        }
+    }
+
     /// With SACK, a duplicate acknowledgment is one that reports something new (RFC
     /// 6675 section 2).
     fn expects_sack(&self) -> bool {
-        self.flags.contains(Flags::SACK)
-    }
-
-    /// Whether the congestion window was what limited us when the data that is being
-    /// acknowledged was sent. In slow start, it is enough that more than half of it was
-    /// in use at some time in this round trip: bursts end below it.
-    #[inline(always)]
-    pub(crate) fn window_was_used(&mut self) -> bool {
-        // First, so that the most of a round trip counts though it began with a full window.
-        let half_used = self.congestion.controller.in_slow_start()
-            && self.most_in_flight() * 2 > self.congestion.controller.cwnd();
-        half_used || self.snd.una <= self.congestion.full_at
-    }
-
-    /// The most that was in flight since the window's worth of data began that is being
-    /// acknowledged, bytes.
-    #[inline(always)]
-    fn most_in_flight(&mut self) -> u32 {
-        // A window at most, which is 1 GiB at most.
-        let flight = self.in_flight() as u32;
-        if self.snd.una >= self.congestion.flight_until || flight > self.congestion.most_flight {
-            self.congestion.most_flight = flight;
-            self.congestion.flight_until = self.snd.nxt;
-        }
-        self.congestion.most_flight
-    }
-
-    /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
-    #[inline]
-    pub(super) fn take_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
-        let rack = &mut self.flight.recovery.rack;
-        self.flight
-            .scoreboard
-            .advance(from, ack, |s| rack.on_delivered(s, false, d));
+        self.snd.sack
     }
 
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
@@ -109,11 +235,11 @@ impl Tcb {
         }
         self.take_round_trip(ack, || echo, now);
         // RFC 6298 section 5.2 and 5.3.
-        if self.in_flight() == 0 {
+        if self.snd.in_flight() == 0 {
             self.disarm_xmit();
             self.accounting.busy.end(now);
         } else {
-            self.arm_loss_timer(now);
+            self.flight.arm_loss_timer(&self.snd, self.state, now);
             self.arm_user_timeout(now);
         }
     }
@@ -126,30 +252,11 @@ impl Tcb {
         echo: impl FnOnce() -> Option<u32>,
         now: Instant,
     ) {
-        self.sample_round_trip(ack, echo, now);
+        self.flight
+            .sample_round_trip(&mut self.snd, &self.stamps, ack, echo, now);
         self.liveness.retries = 0;
         self.outcome.soft_error = None;
-        self.rtt.clear_backoff();
-    }
-
-    /// RFC 6298 section 3: the timed segment, if nothing was repeated meanwhile;
-    /// otherwise the echoed timestamp (RFC 7323 section 4.1), which repetition does
-    /// not spoil unless it was held back.
-    #[inline(always)]
-    fn sample_round_trip(&mut self, ack: Pos, echo: impl FnOnce() -> Option<u32>, now: Instant) {
-        if ack >= self.flight.timed {
-            self.end_timing(now);
-        } else if !self.is_timing()
-            && let Some(echo) = echo()
-            && !self.may_be_held_back(echo)
-        {
-            let clock = self.timestamp_clock(now);
-            let elapsed = clock.wrapping_sub(echo);
-            // An echo from the future, or from long ago, is the peer's mistake.
-            if elapsed < 120_000 {
-                self.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
-            }
-        }
+        self.snd.rtt.clear_backoff();
     }
 
     /// The timestamp that a segment echoes, if they are agreed and it has one.
@@ -164,81 +271,9 @@ impl Tcb {
         self.flags.contains(Flags::TIMESTAMPS) && echo != 0
     }
 
-    /// The timed round trip is over, if one is timed.
-    pub(super) fn take_timed_sample(&mut self, now: Instant) {
-        if self.is_timing() {
-            self.end_timing(now);
-        }
-    }
-
-    #[inline(always)]
-    fn end_timing(&mut self, now: Instant) {
-        self.flight.timed = NO_POS;
-        self.rtt.sample_since(self.flight.timed_at, now);
-    }
-
-    /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is
-    /// nonsense is passed over.
-    fn take_sack(&mut self, h: &TcpHeader, una: Pos, news: &mut AckNews, d: &mut Delivery) {
-        if h.options.sack.is_empty() || !self.flags.contains(Flags::SACK) {
-            return;
-        }
-        news.dsack = self.find_dsack(h, una);
-        if news.dsack.is_some() {
-            self.accounting.counters.dsacks = self.accounting.counters.dsacks.wrapping_add(1);
-        }
-        let base = self.snd.una;
-        for (left, right) in h.options.sack.iter() {
-            let (start, end) = (self.snd_pos(left), self.snd_pos(right));
-            let start = start.max(una);
-            if start < end && end <= self.snd.nxt {
-                let rack = &mut self.flight.recovery.rack;
-                news.sacked += self
-                    .flight
-                    .scoreboard
-                    .sack(base, start, end, |s| rack.on_delivered(s, true, d));
-            }
-        }
-    }
-
-    /// RFC 2883 section 4: the first block reports a duplicate if it lies below the
-    /// acknowledgment, or within the second block.
-    fn find_dsack(&self, h: &TcpHeader, una: Pos) -> Option<(Pos, Pos)> {
-        let mut blocks = h
-            .options
-            .sack
-            .iter()
-            .map(|(left, right)| (self.snd_pos(left), self.snd_pos(right)));
-        let (start, end) = blocks.next()?;
-        let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
-        let sane = start < end && end <= self.snd.nxt && start >= una - i64::from(MAX_DSACK_AGE);
-        (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
-    }
-
-    /// RFC 9293 section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and
-    /// SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND". As in Linux, what acknowledges
-    /// new data is newer in any case, even if its own data has been overtaken; with
-    /// the old window, the right edge would move without the peer's word.
-    fn update_window(&mut self, a: &Arrival<'_>, ack: Pos) {
-        let newer = self.snd.una < ack
-            || self.snd.wl1 < a.start
-            || (self.snd.wl1 == a.start && self.snd.wl2 <= ack);
-        if ack < self.snd.una || !newer {
-            return;
-        }
-        let window = u32::from(a.segment.header.window) << self.snd.wscale;
-        if self.snd.wnd == 0 && window > 0 && ack == self.snd.una {
-            self.repeat_into_open_window();
-        }
-        self.snd.wl1 = self.snd.wl1.max(a.start);
-        self.snd.wl2 = ack;
-        self.snd.max_wnd = self.snd.max_wnd.max(window);
-        self.snd.wnd = window;
-    }
-
     /// What an acknowledgment means for the persist timer and for the state.
     fn after_ack(&mut self, now: Instant) -> Step {
-        if self.in_flight() == 0 || self.snd.wnd == 0 {
+        if self.snd.in_flight() == 0 || self.snd.wnd == 0 {
             self.note_answered();
         }
         self.check_fin_acked(now)
@@ -250,7 +285,7 @@ impl Tcb {
     #[inline]
     pub(super) fn note_answered(&mut self) {
         if self.snd.wnd > 0 {
-            self.rtt.clear_backoff();
+            self.snd.rtt.clear_backoff();
         }
         if !self.is_orphan() {
             self.liveness.retries = 0;
@@ -260,12 +295,12 @@ impl Tcb {
     /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
     #[inline]
     pub(super) fn has_retried(&self) -> bool {
-        self.liveness.retries != 0 || self.rtt.backoff() != 0
+        self.liveness.retries != 0 || self.snd.rtt.backoff() != 0
     }
 
     /// RFC 9293 section 3.10.7.4, fifth: what the ACK of our FIN does in each state.
     fn check_fin_acked(&mut self, now: Instant) -> Step {
-        if !self.flags.contains(Flags::FIN_QUEUED) || self.snd.una <= self.snd.edge {
+        if !self.snd.fin || self.snd.una <= self.snd.edge {
             return Ok(());
         }
         match self.state {
@@ -296,7 +331,7 @@ impl Tcb {
             && self.flight.scoreboard.is_in_order(self.snd.una)
             && self.flight.recovery.is_quiet()
             && !self.flight.recovery.probe.is_outstanding()
-            && !self.mtu.is_probing()
+            && !self.flight.mtu.is_probing()
             && self.flight.recovery.dup_acks == 0
             && self.ecn.is_predictable()
             && !self.is_denied_room()

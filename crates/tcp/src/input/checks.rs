@@ -158,7 +158,7 @@ impl Tcb {
 
     /// Whether an old segment's numbers are near enough to ours to be the peer's.
     fn believes(&self, a: &Arrival<'_>) -> bool {
-        let ack = self.snd_pos(a.segment.header.ack);
+        let ack = self.snd.pos(a.segment.header.ack);
         let oldest = self.snd.una - i64::from(self.snd.max_wnd);
         a.has(TcpFlags::ACK)
             && (oldest..=self.snd.nxt).contains(&ack)
@@ -170,7 +170,7 @@ impl Tcb {
     fn trims_to_ack(&self, a: &Arrival<'_>) -> bool {
         a.has(TcpFlags::SYN | TcpFlags::ACK)
             && a.start == SYN_POS
-            && self.snd_pos(a.segment.header.ack) == self.snd.nxt
+            && self.snd.pos(a.segment.header.ack) == self.snd.nxt
     }
 
     /// RFC 9293 section 3.10.7.4, fifth, and RFC 5961 section 5: no ACK, drop; an ACK
@@ -180,7 +180,7 @@ impl Tcb {
         if !a.has(TcpFlags::ACK) {
             return Err(Disposition::dropped(DropReason::NoAck));
         }
-        let ack = self.snd_pos(a.segment.header.ack);
+        let ack = self.snd.pos(a.segment.header.ack);
         if self.state == State::SynReceived {
             // "If the segment acknowledgment is not acceptable, form a reset
             // segment and send it."

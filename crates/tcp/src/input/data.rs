@@ -158,7 +158,11 @@ impl Tcb {
         self.outcome.events |= Events::RCV_EDGE;
         // A long silence ends what was learned of the peer's habits: it may be in
         // slow start again.
-        if self.rtt.is_longer_than_rto(self.liveness.last_data, now) {
+        if self
+            .snd
+            .rtt
+            .is_longer_than_rto(self.liveness.last_data, now)
+        {
             self.acks.quick = self.acks.quick.max(MAX_QUICK_ACKS);
         }
         self.liveness.last_data = now;
@@ -186,7 +190,7 @@ impl Tcb {
     /// segment if the peer has no SACK and counts them.
     fn take_out_of_order(&mut self, start: Pos, end: Pos) -> bool {
         self.flags |= Flags::ACK_NOW;
-        if !self.flags.contains(Flags::SACK) {
+        if !self.snd.sack {
             self.acks.duplicates = self.acks.duplicates.saturating_add(1).min(MAX_ACKS_OWED);
         }
         self.accounting.counters.rcv_ooo = self.accounting.counters.rcv_ooo.wrapping_add(1);
@@ -207,14 +211,14 @@ impl Tcb {
             return;
         };
         let mut r = self.reassembly.recent;
-        let inside = |seq| (start..end).contains(&self.rcv_pos(seq));
+        let inside = |seq| (start..end).contains(&self.rcv.pos(seq));
         if !inside(r[0]) {
             if !inside(r[1]) {
                 r[2] = r[1];
             }
             r[1] = r[0];
         }
-        r[0] = self.rcv_seq(pos);
+        r[0] = self.rcv.seq(pos);
         self.reassembly.recent = r;
     }
 
@@ -247,9 +251,9 @@ impl Tcb {
     }
 
     pub(super) fn note_dsack(&mut self, start: Pos, end: Pos) {
-        if self.flags.contains(Flags::SACK) {
+        if self.snd.sack {
             self.flags |= Flags::DSACK;
-            self.reassembly.duplicate = (self.rcv_seq(start), self.rcv_seq(end));
+            self.reassembly.duplicate = (self.rcv.seq(start), self.rcv.seq(end));
         }
     }
 
@@ -307,7 +311,7 @@ impl Tcb {
         let elapsed = clock.wrapping_sub(echo);
         if elapsed < 10_000 {
             // The clock ticks in milliseconds; the handshake measured finer.
-            let micros = (u64::from(elapsed) * MS).max(self.rtt.min_rtt_or(MS).min(MS));
+            let micros = (u64::from(elapsed) * MS).max(self.snd.rtt.min_rtt_or(MS).min(MS));
             self.rcv.buffer.sample_rtt(micros);
         }
     }

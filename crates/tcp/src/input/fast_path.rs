@@ -84,7 +84,7 @@ impl Tcb {
         // What is predicted has the length of a header with timestamps, or of one
         // without.
         if head.control() & !TcpFlags::PSH.0 != self.predict
-            || head.seq() != self.rcv_seq(at)
+            || head.seq() != self.rcv.seq(at)
             || self.has_timestamps() != TIMESTAMPS
         {
             return None;
@@ -93,7 +93,7 @@ impl Tcb {
         if stamps.is_some_and(older) {
             return None;
         }
-        let acked = head.ack().0.wrapping_sub(self.snd_seq(self.snd.una).0);
+        let acked = head.ack().0.wrapping_sub(self.snd.seq(self.snd.una).0);
         if acked != 0 {
             // Nothing of the send stream may be acknowledged that was not sent, and
             // the acknowledgment of our FIN changes the state.
@@ -213,7 +213,7 @@ impl Predicted<'_, '_> {
             } else {
                 tcb.fast_ack::<false>(ack, stamps, now);
             }
-        } else if tcb.has_retried() && (tcb.in_flight() == 0 || tcb.snd.wnd == 0) {
+        } else if tcb.has_retried() && (tcb.snd.in_flight() == 0 || tcb.snd.wnd == 0) {
             // Progress has done the same.
             tcb.note_answered();
         }
@@ -254,7 +254,10 @@ impl Tcb {
     /// a part of it.
     #[inline(always)]
     fn fast_ack<const ALL: bool>(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
-        let (acked, window_used) = (ack - self.snd.una, self.window_was_used());
+        let (acked, window_used) = (
+            ack - self.snd.una,
+            self.congestion.window_was_used(&self.snd),
+        );
         let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
         let times = if ALL {
             self.flight.scoreboard.finish_in_order()
@@ -272,7 +275,7 @@ impl Tcb {
             self.disarm_xmit();
             self.accounting.busy.end(now);
         } else {
-            self.rearm_loss_timer(now);
+            self.flight.rearm_loss_timer(&mut self.snd, self.state, now);
             self.arm_user_timeout(now);
         }
         if window_used || self.flags.contains(Flags::CAREFUL) {
@@ -285,7 +288,12 @@ impl Tcb {
     #[inline(never)]
     fn control_congestion(&mut self, acked: u64, window_used: bool, now: Instant) {
         if window_used {
-            self.grow_window(acked, now);
+            self.congestion.grow_window(
+                &self.snd,
+                self.flight.recovery.rack.latest_rtt(),
+                acked,
+                now,
+            );
         }
         if self.flags.contains(Flags::CAREFUL) {
             self.note_predicted_delivery(acked, now);

@@ -5,10 +5,12 @@
 
 use super::Arrival;
 use crate::events::Events;
+use crate::flight::LossTimer;
 use crate::state::State;
 use crate::tcb::{Flags, NO_POS, Tcb};
 use crate::time::Instant;
 use crate::time_wait::TIME_WAIT_US;
+use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
 
 impl Tcb {
@@ -57,7 +59,8 @@ impl Tcb {
     /// Starts TIME-WAIT, turns off the other timers.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.timers = crate::timers::Timers::new();
+        self.timers = Timers::new();
+        self.flight.timer = LossTimer::new();
         self.timers.state = now.after_us(TIME_WAIT_US);
         self.liveness.last_challenge = Instant(0);
         self.outcome.events |= Events::TIME_WAIT | Events::FIN_ACKED;

@@ -45,7 +45,7 @@ struct Arrival<'a> {
 impl<'a> Arrival<'a> {
     fn new(tcb: &Tcb, segment: &'a Segment<'a>, now: Instant) -> Arrival<'a> {
         let flags = segment.header.flags;
-        let start = tcb.rcv_pos(segment.header.seq);
+        let start = tcb.rcv.pos(segment.header.seq);
         let end = start + i64::from(sequence_len(segment));
         let fin = i64::from(flags.contains(TcpFlags::FIN));
         Arrival {
@@ -161,8 +161,8 @@ impl Tcb {
         TimeWait {
             expires: self.timers.state,
             last_ack: self.liveness.last_challenge,
-            snd_nxt: self.snd_seq(self.snd.nxt).0,
-            rcv_nxt: self.rcv_seq(self.rcv.nxt).0,
+            snd_nxt: self.snd.seq(self.snd.nxt).0,
+            rcv_nxt: self.rcv.seq(self.rcv.nxt).0,
             ts_recent: self.stamps.recent,
             ts_offset: self.stamps.offset,
             window: (self.offered() >> self.rcv.wscale).min(0xffff) as u16,

@@ -19,7 +19,7 @@ impl Tcb {
         let has_ack = h.flags.contains(TcpFlags::ACK);
         // First: "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST
         // bit is set)".
-        let acceptable = has_ack && (0..=self.snd.nxt).contains(&self.snd_pos(h.ack));
+        let acceptable = has_ack && (0..=self.snd.nxt).contains(&self.snd.pos(h.ack));
         if has_ack && !acceptable {
             let rst = h.flags.contains(TcpFlags::RST);
             return Disposition {
@@ -105,9 +105,9 @@ impl Tcb {
 
     /// What the SYN-ACK acknowledges, and the end of the handshake.
     fn take_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
-        let ack = self.snd_pos(h.ack);
+        let ack = self.snd.pos(h.ack);
         self.take_fast_open_answer(ack, h.options.fast_open);
-        self.take_timed_sample(now);
+        self.flight.take_timed_sample(&mut self.snd, now);
         self.disarm_xmit();
         self.take_first_ack(ack, now);
         self.establish(now);
@@ -117,18 +117,21 @@ impl Tcb {
             // acknowledgment along, and both sides take turns from the start.
             self.flags |= Flags::INTERACTIVE;
         }
-        if self.in_flight() > 0 {
+        if self.snd.in_flight() > 0 {
             // RFC 7413 section 4.2.1: the server did not take what came with the SYN.
-            self.repeat_refused_data();
-            self.arm_loss_timer(now);
+            self.flight
+                .repeat_refused_data(&self.snd, &mut self.congestion);
+            self.flight.arm_loss_timer(&self.snd, self.state, now);
         }
     }
 
     /// The first acknowledgment covers our SYN, and perhaps data that went with it or
     /// right after it.
     fn take_first_ack(&mut self, ack: Pos, now: Instant) {
-        let mut delivery = self.start_delivery(None, now);
-        self.take_delivered(self.snd.una, ack, &mut delivery);
+        let mut delivery = self
+            .flight
+            .start_delivery(&self.snd, &self.stamps, None, now);
+        self.flight.take_delivered(self.snd.una, ack, &mut delivery);
         self.snd.una = ack;
         self.snd.wl2 = ack;
         if ack > 0 {
@@ -140,7 +143,7 @@ impl Tcb {
     pub(super) fn on_handshake_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let simultaneous = a.has(TcpFlags::SYN);
-        self.take_timed_sample(a.now);
+        self.flight.take_timed_sample(&mut self.snd, a.now);
         self.disarm_xmit();
         self.take_first_ack(0, a.now);
         // "Set SND.WND <- SEG.WND, SND.WL1 <- SEG.SEQ, SND.WL2 <- SEG.ACK"; a SYN's
@@ -151,8 +154,8 @@ impl Tcb {
         self.snd.wl1 = a.start;
         self.ecn_on_handshake_ack(a.segment);
         self.establish(a.now);
-        if self.in_flight() > 0 {
-            self.arm_loss_timer(a.now);
+        if self.snd.in_flight() > 0 {
+            self.flight.arm_loss_timer(&self.snd, self.state, a.now);
         }
         if simultaneous {
             // The peer may still wait for the ACK of its SYN, and that SYN came twice

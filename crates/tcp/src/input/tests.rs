@@ -157,7 +157,7 @@ proptest! {
                     }
                     let mut options = TcpOptions::default();
                     if sack {
-                        options.sack.push(t.snd_seq(acked + 100), t.snd_seq(acked + 600));
+                        options.sack.push(t.snd.seq(acked + 100), t.snd.seq(acked + 600));
                     }
                     let mut header = s.header(flags, t.rcv.nxt + seq, acked, options);
                     if ts < -4 {
@@ -414,7 +414,7 @@ fn nonsense_in_sack_blocks_is_passed_over() {
     s.writes(8_000);
     s.sent();
     let mut sack = SackBlocks::default();
-    let at = |pos| s.tcb.snd_seq(pos);
+    let at = |pos| s.tcb.snd.seq(pos);
     sack.push(at(3_000), at(2_000));
     sack.push(at(7_000), at(9_000));
     sack.push(at(-500), at(0));

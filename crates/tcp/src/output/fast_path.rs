@@ -26,7 +26,6 @@ const UNCOMMON: Flags = Flags::SYN_DUE
 /// What the commonest segments know nothing of.
 const UNLIKE_OTHERS: Flags = UNCOMMON
     .union(Flags::FORCE_SMALL)
-    .union(Flags::FIN_QUEUED)
     .union(Flags::WINDOW_LIMITED);
 
 impl Tcb {
@@ -40,7 +39,8 @@ impl Tcb {
         // reported, probed for or out of order.
         let usual = self.predict != UNPREDICTABLE
             && !self.flags.intersects(UNLIKE_OTHERS)
-            && !self.mtu.is_due(now);
+            && !self.snd.fin
+            && !self.flight.mtu.is_due(now);
         if !usual {
             return None;
         }
@@ -64,11 +64,11 @@ impl Tcb {
     fn note_more(&mut self, end: Pos, now: Instant) {
         self.snd.nxt = end;
         if !self.flight.scoreboard.send_with_last(end, now) {
-            let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
+            let grain = scoreboard::grain(self.snd.rtt.srtt().unwrap_or(0));
             self.flight.scoreboard.send_apart(end, now, grain);
         }
-        self.rearm_probe(now);
-        if !self.is_timing() {
+        self.flight.rearm_probe(&self.snd, self.state, now);
+        if !self.flight.is_timing() {
             self.time_round_trip(end, now);
         }
         self.note_payload_sent(now);
@@ -112,12 +112,12 @@ impl Tcb {
         let common = !self.flags.intersects(UNCOMMON)
             && self.state.may_transmit_data()
             && self.flight.recovery.is_quiet()
-            && !self.mtu.is_due(now)
+            && !self.flight.mtu.is_due(now)
             && self.reassembly.ranges.is_empty();
         if !common {
             return None;
         }
-        if self.snd.nxt < self.snd_end()
+        if self.snd.nxt < self.snd.end()
             && let Some((start, end)) = self.select_new(now, max_payload)
         {
             self.note_new(start, end, now);

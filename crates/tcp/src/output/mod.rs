@@ -11,19 +11,29 @@ mod select;
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
 use crate::ecn::Variant;
+use crate::flight::Flight;
+use crate::flight::XmitTimer;
 use crate::input::UNPREDICTABLE;
 use crate::plpmtu::ProbeChoice;
 use crate::scoreboard;
 use crate::segment::{Ecn, Transmit};
+use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS};
-use crate::timers::XmitTimer;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{Plain, TcpFlags, TcpOptions, control};
 
 /// Data that goes out this soon after some came in makes a connection interactive.
 const ANSWER_US: u64 = 40 * MS;
+
+impl Flight {
+    /// Whether what begins at `pos` is the next to be repeated.
+    fn is_lost_from(&self, snd: &SendSide, pos: Pos) -> bool {
+        let lost = self.scoreboard.first_lost(snd.una);
+        lost.is_some_and(|l| l.start == pos)
+    }
+}
 
 impl Tcb {
     /// The next segment to send, if any. `max_payload` is how much one may carry:
@@ -43,7 +53,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn may_have_to_send(&self) -> bool {
-        self.snd.nxt < self.snd_end()
+        self.snd.nxt < self.snd.end()
             || !self.flight.recovery.is_quiet()
             || self.flags.intersects(Flags::OWED_NOW)
     }
@@ -80,8 +90,8 @@ impl Tcb {
             let pos = self.ack_pos();
             if let Some((ack, flags)) = self.ecn_change() {
                 let mut before = plain_ack(
-                    self.snd_seq(pos),
-                    self.rcv_seq(ack),
+                    self.snd.seq(pos),
+                    self.rcv.seq(ack),
                     self.offer_window(),
                     self.timestamps(now).map(|t| (t.val, t.echo)),
                 );
@@ -113,7 +123,7 @@ impl Tcb {
     /// The tail loss probe, where there is nothing new to send.
     fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let most = self.packet_payload().min(max_payload as i64);
-        let Some((start, end)) = self.last_segment(most) else {
+        let Some((start, end)) = self.flight.last_segment(&self.snd, most) else {
             self.flight.recovery.probe.forget();
             return None;
         };
@@ -122,11 +132,16 @@ impl Tcb {
     }
 
     fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        if self.mtu.is_due(now) {
-            match self.select_mtu_probe(now) {
+        if self.flight.mtu.is_due(now) {
+            let extra = self.extra_len_due();
+            match self
+                .flight
+                .select_mtu_probe(&self.snd, &self.congestion, extra, now)
+            {
                 ProbeChoice::None => {}
                 ProbeChoice::Hold => return None,
                 ProbeChoice::Send(start, end) => {
+                    self.predict = UNPREDICTABLE;
                     return Some(self.emit_mtu_probe(start, end, now));
                 }
             }
@@ -141,7 +156,7 @@ impl Tcb {
     /// there already: below it, the peer would not look at the segment either.
     #[inline]
     fn ack_pos(&self) -> Pos {
-        let edge = self.snd_wnd_edge().max(self.snd.una);
+        let edge = self.snd.wnd_edge().max(self.snd.una);
         if self.snd.nxt - edge < 1 << self.snd.wscale {
             self.snd.nxt
         } else {
@@ -163,8 +178,8 @@ impl Tcb {
         if self.snd.una == self.snd.nxt {
             self.arm_user_timeout(now);
         }
-        let starts = self.timers.xmit.is_never() || self.in_flight() == 0;
-        if self.in_flight() == 0 {
+        let starts = self.flight.timer.at.is_never() || self.snd.in_flight() == 0;
+        if self.snd.in_flight() == 0 {
             self.liveness.retries = 0;
             self.begin_flight(now);
         }
@@ -172,25 +187,25 @@ impl Tcb {
             self.end_window_limit(now);
         }
         self.snd.nxt = end;
-        let grain = scoreboard::grain(self.rtt.srtt().unwrap_or(0));
+        let grain = scoreboard::grain(self.snd.rtt.srtt().unwrap_or(0));
         self.flight.scoreboard.send(end, now, grain);
         if self.flight.recovery.probe.due {
             self.flight.recovery.probe.on_sent(start, end, false);
         }
         if starts && self.predict != UNPREDICTABLE {
-            self.rearm_loss_timer(now);
+            self.flight.rearm_loss_timer(&mut self.snd, self.state, now);
         } else if starts {
-            self.arm_loss_timer(now);
-        } else if self.timers.xmit_kind == XmitTimer::Probe {
-            self.arm_probe(now);
+            self.flight.arm_loss_timer(&self.snd, self.state, now);
+        } else if self.flight.timer.kind == XmitTimer::Probe {
+            self.flight.arm_probe(&self.snd, self.state, now);
         }
-        if !self.is_timing() && self.flight.recovery.is_open() {
+        if !self.flight.is_timing() && self.flight.recovery.is_open() {
             self.time_round_trip(end, now);
         }
         if len != i64::from(self.snd.mss) && len % i64::from(self.snd.mss) != 0 {
             self.snd.small = end;
         }
-        self.count_sent(len as u32);
+        self.flight.count_sent(len as u32);
         self.note_data_sent(start, now);
         self.flags.remove(Flags::FORCE_SMALL);
         self.timers.hold = Instant::NEVER;
@@ -212,12 +227,13 @@ impl Tcb {
         let packets = packets.div_ceil(u64::from(self.snd.mss)) as u32;
         self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(packets);
         self.accounting.counters.bytes_retrans += (end.min(self.snd.edge) - start).max(0) as u64;
-        if start == self.snd.una || self.timers.xmit.is_never() {
-            self.arm_retransmit(now);
+        if start == self.snd.una || self.flight.timer.at.is_never() {
+            self.flight.arm_retransmit(&self.snd, now);
         }
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
-        self.stop_timing();
-        self.on_repeated(start, end, now);
+        self.flight.stop_timing(&mut self.congestion);
+        self.flight
+            .on_repeated(&self.snd, &self.stamps, start, end, now);
         if self.congestion.rate.is_on() {
             self.congestion.rate.on_repeated(start, end);
         }
@@ -243,7 +259,7 @@ impl Tcb {
     /// The same for one that is known to have payload.
     #[inline(always)]
     fn note_payload_sent(&mut self, now: Instant) {
-        self.liveness.last_sent = now;
+        self.flight.last_sent = now;
         // Who asks first is not interactive by that: the answer may be long.
         if now < self.liveness.last_data.soon(ANSWER_US) && self.rcv.nxt > 0 {
             self.flags |= Flags::INTERACTIVE;
@@ -256,7 +272,7 @@ impl Tcb {
         if again && data_end > start {
             if self.ends_syn_data(data_end) {
                 flags |= TcpFlags::PSH;
-            } else if data_end != self.snd.push && self.is_lost_from(end) {
+            } else if data_end != self.snd.push && self.flight.is_lost_from(&self.snd, end) {
                 // Nothing within a hole is worth a push: the receiver waits for the rest.
                 flags = flags & !TcpFlags::PSH;
             }
@@ -268,12 +284,6 @@ impl Tcb {
             transmit.ecn = self.ecn_field(again);
         }
         transmit
-    }
-
-    /// Whether what begins at `pos` is the next to be repeated.
-    fn is_lost_from(&self, pos: Pos) -> bool {
-        let lost = self.flight.scoreboard.first_lost(self.snd.una);
-        lost.is_some_and(|l| l.start == pos)
     }
 
     /// The flags of a segment with payload or FIN, and where its payload ends. Counts
@@ -377,8 +387,8 @@ impl Tcb {
         Plain {
             control,
             window,
-            seq: self.snd_seq(start),
-            ack: self.rcv_seq(self.rcv.nxt),
+            seq: self.snd.seq(start),
+            ack: self.rcv.seq(self.rcv.nxt),
             timestamps: self.timestamps_if_agreed(now),
         }
     }
@@ -404,8 +414,8 @@ impl Tcb {
         } else {
             self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(1);
         }
-        if self.timers.xmit.is_never() {
-            self.arm_retransmit(now);
+        if self.flight.timer.at.is_never() {
+            self.flight.arm_retransmit(&self.snd, now);
         }
         self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
         let syn_ack = self.state == State::SynReceived;
@@ -424,9 +434,9 @@ impl Tcb {
         self.rcv.adv = self.rcv.adv.max(self.rcv.nxt + i64::from(window));
         self.acks.last_sent = self.rcv.nxt;
         Transmit {
-            seq: self.snd_seq(SYN_POS),
+            seq: self.snd.seq(SYN_POS),
             ack: if syn_ack {
-                self.rcv_seq(self.rcv.nxt)
+                self.rcv.seq(self.rcv.nxt)
             } else {
                 SeqNumber(0)
             },
@@ -454,10 +464,10 @@ impl Tcb {
         let mut ack = SeqNumber(0);
         if self.flags.contains(Flags::RST_ACK) {
             flags |= TcpFlags::ACK;
-            ack = self.rcv_seq(self.rcv.nxt);
+            ack = self.rcv.seq(self.rcv.nxt);
         }
         Transmit {
-            seq: self.snd_seq(self.ack_pos()),
+            seq: self.snd.seq(self.ack_pos()),
             ack,
             flags,
             window: 0,

@@ -68,17 +68,11 @@ impl Tcb {
             .then(|| self.timestamps_if_agreed(now))
     }
 
-    /// The timestamp clock (RFC 7323 section 5.4).
-    #[inline(always)]
-    pub(crate) fn timestamp_clock(&self, now: Instant) -> u32 {
-        now.millis32().wrapping_add(self.stamps.offset)
-    }
-
     /// What the option has if it was agreed; without meaning otherwise.
     #[inline(always)]
     pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
         Timestamps {
-            val: self.timestamp_clock(now),
+            val: self.stamps.clock(now),
             echo: self.stamps.recent,
         }
     }
@@ -102,8 +96,7 @@ impl Tcb {
 
     #[inline]
     fn owes_sack(&self) -> bool {
-        self.flags.contains(Flags::SACK)
-            && (!self.reassembly.ranges.is_empty() || self.flags.contains(Flags::DSACK))
+        self.snd.sack && (!self.reassembly.ranges.is_empty() || self.flags.contains(Flags::DSACK))
     }
 
     /// How many SACK blocks fit beside the timestamps: 40 bytes hold all options.
@@ -169,7 +162,7 @@ impl Tcb {
             .reassembly
             .recent
             .iter()
-            .filter_map(|&seq| self.reassembly.ranges.find(self.rcv.nxt, self.rcv_pos(seq)));
+            .filter_map(|&seq| self.reassembly.ranges.find(self.rcv.nxt, self.rcv.pos(seq)));
         let mut seen = [0; 4];
         let mut count = 0;
         for (start, end) in recent.chain(self.reassembly.ranges.iter(self.rcv.nxt)) {
@@ -181,7 +174,7 @@ impl Tcb {
             }
             seen[count] = start;
             count += 1;
-            blocks.push(self.rcv_seq(start), self.rcv_seq(end));
+            blocks.push(self.rcv.seq(start), self.rcv.seq(end));
         }
         blocks
     }
@@ -191,21 +184,16 @@ impl Tcb {
     pub(super) fn syn_options(&self, now: Instant) -> TcpOptions {
         let answer = self.state == State::SynReceived;
         let cfg = &self.cfg;
-        let agreed = |flag: Flags, wanted: bool| {
-            if answer {
-                self.flags.contains(flag)
-            } else {
-                wanted
-            }
-        };
-        let timestamps = agreed(Flags::TIMESTAMPS, cfg.timestamps).then(|| Timestamps {
+        let agreed = |was: bool, wanted: bool| if answer { was } else { wanted };
+        let timestamps = agreed(self.has_timestamps(), cfg.timestamps).then(|| Timestamps {
             val: now.millis32().wrapping_add(self.stamps.offset),
             echo: if answer { self.stamps.recent } else { 0 },
         });
         TcpOptions {
             mss: Some(self.rcv.mss),
-            window_scale: agreed(Flags::SCALING, cfg.window_scaling).then_some(self.rcv.wscale),
-            sack_permitted: agreed(Flags::SACK, cfg.sack),
+            window_scale: agreed(self.flags.contains(Flags::SCALING), cfg.window_scaling)
+                .then_some(self.rcv.wscale),
+            sack_permitted: agreed(self.snd.sack, cfg.sack),
             timestamps,
             fast_open: self.fast_open_option(),
             user_timeout: self.user_timeout_option(),

@@ -5,9 +5,21 @@
 //! rule and the size of a segment; when nothing may go although something is there,
 //! they see to it that a timer runs.
 
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::flight::XmitTimer;
+use crate::snd::SendSide;
+use crate::tcb::{Pos, Tcb};
 use crate::time::Instant;
-use crate::timers::{CORK_US, XmitTimer};
+use crate::timers::CORK_US;
+
+impl Flight {
+    /// Bytes that the congestion window has room for.
+    #[inline]
+    pub(crate) fn congestion_room(&self, snd: &SendSide, congestion: &CongestionState) -> i64 {
+        i64::from(congestion.controller.cwnd()) - self.pipe(snd) as i64
+    }
+}
 
 impl Tcb {
     /// Payload bytes of one packet of the next segment.
@@ -16,22 +28,16 @@ impl Tcb {
         i64::from(self.snd.mss - self.extra_len_due())
     }
 
-    /// Bytes that the congestion window has room for.
-    #[inline]
-    pub(crate) fn congestion_room(&self) -> i64 {
-        i64::from(self.congestion.controller.cwnd()) - self.pipe() as i64
-    }
-
     /// The stretch to repeat now, FIN included.
     pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, end) = self.next_repetition()?;
+        let (start, end) = self.flight.next_repetition(&mut self.snd)?;
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
         let mut len = (end - start).min(max_payload as i64);
         if forced {
             len = len.min(mss);
         } else {
-            let room = self.congestion_room();
+            let room = self.flight.congestion_room(&self.snd, &self.congestion);
             if room < len.min(mss) {
                 return None;
             }
@@ -39,7 +45,7 @@ impl Tcb {
         }
         // A window that has shrunk since (or was not known yet, RFC 7413): if nothing
         // fits, the first segment is tried when a timer says so, as a probe.
-        let window = self.snd_wnd_edge() - start;
+        let window = self.snd.wnd_edge() - start;
         if len > window {
             len = if start == self.snd.una && window <= 0 && forced {
                 len.min(mss)
@@ -57,10 +63,10 @@ impl Tcb {
     #[inline(always)]
     pub(super) fn select_new(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
         let start = self.snd.nxt;
-        if start >= self.snd_end() {
+        if start >= self.snd.end() {
             return None;
         }
-        if self.in_flight() == 0 {
+        if self.snd.in_flight() == 0 {
             self.restart_after_idle(now);
         }
         let max_payload = if self.congestion.pacer.is_on() {
@@ -69,7 +75,7 @@ impl Tcb {
             self.batch_payload(max_payload)
         };
         let chosen = self.choose_new(start, max_payload as i64, now);
-        if chosen.is_none() && self.in_flight() == 0 {
+        if chosen.is_none() && self.snd.in_flight() == 0 {
             self.wait_for_cause(now);
         }
         chosen
@@ -98,11 +104,11 @@ impl Tcb {
 
     #[inline(always)]
     fn choose_new(&mut self, start: Pos, max_payload: i64, now: Instant) -> Option<(Pos, Pos)> {
-        let window = self.snd_wnd_edge() - start;
+        let window = self.snd.wnd_edge() - start;
         let available = self.snd.edge - start;
         if available == 0 {
             // Not before the handshake is over, though data may go (RFC 7413).
-            if self.is_opening() {
+            if self.state.is_opening() {
                 return None;
             }
             // The FIN alone; it takes a byte of the window (RFC 9293 section 3.4),
@@ -110,7 +116,7 @@ impl Tcb {
             return (window > 0).then_some((start, start + 1));
         }
         let mss = self.packet_payload();
-        let mut room = self.congestion_room();
+        let mut room = self.flight.congestion_room(&self.snd, &self.congestion);
         if self.flight.recovery.probe.due {
             // RFC 8985 section 7.3: a probe may exceed the congestion window.
             room = room.max(mss);
@@ -153,8 +159,8 @@ impl Tcb {
             return None;
         }
         let mut end = start + len;
-        let ends = end == self.snd.edge && self.flags.contains(Flags::FIN_QUEUED);
-        if ends && window > len && !self.is_opening() {
+        let ends = end == self.snd.edge && self.snd.fin;
+        if ends && window > len && !self.state.is_opening() {
             end += 1;
         }
         Some((start, end))
@@ -164,9 +170,9 @@ impl Tcb {
     /// begins with the restart window again.
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
-        if now.since(self.liveness.last_sent) > self.rtt.rto() && self.cfg.slow_start_after_idle {
-            self.congestion.controller.on_idle(self.restart_window());
-            self.liveness.last_sent = now;
+        if now.since(self.flight.last_sent) > self.snd.rtt.rto() && self.cfg.slow_start_after_idle {
+            self.congestion.controller.on_idle();
+            self.flight.last_sent = now;
         }
     }
 
@@ -175,15 +181,15 @@ impl Tcb {
     /// 3.8.6.1).
     fn wait_for_cause(&mut self, now: Instant) {
         self.begin_waiting(now);
-        if self.snd_wnd_edge() > self.snd.nxt && self.is_corked() {
+        if self.snd.wnd_edge() > self.snd.nxt && self.is_corked() {
             if self.timers.hold.is_never() {
                 self.timers.hold = now.after_us(CORK_US);
             }
             return;
         }
-        if self.timers.xmit.is_never() {
-            self.timers.xmit_kind = XmitTimer::Persist;
-            self.timers.xmit = now.after_us(self.rtt.rto());
+        if self.flight.timer.at.is_never() {
+            self.flight.timer.kind = XmitTimer::Persist;
+            self.flight.timer.at = now.after_us(self.snd.rtt.rto());
             self.arm_user_timeout(now);
         }
     }

@@ -15,7 +15,7 @@ fn with_sack(timestamps: bool) -> Script {
 }
 
 fn blocks(s: &Script, t: &Transmit) -> Vec<(i64, i64)> {
-    let pos = |seq| s.tcb.rcv_pos(seq);
+    let pos = |seq| s.tcb.rcv.pos(seq);
     t.options
         .sack
         .iter()

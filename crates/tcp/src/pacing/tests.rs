@@ -105,8 +105,8 @@ fn after_round_trip(micros: u64) -> Script {
     let mut s = Script::established();
     s.max_payload = 64_000;
     s.window = u16::MAX;
-    s.tcb.rtt = crate::rtt::RttEstimator::new();
-    s.tcb.rtt.sample(micros);
+    s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
+    s.tcb.snd.rtt.sample(micros);
     let _ = s.arrives(ACK, 0, 0, 0);
     assert_eq!(s.tcb.cwnd(), 10 * u32::from(MSS));
     s.writes(60_000);

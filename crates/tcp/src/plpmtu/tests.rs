@@ -21,7 +21,7 @@ fn connection() -> Script {
     };
     let mut s = established(&cfg, options);
     // The script's interface has 1000; this test's has more.
-    s.tcb.mtu = MtuSearch::new(1460);
+    s.tcb.flight.mtu = MtuSearch::new(1460);
     s.tcb.snd.path_mss = 1460;
     s.tcb.snd.peer_mss = 1460;
     s.tcb.bound_segments();
@@ -150,7 +150,7 @@ fn a_blackout_is_not_taken_for_a_small_path() {
     assert_eq!(s.tcb.mss(), 512);
     run(&mut s, 1460, 200_000);
     assert_eq!(s.tcb.mss(), 1460);
-    assert!(!s.tcb.mtu.is_searching());
+    assert!(!s.tcb.flight.mtu.is_searching());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_lost_probe_does_not_lower_the_window() {
     let mut s = connection();
     s.tcb.snd.path_mss = 1024;
     s.tcb.bound_segments();
-    s.tcb.mtu.search_up_to(1460, s.now);
+    s.tcb.flight.mtu.search_up_to(1460, s.now);
     s.writes(100_000);
     let sent = s.sent();
     assert_eq!((sent[0].payload_len(), sent[0].mss), (1460, 1460));
@@ -184,7 +184,7 @@ fn a_probe_lost_among_others_is_congestion() {
     let mut s = connection();
     s.tcb.snd.path_mss = 1024;
     s.tcb.bound_segments();
-    s.tcb.mtu.search_up_to(1460, s.now);
+    s.tcb.flight.mtu.search_up_to(1460, s.now);
     s.writes(100_000);
     s.sent();
     let (cwnd, end) = (s.tcb.cwnd(), s.tcb.snd_sent() as i64);
@@ -192,7 +192,7 @@ fn a_probe_lost_among_others_is_congestion() {
     sacks(&mut s, 0, &[(1460 + 2048, end)]);
     assert!(!repeated(&mut s).is_empty());
     assert!(s.tcb.congestion.controller.ssthresh() < cwnd);
-    assert!(!s.tcb.mtu.is_probing());
+    assert!(!s.tcb.flight.mtu.is_probing());
 }
 
 #[test]

@@ -6,10 +6,14 @@
 //! `output/select.rs` what was sent for it, `recovery.rs` what came back.
 
 use super::AckNews;
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::flight::XmitTimer;
 use crate::rtt::MIN_VARIANCE;
-use crate::tcb::{Flags, NO_POS, Pos, Tcb};
+use crate::snd::SendSide;
+use crate::state::State;
+use crate::tcb::{NO_POS, Pos};
 use crate::time::{Instant, MS};
-use crate::timers::XmitTimer;
 
 /// TLP.max_ack_delay, microseconds: what a peer may wait with the acknowledgment of a
 /// single segment. Ours waits 40 ms; Linux's as much, or its round trip if that is more,
@@ -72,56 +76,56 @@ impl Probe {
     }
 }
 
-impl Tcb {
+impl Flight {
     /// Whether a lost tail may be probed for (RFC 8985 section 7.2): nothing else is
     /// on its track.
     #[inline(always)]
-    fn may_probe(&self) -> bool {
-        self.flags.contains(Flags::SACK)
-            && self.flight.recovery.is_quiet()
-            && !self.flight.recovery.probe.is_outstanding()
-            && self.flight.scoreboard.sacked() == 0
-            && self.state.is_synchronized()
+    fn may_probe(&self, snd: &SendSide, state: State) -> bool {
+        snd.sack
+            && self.recovery.is_quiet()
+            && !self.recovery.probe.is_outstanding()
+            && self.scoreboard.sacked() == 0
+            && state.is_synchronized()
     }
 
     /// There is something in flight whose loss a timer must find: starts the
     /// retransmission timer anew, and the probe's in its place if it is earlier.
     #[inline(never)]
-    pub(crate) fn arm_loss_timer(&mut self, now: Instant) {
-        self.arm_retransmit(now);
-        self.arm_probe(now);
+    pub(crate) fn arm_loss_timer(&mut self, snd: &SendSide, state: State, now: Instant) {
+        self.arm_retransmit(snd, now);
+        self.arm_probe(snd, state, now);
     }
 
     /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
-    pub(crate) fn arm_probe(&mut self, now: Instant) {
-        if !self.may_probe() {
+    pub(crate) fn arm_probe(&mut self, snd: &SendSide, state: State, now: Instant) {
+        if !self.may_probe(snd, state) {
             return;
         }
-        let srtt = self.rtt.srtt();
+        let srtt = snd.rtt.srtt();
         let mut pto = srtt.map_or(1000 * MS, |srtt| 2 * srtt + SLACK);
-        if self.in_flight() <= u64::from(self.snd.mss) {
+        if snd.in_flight() <= u64::from(snd.mss) {
             pto += max_ack_delay(srtt.unwrap_or(0));
         }
-        self.timers.xmit_kind = XmitTimer::Probe;
-        self.timers.xmit = now.after_us(pto).min(self.rto_deadline());
+        self.timer.kind = XmitTimer::Probe;
+        self.timer.at = now.after_us(pto).min(self.rto_deadline(snd));
     }
 
     /// The same as [`arm_loss_timer`](Tcb::arm_loss_timer) where the acknowledgment was
     /// predicted: nothing is lost, reported or probed for.
     #[inline(always)]
-    pub(crate) fn rearm_loss_timer(&mut self, now: Instant) {
-        let slack = if self.in_flight() <= u64::from(self.snd.mss) {
-            SLACK + max_ack_delay(self.rtt.srtt().unwrap_or(0))
+    pub(crate) fn rearm_loss_timer(&mut self, snd: &SendSide, state: State, now: Instant) {
+        let slack = if snd.in_flight() <= u64::from(snd.mss) {
+            SLACK + max_ack_delay(snd.rtt.srtt().unwrap_or(0))
         } else {
             SLACK
         };
-        match self.soon_to_probe(slack, now, now) {
-            Some(deadline) if self.flags.contains(Flags::SACK) => {
-                self.timers.xmit_kind = XmitTimer::Probe;
-                self.timers.xmit = deadline;
-                self.timers.rto_from = now;
+        match self.soon_to_probe(snd, slack, now, now) {
+            Some(deadline) if snd.sack => {
+                self.timer.kind = XmitTimer::Probe;
+                self.timer.at = deadline;
+                self.timer.from = now;
             }
-            _ => self.arm_loss_timer(now),
+            _ => self.arm_loss_timer(snd, state, now),
         }
     }
 
@@ -129,11 +133,11 @@ impl Tcb {
     /// probed for, if it is the probe's timer that runs (so there is SACK): a full
     /// segment or more was sent behind what the retransmission timer is for.
     #[inline(always)]
-    pub(crate) fn rearm_probe(&mut self, now: Instant) {
-        if self.timers.xmit_kind == XmitTimer::Probe {
-            match self.soon_to_probe(SLACK, now, self.timers.rto_from) {
-                Some(deadline) => self.timers.xmit = deadline,
-                None => self.arm_probe(now),
+    pub(crate) fn rearm_probe(&mut self, snd: &SendSide, state: State, now: Instant) {
+        if self.timer.kind == XmitTimer::Probe {
+            match self.soon_to_probe(snd, SLACK, now, self.timer.from) {
+                Some(deadline) => self.timer.at = deadline,
+                None => self.arm_probe(snd, state, now),
             }
         }
     }
@@ -142,54 +146,62 @@ impl Tcb {
     /// that is certainly before the retransmission timer, started at `rto_from`, runs
     /// out: it takes 200 ms at least, and need not be worked out then.
     #[inline(always)]
-    fn soon_to_probe(&self, slack: u64, now: Instant, rto_from: Instant) -> Option<Instant> {
-        let deadline = now.soon(2 * self.rtt.srtt()? + slack);
+    fn soon_to_probe(
+        &self,
+        snd: &SendSide,
+        slack: u64,
+        now: Instant,
+        rto_from: Instant,
+    ) -> Option<Instant> {
+        let deadline = now.soon(2 * snd.rtt.srtt()? + slack);
         (deadline <= rto_from.soon(MIN_VARIANCE)).then_some(deadline)
     }
 
     /// The probe's timer has run out (RFC 8985 section 7.3).
-    pub(crate) fn on_probe_timeout(&mut self, now: Instant) {
-        if self.in_flight() == 0 {
-            return;
+    /// Says whether a probe is to be sent.
+    pub(crate) fn on_probe_timeout(&mut self, snd: &SendSide, state: State, now: Instant) -> bool {
+        if snd.in_flight() == 0 {
+            return false;
         }
-        self.arm_retransmit(now);
-        if self.may_probe() {
-            self.flight.recovery.probe.due = true;
-            self.accounting.counters.probes = self.accounting.counters.probes.wrapping_add(1);
-            self.predict = crate::input::UNPREDICTABLE;
-        }
+        self.arm_retransmit(snd, now);
+        let due = self.may_probe(snd, state);
+        self.recovery.probe.due |= due;
+        due
     }
 
     /// The last segment, to be repeated as a probe if there is nothing new to send.
     /// It has `most` bytes at most. None if the peer has no room for it any more: what
     /// went with a SYN may lie beyond a window that was not known then, and then the
     /// retransmission timer tries the first segment.
-    pub(crate) fn last_segment(&self, most: i64) -> Option<(Pos, Pos)> {
-        let start = self.snd.nxt - most.max(1);
-        let fits = self.snd.nxt <= self.snd_wnd_edge();
-        fits.then_some((start.max(self.snd.una), self.snd.nxt))
+    pub(crate) fn last_segment(&self, snd: &SendSide, most: i64) -> Option<(Pos, Pos)> {
+        let start = snd.nxt - most.max(1);
+        let fits = snd.nxt <= snd.wnd_edge();
+        fits.then_some((start.max(snd.una), snd.nxt))
     }
 
     /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
-    pub(super) fn on_probe_news(&mut self, news: AckNews) {
-        let probe = self.flight.recovery.probe;
-        if !probe.is_outstanding() || self.snd.una < probe.end {
+    pub(super) fn on_probe_news(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        news: AckNews,
+    ) {
+        let probe = self.recovery.probe;
+        if !probe.is_outstanding() || snd.una < probe.end {
             return;
         }
         let both_arrived = news.dsack.is_some_and(|d| probe.explains(d))
             || (news.acked == 0 && news.sacked == 0 && news.duplicate);
         if !probe.repeats || both_arrived {
-            self.flight.recovery.probe.forget();
-        } else if self.snd.una > probe.end {
+            self.recovery.probe.forget();
+        } else if snd.una > probe.end {
             // The probe has repaired a loss that nothing else will tell of: the
             // window comes down as by a fast recovery.
-            self.flight.recovery.probe.forget();
-            self.congestion
+            self.recovery.probe.forget();
+            congestion.controller.on_loss(congestion.controller.cwnd());
+            congestion
                 .controller
-                .on_loss(self.congestion.controller.cwnd());
-            self.congestion
-                .controller
-                .set_cwnd(self.congestion.controller.ssthresh());
+                .set_cwnd(congestion.controller.ssthresh());
         }
     }
 }

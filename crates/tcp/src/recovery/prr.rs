@@ -5,7 +5,9 @@
 //! delivered and sets the congestion window by it, output what has gone out.
 
 use super::Phase;
-use crate::tcb::Tcb;
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::snd::SendSide;
 
 /// The counters of a recovery episode, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,14 +37,14 @@ impl Reduction {
     }
 }
 
-impl Tcb {
+impl Flight {
     /// A fast recovery begins with an acknowledgment that delivered this much. RFC
     /// 9937 section 6: RecoverFS leaves out what was reported before that one, as it
     /// will not be delivered again.
-    pub(super) fn start_reduction(&mut self, delivered: u32) {
-        let rest = self.in_flight() - self.flight.scoreboard.sacked();
+    pub(super) fn start_reduction(&mut self, snd: &SendSide, delivered: u32) {
+        let rest = snd.in_flight() - self.scoreboard.sacked();
         let flight = rest + u64::from(delivered);
-        self.flight.recovery.reduction = Reduction {
+        self.recovery.reduction = Reduction {
             flight: flight.clamp(1, 1 << 30) as u32,
             ..Reduction::new()
         };
@@ -51,12 +53,18 @@ impl Tcb {
     /// RFC 9937 section 6: the window is what is in the network plus what this
     /// acknowledgment lets go. `safe`: it is a good sign (SafeACK), so that below the
     /// threshold one segment more than was delivered may go.
-    pub(super) fn reduce_proportionally(&mut self, delivered: u32, safe: bool) {
-        let pipe = self.pipe().min(u64::from(u32::MAX)) as u32;
-        let ssthresh = self.congestion.controller.ssthresh();
-        let mss = u32::from(self.snd.mss);
-        let forced = self.flight.recovery.forced;
-        let r = &mut self.flight.recovery.reduction;
+    pub(super) fn reduce_proportionally(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        delivered: u32,
+        safe: bool,
+    ) {
+        let pipe = self.pipe(snd).min(u64::from(u32::MAX)) as u32;
+        let ssthresh = congestion.controller.ssthresh();
+        let mss = u32::from(snd.mss);
+        let forced = self.recovery.forced;
+        let r = &mut self.recovery.reduction;
         r.delivered = r.delivered.saturating_add(delivered);
         r.fresh = r.fresh.saturating_add(delivered);
         if safe {
@@ -73,16 +81,14 @@ impl Tcb {
         if forced {
             count = count.max(mss);
         }
-        self.congestion
-            .controller
-            .set_cwnd(pipe.saturating_add(count));
+        congestion.controller.set_cwnd(pipe.saturating_add(count));
     }
 
     /// Bytes have gone out during recovery (prr_out).
     #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u32) {
-        if self.flight.recovery.phase == Phase::Fast {
-            let r = &mut self.flight.recovery.reduction;
+        if self.recovery.phase == Phase::Fast {
+            let r = &mut self.recovery.reduction;
             r.out = r.out.saturating_add(bytes);
             (r.fresh, r.bonus) = (0, 0);
         }

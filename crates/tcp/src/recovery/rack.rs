@@ -10,11 +10,15 @@
 //! segments reported make the window 0, and then RACK finds lost what IsLost would.
 
 use super::{AckNews, DUP_THRESH};
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::flight::XmitTimer;
 use crate::rtt::RttEstimator;
 use crate::scoreboard::{Stamp, Stretch};
-use crate::tcb::{NO_POS, Pos, Tcb};
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
+use crate::tcb::{NO_POS, Pos};
 use crate::time::{Instant, MS};
-use crate::timers::XmitTimer;
 
 /// RACK.reo_wnd_persist starts with this many recoveries.
 const PERSIST: u8 = 16;
@@ -210,18 +214,24 @@ impl Rack {
     }
 }
 
-impl Tcb {
+impl Flight {
     /// What is known before an acknowledgment is looked at that echoes `echo`.
-    pub(crate) fn start_delivery(&self, echo: Option<u32>, now: Instant) -> Delivery {
-        let una = self.snd.una;
-        let clock = self.timestamp_clock(now);
+    pub(crate) fn start_delivery(
+        &self,
+        snd: &SendSide,
+        stamps: &TimestampState,
+        echo: Option<u32>,
+        now: Instant,
+    ) -> Delivery {
+        let una = snd.una;
+        let clock = stamps.clock(now);
         Delivery {
             now,
-            fack: self.flight.scoreboard.highest(una),
-            min_rtt: self.rtt.min_rtt_or(0),
+            fack: self.scoreboard.highest(una),
+            min_rtt: snd.rtt.min_rtt_or(0),
             echo_age: echo.map(|echo| u64::from(clock.wrapping_sub(echo)) * MS),
-            held_back: u64::from(self.hold_back()) * MS,
-            recover: self.flight.recovery.recover,
+            held_back: u64::from(self.hold_back(snd)) * MS,
+            recover: self.recovery.recover,
             bytes: 0,
             original: false,
             overtaken: 0,
@@ -230,33 +240,27 @@ impl Tcb {
 
     /// A DSACK widens the reordering window, unless it is the tail loss probe that
     /// proved needless.
-    pub(super) fn adapt_reordering_window(&mut self, news: AckNews) {
-        let dsack = news
-            .dsack
-            .is_some_and(|d| !self.flight.recovery.probe.explains(d));
-        let (una, nxt) = (self.snd.una, self.snd.nxt);
-        self.flight.recovery.rack.adapt(una, nxt, dsack);
+    pub(super) fn adapt_reordering_window(&mut self, snd: &SendSide, news: AckNews) {
+        let dsack = news.dsack.is_some_and(|d| !self.recovery.probe.explains(d));
+        let (una, nxt) = (snd.una, snd.nxt);
+        self.recovery.rack.adapt(una, nxt, dsack);
     }
 
-    fn reordering_window(&self) -> u64 {
+    fn reordering_window(&self, snd: &SendSide) -> u64 {
         let three = u64::from(DUP_THRESH);
-        let at_once = !self.flight.recovery.is_open()
-            || self.flight.recovery.dup_acks >= DUP_THRESH
-            || self
-                .flight
-                .scoreboard
-                .segments_sacked(self.snd.una, self.snd.mss, three)
-                >= three;
-        self.flight.recovery.rack.window(at_once, &self.rtt)
+        let at_once = !self.recovery.is_open()
+            || self.recovery.dup_acks >= DUP_THRESH
+            || self.scoreboard.segments_sacked(snd.una, snd.mss, three) >= three;
+        self.recovery.rack.window(at_once, &snd.rtt)
     }
 
     /// RFC 8985 section 6.2 step 5: marks what is lost, says how many bytes that
     /// were, and starts the reordering timer for what may soon be.
-    pub(super) fn detect_loss_by_time(&mut self, now: Instant) -> u64 {
-        let rack = self.flight.recovery.rack;
-        let patience = u64::from(rack.rtt) + self.reordering_window();
+    pub(super) fn detect_loss_by_time(&mut self, snd: &SendSide, now: Instant) -> u64 {
+        let rack = self.recovery.rack;
+        let patience = u64::from(rack.rtt) + self.reordering_window(snd);
         let mut wait = 0;
-        let lost = self.flight.scoreboard.mark_lost(self.snd.una, |s| {
+        let lost = self.scoreboard.mark_lost(snd.una, |s| {
             if !rack.is_after(s) {
                 return false;
             }
@@ -267,31 +271,36 @@ impl Tcb {
             age >= patience
         });
         let then = now.after_us(wait);
-        if wait > 0 && then < self.rto_deadline() {
-            self.timers.xmit_kind = XmitTimer::Reorder;
-            self.timers.xmit = then;
+        if wait > 0 && then < self.rto_deadline(snd) {
+            self.timer.kind = XmitTimer::Reorder;
+            self.timer.at = then;
         }
         lost
     }
 
     /// The reordering timer has run out.
-    pub(crate) fn on_reorder_timeout(&mut self, now: Instant) {
-        if self.in_flight() == 0 {
+    pub(crate) fn on_reorder_timeout(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        now: Instant,
+    ) {
+        if snd.in_flight() == 0 {
             return;
         }
-        self.wait_for_rto(now);
-        if self.detect_loss_by_time(now) > 0 && self.flight.recovery.is_open() {
-            self.repair(0);
+        self.wait_for_rto(snd, now);
+        if self.detect_loss_by_time(snd, now) > 0 && self.recovery.is_open() {
+            self.repair(snd, congestion, 0);
         }
     }
 
     /// RFC 8985 section 6.3: after a timeout the first segment is lost, and what was
     /// sent as long ago as a loss takes to show. Without SACK, everything.
-    pub(super) fn mark_lost_on_timeout(&mut self, now: Instant) {
-        let una = self.snd.una;
-        let rack = self.flight.recovery.rack;
-        let patience = u64::from(rack.rtt) + self.reordering_window();
-        self.flight.scoreboard.mark_lost(una, |s| {
+    pub(super) fn mark_lost_on_timeout(&mut self, snd: &SendSide, now: Instant) {
+        let una = snd.una;
+        let rack = self.recovery.rack;
+        let patience = u64::from(rack.rtt) + self.reordering_window(snd);
+        self.scoreboard.mark_lost(una, |s| {
             !rack.is_known() || s.start == una || s.at.age(now) >= patience
         });
     }

@@ -12,7 +12,11 @@
 //! waits to be repeated counts as in the network again. `recovery.rs` calls all this.
 
 use super::{AckNews, Phase};
-use crate::tcb::{Flags, NO_POS, Pos, Tcb};
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
+use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
 
 /// How far F-RTO has come (RFC 5682 section 2.1).
@@ -66,14 +70,14 @@ impl Undo {
     }
 }
 
-impl Tcb {
+impl Flight {
     /// A recovery begins that may have to be undone.
-    pub(super) fn remember_for_undo(&mut self) {
-        self.congestion.controller.remember();
-        self.flight.recovery.undo = Undo {
-            from: self.snd.una,
-            cwnd: self.congestion.controller.cwnd(),
-            ssthresh: self.congestion.controller.ssthresh(),
+    pub(super) fn remember_for_undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+        congestion.controller.remember();
+        self.recovery.undo = Undo {
+            from: snd.una,
+            cwnd: congestion.controller.cwnd(),
+            ssthresh: congestion.controller.ssthresh(),
             ..Undo::new()
         };
     }
@@ -81,20 +85,32 @@ impl Tcb {
     /// The retransmission timer has run out; `first`: for the first time since
     /// SND.UNA advanced. RFC 5682 section 2.1 step 1 leaves out a timeout within the
     /// recovery from another one.
-    pub(super) fn start_frto(&mut self, first: bool) {
-        let phase = self.flight.recovery.phase;
+    pub(super) fn start_frto(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        first: bool,
+    ) {
+        let phase = self.recovery.phase;
         // What a fast recovery has changed is undone with it.
         if phase == Phase::Open || phase == Phase::Mtu {
-            self.remember_for_undo();
+            self.remember_for_undo(snd, congestion);
         }
         let wanted = first && matches!(phase, Phase::Open | Phase::Fast);
-        self.flight.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
+        self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
     }
 
     /// Something has been repeated that was last sent so many microseconds ago.
-    pub(super) fn note_repetition(&mut self, bytes: Pos, age: u64, now: Instant) {
-        let stamp = self.stamp_repetition(age, now);
-        let undo = &mut self.flight.recovery.undo;
+    pub(super) fn note_repetition(
+        &mut self,
+        snd: &SendSide,
+        stamps: &TimestampState,
+        bytes: Pos,
+        age: u64,
+        now: Instant,
+    ) {
+        let stamp = self.stamp_repetition(snd, stamps, age, now);
+        let undo = &mut self.recovery.undo;
         undo.repeated = undo.repeated.saturating_add(bytes as u32);
         if !undo.stamped {
             undo.stamped = true;
@@ -104,22 +120,27 @@ impl Tcb {
 
     /// Looks for evidence in an acknowledgment, and undoes the recovery that is under
     /// way, or the last one. Says whether it did.
-    pub(super) fn undo_if_spurious(&mut self, news: AckNews) -> bool {
-        if self.flight.recovery.undo.from == NO_POS {
+    pub(super) fn undo_if_spurious(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        news: AckNews,
+    ) -> bool {
+        if self.recovery.undo.from == NO_POS {
             return false;
         }
         let spurious = self.all_were_duplicates(news)
-            || (news.acked > 0 && self.echo_is_of_original(news))
-            || self.frto_says_spurious(news);
+            || (news.acked > 0 && self.echo_is_of_original(snd, news))
+            || self.frto_says_spurious(snd, news);
         if spurious {
-            self.undo();
+            self.undo(snd, congestion);
         }
         spurious
     }
 
     /// RFC 3708 section 2: each repetition was reported as a duplicate.
     fn all_were_duplicates(&mut self, news: AckNews) -> bool {
-        let undo = &mut self.flight.recovery.undo;
+        let undo = &mut self.recovery.undo;
         let Some((start, end)) = news.dsack else {
             return false;
         };
@@ -137,37 +158,36 @@ impl Tcb {
     /// nothing while any repetition is in the network. If none is, the recovery has no
     /// cause left that is known, as in Linux: what is still believed lost is looked at
     /// anew, with a reordering window that this has made wider.
-    fn echo_is_of_original(&self, news: AckNews) -> bool {
-        let undo = &self.flight.recovery.undo;
+    fn echo_is_of_original(&self, snd: &SendSide, news: AckNews) -> bool {
+        let undo = &self.recovery.undo;
         let older = |echo: u32| (echo.wrapping_sub(undo.stamp) as i32) < 0;
         if !undo.stamped || !news.echo.is_some_and(older) {
             return false;
         }
-        match self.flight.recovery.phase {
+        match self.recovery.phase {
             Phase::Loss => true,
             Phase::Fast => {
-                let una = self.snd.una;
-                self.flight.scoreboard.sacked() == 0
-                    || una >= self.flight.recovery.recover
-                    || self.flight.scoreboard.repeated_in_network(una) == 0
+                let una = snd.una;
+                self.scoreboard.sacked() == 0
+                    || una >= self.recovery.recover
+                    || self.scoreboard.repeated_in_network(una) == 0
             }
             Phase::Open | Phase::Mtu => false,
         }
     }
 
     /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.
-    fn frto_says_spurious(&mut self, news: AckNews) -> bool {
-        let below = self.snd.una < self.flight.recovery.recover;
+    fn frto_says_spurious(&mut self, snd: &SendSide, news: AckNews) -> bool {
+        let below = snd.una < self.recovery.recover;
         let advanced = news.acked > 0 && below;
-        match self.flight.recovery.undo.frto {
+        match self.recovery.undo.frto {
             Frto::Off => false,
             Frto::Repeated => {
                 // Step 2: with the first acknowledgment that advances, up to two
                 // new segments go, if there are any and the peer has room;
                 // otherwise, the conventional way.
-                let room = self.snd.nxt < self.snd_end() && self.snd_wnd_edge() > self.snd.nxt;
-                self.flight.recovery.undo.frto = if advanced && room {
-                    self.flags |= Flags::FORCE_SMALL;
+                let room = snd.nxt < snd.end() && snd.wnd_edge() > snd.nxt;
+                self.recovery.undo.frto = if advanced && room {
                     Frto::NewData
                 } else {
                     Frto::Off
@@ -176,24 +196,23 @@ impl Tcb {
             }
             Frto::NewData => {
                 // Step 3: what was not repeated has arrived (b), or not (a).
-                self.flight.recovery.undo.frto = Frto::Off;
+                self.recovery.undo.frto = Frto::Off;
                 news.original && (advanced || news.sacked > 0)
             }
         }
     }
 
     /// RFC 4015 section 3.2 and RFC 5682 section 4: as it was before.
-    fn undo(&mut self) {
-        let undo = self.flight.recovery.undo;
-        let (una, phase) = (self.snd.una, self.flight.recovery.phase);
-        self.accounting.counters.undos = self.accounting.counters.undos.wrapping_add(1);
-        self.congestion.controller.undo(undo.cwnd, undo.ssthresh);
-        self.flight.recovery.undo = Undo::new();
+    fn undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
+        let undo = self.recovery.undo;
+        let (una, phase) = (snd.una, self.recovery.phase);
+        congestion.controller.undo(undo.cwnd, undo.ssthresh);
+        self.recovery.undo = Undo::new();
         if phase == Phase::Fast {
-            self.flight.recovery.rack.note_reordering();
+            self.recovery.rack.note_reordering();
         }
         if matches!(phase, Phase::Fast | Phase::Loss) {
-            self.flight.scoreboard.unmark_lost(una);
+            self.scoreboard.unmark_lost(una);
             self.reopen();
         }
     }

@@ -10,41 +10,49 @@
 //! Owns those methods of [`Tcb`]. `recovery.rs` calls them for each repetition, output for
 //! its header, and whoever reads echoes has to ask what they tell.
 
-use crate::tcb::Tcb;
+use crate::flight::Flight;
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
 use crate::time::{Instant, MS};
 
-impl Tcb {
+impl Flight {
     /// How much older than it is a repetition says to be, milliseconds: as late as packets
     /// are known to be (RACK.reo_wnd), the smoothed round trip at most.
-    pub(super) fn hold_back(&self) -> u32 {
-        let rack = &self.flight.recovery.rack;
+    pub(super) fn hold_back(&self, snd: &SendSide) -> u32 {
+        let rack = &self.recovery.rack;
         if !rack.reordering_seen {
             return 0;
         }
-        (rack.window(false, &self.rtt) / MS) as u32
+        (rack.window(false, &snd.rtt) / MS) as u32
     }
 
     /// The timestamp of what is repeated now, `age` microseconds after it was sent last. It
     /// stays younger than that (RFC 3522), and not older than that of an earlier repetition:
     /// the receiver's TS.Recent may have either. What is found lost by time is older than a
     /// round trip and the reordering window, what was too long for the path need not be.
-    pub(super) fn stamp_repetition(&mut self, age: u64, now: Instant) -> u32 {
+    pub(super) fn stamp_repetition(
+        &mut self,
+        snd: &SendSide,
+        stamps: &TimestampState,
+        age: u64,
+        now: Instant,
+    ) -> u32 {
         let most = (age / (2 * MS)).min(u64::from(u32::MAX)) as u32;
-        let hold_back = self.hold_back().min(most);
-        let stamp = self.timestamp_clock(now).wrapping_sub(hold_back);
+        let hold_back = self.hold_back(snd).min(most);
+        let stamp = stamps.clock(now).wrapping_sub(hold_back);
         // The last one is between this and now, or long ago.
-        let last = self.flight.recovery.last_stamp;
+        let last = self.recovery.last_stamp;
         if last.wrapping_sub(stamp) > hold_back {
-            self.flight.recovery.last_stamp = stamp;
+            self.recovery.last_stamp = stamp;
         }
-        self.flight.recovery.last_stamp
+        self.recovery.last_stamp
     }
 
     /// Whether an echo may be that of a repetition which says to be older than it is, or
     /// older still: it measures no round trip (RFC 7323 section 4.1).
-    pub(crate) fn may_be_held_back(&self, echo: u32) -> bool {
-        let since = self.flight.recovery.last_stamp.wrapping_sub(echo) as i32;
-        self.hold_back() > 0 && since >= 0
+    pub(crate) fn may_be_held_back(&self, snd: &SendSide, echo: u32) -> bool {
+        let since = self.recovery.last_stamp.wrapping_sub(echo) as i32;
+        self.hold_back(snd) > 0 && since >= 0
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn timeout(s: &mut Script) {
 pub(crate) fn sacks(s: &mut Script, ack: i64, blocks: &[(i64, i64)]) {
     let mut options = TcpOptions::default();
     for &(start, end) in blocks {
-        options.sack.push(s.tcb.snd_seq(start), s.tcb.snd_seq(end));
+        options.sack.push(s.tcb.snd.seq(start), s.tcb.snd.seq(end));
     }
     let _ = s.arrives_with(ACK, 0, ack, 0, options);
 }
@@ -204,7 +204,11 @@ fn the_window_comes_down_proportionally() {
     sacks(&mut s, 0, &[(1_000, 20_000)]);
     sent += s.sent().len();
     assert!((9..=13).contains(&sent), "{sent}");
-    assert!(s.tcb.pipe() <= 12_000, "{}", s.tcb.pipe());
+    assert!(
+        s.tcb.flight.pipe(&s.tcb.snd) <= 12_000,
+        "{}",
+        s.tcb.flight.pipe(&s.tcb.snd)
+    );
 }
 
 /// An acknowledgment that covers all up to the loss and reports all above it leaves

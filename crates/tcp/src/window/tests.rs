@@ -191,8 +191,8 @@ fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one(
             ..Config::default()
         };
         let mut s = Script::established_with(&cfg, Default::default());
-        s.tcb.rtt = crate::rtt::RttEstimator::new();
-        samples.iter().for_each(|rtt| s.tcb.rtt.sample(*rtt));
+        s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
+        samples.iter().for_each(|rtt| s.tcb.snd.rtt.sample(*rtt));
         (s.tcb.snd_buffer_wanted(size), u64::from(s.tcb.cwnd()))
     };
     let (long, cwnd) = wanted(80, &[100_000; 20], 1 << 20);

@@ -18,7 +18,10 @@ fn two_segments_reported_wait_for_the_window() {
     assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
     assert_eq!(s.tcb.info(s.now).total_rto, 0);
     assert_eq!(repeated(&mut s)[0], 0);
-    assert_eq!(s.tcb.flight.scoreboard.lost() + s.tcb.pipe(), 18_000);
+    assert_eq!(
+        s.tcb.flight.scoreboard.lost() + s.tcb.flight.pipe(&s.tcb.snd),
+        18_000
+    );
 }
 
 #[test]
@@ -91,14 +94,20 @@ fn duplicates_widen_the_window_once_in_a_round_trip() {
         s.tcb.flight.recovery.rack.adapt(1 << 40, 1 << 40, true);
     }
     let srtt = s.tcb.srtt_us().expect("sampled");
-    assert_eq!(s.tcb.flight.recovery.rack.window(false, &s.tcb.rtt), srtt);
+    assert_eq!(
+        s.tcb.flight.recovery.rack.window(false, &s.tcb.snd.rtt),
+        srtt
+    );
     // Sixteen recoveries without a duplicate, and it is what it was.
     for _ in 0..16 {
-        assert_eq!(s.tcb.flight.recovery.rack.window(false, &s.tcb.rtt), srtt);
+        assert_eq!(
+            s.tcb.flight.recovery.rack.window(false, &s.tcb.snd.rtt),
+            srtt
+        );
         s.tcb.flight.recovery.rack.on_recovered();
     }
     assert_eq!(
-        s.tcb.flight.recovery.rack.window(false, &s.tcb.rtt),
+        s.tcb.flight.recovery.rack.window(false, &s.tcb.snd.rtt),
         WINDOW_US
     );
 }
@@ -140,7 +149,9 @@ fn what_was_sent_lately_survives_a_timeout() {
     // The timer runs out (early, for the test): the old part is lost, the new is not.
     s.now = s.now.after_ms(RTT / 2);
     s.tcb.liveness.retries = 1;
-    s.tcb.enter_loss(s.now);
+    s.tcb
+        .flight
+        .enter_loss(&s.tcb.snd, &mut s.tcb.congestion, 0, s.now);
     assert_eq!(s.tcb.flight.scoreboard.lost(), 10_000);
-    assert_eq!(s.tcb.pipe(), before - 20_000);
+    assert_eq!(s.tcb.flight.pipe(&s.tcb.snd), before - 20_000);
 }

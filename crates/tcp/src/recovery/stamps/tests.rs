@@ -61,13 +61,21 @@ fn a_repetition_is_not_older_than_the_one_before() {
     let stamp = first.options.timestamps.unwrap().val;
     assert_eq!(now - stamp, LATE_MS);
     // A duplicate that is reported widens the window to twice as much, at once.
-    let window = s.tcb.hold_back();
+    let window = s.tcb.flight.hold_back(&s.tcb.snd);
     sacks(&mut s, 988, &[(0, 988), (988, 9_880)]);
-    assert_eq!(s.tcb.hold_back(), 2 * window);
+    assert_eq!(s.tcb.flight.hold_back(&s.tcb.snd), 2 * window);
     s.now = s.now.after_ms(1);
-    assert_eq!(s.tcb.stamp_repetition(u64::MAX, s.now), stamp);
+    assert_eq!(
+        s.tcb
+            .flight
+            .stamp_repetition(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now),
+        stamp
+    );
     s.now = s.now.after_ms(u64::from(LATE_MS));
-    let later = s.tcb.stamp_repetition(u64::MAX, s.now);
+    let later = s
+        .tcb
+        .flight
+        .stamp_repetition(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now);
     assert_eq!(s.now.millis32() - later, 2 * LATE_MS);
 }
 
@@ -79,7 +87,9 @@ fn a_repetition_is_younger_than_the_original() {
     assert!(!s.sent().is_empty());
     // Four milliseconds later it turns out that it was too long.
     s.now = s.now.after_ms(4);
-    s.tcb.repeat_for_smaller_mss();
+    s.tcb
+        .flight
+        .repeat_for_smaller_mss(&s.tcb.snd, &mut s.tcb.congestion);
     let (again, _) = ages(&mut s);
     assert!(
         !again.is_empty() && again.iter().all(|age| *age == 2),
@@ -100,11 +110,11 @@ fn the_echo_of_what_is_held_back_is_no_round_trip() {
             s.until_timer();
             s.sent();
         }
-        let before = s.tcb.rtt.srtt();
+        let before = s.tcb.snd.rtt.srtt();
         s.now = s.now.after_ms(2 * RTT);
         echo(&mut s, 2 * RTT as u32 + if late { LATE_MS } else { 0 });
         sacks(&mut s, 19_760, &[]);
-        assert_eq!(s.tcb.rtt.srtt() == before, late);
+        assert_eq!(s.tcb.snd.rtt.srtt() == before, late);
         assert_eq!(s.tcb.accounting.counters.undos, 0);
         // RACK knows it for the repetition all the same.
         assert_eq!(
