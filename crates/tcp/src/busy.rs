@@ -9,7 +9,11 @@
 //! run out, and the engine after each burst how large the send buffer is; `info.rs` reads
 //! it.
 
+use crate::accounting::Accounting;
+use crate::flight::Flight;
 use crate::recovery::Phase;
+use crate::snd::SendSide;
+use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::{Instant, MS};
 
@@ -47,60 +51,107 @@ impl BusyTimes {
     }
 }
 
-impl Tcb {
+impl SendSide {
+    /// Bytes that were written and are not acknowledged.
+    #[inline]
+    fn unacknowledged(&self) -> Pos {
+        self.edge - self.una
+    }
+}
+
+impl Accounting {
     /// Something that is written waits with nothing in flight.
-    pub(crate) fn begin_waiting(&mut self, now: Instant) {
-        if !self.flags.contains(Flags::WAITING) {
-            self.flags |= Flags::WAITING;
-            self.accounting.busy.begin(now);
+    pub(crate) fn begin_waiting(&mut self, flags: &mut Flags, now: Instant) {
+        if !flags.contains(Flags::WAITING) {
+            *flags |= Flags::WAITING;
+            self.busy.begin(now);
         }
     }
 
     /// The first thing goes out where nothing was in flight.
     #[inline(always)]
-    pub(crate) fn begin_flight(&mut self, now: Instant) {
-        if self.flags.contains(Flags::WAITING) {
-            self.flags.remove(Flags::WAITING);
+    pub(crate) fn begin_flight(&mut self, flags: &mut Flags, now: Instant) {
+        if flags.contains(Flags::WAITING) {
+            flags.remove(Flags::WAITING);
         } else {
-            self.accounting.busy.begin(now);
+            self.busy.begin(now);
         }
     }
 
     /// The peer's window alone holds back what is to be sent next.
-    pub(crate) fn begin_window_limit(&mut self, now: Instant) {
-        if !self.flags.contains(Flags::WINDOW_LIMITED) {
-            self.flags |= Flags::WINDOW_LIMITED;
-            self.accounting.busy.window_limited = self
-                .accounting
-                .busy
-                .window_limited
-                .wrapping_sub(now.millis32());
+    pub(crate) fn begin_window_limit(&mut self, flags: &mut Flags, now: Instant) {
+        if !flags.contains(Flags::WINDOW_LIMITED) {
+            *flags |= Flags::WINDOW_LIMITED;
+            self.busy.window_limited = self.busy.window_limited.wrapping_sub(now.millis32());
         }
     }
 
     /// New data goes out: whatever held it back does no more.
-    pub(crate) fn end_window_limit(&mut self, now: Instant) {
-        self.flags.remove(Flags::WINDOW_LIMITED);
-        self.accounting.busy.window_limited = self
-            .accounting
-            .busy
-            .window_limited
-            .wrapping_add(now.millis32());
+    pub(crate) fn end_window_limit(&mut self, flags: &mut Flags, now: Instant) {
+        flags.remove(Flags::WINDOW_LIMITED);
+        self.busy.window_limited = self.busy.window_limited.wrapping_add(now.millis32());
     }
 
+    /// The retransmission timer has run out.
+    pub(crate) fn begin_timeout_repair(&mut self, flags: &mut Flags, now: Instant) {
+        if !flags.contains(Flags::REPAIRS_TIMEOUT) {
+            *flags |= Flags::REPAIRS_TIMEOUT;
+            self.counters.timeout_repairs = self.counters.timeout_repairs.saturating_add(1);
+            let sum = self.counters.timeout_repair_ms;
+            self.counters.timeout_repair_ms = sum.wrapping_sub(now.millis32());
+        }
+    }
+
+    /// An acknowledgment was dealt with: what a timeout found may be repaired by now.
+    #[inline]
+    pub(crate) fn end_timeout_repair(&mut self, flight: &Flight, flags: &mut Flags, now: Instant) {
+        if flags.contains(Flags::REPAIRS_TIMEOUT) && flight.recovery.phase != Phase::Loss {
+            flags.remove(Flags::REPAIRS_TIMEOUT);
+            let sum = self.counters.timeout_repair_ms;
+            self.counters.timeout_repair_ms = sum.wrapping_add(now.millis32());
+        }
+    }
+
+    /// tcpi_sndbuf_limited at `now`, in microseconds.
+    pub(crate) fn buffer_limited_us(&self, flags: Flags, now: Instant) -> u64 {
+        let running = flags.contains(Flags::BUFFER_LIMITED);
+        MS * u64::from(until_ms(self.busy.buffer_limited, running, now))
+    }
+
+    /// tcpi_total_rto_time at `now`, in milliseconds.
+    pub(crate) fn timeout_repair_ms(&self, flags: Flags, now: Instant) -> u32 {
+        let running = flags.contains(Flags::REPAIRS_TIMEOUT);
+        until_ms(self.counters.timeout_repair_ms, running, now)
+    }
+
+    /// tcpi_busy_time at `now`.
+    pub(crate) fn busy_us(&self, snd: &SendSide, flags: Flags, state: State, now: Instant) -> u64 {
+        let flying = snd.in_flight() > 0 && !state.is_opening();
+        let running = flying || flags.contains(Flags::WAITING);
+        if running {
+            self.busy.sum.wrapping_add(now.0)
+        } else {
+            self.busy.sum
+        }
+    }
+
+    /// tcpi_rwnd_limited at `now`.
+    pub(crate) fn window_limited_us(&self, flags: Flags, now: Instant) -> u64 {
+        let running = flags.contains(Flags::WINDOW_LIMITED);
+        MS * u64::from(until_ms(self.busy.window_limited, running, now))
+    }
+}
+
+impl Tcb {
     /// The user may have `size` bytes written and not acknowledged (SO_SNDBUF). Called
     /// after each burst, when all was sent that may be.
     #[inline]
     pub fn note_send_buffer(&mut self, size: u32, now: Instant) {
-        if self.unacknowledged() >= i64::from(size) || self.flags.contains(Flags::BUFFER_LIMITED) {
+        if self.snd.unacknowledged() >= i64::from(size)
+            || self.flags.contains(Flags::BUFFER_LIMITED)
+        {
             self.weigh_send_buffer(size, now);
         }
-    }
-
-    /// Bytes that were written and are not acknowledged.
-    #[inline]
-    fn unacknowledged(&self) -> Pos {
-        self.snd.edge - self.snd.una
     }
 
     /// The send buffer alone holds the user up if it is full, and all that it holds is
@@ -108,7 +159,7 @@ impl Tcb {
     /// when a quarter of it is free.
     #[inline(never)]
     fn weigh_send_buffer(&mut self, size: u32, now: Instant) {
-        let (held, mss) = (self.unacknowledged(), i64::from(self.snd.mss));
+        let (held, mss) = (self.snd.unacknowledged(), i64::from(self.snd.mss));
         let over = self.snd.nxt < self.snd.edge || held < i64::from(size - size / 4);
         let limited = !over
             && held >= i64::from(size)
@@ -130,57 +181,6 @@ impl Tcb {
                 .buffer_limited
                 .wrapping_add(now.millis32());
         }
-    }
-
-    /// The retransmission timer has run out.
-    pub(crate) fn begin_timeout_repair(&mut self, now: Instant) {
-        if !self.flags.contains(Flags::REPAIRS_TIMEOUT) {
-            self.flags |= Flags::REPAIRS_TIMEOUT;
-            self.accounting.counters.timeout_repairs =
-                self.accounting.counters.timeout_repairs.saturating_add(1);
-            let sum = self.accounting.counters.timeout_repair_ms;
-            self.accounting.counters.timeout_repair_ms = sum.wrapping_sub(now.millis32());
-        }
-    }
-
-    /// An acknowledgment was dealt with: what a timeout found may be repaired by now.
-    #[inline]
-    pub(crate) fn end_timeout_repair(&mut self, now: Instant) {
-        if self.flags.contains(Flags::REPAIRS_TIMEOUT) && self.flight.recovery.phase != Phase::Loss
-        {
-            self.flags.remove(Flags::REPAIRS_TIMEOUT);
-            let sum = self.accounting.counters.timeout_repair_ms;
-            self.accounting.counters.timeout_repair_ms = sum.wrapping_add(now.millis32());
-        }
-    }
-
-    /// tcpi_sndbuf_limited at `now`, in microseconds.
-    pub(crate) fn buffer_limited_us(&self, now: Instant) -> u64 {
-        let running = self.flags.contains(Flags::BUFFER_LIMITED);
-        MS * u64::from(until_ms(self.accounting.busy.buffer_limited, running, now))
-    }
-
-    /// tcpi_total_rto_time at `now`, in milliseconds.
-    pub(crate) fn timeout_repair_ms(&self, now: Instant) -> u32 {
-        let running = self.flags.contains(Flags::REPAIRS_TIMEOUT);
-        until_ms(self.accounting.counters.timeout_repair_ms, running, now)
-    }
-
-    /// tcpi_busy_time at `now`.
-    pub(crate) fn busy_us(&self, now: Instant) -> u64 {
-        let flying = self.snd.in_flight() > 0 && !self.state.is_opening();
-        let running = flying || self.flags.contains(Flags::WAITING);
-        if running {
-            self.accounting.busy.sum.wrapping_add(now.0)
-        } else {
-            self.accounting.busy.sum
-        }
-    }
-
-    /// tcpi_rwnd_limited at `now`.
-    pub(crate) fn window_limited_us(&self, now: Instant) -> u64 {
-        let running = self.flags.contains(Flags::WINDOW_LIMITED);
-        MS * u64::from(until_ms(self.accounting.busy.window_limited, running, now))
     }
 }
 

@@ -15,8 +15,13 @@
 
 mod accurate;
 
+use crate::config::Config;
 use crate::config::{Congestion, EcnMode};
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::rcv::ReceiveSide;
 use crate::segment::{Ecn, Segment};
+use crate::snd::SendSide;
 use crate::tcb::{Flags, Pos, Tcb};
 pub use accurate::EcnTotals;
 use accurate::{Accurate, NOT_CAPABLE_SEEN, handshake_ace};
@@ -163,29 +168,27 @@ const fn to_grant(mode: EcnMode, congestion: Congestion, syn: TcpFlags) -> Varia
     }
 }
 
-impl Tcb {
-    // ---- The handshake. ----
-
+impl EcnState {
     /// The flags of our SYN or SYN-ACK, which goes for the first time if it has `repeats`
     /// 0. A SYN that is repeated asks for nothing: that may be what keeps it from arriving
     /// (RFC 3168 section 6.1.1.1); for accurate feedback the first repetition still asks
     /// (RFC 9768 section 3.1.4.1). A SYN-ACK gives up the flags with its second repetition,
     /// though not the feedback (section 3.2.3.2.2).
-    pub(crate) fn ecn_syn_flags(&mut self, answer: bool, repeats: u8) -> TcpFlags {
+    pub(crate) fn ecn_syn_flags(&mut self, cfg: &Config, answer: bool, repeats: u8) -> TcpFlags {
         if answer {
-            return match self.ecn.variant {
+            return match self.variant {
                 Variant::Off => TcpFlags::NONE,
                 Variant::Classic => TcpFlags::ECE,
                 Variant::Accurate if repeats > 1 => TcpFlags::NONE,
-                Variant::Accurate => self.ecn.handshake,
+                Variant::Accurate => self.handshake,
             };
         }
-        let wanted = to_ask(self.cfg.ecn, self.cfg.congestion);
-        self.ecn.asked = match (wanted, repeats) {
+        let wanted = to_ask(cfg.ecn, cfg.congestion);
+        self.asked = match (wanted, repeats) {
             (_, 0) | (Variant::Accurate, 1) => wanted,
             _ => Variant::Off,
         };
-        match self.ecn.asked {
+        match self.asked {
             Variant::Off => TcpFlags::NONE,
             Variant::Classic => TcpFlags::CWR | TcpFlags::ECE,
             Variant::Accurate => ECN_FLAGS,
@@ -193,17 +196,17 @@ impl Tcb {
     }
 
     /// The peer's SYN has come, to a passive open.
-    pub(crate) fn ecn_on_syn(&mut self, syn: &Segment<'_>) {
-        let granted = to_grant(self.cfg.ecn, self.cfg.congestion, syn.header.flags);
-        self.ecn.variant = granted;
-        self.ecn.handshake = handshake_ace(syn.ecn);
+    pub(crate) fn ecn_on_syn(&mut self, cfg: &Config, syn: &Segment<'_>) {
+        let granted = to_grant(cfg.ecn, cfg.congestion, syn.header.flags);
+        self.variant = granted;
+        self.handshake = handshake_ace(syn.ecn);
     }
 
     /// The peer's SYN-ACK has come (RFC 3168 section 6.1.1, RFC 9768 table 2).
     pub(crate) fn ecn_on_syn_ack(&mut self, syn_ack: &Segment<'_>) {
         let flags = syn_ack.header.flags & ECN_FLAGS;
         let classic = flags == TcpFlags::ECE;
-        let e = &mut self.ecn;
+        let e = &mut *self;
         e.variant = match e.asked {
             Variant::Accurate if classic => Variant::Classic,
             // All three back is a peer that reflects what it does not understand.
@@ -226,15 +229,15 @@ impl Tcb {
     /// The acknowledgment of our SYN-ACK has come (RFC 9768 table 4): which ECN field
     /// it arrived with.
     pub(crate) fn ecn_on_handshake_ack(&mut self, ack: &Segment<'_>) {
-        if self.ecn.variant == Variant::Accurate {
+        if self.variant == Variant::Accurate {
             let flags = ack.header.flags & ECN_FLAGS;
-            self.ecn.accurate.start_answered(flags);
+            self.accurate.start_answered(flags);
             // The SYN-ACK of a simultaneous open is no acknowledgment beyond that.
             let told = !ack.header.flags.contains(TcpFlags::SYN);
-            self.ecn.bits.set(Bits::HANDSHAKE_TOLD, told);
+            self.bits.set(Bits::HANDSHAKE_TOLD, told);
             if !flags.intersects(ECN_FLAGS) {
                 // RFC 9768 section 3.2.2.4: ACE is zeroed on the way.
-                self.ecn.bits |= Bits::NOT_CAPABLE;
+                self.bits |= Bits::NOT_CAPABLE;
             } else if ack.payload_len == 0 {
                 self.mind_mangling(flags);
             }
@@ -247,90 +250,107 @@ impl Tcb {
     fn mind_mangling(&mut self, told: TcpFlags) {
         let other = [Ecn::Capable0, Ecn::Capable1, Ecn::Congested];
         if told != NOT_CAPABLE_SEEN && other.into_iter().any(|e| handshake_ace(e) == told) {
-            self.ecn.bits |= Bits::NOT_CAPABLE;
+            self.bits |= Bits::NOT_CAPABLE;
         }
     }
 
-    // ---- Receiving. ----
-
     /// Takes the ECN field and the flags of an acceptable segment, as far as its data
     /// is concerned. Called before its payload is placed.
-    pub(crate) fn ecn_on_arrival(&mut self, segment: &Segment<'_>) {
-        match self.ecn.variant {
+    pub(crate) fn ecn_on_arrival(
+        &mut self,
+        rcv: &ReceiveSide,
+        cfg: &Config,
+        flags: &mut Flags,
+        segment: &Segment<'_>,
+    ) {
+        match self.variant {
             Variant::Off => return,
-            Variant::Accurate => self.count_arrival(segment),
-            Variant::Classic if segment.payload_len > 0 => self.hear_congestion(segment),
+            Variant::Accurate => self.count_arrival(flags, segment),
+            Variant::Classic if segment.payload_len > 0 => {
+                self.hear_congestion(rcv, cfg, flags, segment)
+            }
             Variant::Classic => {}
         }
         if segment.ecn != Ecn::NotCapable {
-            self.ecn.bits |= Bits::SEEN;
+            self.bits |= Bits::SEEN;
         }
     }
 
     /// RFC 9768 section 3.2.2: CE is counted on every packet; section 3.2.2.5: and
     /// told at once.
-    fn count_arrival(&mut self, segment: &Segment<'_>) {
+    fn count_arrival(&mut self, flags: &mut Flags, segment: &Segment<'_>) {
         let packets = match segment.gso_size {
             0 => 1,
             size => segment.payload_len.div_ceil(u32::from(size)).max(1),
         };
         let bytes = segment.payload_len;
-        let congested = self.ecn.accurate.count(segment.ecn, packets, bytes);
+        let congested = self.accurate.count(segment.ecn, packets, bytes);
         if congested && bytes > 0 {
-            self.flags |= Flags::ACK_NOW;
+            *flags |= Flags::ACK_NOW;
         }
     }
 
     /// RFC 3168 section 6.1.3: congestion is echoed until the sender says that it has
     /// reduced its window. RFC 8257 section 3.2: with DCTCP, the echo follows the
     /// packets, and a change of it is told at once.
-    fn hear_congestion(&mut self, segment: &Segment<'_>) {
+    fn hear_congestion(
+        &mut self,
+        rcv: &ReceiveSide,
+        cfg: &Config,
+        flags: &mut Flags,
+        segment: &Segment<'_>,
+    ) {
         let congested = segment.ecn == Ecn::Congested;
-        if self.cfg.congestion == Congestion::Dctcp {
-            let owed = self.flags.contains(Flags::ACK_OWED);
-            let e = &mut self.ecn;
+        if cfg.congestion == Congestion::Dctcp {
+            let owed = flags.contains(Flags::ACK_OWED);
+            let e = &mut *self;
             if congested != e.bits.contains(Bits::CE) {
                 if owed && !e.bits.contains(Bits::CHANGE_DUE) {
                     e.bits |= Bits::CHANGE_DUE;
-                    e.before_change = self.rcv.nxt;
+                    e.before_change = rcv.nxt;
                 }
                 e.bits.set(Bits::CE, congested);
-                self.flags |= Flags::ACK_NOW;
+                *flags |= Flags::ACK_NOW;
             }
             return;
         }
         if segment.header.flags.contains(TcpFlags::CWR) {
-            self.ecn.bits.remove(Bits::ECHO);
+            self.bits.remove(Bits::ECHO);
             // The sender's window may have room for one packet only.
-            self.flags |= Flags::ACK_NOW;
+            *flags |= Flags::ACK_NOW;
         }
         if congested {
-            if !self.ecn.bits.contains(Bits::ECHO) {
-                self.flags |= Flags::ACK_NOW;
+            if !self.bits.contains(Bits::ECHO) {
+                *flags |= Flags::ACK_NOW;
             }
-            self.ecn.bits |= Bits::ECHO;
+            self.bits |= Bits::ECHO;
         }
     }
 
     /// What an acknowledgment of `acked` bytes says of congestion. Called once for each,
     /// before the window may grow for it.
-    pub(crate) fn ecn_feedback(&mut self, segment: &Segment<'_>, acked: u64) -> Feedback {
+    pub(crate) fn ecn_feedback(
+        &mut self,
+        snd: &SendSide,
+        segment: &Segment<'_>,
+        acked: u64,
+    ) -> Feedback {
         let acked = acked.min(1 << 30) as u32;
-        let (congested, marked) = match self.ecn.variant {
+        let (congested, marked) = match self.variant {
             Variant::Off => (false, 0),
             Variant::Classic => {
                 let echo = segment.header.flags.contains(TcpFlags::ECE);
                 (echo, if echo { acked } else { 0 })
             }
-            Variant::Accurate if self.ecn.bits.contains(Bits::HANDSHAKE_TOLD) => {
-                self.ecn.bits.remove(Bits::HANDSHAKE_TOLD);
+            Variant::Accurate if self.bits.contains(Bits::HANDSHAKE_TOLD) => {
+                self.bits.remove(Bits::HANDSHAKE_TOLD);
                 (false, 0)
             }
             Variant::Accurate => {
                 let option = segment.header.options.accurate_ecn;
-                let mss = u32::from(self.snd.mss);
+                let mss = u32::from(snd.mss);
                 let flags = segment.header.flags;
-                self.ecn.accurate.on_ack(flags, option.as_ref(), mss)
+                self.accurate.on_ack(flags, option.as_ref(), mss)
             }
         };
         Feedback {
@@ -341,42 +361,47 @@ impl Tcb {
     }
 
     /// Answers what an acknowledgment said of congestion; called after SND.UNA was moved.
-    pub(crate) fn ecn_on_feedback(&mut self, f: Feedback) {
-        if self.ecn.variant == Variant::Off {
+    pub(crate) fn ecn_on_feedback(
+        &mut self,
+        snd: &SendSide,
+        flight: &Flight,
+        congestion: &mut CongestionState,
+        f: Feedback,
+    ) {
+        if self.variant == Variant::Off {
             return;
         }
-        let (una, nxt) = (self.snd.una, self.snd.nxt);
-        self.congestion
-            .controller
-            .on_marks(f.acked, f.marked, una, nxt);
-        if f.congested && una >= self.ecn.answered {
-            self.answer_congestion();
+        let (una, nxt) = (snd.una, snd.nxt);
+        congestion.controller.on_marks(f.acked, f.marked, una, nxt);
+        if f.congested && una >= self.answered {
+            self.answer_congestion(snd, flight, congestion);
         }
     }
 
     /// RFC 3168 section 6.1.2: once in a window, the congestion window comes down as
     /// for a loss; not again if a loss is being answered.
-    fn answer_congestion(&mut self) {
-        self.ecn.answered = self.snd.nxt;
-        if self.flight.recovery.is_open() {
-            let window = self
-                .congestion
-                .window_in_use(&self.snd, self.flight.recovery.phase);
-            self.congestion.controller.on_congestion_marked(window);
+    fn answer_congestion(
+        &mut self,
+        snd: &SendSide,
+        flight: &Flight,
+        congestion: &mut CongestionState,
+    ) {
+        self.answered = snd.nxt;
+        if flight.recovery.is_open() {
+            let window = congestion.window_in_use(snd, flight.recovery.phase);
+            congestion.controller.on_congestion_marked(window);
         }
-        if self.ecn.variant == Variant::Classic {
-            self.ecn.bits |= Bits::CWR_DUE;
+        if self.variant == Variant::Classic {
+            self.bits |= Bits::CWR_DUE;
         }
     }
-
-    // ---- Sending. ----
 
     /// The ECN field of the packets that carry data; `again`: it is repeated. RFC 3168
     /// section 6.1.5: what is repeated is not marked, but for DCTCP, whose queues would
     /// drop it.
-    pub(crate) fn ecn_field(&self, again: bool) -> Ecn {
-        let may = self.ecn.variant != Variant::Off && !self.ecn.bits.contains(Bits::NOT_CAPABLE);
-        if may && (!again || self.cfg.congestion == Congestion::Dctcp) {
+    pub(crate) fn ecn_field(&self, cfg: &Config, again: bool) -> Ecn {
+        let may = self.variant != Variant::Off && !self.bits.contains(Bits::NOT_CAPABLE);
+        if may && (!again || cfg.congestion == Congestion::Dctcp) {
             Ecn::Capable0
         } else {
             Ecn::NotCapable
@@ -385,7 +410,7 @@ impl Tcb {
 
     /// The flags of a segment after the handshake; `data`: it carries new data.
     pub(crate) fn ecn_flags(&mut self, data: bool) -> TcpFlags {
-        let e = &mut self.ecn;
+        let e = &mut *self;
         match e.variant {
             Variant::Off => TcpFlags::NONE,
             Variant::Accurate if e.bits.contains(Bits::HANDSHAKE_DUE) => {
@@ -411,10 +436,9 @@ impl Tcb {
     /// packets leaves CWR on the first only, as RFC 3168 wants it; where the bit is part
     /// of a count, such a segment must not be cut.
     #[inline]
-    pub(crate) fn ecn_payload(&self, most: usize) -> usize {
-        if self.ecn.variant == Variant::Accurate && self.ecn.accurate.ace().contains(TcpFlags::CWR)
-        {
-            most.min(usize::from(self.snd.mss))
+    pub(crate) fn ecn_payload(&self, snd: &SendSide, most: usize) -> usize {
+        if self.variant == Variant::Accurate && self.accurate.ace().contains(TcpFlags::CWR) {
+            most.min(usize::from(snd.mss))
         } else {
             most
         }
@@ -422,22 +446,22 @@ impl Tcb {
 
     /// The option of accurate feedback, if a segment without data should carry it.
     pub(crate) fn ecn_option(&mut self) -> Option<AccurateEcn> {
-        (self.ecn.variant == Variant::Accurate)
-            .then(|| self.ecn.accurate.option())
+        (self.variant == Variant::Accurate)
+            .then(|| self.accurate.option())
             .flatten()
     }
 
     /// The option of our SYN-ACK: with the first one, as it may be what keeps it from
     /// arriving (RFC 9768 sections 3.2.3.2.1 and 3.2.3.2.2), and if a cookie leaves room.
     pub(crate) fn ecn_syn_option(&self, first: bool, has_cookie: bool) -> Option<AccurateEcn> {
-        let gives = self.ecn.variant == Variant::Accurate && first && !has_cookie;
+        let gives = self.variant == Variant::Accurate && first && !has_cookie;
         gives.then_some(Accurate::FIRST_OPTION)
     }
 
     /// RFC 8257 section 3.2: before the echo changes, what came before is acknowledged
     /// with the old one. Gives what that acknowledgment acknowledges and its flags.
     pub(crate) fn ecn_change(&mut self) -> Option<(Pos, TcpFlags)> {
-        let e = &mut self.ecn;
+        let e = &mut *self;
         if !e.bits.contains(Bits::CHANGE_DUE) {
             return None;
         }
@@ -449,6 +473,14 @@ impl Tcb {
         };
         Some((e.before_change, old))
     }
+}
+
+impl Tcb {
+    // ---- The handshake. ----
+
+    // ---- Receiving. ----
+
+    // ---- Sending. ----
 }
 
 #[cfg(test)]

@@ -19,8 +19,10 @@ pub use cache::{FastOpenCache, FastOpenWay};
 pub use key::FastOpenKey;
 pub use queue::{FastOpenQueue, FastOpenUse, FastOpenVerdict};
 
+use crate::config::Config;
 use crate::events::Events;
 use crate::segment::{Disposition, Place, Segment};
+use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::Instant;
@@ -120,6 +122,101 @@ pub enum FastOpenFailure {
     Repeated = 3,
 }
 
+impl FastOpen {
+    fn most_on_syn(&self, snd: &SendSide, cfg: &Config) -> u16 {
+        let mss = self.most.min(snd.path_mss);
+        let mss = match cfg.mss {
+            0 => mss,
+            set => mss.min(set),
+        };
+        mss.saturating_sub(OPTION_ROOM)
+    }
+
+    /// In SYN-SENT: the user takes the connection for made.
+    pub(crate) fn is_taken_for_made(&self) -> bool {
+        self.early
+    }
+
+    /// In SYN-SENT: the user takes the connection for made, has written, and may lay it
+    /// down; what was written is still to be delivered.
+    pub(crate) fn has_early_data(&self, snd: &SendSide, cfg: &Config) -> bool {
+        self.early && !self.waits && snd.edge > 0 && cfg.linger != crate::config::Linger::Reset
+    }
+
+    /// Whether data on a SYN were taken (TCPI_OPT_SYN_DATA).
+    pub(crate) fn syn_data_taken(&self) -> bool {
+        self.accepted && self.sent > 0
+    }
+
+    /// Why data did not go with our SYN, or were not taken.
+    pub(crate) fn fast_open_failure(&self, snd: &SendSide, flags: Flags) -> FastOpenFailure {
+        let f = self;
+        match f.role {
+            Role::Asks => FastOpenFailure::NoCookie,
+            Role::Sends | Role::SendsBare if f.sent > 0 && !f.accepted && snd.una > SYN_POS => {
+                if flags.contains(Flags::SYN_REPEATED) {
+                    FastOpenFailure::Repeated
+                } else {
+                    FastOpenFailure::NotAcknowledged
+                }
+            }
+            _ => FastOpenFailure::None,
+        }
+    }
+
+    /// Whether `end` is where the data on our SYN ended: alone on their packet, they are
+    /// pushed if they have to go again.
+    pub(crate) fn ends_syn_data(&self, flags: Flags, end: Pos) -> bool {
+        self.sent > 0 && end == Pos::from(self.sent) && flags.contains(Flags::ACTIVE)
+    }
+
+    /// The Fast Open option of our SYN or SYN-ACK.
+    pub(crate) fn fast_open_option(&self, state: State) -> Option<FastOpenCookie> {
+        let f = self;
+        match f.role {
+            _ if f.fell_back => None,
+            Role::None | Role::SendsBare => None,
+            Role::Gives => Some(f.cookie),
+            // Not on the SYN-ACK of a simultaneous open.
+            Role::Asks | Role::Sends => (state == State::SynSent).then_some(f.cookie),
+        }
+    }
+
+    /// The bytes of the stream that go with the first SYN.
+    pub(crate) fn data_on_syn(&mut self, snd: &SendSide, cfg: &Config, state: State) -> Pos {
+        let f = &*self;
+        let carries = matches!(f.role, Role::Sends | Role::SendsBare) && !f.fell_back;
+        if state != State::SynSent || !carries {
+            return 0;
+        }
+        let len = snd.edge.min(Pos::from(self.most_on_syn(snd, cfg))).max(0);
+        self.sent = len as u16;
+        len
+    }
+
+    /// The SYN was not answered in time (RFC 7413 section 4.1.3.1: the next one has
+    /// neither data nor the option).
+    pub(crate) fn fast_open_falls_back(&mut self) {
+        if matches!(self.role, Role::Asks | Role::Sends | Role::SendsBare) {
+            self.fell_back = true;
+        }
+    }
+
+    /// The SYN-ACK acknowledges up to `ack` and has this option. A cookie that was not
+    /// asked for is none; one that answers the first SYN after the second went out is.
+    pub(crate) fn take_fast_open_answer(&mut self, ack: Pos, cookie: Option<FastOpenCookie>) {
+        let f = &mut *self;
+        f.accepted = f.sent > 0 && ack >= Pos::from(f.sent);
+        if let Some(cookie) = cookie
+            && !cookie.as_bytes().is_empty()
+            && matches!(f.role, Role::Asks | Role::Sends)
+        {
+            f.given = true;
+            f.cookie = cookie;
+        }
+    }
+}
+
 impl Tcb {
     /// Uses Fast Open for an active open in this way, before the SYN is sent: it
     /// carries what the user has written by then, as much as fits, or asks for a
@@ -164,19 +261,10 @@ impl Tcb {
     #[must_use]
     pub fn syn_room(&self) -> u16 {
         if self.fast_open.waits {
-            self.most_on_syn()
+            self.fast_open.most_on_syn(&self.snd, &self.cfg)
         } else {
             0
         }
-    }
-
-    fn most_on_syn(&self) -> u16 {
-        let mss = self.fast_open.most.min(self.snd.path_mss);
-        let mss = match self.cfg.mss {
-            0 => mss,
-            set => mss.min(set),
-        };
-        mss.saturating_sub(OPTION_ROOM)
     }
 
     /// Whether the user may write, and read what comes: the connection is
@@ -184,20 +272,6 @@ impl Tcb {
     #[must_use]
     pub fn is_open_to_user(&self) -> bool {
         self.state.is_synchronized() || self.is_fast_opened()
-    }
-
-    /// In SYN-SENT: the user takes the connection for made.
-    pub(crate) fn is_taken_for_made(&self) -> bool {
-        self.fast_open.early
-    }
-
-    /// In SYN-SENT: the user takes the connection for made, has written, and may lay it
-    /// down; what was written is still to be delivered.
-    pub(crate) fn has_early_data(&self) -> bool {
-        self.fast_open.early
-            && !self.fast_open.waits
-            && self.snd.edge > 0
-            && self.cfg.linger != crate::config::Linger::Reset
     }
 
     /// Something was written, or is not going to be: a SYN that waits goes now.
@@ -245,7 +319,7 @@ impl Tcb {
         if !fresh {
             return Disposition::default();
         }
-        let len = syn.payload_len.min(self.free_space());
+        let len = syn.payload_len.min(self.rcv.free_space(&self.cfg));
         self.fast_open.accepted = true;
         self.fast_open.sent = len.min(u32::from(u16::MAX)) as u16;
         self.outcome.events |= Events::CONNECTED;
@@ -275,93 +349,13 @@ impl Tcb {
         self.state == State::SynReceived && self.fast_open.accepted
     }
 
-    /// Whether data on a SYN were taken (TCPI_OPT_SYN_DATA).
-    pub(crate) fn syn_data_taken(&self) -> bool {
-        self.fast_open.accepted && self.fast_open.sent > 0
-    }
-
-    /// Why data did not go with our SYN, or were not taken.
-    pub(crate) fn fast_open_failure(&self) -> FastOpenFailure {
-        let f = &self.fast_open;
-        match f.role {
-            Role::Asks => FastOpenFailure::NoCookie,
-            Role::Sends | Role::SendsBare
-                if f.sent > 0 && !f.accepted && self.snd.una > SYN_POS =>
-            {
-                if self.flags.contains(Flags::SYN_REPEATED) {
-                    FastOpenFailure::Repeated
-                } else {
-                    FastOpenFailure::NotAcknowledged
-                }
-            }
-            _ => FastOpenFailure::None,
-        }
-    }
-
-    /// Whether `end` is where the data on our SYN ended: alone on their packet, they are
-    /// pushed if they have to go again.
-    pub(crate) fn ends_syn_data(&self, end: Pos) -> bool {
-        self.fast_open.sent > 0
-            && end == Pos::from(self.fast_open.sent)
-            && self.flags.contains(Flags::ACTIVE)
-    }
-
-    /// The Fast Open option of our SYN or SYN-ACK.
-    pub(crate) fn fast_open_option(&self) -> Option<FastOpenCookie> {
-        let f = &self.fast_open;
-        match f.role {
-            _ if f.fell_back => None,
-            Role::None | Role::SendsBare => None,
-            Role::Gives => Some(f.cookie),
-            // Not on the SYN-ACK of a simultaneous open.
-            Role::Asks | Role::Sends => (self.state == State::SynSent).then_some(f.cookie),
-        }
-    }
-
-    /// The bytes of the stream that go with the first SYN.
-    pub(crate) fn data_on_syn(&mut self) -> Pos {
-        let f = &self.fast_open;
-        let carries = matches!(f.role, Role::Sends | Role::SendsBare) && !f.fell_back;
-        if self.state != State::SynSent || !carries {
-            return 0;
-        }
-        let len = self.snd.edge.min(Pos::from(self.most_on_syn())).max(0);
-        self.fast_open.sent = len as u16;
-        len
-    }
-
-    /// The SYN was not answered in time (RFC 7413 section 4.1.3.1: the next one has
-    /// neither data nor the option).
-    pub(crate) fn fast_open_falls_back(&mut self) {
-        if matches!(
-            self.fast_open.role,
-            Role::Asks | Role::Sends | Role::SendsBare
-        ) {
-            self.fast_open.fell_back = true;
-        }
-    }
-
     /// The path has turned out to take less than our SYN with its data: it goes again
     /// without them, and at once, as it would when the timer runs out.
     pub(crate) fn fast_open_met_small_path(&mut self) {
         if self.fast_open.sent > self.snd.path_mss && !self.fast_open.fell_back {
-            self.fast_open_falls_back();
+            self.fast_open.fast_open_falls_back();
             self.flags |= Flags::SYN_DUE;
             self.flight.stop_timing(&mut self.congestion);
-        }
-    }
-
-    /// The SYN-ACK acknowledges up to `ack` and has this option. A cookie that was not
-    /// asked for is none; one that answers the first SYN after the second went out is.
-    pub(crate) fn take_fast_open_answer(&mut self, ack: Pos, cookie: Option<FastOpenCookie>) {
-        let f = &mut self.fast_open;
-        f.accepted = f.sent > 0 && ack >= Pos::from(f.sent);
-        if let Some(cookie) = cookie
-            && !cookie.as_bytes().is_empty()
-            && matches!(f.role, Role::Asks | Role::Sends)
-        {
-            f.given = true;
-            f.cookie = cookie;
         }
     }
 }

@@ -123,7 +123,9 @@ impl Tcb {
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
         let una = self.snd.una;
         let r = &self.flight.recovery;
-        let rate = self.delivery_rate();
+        let rate = self
+            .congestion
+            .delivery_rate(&self.snd, &self.flight, &self.liveness);
         TcpInfo {
             state: self.state,
             ca_state: match r.phase {
@@ -149,9 +151,9 @@ impl Tcb {
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
             ecn_totals: self.ecn.totals(),
-            syn_data: self.syn_data_taken(),
+            syn_data: self.fast_open.syn_data_taken(),
             syn_bytes: self.fast_open.sent,
-            fast_open_failure: self.fast_open_failure(),
+            fast_open_failure: self.fast_open.fast_open_failure(&self.snd, self.flags),
             active: self.flags.contains(Flags::ACTIVE),
             snd_wscale: self.snd.wscale,
             rcv_wscale: self.rcv.wscale,
@@ -159,7 +161,7 @@ impl Tcb {
             ato_us: 40 * MS,
             snd_mss: u32::from(self.snd.mss),
             rcv_mss: u32::from(self.acks.segment),
-            advmss: u32::from(self.rcv_mss_full()),
+            advmss: u32::from(self.rcv.full_segment()),
             pmtu: u32::from(self.snd.path_mss) + if self.cfg.ipv6 { 60 } else { 40 },
             unacked: self.snd.in_flight(),
             sacked: self.flight.scoreboard.sacked(),
@@ -177,7 +179,7 @@ impl Tcb {
             snd_ssthresh: self.congestion.controller.ssthresh(),
             snd_cwnd: self.congestion.controller.cwnd(),
             snd_wnd: self.snd.wnd,
-            rcv_wnd: self.offered(),
+            rcv_wnd: self.rcv.offered(),
             notsent_bytes: (self.snd.edge - self.snd.nxt.max(0)).max(0) as u64,
             bytes_acked: self.snd_acked(),
             bytes_received: self.rcv_edge(),
@@ -192,14 +194,16 @@ impl Tcb {
             reord_seen: r.rack.reorderings,
             reordering: r.rack.farthest,
             rcv_ooopack: c.rcv_ooo,
-            busy_us: self.busy_us(now),
-            rwnd_limited_us: self.window_limited_us(now),
-            sndbuf_limited_us: self.buffer_limited_us(now),
+            busy_us: self
+                .accounting
+                .busy_us(&self.snd, self.flags, self.state, now),
+            rwnd_limited_us: self.accounting.window_limited_us(self.flags, now),
+            sndbuf_limited_us: self.accounting.buffer_limited_us(self.flags, now),
             delivery_rate: rate.bytes,
             delivery_rate_app_limited: rate.app_limited,
             total_rto: c.timeouts,
             total_rto_recoveries: c.timeout_repairs,
-            total_rto_ms: self.timeout_repair_ms(now),
+            total_rto_ms: self.accounting.timeout_repair_ms(self.flags, now),
             tail_probes: c.probes,
             black_holes: c.black_holes,
             undos: c.undos,

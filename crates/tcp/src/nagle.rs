@@ -5,47 +5,54 @@
 //! TCP_CORK and MSG_MORE, which holds until the next acknowledgment. Urgent data wait for
 //! nothing, as in Linux.
 
+use crate::config::Config;
 use crate::events::Events;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::outcome::Outcome;
+use crate::snd::SendSide;
+use crate::tcb::{Flags, Pos};
 
-impl Tcb {
+impl SendSide {
     /// Whether the segment `SND.NXT..end`, shorter than the MSS, may be sent.
     /// `window_limited` says that the peer's window cut it short of what there is.
     #[inline]
-    pub(crate) fn may_send_small(&self, end: Pos, window_limited: bool) -> bool {
-        if self
-            .flags
-            .intersects(Flags::FORCE_SMALL.union(Flags::URGENT))
-        {
+    pub(crate) fn may_send_small(
+        &self,
+        outcome: &Outcome,
+        cfg: &Config,
+        flags: Flags,
+        end: Pos,
+        window_limited: bool,
+    ) -> bool {
+        if flags.intersects(Flags::FORCE_SMALL.union(Flags::URGENT)) {
             return true;
         }
         if window_limited {
             // RFC 9293 section 3.8.6.2.1: "at least a fraction Fs of the maximum
             // window", with Fs = 1/2. Otherwise the persist timer overrides.
-            let len = (end - self.snd.nxt) as u64;
-            return len >= u64::from(self.snd.max_wnd / 2).max(1);
+            let len = (end - self.nxt) as u64;
+            return len >= u64::from(self.max_wnd / 2).max(1);
         }
         // The last segment before a FIN goes.
-        if self.snd.fin && end == self.snd.edge {
+        if self.fin && end == self.edge {
             return true;
         }
         // TCP_CORK, and MSG_MORE for what was written last. As in Linux, an
         // acknowledgment ends the patience of the latter: the path has room, and what
         // was announced may be long in coming.
-        let more = end > self.snd.push && !self.outcome.events.contains(Events::SND_ACKED);
-        if self.cfg.cork || more {
+        let more = end > self.push && !outcome.events.contains(Events::SND_ACKED);
+        if cfg.cork || more {
             return false;
         }
         // RFC 9293 section 3.7.4: with unacknowledged data, wait for more or for the
         // acknowledgment; as Minshall modified it and Linux has it, only a small
         // segment in flight holds the next small one back.
-        self.cfg.nodelay || self.snd.in_flight() == 0 || self.snd.small <= self.snd.una
+        cfg.nodelay || self.in_flight() == 0 || self.small <= self.una
     }
 
     /// Whether what is held back waits for the user alone, so that only the cork's
     /// patience ends it.
-    pub(crate) fn is_corked(&self) -> bool {
-        (self.cfg.cork || self.snd.edge > self.snd.push) && !self.snd.fin
+    pub(crate) fn is_corked(&self, cfg: &Config) -> bool {
+        (cfg.cork || self.edge > self.push) && !self.fin
     }
 }
 

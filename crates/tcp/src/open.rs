@@ -73,7 +73,7 @@ impl Tcb {
         tcb.flags = Flags::SYN_DUE;
         tcb.accounting.counters.slow_segs_in = 1;
         tcb.take_syn(syn.header, now);
-        tcb.ecn_on_syn(syn);
+        tcb.ecn.ecn_on_syn(&tcb.cfg, syn);
         tcb
     }
 
@@ -136,6 +136,7 @@ impl Tcb {
         if let (true, Some(ts)) = (cfg.timestamps, &options.timestamps) {
             self.flags |= Flags::TIMESTAMPS;
             self.snd.options = TIMESTAMPS_LEN as u8;
+            self.rcv.options = TIMESTAMPS_LEN as u8;
             self.stamps.recent = ts.val;
             self.stamps.recent_at = now;
         }
@@ -151,14 +152,15 @@ impl Tcb {
         self.update_mss();
         self.congestion.controller =
             Controller::new(cfg.congestion, self.snd.mss, cfg.initial_window);
-        self.acks.segment = LEAST_RCV_MSS.min(self.rcv_mss_full());
+        self.acks.segment = LEAST_RCV_MSS.min(self.rcv.full_segment());
     }
 
     /// The handshake is over. Starts what an established connection has running.
     pub(crate) fn establish(&mut self, now: Instant) {
         self.liveness.retries = 0;
         self.snd.rtt.clear_backoff();
-        self.end_timeout_repair(now);
+        self.accounting
+            .end_timeout_repair(&self.flight, &mut self.flags, now);
         if self.flags.contains(Flags::SYN_REPEATED) {
             self.snd.rtt.syn_was_repeated();
             // RFC 5681 section 3.1: with a lost SYN or SYN-ACK, one segment.
@@ -182,24 +184,21 @@ impl Tcb {
             // Data that went with the SYN, or with our SYN-ACK (RFC 7413).
             self.accounting.busy.begin(now);
         }
-        self.arm_keepalive(now);
-        self.start_congestion_control(now);
+        self.liveness
+            .arm_keepalive(&mut self.timers, &self.cfg, self.state, now);
+        self.congestion.start_congestion_control(
+            &self.snd,
+            &self.ecn,
+            &self.accounting,
+            &mut self.flags,
+            now,
+        );
     }
 
     /// What bounds segments has changed.
     pub(crate) fn update_mss(&mut self) {
         self.snd.update_mss();
         self.congestion.controller.set_mss(self.snd.mss);
-    }
-
-    /// Payload bytes of a full segment of the peer, as far as we have let it.
-    #[inline]
-    pub(crate) fn rcv_mss_full(&self) -> u16 {
-        if self.flags.contains(Flags::TIMESTAMPS) {
-            self.rcv.mss - TIMESTAMPS_LEN
-        } else {
-            self.rcv.mss
-        }
     }
 }
 

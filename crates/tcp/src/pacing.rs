@@ -11,9 +11,13 @@
 //! are worth the port's work. The engine's timers have ticks of a millisecond too; what
 //! a late one costs is made up for.
 
+use crate::config::Config;
+use crate::congestion::CongestionState;
 use crate::congestion::Controller;
+use crate::ecn::EcnState;
 use crate::ecn::Variant;
 use crate::rtt::RttEstimator;
+use crate::snd::SendSide;
 use crate::tcb::{Flags, Tcb};
 use crate::time::{Instant, MS, SECOND};
 
@@ -116,37 +120,21 @@ fn window_rate(congestion: &Controller, rtt: &RttEstimator) -> u64 {
     }
 }
 
-impl Tcb {
-    /// SO_MAX_PACING_RATE, bytes per second; `u64::MAX` for none.
-    pub fn set_max_pacing_rate(&mut self, bytes_per_second: u64) {
-        self.congestion.pacer.limit = bytes_per_second.max(1);
-        self.cfg.max_pacing_rate = self.congestion.pacer.limit;
-        self.update_pacing();
-    }
-
+impl CongestionState {
     /// The rate may have changed.
-    pub(crate) fn update_pacing(&mut self) {
-        self.congestion
-            .pacer
-            .set_rate(&self.congestion.controller, &self.snd.rtt);
-        let careful = self.congestion.pacer.is_on() || self.ecn.variant() != Variant::Off;
-        self.flags.set(Flags::CAREFUL, careful);
-    }
-
-    /// Data has to wait for its turn: sees to it that a timer runs, if there is any.
-    pub(crate) fn wait_for_pace(&mut self) {
-        if self.snd.nxt < self.snd.end() || !self.flight.recovery.is_quiet() {
-            self.timers.pace = self.congestion.pacer.next();
-        }
+    pub(crate) fn update_pacing(&mut self, snd: &SendSide, ecn: &EcnState, flags: &mut Flags) {
+        self.pacer.set_rate(&self.controller, &snd.rtt);
+        let careful = self.pacer.is_on() || ecn.variant() != Variant::Off;
+        flags.set(Flags::CAREFUL, careful);
     }
 
     /// How much one segment may carry of `most`: a quantum, if paced, else a batch.
     #[inline]
-    pub(crate) fn paced_payload(&self, most: usize) -> usize {
-        if self.congestion.pacer.is_on() {
-            most.min(self.congestion.pacer.quantum(self.snd.mss))
+    pub(crate) fn paced_payload(&self, snd: &SendSide, cfg: &Config, most: usize) -> usize {
+        if self.pacer.is_on() {
+            most.min(self.pacer.quantum(snd.mss))
         } else {
-            self.batch_payload(most)
+            self.batch_payload(snd, cfg, most)
         }
     }
 
@@ -155,22 +143,22 @@ impl Tcb {
     /// a long path; nearly all on a short one; never more than half the window, so that
     /// the acknowledgment of one piece makes room while the other is on its way.
     #[inline]
-    pub(crate) fn batch_payload(&self, most: usize) -> usize {
-        let least = usize::from(self.snd.mss) * usize::from(self.cfg.min_batch.max(1));
-        let available = (self.snd.edge - self.snd.nxt).max(0) as usize;
-        if available.min(most) <= usize::from(self.snd.mss) {
+    pub(crate) fn batch_payload(&self, snd: &SendSide, cfg: &Config, most: usize) -> usize {
+        let least = usize::from(snd.mss) * usize::from(cfg.min_batch.max(1));
+        let available = (snd.edge - snd.nxt).max(0) as usize;
+        if available.min(most) <= usize::from(snd.mss) {
             return most;
         }
-        let half = (self.congestion.controller.cwnd() / 2).max(u32::from(self.snd.mss)) as usize;
+        let half = (self.controller.cwnd() / 2).max(u32::from(snd.mss)) as usize;
         // The shorter the path, the longer: 64 KiB, halved with each half millisecond.
-        let for_nearness = match self.snd.rtt.min_rtt() {
+        let for_nearness = match snd.rtt.min_rtt() {
             Some(rtt) if rtt >> NEARNESS_SHIFT < 17 => (1 << 16) >> (rtt >> NEARNESS_SHIFT),
             Some(_) => 0,
             None => most,
         };
         let mut limit = most.min(half);
         if for_nearness < limit {
-            let rate = window_rate(&self.congestion.controller, &self.snd.rtt);
+            let rate = window_rate(&self.controller, &snd.rtt);
             let quantum = rate.saturating_mul(QUANTUM_US) / SECOND;
             let batch = for_nearness.saturating_add(quantum.min(1 << 30) as usize);
             limit = limit.min(batch.max(least));
@@ -178,13 +166,30 @@ impl Tcb {
         if limit == most {
             return most;
         }
-        limit - limit % usize::from(self.snd.mss)
+        limit - limit % usize::from(snd.mss)
     }
 
     /// `bytes` of data have gone out.
     pub(crate) fn pace(&mut self, bytes: u64, now: Instant) {
-        if self.congestion.pacer.is_on() {
-            self.congestion.pacer.on_sent(bytes, now);
+        if self.pacer.is_on() {
+            self.pacer.on_sent(bytes, now);
+        }
+    }
+}
+
+impl Tcb {
+    /// SO_MAX_PACING_RATE, bytes per second; `u64::MAX` for none.
+    pub fn set_max_pacing_rate(&mut self, bytes_per_second: u64) {
+        self.congestion.pacer.limit = bytes_per_second.max(1);
+        self.cfg.max_pacing_rate = self.congestion.pacer.limit;
+        self.congestion
+            .update_pacing(&self.snd, &self.ecn, &mut self.flags);
+    }
+
+    /// Data has to wait for its turn: sees to it that a timer runs, if there is any.
+    pub(crate) fn wait_for_pace(&mut self) {
+        if self.snd.nxt < self.snd.end() || !self.flight.recovery.is_quiet() {
+            self.timers.pace = self.congestion.pacer.next();
         }
     }
 }

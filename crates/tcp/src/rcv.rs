@@ -24,6 +24,8 @@ pub(crate) struct ReceiveSide {
     pub(crate) mss: u16,
     /// What our windows are shifted by.
     pub(crate) wscale: u8,
+    /// Bytes of options that every segment of the peer has.
+    pub(crate) options: u8,
 
     // ---- The rest. ----
     /// The read position of the user.
@@ -44,11 +46,30 @@ impl ReceiveSide {
             base: 0,
             mss,
             wscale,
+            options: 0,
             consumed: 0,
             fin: NO_POS,
             up: 0,
             buffer,
         }
+    }
+
+    /// The end of what may be read, in bytes: everything below is there, in order.
+    #[inline(always)]
+    pub(crate) fn readable(&self) -> u64 {
+        self.nxt.min(self.fin).max(0) as u64
+    }
+
+    /// Whether the peer has closed its direction and everything before its FIN is here.
+    #[inline(always)]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.nxt > self.fin
+    }
+
+    /// Payload bytes of a full segment of the peer, as far as we have let it.
+    #[inline(always)]
+    pub(crate) fn full_segment(&self) -> u16 {
+        self.mss - u16::from(self.options)
     }
 
     /// The sequence number of a position.

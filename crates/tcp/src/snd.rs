@@ -110,6 +110,29 @@ impl SendSide {
         (self.nxt - self.una) as u64
     }
 
+    /// Whether our SYN is acknowledged.
+    #[inline(always)]
+    pub(crate) fn is_synchronized(&self) -> bool {
+        self.una > SYN_POS
+    }
+
+    /// The end of what is acknowledged, in bytes of what was written.
+    #[inline(always)]
+    pub(crate) fn acked(&self) -> u64 {
+        self.una.clamp(0, self.edge) as u64
+    }
+
+    /// The end of what has been sent at least once, in bytes of what was written.
+    pub(crate) fn sent(&self) -> u64 {
+        self.nxt.clamp(0, self.edge) as u64
+    }
+
+    /// Whether the peer has acknowledged the user's FIN.
+    #[inline(always)]
+    pub(crate) fn fin_acked(&self) -> bool {
+        self.fin && self.una > self.edge
+    }
+
     /// The position after everything that there is to send, the FIN included.
     #[inline(always)]
     pub(crate) fn end(&self) -> Pos {

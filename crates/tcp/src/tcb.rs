@@ -138,7 +138,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn rcv_edge(&self) -> u64 {
-        self.rcv.nxt.min(self.rcv.fin).max(0) as u64
+        self.rcv.readable()
     }
 
     /// Whether a segment with this sequence number begins with the next byte of the receive
@@ -153,7 +153,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn snd_acked(&self) -> u64 {
-        self.snd.una.clamp(0, self.snd.edge) as u64
+        self.snd.acked()
     }
 
     /// The end of what the user has written.
@@ -166,7 +166,7 @@ impl Tcb {
     /// The end of what has been sent at least once.
     #[must_use]
     pub fn snd_sent(&self) -> u64 {
-        self.snd.nxt.clamp(0, self.snd.edge) as u64
+        self.snd.sent()
     }
 
     /// Bytes that were written and are not acknowledged, and those of them that were not
@@ -206,7 +206,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn peer_closed(&self) -> bool {
-        self.rcv.nxt > self.rcv.fin
+        self.rcv.is_closed()
     }
 
     /// Whether payload beyond `rcv_edge()` has been placed.

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::events::{Error, Events};
 use crate::flight::Flight;
 use crate::flight::XmitTimer;
+use crate::liveness::Liveness;
 use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
@@ -106,6 +107,30 @@ impl Flight {
     }
 }
 
+impl Liveness {
+    /// When anything was heard of the peer last.
+    pub(crate) fn last_heard(&self) -> Instant {
+        self.last_ack.max(self.last_data)
+    }
+
+    /// Starts the keepalive timer, if wanted.
+    pub(crate) fn arm_keepalive(
+        &mut self,
+        timers: &mut Timers,
+        cfg: &Config,
+        state: State,
+        now: Instant,
+    ) {
+        let k = cfg.keepalive;
+        self.keepalive_probes = 0;
+        timers.keepalive = if k.enabled && state.is_synchronized() {
+            now.after_ms(u64::from(k.idle_ms))
+        } else {
+            Instant::NEVER
+        };
+    }
+}
+
 impl Tcb {
     /// The timer that runs, and when it will have run out. What sends again comes
     /// before what ends the connection, and that before the probes of an idle one.
@@ -166,7 +191,7 @@ impl Tcb {
                 XmitTimer::Retransmit => self.on_retransmission_timeout(now),
                 XmitTimer::Persist => self.on_persist_timeout(now),
                 XmitTimer::Probe => {
-                    let due = self.flight.on_probe_timeout(&self.snd, self.state, now);
+                    let due = self.flight.on_probe_timeout(&self.snd, now);
                     self.accounting.counters.probes += u32::from(due);
                 }
                 XmitTimer::Reorder => {
@@ -209,11 +234,11 @@ impl Tcb {
         }
         self.liveness.retries = self.liveness.retries.saturating_add(1);
         self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
-        self.begin_timeout_repair(now);
+        self.accounting.begin_timeout_repair(&mut self.flags, now);
         self.flight.stop_timing(&mut self.congestion);
         if self.state.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
-            self.fast_open_falls_back();
+            self.fast_open.fast_open_falls_back();
         } else {
             self.flight
                 .enter_loss(&self.snd, &mut self.congestion, self.liveness.retries, now);
@@ -268,7 +293,7 @@ impl Tcb {
         }
         let interval = u64::from(k.interval_ms.max(1)) * MS;
         let idle = u64::from(k.idle_ms) * MS;
-        let heard = self.last_heard();
+        let heard = self.liveness.last_heard();
         if self.snd.in_flight() > 0 || self.snd.nxt < self.snd.end() {
             // Retransmission or probing of the window finds out as well.
             self.timers.keepalive = now.after_us(idle.max(interval));
@@ -312,27 +337,11 @@ impl Tcb {
         self.die(Some(error), Events::TIMED_OUT);
     }
 
-    /// When anything was heard of the peer last.
-    pub(crate) fn last_heard(&self) -> Instant {
-        self.liveness.last_ack.max(self.liveness.last_data)
-    }
-
     /// Nothing is outstanding: no retransmission, no user timeout (RFC 6298 section
     /// 5.2).
     pub(crate) fn disarm_xmit(&mut self) {
         self.flight.timer.at = Instant::NEVER;
         self.timers.user = Instant::NEVER;
-    }
-
-    /// Starts the keepalive timer, if wanted.
-    pub(crate) fn arm_keepalive(&mut self, now: Instant) {
-        let k = self.cfg.keepalive;
-        self.liveness.keepalive_probes = 0;
-        self.timers.keepalive = if k.enabled && self.state.is_synchronized() {
-            now.after_ms(u64::from(k.idle_ms))
-        } else {
-            Instant::NEVER
-        };
     }
 }
 

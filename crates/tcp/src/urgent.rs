@@ -9,8 +9,44 @@
 //! whether the byte is read in its place or apart is the host's affair (SO_OOBINLINE).
 
 use crate::events::Events;
+use crate::snd::SendSide;
 use crate::tcb::{Flags, Pos, Tcb};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
+
+impl SendSide {
+    /// Takes the block out of urgent mode once all that is urgent is acknowledged.
+    pub(crate) fn end_urgent_mode(&self, flags: &mut Flags) {
+        if self.una >= self.up {
+            flags.remove(Flags::URGENT);
+        }
+    }
+
+    /// What a segment that begins at `start` says of urgent data: the flag and the pointer.
+    pub(crate) fn urgent_field(&self, flags: Flags, start: Pos) -> (TcpFlags, u16) {
+        let ahead = self.up - start;
+        if !flags.contains(Flags::URGENT) || ahead <= 0 {
+            return (TcpFlags::NONE, 0);
+        }
+        match u16::try_from(ahead) {
+            Ok(pointer) => (TcpFlags::URG, pointer),
+            // As far as the field reaches, but not in the middle of what is known to be
+            // farther on: only if the peer has not seen so much yet.
+            Err(_) if start + Pos::from(u16::MAX) > self.nxt => (TcpFlags::URG, u16::MAX),
+            Err(_) => (TcpFlags::NONE, 0),
+        }
+    }
+
+    /// Bounds a segment to one packet in urgent mode: one that is cut up later would have
+    /// the same pointer in each packet.
+    #[inline]
+    pub(crate) fn urgent_payload(&self, flags: Flags, max_payload: usize) -> usize {
+        if flags.contains(Flags::URGENT) {
+            max_payload.min(usize::from(self.mss))
+        } else {
+            max_payload
+        }
+    }
+}
 
 impl Tcb {
     /// The last byte before `edge` of the send stream, which
@@ -53,38 +89,5 @@ impl Tcb {
         }
         self.rcv.up = up;
         self.outcome.events |= Events::URGENT;
-    }
-
-    /// Takes the block out of urgent mode once all that is urgent is acknowledged.
-    pub(crate) fn end_urgent_mode(&mut self) {
-        if self.snd.una >= self.snd.up {
-            self.flags.remove(Flags::URGENT);
-        }
-    }
-
-    /// What a segment that begins at `start` says of urgent data: the flag and the pointer.
-    pub(crate) fn urgent_field(&self, start: Pos) -> (TcpFlags, u16) {
-        let ahead = self.snd.up - start;
-        if !self.flags.contains(Flags::URGENT) || ahead <= 0 {
-            return (TcpFlags::NONE, 0);
-        }
-        match u16::try_from(ahead) {
-            Ok(pointer) => (TcpFlags::URG, pointer),
-            // As far as the field reaches, but not in the middle of what is known to be
-            // farther on: only if the peer has not seen so much yet.
-            Err(_) if start + Pos::from(u16::MAX) > self.snd.nxt => (TcpFlags::URG, u16::MAX),
-            Err(_) => (TcpFlags::NONE, 0),
-        }
-    }
-
-    /// Bounds a segment to one packet in urgent mode: one that is cut up later would have
-    /// the same pointer in each packet.
-    #[inline]
-    pub(crate) fn urgent_payload(&self, max_payload: usize) -> usize {
-        if self.flags.contains(Flags::URGENT) {
-            max_payload.min(usize::from(self.snd.mss))
-        } else {
-            max_payload
-        }
     }
 }

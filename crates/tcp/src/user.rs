@@ -7,9 +7,16 @@
 
 use crate::config::{Congestion, Keepalive, Linger};
 use crate::events::{Error, Events};
+use crate::rcv::ReceiveSide;
 use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
+
+impl ReceiveSide {
+    fn has_unread(&self) -> bool {
+        self.readable() as Pos > self.consumed
+    }
+}
 
 impl Tcb {
     /// The user has written up to `edge` of the send stream. `push`: what is there
@@ -48,7 +55,7 @@ impl Tcb {
         self.rcv.consumed = edge;
         self.tune_receive_buffer(now);
         let may_tell = self.state.may_receive_data() && !self.is_denied_room();
-        if may_tell && self.window_update_due() {
+        if may_tell && self.rcv.window_update_due(&self.cfg) {
             self.flags |= Flags::ACK_NOW;
         }
     }
@@ -90,7 +97,7 @@ impl Tcb {
 
     /// In SYN-SENT, unless the user takes the connection for made: ends the attempt.
     fn gives_up_opening(&mut self) -> bool {
-        let opening = self.state == State::SynSent && !self.is_taken_for_made();
+        let opening = self.state == State::SynSent && !self.fast_open.is_taken_for_made();
         if opening {
             self.die(Some(Error::Reset), Events::empty());
         }
@@ -103,14 +110,14 @@ impl Tcb {
     pub fn resets_on_close(&self) -> bool {
         !self.flags.contains(Flags::ORPHAN)
             && self.state.is_synchronized()
-            && (self.cfg.linger == Linger::Reset || self.has_unread())
+            && (self.cfg.linger == Linger::Reset || self.rcv.has_unread())
     }
 
     /// Whether the peer has acknowledged the end of the sending half.
     #[inline]
     #[must_use]
     pub fn fin_acked(&self) -> bool {
-        self.snd.fin && self.snd.una > self.snd.edge
+        self.snd.fin_acked()
     }
 
     /// No program holds the connection any more. With unread data, or with
@@ -125,8 +132,10 @@ impl Tcb {
         self.forget_advised_timeout();
         match self.state {
             State::Closed | State::TimeWait => {}
-            State::SynSent if !self.has_early_data() => self.die(None, Events::empty()),
-            _ if self.cfg.linger == Linger::Reset || self.has_unread() => {
+            State::SynSent if !self.fast_open.has_early_data(&self.snd, &self.cfg) => {
+                self.die(None, Events::empty())
+            }
+            _ if self.cfg.linger == Linger::Reset || self.rcv.has_unread() => {
                 // In CLOSING and LAST-ACK too, as in Linux: the peer would take our
                 // FIN for the sign that all it sent was read.
                 self.flags |= Flags::RST_DUE | Flags::RST_ACK;
@@ -157,10 +166,6 @@ impl Tcb {
                 self.die(Some(Error::Aborted), Events::empty());
             }
         }
-    }
-
-    fn has_unread(&self) -> bool {
-        self.rcv_edge() as Pos > self.rcv.consumed
     }
 
     /// An orphan waits for the peer's FIN, but not for ever (TCP_LINGER2).
@@ -203,7 +208,8 @@ impl Tcb {
     /// SO_KEEPALIVE and its times.
     pub fn set_keepalive(&mut self, keepalive: Keepalive, now: Instant) {
         self.cfg.keepalive = keepalive;
-        self.arm_keepalive(now);
+        self.liveness
+            .arm_keepalive(&mut self.timers, &self.cfg, self.state, now);
     }
 
     /// SO_LINGER.
@@ -228,7 +234,7 @@ impl Tcb {
         self.rcv.buffer.forget_told();
         self.cfg.rcvbuf = bytes.max(1);
         self.cfg.rcvbuf_max = self.cfg.rcvbuf;
-        if self.state.may_receive_data() && self.window_update_due() {
+        if self.state.may_receive_data() && self.rcv.window_update_due(&self.cfg) {
             self.flags |= Flags::ACK_NOW;
         }
     }
@@ -245,7 +251,13 @@ impl Tcb {
         if which != self.congestion.controller.which() {
             self.congestion.controller.choose(which);
             if self.state.is_synchronized() {
-                self.start_congestion_control(now);
+                self.congestion.start_congestion_control(
+                    &self.snd,
+                    &self.ecn,
+                    &self.accounting,
+                    &mut self.flags,
+                    now,
+                );
             }
         }
     }

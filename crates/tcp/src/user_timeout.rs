@@ -9,8 +9,12 @@
 //! [`Config`](crate::Config); ADV_UTO is what the user has set (TCP_USER_TIMEOUT), and
 //! nothing is told where that is nothing; CHANGEABLE holds until the user sets something.
 
+use crate::config::Config;
+use crate::flight::Flight;
+use crate::liveness::Liveness;
 use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
+use crate::timers::Timers;
 
 /// The least and the most that a peer's advice comes to, milliseconds: L_LIMIT and U_LIMIT
 /// (RFC 5482 section 3.1). The former is the least for R2 (RFC 1122 section 4.2.3.5); the
@@ -47,26 +51,20 @@ const fn from_wire(value: u16) -> Option<u32> {
     Some(count * unit)
 }
 
-impl Tcb {
-    /// TCP_USER_TIMEOUT, milliseconds; 0 for none. Whatever the peer has advised is void.
-    /// With `user_timeout_option` in the [`Config`](crate::Config), the next segment tells
-    /// the peer, and one goes at once.
-    pub fn set_user_timeout(&mut self, ms: u32) {
-        self.flags
-            .remove(Flags::ADVISED_TIMEOUT | Flags::TELL_TIMEOUT);
-        self.put_user_timeout(ms);
-        if self.state.is_synchronized() && self.announce_user_timeout() {
-            self.flags |= Flags::ACK_NOW;
-        }
-    }
-
+impl Liveness {
     /// Takes `ms` for the time in force, the time that has passed included.
-    fn put_user_timeout(&mut self, ms: u32) {
-        self.cfg.user_timeout_ms = ms;
-        self.timers.user = if ms == 0 || self.flight.timer.at.is_never() {
+    fn put_user_timeout(
+        &mut self,
+        flight: &Flight,
+        timers: &mut Timers,
+        cfg: &mut Config,
+        ms: u32,
+    ) {
+        cfg.user_timeout_ms = ms;
+        timers.user = if ms == 0 || flight.timer.at.is_never() {
             Instant::NEVER
         } else {
-            self.liveness.stalled_since.after_ms(u64::from(ms))
+            self.stalled_since.after_ms(u64::from(ms))
         };
     }
 
@@ -74,10 +72,25 @@ impl Tcb {
     /// nothing: the user timeout begins anew. Its deadline is off as long as there is
     /// none (see [`Tcb::set_user_timeout`]).
     #[inline]
-    pub(crate) fn arm_user_timeout(&mut self, now: Instant) {
-        self.liveness.stalled_since = now;
-        if self.cfg.user_timeout_ms != 0 {
-            self.timers.user = now.after_ms(u64::from(self.cfg.user_timeout_ms));
+    pub(crate) fn arm_user_timeout(&mut self, timers: &mut Timers, cfg: &Config, now: Instant) {
+        self.stalled_since = now;
+        if cfg.user_timeout_ms != 0 {
+            timers.user = now.after_ms(u64::from(cfg.user_timeout_ms));
+        }
+    }
+}
+
+impl Tcb {
+    /// TCP_USER_TIMEOUT, milliseconds; 0 for none. Whatever the peer has advised is void.
+    /// With `user_timeout_option` in the [`Config`](crate::Config), the next segment tells
+    /// the peer, and one goes at once.
+    pub fn set_user_timeout(&mut self, ms: u32) {
+        self.flags
+            .remove(Flags::ADVISED_TIMEOUT | Flags::TELL_TIMEOUT);
+        self.liveness
+            .put_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, ms);
+        if self.state.is_synchronized() && self.announce_user_timeout() {
+            self.flags |= Flags::ACK_NOW;
         }
     }
 
@@ -109,7 +122,12 @@ impl Tcb {
             return;
         }
         if let Some(ms) = option.and_then(from_wire) {
-            self.put_user_timeout(ms.clamp(LEAST, MOST));
+            self.liveness.put_user_timeout(
+                &self.flight,
+                &mut self.timers,
+                &mut self.cfg,
+                ms.clamp(LEAST, MOST),
+            );
             self.flags |= Flags::ADVISED_TIMEOUT;
         }
     }
@@ -119,7 +137,8 @@ impl Tcb {
     pub(crate) fn forget_advised_timeout(&mut self) {
         if self.flags.contains(Flags::ADVISED_TIMEOUT) {
             self.flags.remove(Flags::ADVISED_TIMEOUT);
-            self.put_user_timeout(0);
+            self.liveness
+                .put_user_timeout(&self.flight, &mut self.timers, &mut self.cfg, 0);
         }
     }
 }

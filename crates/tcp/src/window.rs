@@ -9,8 +9,10 @@
 //! have had more than the window in flight, so a buffer of twice that count leaves
 //! room for its window to double, and the buffer is never what holds it back.
 
+use crate::config::Config;
 use crate::events::Events;
 use crate::input::UNPREDICTABLE;
+use crate::rcv::ReceiveSide;
 use crate::tcb::{Flags, NO_POS, Pos, Tcb};
 use crate::time::Instant;
 
@@ -163,20 +165,20 @@ pub(crate) fn scale_for(max: u32) -> u8 {
     scale
 }
 
-impl Tcb {
+impl ReceiveSide {
     /// Bytes of the receive stream that are there and unread, out-of-order ones not
     /// counted: they lie in the window.
     #[inline]
     fn unread(&self) -> u32 {
-        (self.rcv.nxt.min(self.rcv.fin) - self.rcv.consumed).max(0) as u32
+        (self.nxt.min(self.fin) - self.consumed).max(0) as u32
     }
 
     /// Room in the receive buffer.
     #[inline]
-    pub(crate) fn free_space(&self) -> u32 {
-        let mut size = self.rcv.buffer.size();
-        if self.cfg.window_clamp != 0 {
-            size = size.min(self.cfg.window_clamp);
+    pub(crate) fn free_space(&self, cfg: &Config) -> u32 {
+        let mut size = self.buffer.size();
+        if cfg.window_clamp != 0 {
+            size = size.min(cfg.window_clamp);
         }
         size.saturating_sub(self.unread())
     }
@@ -184,7 +186,7 @@ impl Tcb {
     /// What is left of the window that was offered.
     #[inline]
     pub(crate) fn offered(&self) -> u32 {
-        (self.rcv.adv - self.rcv.nxt).max(0) as u32
+        (self.adv - self.nxt).max(0) as u32
     }
 
     /// The window to have in the next segment, in bytes.
@@ -193,10 +195,10 @@ impl Tcb {
     /// edge stays until it can be moved by the lesser of half the buffer and a full
     /// segment. It is never moved back (section 3.8.6).
     #[inline]
-    pub(crate) fn window_to_offer(&self) -> u32 {
-        let free = self.free_space();
+    pub(crate) fn window_to_offer(&self, cfg: &Config) -> u32 {
+        let free = self.free_space(cfg);
         let offered = self.offered();
-        let step = (self.rcv.buffer.size() / 2).min(u32::from(self.rcv_mss_full()));
+        let step = (self.buffer.size() / 2).min(u32::from(self.full_segment()));
         if free >= offered.saturating_add(step) {
             free
         } else {
@@ -212,47 +214,49 @@ impl Tcb {
     /// As long as neither the peer has sent nor the user read anything, it is what it
     /// was in the segment before.
     #[inline(always)]
-    pub(crate) fn offer_window(&mut self) -> u16 {
-        match self.rcv.buffer.told(self.rcv.nxt + self.rcv.consumed) {
+    pub(crate) fn offer_window(&mut self, cfg: &Config, flags: Flags) -> u16 {
+        match self.buffer.told(self.nxt + self.consumed) {
             Some(field) => field,
-            None => self.offer_window_anew(),
+            None => self.offer_window_anew(cfg, flags),
         }
     }
 
     #[inline(never)]
-    fn offer_window_anew(&mut self) -> u16 {
-        if self.is_denied_room() {
+    fn offer_window_anew(&mut self, cfg: &Config, flags: Flags) -> u16 {
+        if flags.contains(Flags::NO_ROOM) {
             return self.offer_no_window();
         }
-        let scale = self.rcv.wscale;
-        let field = (self.window_to_offer() >> scale).min(0xffff);
-        let edge = self.rcv.nxt + i64::from(field << scale);
-        self.rcv.adv = self.rcv.adv.max(edge);
-        let at = self.rcv.nxt + self.rcv.consumed;
-        self.rcv.buffer.tell(at, field as u16)
+        let scale = self.wscale;
+        let field = (self.window_to_offer(cfg) >> scale).min(0xffff);
+        let edge = self.nxt + i64::from(field << scale);
+        self.adv = self.adv.max(edge);
+        let at = self.nxt + self.consumed;
+        self.buffer.tell(at, field as u16)
     }
 
     /// The window is told as closed. What arrives is held against the edge that it had.
     #[cold]
     fn offer_no_window(&mut self) -> u16 {
-        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt);
-        let at = self.rcv.nxt + self.rcv.consumed;
-        self.rcv.buffer.tell(at, 0)
+        self.adv = self.adv.max(self.nxt);
+        let at = self.nxt + self.consumed;
+        self.buffer.tell(at, 0)
     }
 
     /// Whether the peer should hear of the room that reading has made, without
     /// another reason to send: the edge can move by two segments or half the buffer,
     /// and what it knows of is at most half of what there is. The second condition,
     /// as in Linux, keeps a fast reader from doubling every acknowledgment.
-    pub(crate) fn window_update_due(&self) -> bool {
+    pub(crate) fn window_update_due(&self, cfg: &Config) -> bool {
         // What the field cannot say is no news (a peer without window scaling).
-        let free = self.free_space().min(0xffff << self.rcv.wscale);
+        let free = self.free_space(cfg).min(0xffff << self.wscale);
         let offered = self.offered();
         let opens = free.saturating_sub(offered);
-        let step = (self.rcv.buffer.size() / 2).min(2 * u32::from(self.rcv_mss_full()));
+        let step = (self.buffer.size() / 2).min(2 * u32::from(self.full_segment()));
         opens >= step.max(1) && free / 2 >= offered
     }
+}
 
+impl Tcb {
     /// How far there is memory for the receive buffer to grow now, bytes: tuning stays
     /// within, and what was granted before stays granted. To be told before
     /// [`Tcb::set_rcv_consumed`].
@@ -296,7 +300,7 @@ impl Tcb {
 
     /// The user has read: tunes the buffer.
     pub(crate) fn tune_receive_buffer(&mut self, now: Instant) {
-        let mss = self.rcv_mss_full();
+        let mss = self.rcv.full_segment();
         if self.rcv.buffer.on_consumed(self.rcv.consumed, mss, now) {
             self.outcome.events |= Events::RCVBUF;
         }

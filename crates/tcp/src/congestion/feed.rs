@@ -5,10 +5,15 @@
 //! each acknowledgment, `output/` for each send of new data.
 
 use super::{Ack, CongestionState};
+use crate::accounting::Accounting;
+use crate::ecn::EcnState;
+use crate::flight::Flight;
+use crate::liveness::Liveness;
 use crate::rate::{Delivered, Rate};
 use crate::recovery::Phase;
 use crate::snd::SendSide;
-use crate::tcb::{Pos, Tcb};
+use crate::tcb::Flags;
+use crate::tcb::Pos;
 use crate::time::Instant;
 
 impl CongestionState {
@@ -50,111 +55,158 @@ impl CongestionState {
     }
 }
 
-impl Tcb {
+impl CongestionState {
     /// An acknowledgment has been dealt with that delivered this many bytes: the rate
     /// of delivery, for an algorithm that goes by it, and the pace.
     #[inline]
-    pub(crate) fn note_delivery(&mut self, delivered: u64, now: Instant) {
-        if self.congestion.rate.is_on() {
-            self.sample_rate(delivered, now);
+    pub(crate) fn note_delivery(
+        &mut self,
+        snd: &SendSide,
+        flight: &Flight,
+        ecn: &EcnState,
+        accounting: &Accounting,
+        flags: &mut Flags,
+        delivered: u64,
+        now: Instant,
+    ) {
+        if self.rate.is_on() {
+            self.sample_rate(snd, flight, accounting, delivered, now);
         }
-        if self.congestion.pacer.is_on() {
-            self.update_pacing();
+        if self.pacer.is_on() {
+            self.update_pacing(snd, ecn, flags);
         }
     }
 
     /// The same where header prediction took the acknowledgment, which then tells of no
     /// marks.
     #[inline]
-    pub(crate) fn note_predicted_delivery(&mut self, delivered: u64, now: Instant) {
-        if self.congestion.controller.wants_marks() {
-            let (una, nxt) = (self.snd.una, self.snd.nxt);
+    pub(crate) fn note_predicted_delivery(
+        &mut self,
+        snd: &SendSide,
+        flight: &Flight,
+        ecn: &EcnState,
+        accounting: &Accounting,
+        flags: &mut Flags,
+        delivered: u64,
+        now: Instant,
+    ) {
+        if self.controller.wants_marks() {
+            let (una, nxt) = (snd.una, snd.nxt);
             let acked = delivered.min(1 << 30) as u32;
-            self.congestion.controller.on_marks(acked, 0, una, nxt);
+            self.controller.on_marks(acked, 0, una, nxt);
         }
-        self.note_delivery(delivered, now);
+        self.note_delivery(snd, flight, ecn, accounting, flags, delivered, now);
     }
 
     /// Without a sampler, the rate of delivery is that of the last round trip that was
     /// timed: it is kept, and the next one begins.
     #[inline(never)]
-    pub(crate) fn turn_round(&mut self) {
-        if let Some(rate) = self.last_round() {
-            self.congestion.rate.keep(rate);
+    pub(crate) fn turn_round(&mut self, snd: &SendSide, flight: &Flight, liveness: &Liveness) {
+        if let Some(rate) = self.last_round(snd, flight, liveness) {
+            self.rate.keep(rate);
         }
-        self.congestion.rate.begin_round(self.snd.una);
+        self.rate.begin_round(snd.una);
     }
 
     /// What that one measured, if it is over. It ended with the last acknowledgment: none
     /// is sent, and so none comes, between its end and the next one's beginning, but of
     /// what was in flight beside it.
-    fn last_round(&self) -> Option<Rate> {
-        if self.flight.is_timing() {
+    fn last_round(&self, snd: &SendSide, flight: &Flight, liveness: &Liveness) -> Option<Rate> {
+        if flight.is_timing() {
             return None;
         }
-        let elapsed = self.liveness.last_ack.since(self.flight.timed_at);
-        self.congestion.rate.round(self.snd.una, elapsed)
+        let elapsed = liveness.last_ack.since(flight.timed_at);
+        self.rate.round(snd.una, elapsed)
     }
 
     /// The rate of delivery, as tcpi_delivery_rate has it.
-    pub(crate) fn delivery_rate(&self) -> Rate {
-        let mut rate = self.congestion.rate;
-        if let Some(round) = self.last_round() {
+    pub(crate) fn delivery_rate(
+        &self,
+        snd: &SendSide,
+        flight: &Flight,
+        liveness: &Liveness,
+    ) -> Rate {
+        let mut rate = self.rate;
+        if let Some(round) = self.last_round(snd, flight, liveness) {
             rate.keep(round);
         }
         rate.latest()
     }
 
-    fn sample_rate(&mut self, delivered: u64, now: Instant) {
-        let una = self.snd.una;
+    fn sample_rate(
+        &mut self,
+        snd: &SendSide,
+        flight: &Flight,
+        accounting: &Accounting,
+        delivered: u64,
+        now: Instant,
+    ) {
+        let una = snd.una;
         let delivered = Delivered {
-            reached: self.flight.scoreboard.highest(una),
-            in_order: self.flight.scoreboard.is_plain(),
+            reached: flight.scoreboard.highest(una),
+            in_order: flight.scoreboard.is_plain(),
             newly: delivered.min(1 << 30) as u32,
-            age: self.flight.recovery.rack.latest_age(now),
-            min_rtt: self.snd.rtt.min_rtt_or(0),
+            age: flight.recovery.rack.latest_age(now),
+            min_rtt: snd.rtt.min_rtt_or(0),
         };
-        let mut sample = self.congestion.rate.on_delivered(&delivered, now);
+        let mut sample = self.rate.on_delivered(&delivered, now);
         // What is repeated was lost; counted when it goes out again.
-        let repeated = self.accounting.counters.bytes_retrans as u32;
-        sample.lost = repeated
-            .wrapping_sub(self.congestion.repeated_seen)
-            .min(1 << 30);
-        self.congestion.repeated_seen = repeated;
-        sample.in_flight = self.flight.pipe(&self.snd).min(1 << 30) as u32;
-        sample.recovering = !self.flight.recovery.is_open();
-        self.congestion.controller.on_rate(&sample);
+        let repeated = accounting.counters.bytes_retrans as u32;
+        sample.lost = repeated.wrapping_sub(self.repeated_seen).min(1 << 30);
+        self.repeated_seen = repeated;
+        sample.in_flight = flight.pipe(snd).min(1 << 30) as u32;
+        sample.recovering = !flight.recovery.is_open();
+        self.controller.on_rate(&sample);
     }
 
     /// New data up to `end` goes out; `idle`: nothing was in flight.
     #[inline]
-    pub(crate) fn note_new_data(&mut self, end: Pos, idle: bool, now: Instant) {
-        if self.congestion.rate.wants(end) || (idle && self.congestion.rate.is_on()) {
-            self.remember_send(end, idle, now);
+    pub(crate) fn note_new_data(
+        &mut self,
+        snd: &SendSide,
+        flight: &Flight,
+        end: Pos,
+        idle: bool,
+        now: Instant,
+    ) {
+        if self.rate.wants(end) || (idle && self.rate.is_on()) {
+            self.remember_send(snd, flight, end, idle, now);
         }
     }
 
-    fn remember_send(&mut self, end: Pos, idle: bool, now: Instant) {
-        let cwnd = self.congestion.controller.cwnd();
-        let last = end >= self.snd.edge && self.flight.pipe(&self.snd) < u64::from(cwnd);
-        self.congestion.rate.on_sent(end, idle, cwnd, now);
+    fn remember_send(
+        &mut self,
+        snd: &SendSide,
+        flight: &Flight,
+        end: Pos,
+        idle: bool,
+        now: Instant,
+    ) {
+        let cwnd = self.controller.cwnd();
+        let last = end >= snd.edge && flight.pipe(snd) < u64::from(cwnd);
+        self.rate.on_sent(end, idle, cwnd, now);
         if last {
-            self.congestion
-                .rate
-                .on_app_limited(self.flight.pipe(&self.snd));
+            self.rate.on_app_limited(flight.pipe(snd));
         }
     }
 
     /// The algorithm was chosen, or the connection is established: rates are measured
     /// if it goes by them, and it is paced if it wants to be.
-    pub(crate) fn start_congestion_control(&mut self, now: Instant) {
-        if self.congestion.controller.wants_rates() {
-            self.congestion.repeated_seen = self.accounting.counters.bytes_retrans as u32;
-            self.congestion.rate.start(self.snd.nxt, now);
-            self.congestion.controller.init_pace(self.snd.rtt.srtt());
+    pub(crate) fn start_congestion_control(
+        &mut self,
+        snd: &SendSide,
+        ecn: &EcnState,
+        accounting: &Accounting,
+        flags: &mut Flags,
+        now: Instant,
+    ) {
+        if self.controller.wants_rates() {
+            self.repeated_seen = accounting.counters.bytes_retrans as u32;
+            self.rate.start(snd.nxt, now);
+            self.controller.init_pace(snd.rtt.srtt());
         } else {
-            self.congestion.rate.stop();
+            self.rate.stop();
         }
-        self.update_pacing();
+        self.update_pacing(snd, ecn, flags);
     }
 }

@@ -10,6 +10,7 @@ use super::{Arrival, Step};
 use crate::congestion::CongestionState;
 use crate::events::Events;
 use crate::flight::Flight;
+use crate::liveness::Liveness;
 use crate::recovery::{AckNews, Advice, Delivery};
 use crate::segment::Disposition;
 use crate::snd::SendSide;
@@ -159,6 +160,35 @@ impl Flight {
     }
 }
 
+impl SendSide {
+    /// With SACK, a duplicate acknowledgment is one that reports something new (RFC
+    /// 6675 section 2).
+    fn expects_sack(&self) -> bool {
+        self.sack
+    }
+}
+
+impl Liveness {
+    /// The peer lives, and nothing is in flight or it has no room for it. RFC 9293
+    /// section 3.8.6.1: as long as probes of a closed window are answered, the
+    /// connection is kept, unless no program holds it any more.
+    #[inline]
+    pub(super) fn note_answered(&mut self, snd: &mut SendSide, flags: Flags) {
+        if snd.wnd > 0 {
+            snd.rtt.clear_backoff();
+        }
+        if !flags.contains(Flags::ORPHAN) {
+            self.retries = 0;
+        }
+    }
+
+    /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
+    #[inline]
+    pub(super) fn has_retried(&self, snd: &SendSide) -> bool {
+        self.retries != 0 || snd.rtt.backoff() != 0
+    }
+}
+
 impl Tcb {
     /// Takes the acknowledgment of an acceptable segment.
     pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
@@ -168,7 +198,7 @@ impl Tcb {
         self.liveness.keepalive_probes = 0;
         let old_una = self.snd.una;
         let acked = (ack - old_una).max(0) as u64;
-        let feedback = self.ecn_feedback(a.segment, acked);
+        let feedback = self.ecn.ecn_feedback(&self.snd, a.segment, acked);
         let mut news = AckNews {
             acked,
             window_used: acked > 0 && self.congestion.window_was_used(&self.snd),
@@ -190,7 +220,7 @@ impl Tcb {
         news.duplicate = ack == old_una
             && self.snd.in_flight() > 0
             && a.end == a.start
-            && (news.sacked > 0 || (self.snd.wnd == old_window && !self.expects_sack()));
+            && (news.sacked > 0 || (self.snd.wnd == old_window && !self.snd.expects_sack()));
         if news.acked > 0 {
             self.flight.take_delivered(old_una, ack, &mut delivery);
             self.advance_una(ack, self.echo(h), a.now);
@@ -203,10 +233,20 @@ impl Tcb {
                 .flight
                 .on_ack_news(&mut self.snd, &mut self.congestion, news, a.now);
             self.follow(advice);
-            self.end_timeout_repair(a.now);
-            self.note_delivery(news.delivered, a.now);
+            self.accounting
+                .end_timeout_repair(&self.flight, &mut self.flags, a.now);
+            self.congestion.note_delivery(
+                &self.snd,
+                &self.flight,
+                &self.ecn,
+                &self.accounting,
+                &mut self.flags,
+                news.delivered,
+                a.now,
+            );
         }
-        self.ecn_on_feedback(feedback);
+        self.ecn
+            .ecn_on_feedback(&self.snd, &self.flight, &mut self.congestion, feedback);
         self.after_ack(a.now)
     }
 
@@ -217,12 +257,6 @@ impl Tcb {
         if advice.send_small {
             self.flags |= Flags::FORCE_SMALL;
         }
-    }
-
-    /// With SACK, a duplicate acknowledgment is one that reports something new (RFC
-    /// 6675 section 2).
-    fn expects_sack(&self) -> bool {
-        self.snd.sack
     }
 
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
@@ -239,8 +273,9 @@ impl Tcb {
             self.disarm_xmit();
             self.accounting.busy.end(now);
         } else {
-            self.flight.arm_loss_timer(&self.snd, self.state, now);
-            self.arm_user_timeout(now);
+            self.flight.arm_loss_timer(&self.snd, now);
+            self.liveness
+                .arm_user_timeout(&mut self.timers, &self.cfg, now);
         }
     }
 
@@ -274,33 +309,14 @@ impl Tcb {
     /// What an acknowledgment means for the persist timer and for the state.
     fn after_ack(&mut self, now: Instant) -> Step {
         if self.snd.in_flight() == 0 || self.snd.wnd == 0 {
-            self.note_answered();
+            self.liveness.note_answered(&mut self.snd, self.flags);
         }
         self.check_fin_acked(now)
     }
 
-    /// The peer lives, and nothing is in flight or it has no room for it. RFC 9293
-    /// section 3.8.6.1: as long as probes of a closed window are answered, the
-    /// connection is kept, unless no program holds it any more.
-    #[inline]
-    pub(super) fn note_answered(&mut self) {
-        if self.snd.wnd > 0 {
-            self.snd.rtt.clear_backoff();
-        }
-        if !self.is_orphan() {
-            self.liveness.retries = 0;
-        }
-    }
-
-    /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
-    #[inline]
-    pub(super) fn has_retried(&self) -> bool {
-        self.liveness.retries != 0 || self.snd.rtt.backoff() != 0
-    }
-
     /// RFC 9293 section 3.10.7.4, fifth: what the ACK of our FIN does in each state.
     fn check_fin_acked(&mut self, now: Instant) -> Step {
-        if !self.snd.fin || self.snd.una <= self.snd.edge {
+        if !self.snd.fin_acked() {
             return Ok(());
         }
         match self.state {

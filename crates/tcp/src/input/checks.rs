@@ -6,7 +6,11 @@
 
 use super::{Arrival, Step};
 use crate::drop::DropReason;
+use crate::liveness::Liveness;
+use crate::rcv::ReceiveSide;
+use crate::reassembly::Reassembly;
 use crate::segment::Disposition;
+use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
 use crate::time::{Instant, MS, SECOND};
@@ -62,6 +66,32 @@ impl Floor {
     }
 }
 
+impl Reassembly {
+    /// A first hole is about to appear: TS.Recent may move on with the next segment that
+    /// fills one, and what is missing was sent before.
+    pub(super) fn note_first_hole(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
+        if self.ranges.is_empty() {
+            self.hold_back_floor(rcv, stamps);
+        }
+    }
+
+    /// TS.Recent may move past the timestamps of what is still to come.
+    fn hold_back_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
+        self.floor.follow(stamps.recent, rcv.nxt, rcv.adv);
+    }
+}
+
+impl Liveness {
+    pub(super) fn may_challenge(&mut self, now: Instant) -> bool {
+        let last = self.last_challenge;
+        let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
+        if may {
+            self.last_challenge = now;
+        }
+        may
+    }
+}
+
 impl Tcb {
     /// RFC 7323 section 5.3, R1: a segment whose timestamp is older than TS.Recent is
     /// an old duplicate: acknowledge and drop. Resets are exempt.
@@ -82,7 +112,8 @@ impl Tcb {
         if late && a.end > self.rcv.nxt && self.reassembly.floor.admits(ts.val) {
             return Ok(());
         }
-        self.note_duplicate(a);
+        self.reassembly
+            .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
         self.acknowledge_unacceptable(a);
         Err(Disposition::dropped(DropReason::Paws))
     }
@@ -102,23 +133,8 @@ impl Tcb {
             self.stamps.recent_at = a.now;
         }
         if !self.reassembly.ranges.is_empty() {
-            self.hold_back_floor();
+            self.reassembly.hold_back_floor(&self.rcv, &self.stamps);
         }
-    }
-
-    /// A first hole is about to appear: TS.Recent may move on with the next segment that
-    /// fills one, and what is missing was sent before.
-    pub(super) fn note_first_hole(&mut self) {
-        if self.reassembly.ranges.is_empty() {
-            self.hold_back_floor();
-        }
-    }
-
-    /// TS.Recent may move past the timestamps of what is still to come.
-    fn hold_back_floor(&mut self) {
-        self.reassembly
-            .floor
-            .follow(self.stamps.recent, self.rcv.nxt, self.rcv.adv);
     }
 
     /// RFC 9293 section 3.10.7.4, first: something of it must lie in the window. A
@@ -136,18 +152,19 @@ impl Tcb {
         } else {
             DropReason::Duplicate
         };
-        self.note_duplicate(a);
+        self.reassembly
+            .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
         if reason == DropReason::Duplicate && self.believes(a) {
             // RFC 7323 section 5.3 takes TS.Recent from acceptable segments only
             // (R2 before R3). But a repetition of what is here means that our
             // acknowledgment was lost; if its repetition echoed the old timestamp,
             // the peer would measure the whole outage as a round trip.
-            self.hold_back_floor();
+            self.reassembly.hold_back_floor(&self.rcv, &self.stamps);
             self.note_timestamp(a);
         }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {
             // The peer repeats its SYN: it has not seen our SYN-ACK.
-            if self.may_challenge(a.now) {
+            if self.liveness.may_challenge(a.now) {
                 self.flags |= Flags::SYN_DUE;
             }
         } else {
@@ -216,17 +233,8 @@ impl Tcb {
 
     /// Sends a challenge ACK (RFC 5961), if the rate allows.
     pub(super) fn challenge(&mut self, now: Instant) {
-        if self.may_challenge(now) {
+        if self.liveness.may_challenge(now) {
             self.flags |= Flags::ACK_NOW;
         }
-    }
-
-    pub(super) fn may_challenge(&mut self, now: Instant) -> bool {
-        let last = self.liveness.last_challenge;
-        let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
-        if may {
-            self.liveness.last_challenge = now;
-        }
-        may
     }
 }

@@ -5,18 +5,173 @@
 //! with the engine: [`Place`] says what to copy where, in order or not.
 
 use super::{Arrival, Step};
+use crate::acks::OwedAcks;
+use crate::config::Config;
 use crate::drop::DropReason;
 use crate::events::{Error, Events};
 use crate::open::MAX_QUICK_ACKS;
+use crate::rcv::ReceiveSide;
+use crate::reassembly::Reassembly;
 use crate::segment::{Disposition, Place, Segment};
+use crate::snd::SendSide;
 use crate::state::State;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::{Instant, MS};
+use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
 
 /// How long an acknowledgment may wait (Linux's TCP_DELACK_MIN; RFC 9293 section
 /// 3.8.6.3 allows 500 ms).
 const DELAY_US: u64 = 40 * MS;
+
+impl ReceiveSide {
+    /// Cuts the payload to what is new and fits: from RCV.NXT to the end of the
+    /// window that was offered, and to the peer's FIN if that is known.
+    fn trim(&self, a: &Arrival<'_>) -> (Pos, Pos, Option<DropReason>) {
+        let start = a.start.max(self.nxt);
+        let mut end = a.data_end;
+        let mut cut = None;
+        if end > self.adv {
+            end = self.adv;
+            cut = Some(DropReason::BeyondWindow);
+        }
+        if end > self.fin {
+            end = self.fin;
+            cut = Some(DropReason::AfterFin);
+        }
+        (start, end, cut)
+    }
+
+    /// The same without timestamps: from the time that a window's worth of data takes.
+    pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
+        if !self.buffer.is_fixed() {
+            let window = self.offered();
+            self.buffer.sample_window(self.nxt, window, now);
+        }
+    }
+}
+
+impl OwedAcks {
+    /// RFC 5681 section 4.2: at once if a hole is filled, in part or whole; else for
+    /// every second full segment; else within the delay.
+    #[inline(always)]
+    fn owe_ack(
+        &mut self,
+        rcv: &ReceiveSide,
+        timers: &mut Timers,
+        cfg: &Config,
+        flags: &mut Flags,
+        fills: bool,
+        now: Instant,
+    ) {
+        let unacked = rcv.nxt - self.last_sent;
+        let quick = cfg.quickack || (self.quick > 0 && !flags.contains(Flags::INTERACTIVE));
+        *flags |= Flags::ACK_OWED;
+        if fills || quick || unacked >= 2 * i64::from(self.segment) {
+            *flags |= Flags::ACK_NOW;
+        } else if timers.ack.is_never() {
+            timers.ack = now.after_us(DELAY_US);
+        }
+    }
+
+    /// Learns how long the peer's segments are, for "every second full segment". A
+    /// merged one tells by its GSO size; without it, no packet is longer than we
+    /// allowed.
+    #[inline(always)]
+    pub(super) fn estimate_rcv_mss(
+        &mut self,
+        rcv: &ReceiveSide,
+        payload_len: u32,
+        gso_size: impl FnOnce() -> u16,
+    ) {
+        if payload_len > u32::from(self.segment) {
+            self.raise_rcv_mss(rcv, payload_len, gso_size());
+        }
+    }
+
+    #[cold]
+    fn raise_rcv_mss(&mut self, rcv: &ReceiveSide, payload_len: u32, gso_size: u16) {
+        let size = match gso_size {
+            0 => payload_len,
+            size => u32::from(size),
+        };
+        let most = u32::from(rcv.full_segment());
+        self.segment = self.segment.max(size.min(most) as u16);
+    }
+}
+
+impl Reassembly {
+    /// Keeps the order in which ranges were last added to (RFC 2018 section 4).
+    fn note_recent(&mut self, rcv: &ReceiveSide, pos: Pos) {
+        let Some((start, end)) = self.ranges.find(rcv.nxt, pos) else {
+            return;
+        };
+        let mut r = self.recent;
+        let inside = |seq| (start..end).contains(&rcv.pos(seq));
+        if !inside(r[0]) {
+            if !inside(r[1]) {
+                r[2] = r[1];
+            }
+            r[1] = r[0];
+        }
+        r[0] = rcv.seq(pos);
+        self.recent = r;
+    }
+
+    /// RFC 2883 section 4: part of `start..end` is in the assembler already; reports
+    /// the first such part.
+    fn note_first_overlap(
+        &mut self,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+        flags: &mut Flags,
+        start: Pos,
+        end: Pos,
+    ) {
+        let overlap = self
+            .ranges
+            .ranges_from(rcv.nxt, start)
+            .next()
+            .map(|(s, e)| (s.max(start), e.min(end)))
+            .filter(|(s, e)| s < e);
+        if let Some((s, e)) = overlap {
+            self.note_dsack(snd, rcv, flags, s, e);
+        }
+    }
+
+    /// A segment was a duplicate, wholly or in front.
+    pub(super) fn note_duplicate(
+        &mut self,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+        flags: &mut Flags,
+        a: &Arrival<'_>,
+    ) {
+        let end = a.data_end.min(rcv.nxt);
+        let start = if a.has(TcpFlags::SYN) {
+            a.start + 1
+        } else {
+            a.start
+        };
+        if start < end {
+            self.note_dsack(snd, rcv, flags, start, end);
+        }
+    }
+
+    pub(super) fn note_dsack(
+        &mut self,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+        flags: &mut Flags,
+        start: Pos,
+        end: Pos,
+    ) {
+        if snd.sack {
+            *flags |= Flags::DSACK;
+            self.duplicate = (rcv.seq(start), rcv.seq(end));
+        }
+    }
+}
 
 impl Tcb {
     /// Places the payload of an acceptable segment.
@@ -33,12 +188,14 @@ impl Tcb {
         self.room_check(a)?;
         self.accounting.counters.slow_data_in =
             self.accounting.counters.slow_data_in.wrapping_add(1);
-        self.estimate_rcv_mss(a.segment.payload_len, || a.segment.gso_size);
+        self.acks
+            .estimate_rcv_mss(&self.rcv, a.segment.payload_len, || a.segment.gso_size);
 
-        let (start, end, cut) = self.trim(a);
+        let (start, end, cut) = self.rcv.trim(a);
         if start >= end {
             // All of it was there, or none of it fits: say so at once.
-            self.note_duplicate(a);
+            self.reassembly
+                .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
             self.flags |= Flags::ACK_NOW;
             let reason = cut.unwrap_or(DropReason::Duplicate);
             return if a.end > self.rcv.nxt && cut.is_none() {
@@ -55,7 +212,8 @@ impl Tcb {
         };
         if start > a.start {
             // RFC 2883 section 4: the front was received before.
-            self.note_dsack(a.start, start);
+            self.reassembly
+                .note_dsack(&self.snd, &self.rcv, &mut self.flags, a.start, start);
         }
         let kept = if start == self.rcv.nxt {
             self.take_in_order(end, a.segment, a.now);
@@ -112,23 +270,6 @@ impl Tcb {
         Ok(())
     }
 
-    /// Cuts the payload to what is new and fits: from RCV.NXT to the end of the
-    /// window that was offered, and to the peer's FIN if that is known.
-    fn trim(&self, a: &Arrival<'_>) -> (Pos, Pos, Option<DropReason>) {
-        let start = a.start.max(self.rcv.nxt);
-        let mut end = a.data_end;
-        let mut cut = None;
-        if end > self.rcv.adv {
-            end = self.rcv.adv;
-            cut = Some(DropReason::BeyondWindow);
-        }
-        if end > self.rcv.fin {
-            end = self.rcv.fin;
-            cut = Some(DropReason::AfterFin);
-        }
-        (start, end, cut)
-    }
-
     /// Payload from RCV.NXT to `end`: moves RCV.NXT over it and over what had arrived
     /// beyond.
     fn take_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
@@ -137,7 +278,8 @@ impl Tcb {
         if fills {
             let known = self.reassembly.ranges.covered(old, old, end);
             if known > 0 {
-                self.note_first_overlap(old, end);
+                self.reassembly
+                    .note_first_overlap(&self.snd, &self.rcv, &mut self.flags, old, end);
             }
             self.rcv.nxt = self.reassembly.ranges.advance(old, end);
         } else {
@@ -147,7 +289,7 @@ impl Tcb {
             Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
                 self.sample_receiver_rtt_by_echo(segment.payload_len, ts.echo, now);
             }
-            _ => self.sample_receiver_rtt_by_window(now),
+            _ => self.rcv.sample_receiver_rtt_by_window(now),
         }
         self.after_in_order(fills, now);
     }
@@ -166,22 +308,14 @@ impl Tcb {
             self.acks.quick = self.acks.quick.max(MAX_QUICK_ACKS);
         }
         self.liveness.last_data = now;
-        self.owe_ack(fills, now);
-    }
-
-    /// RFC 5681 section 4.2: at once if a hole is filled, in part or whole; else for
-    /// every second full segment; else within the delay.
-    #[inline(always)]
-    fn owe_ack(&mut self, fills: bool, now: Instant) {
-        let unacked = self.rcv.nxt - self.acks.last_sent;
-        let quick =
-            self.cfg.quickack || (self.acks.quick > 0 && !self.flags.contains(Flags::INTERACTIVE));
-        self.flags |= Flags::ACK_OWED;
-        if fills || quick || unacked >= 2 * i64::from(self.acks.segment) {
-            self.flags |= Flags::ACK_NOW;
-        } else if self.timers.ack.is_never() {
-            self.timers.ack = now.after_us(DELAY_US);
-        }
+        self.acks.owe_ack(
+            &self.rcv,
+            &mut self.timers,
+            &self.cfg,
+            &mut self.flags,
+            fills,
+            now,
+        );
     }
 
     /// Payload beyond a hole. Says whether there was room to remember it.
@@ -195,66 +329,15 @@ impl Tcb {
         }
         self.accounting.counters.rcv_ooo = self.accounting.counters.rcv_ooo.wrapping_add(1);
         if self.reassembly.ranges.covered(self.rcv.nxt, start, end) > 0 {
-            self.note_first_overlap(start, end);
+            self.reassembly
+                .note_first_overlap(&self.snd, &self.rcv, &mut self.flags, start, end);
         }
-        self.note_first_hole();
+        self.reassembly.note_first_hole(&self.rcv, &self.stamps);
         let kept = self.reassembly.ranges.add(self.rcv.nxt, start, end).is_ok();
         if kept {
-            self.note_recent(start);
+            self.reassembly.note_recent(&self.rcv, start);
         }
         kept
-    }
-
-    /// Keeps the order in which ranges were last added to (RFC 2018 section 4).
-    fn note_recent(&mut self, pos: Pos) {
-        let Some((start, end)) = self.reassembly.ranges.find(self.rcv.nxt, pos) else {
-            return;
-        };
-        let mut r = self.reassembly.recent;
-        let inside = |seq| (start..end).contains(&self.rcv.pos(seq));
-        if !inside(r[0]) {
-            if !inside(r[1]) {
-                r[2] = r[1];
-            }
-            r[1] = r[0];
-        }
-        r[0] = self.rcv.seq(pos);
-        self.reassembly.recent = r;
-    }
-
-    /// RFC 2883 section 4: part of `start..end` is in the assembler already; reports
-    /// the first such part.
-    fn note_first_overlap(&mut self, start: Pos, end: Pos) {
-        let overlap = self
-            .reassembly
-            .ranges
-            .ranges_from(self.rcv.nxt, start)
-            .next()
-            .map(|(s, e)| (s.max(start), e.min(end)))
-            .filter(|(s, e)| s < e);
-        if let Some((s, e)) = overlap {
-            self.note_dsack(s, e);
-        }
-    }
-
-    /// A segment was a duplicate, wholly or in front.
-    pub(super) fn note_duplicate(&mut self, a: &Arrival<'_>) {
-        let end = a.data_end.min(self.rcv.nxt);
-        let start = if a.has(TcpFlags::SYN) {
-            a.start + 1
-        } else {
-            a.start
-        };
-        if start < end {
-            self.note_dsack(start, end);
-        }
-    }
-
-    pub(super) fn note_dsack(&mut self, start: Pos, end: Pos) {
-        if self.snd.sack {
-            self.flags |= Flags::DSACK;
-            self.reassembly.duplicate = (self.rcv.seq(start), self.rcv.seq(end));
-        }
     }
 
     /// Whether a duplicate is to be reported. An acknowledgment reports one (RFC 2883 section
@@ -262,26 +345,6 @@ impl Tcb {
     #[must_use]
     pub fn owes_dsack(&self) -> bool {
         self.flags.contains(Flags::DSACK)
-    }
-
-    /// Learns how long the peer's segments are, for "every second full segment". A
-    /// merged one tells by its GSO size; without it, no packet is longer than we
-    /// allowed.
-    #[inline(always)]
-    pub(super) fn estimate_rcv_mss(&mut self, payload_len: u32, gso_size: impl FnOnce() -> u16) {
-        if payload_len > u32::from(self.acks.segment) {
-            self.raise_rcv_mss(payload_len, gso_size());
-        }
-    }
-
-    #[cold]
-    fn raise_rcv_mss(&mut self, payload_len: u32, gso_size: u16) {
-        let size = match gso_size {
-            0 => payload_len,
-            size => u32::from(size),
-        };
-        let most = u32::from(self.rcv_mss_full());
-        self.acks.segment = self.acks.segment.max(size.min(most) as u16);
     }
 
     /// The round trip as a receiver sees it, for the buffer's tuning: from the echo
@@ -313,14 +376,6 @@ impl Tcb {
             // The clock ticks in milliseconds; the handshake measured finer.
             let micros = (u64::from(elapsed) * MS).max(self.snd.rtt.min_rtt_or(MS).min(MS));
             self.rcv.buffer.sample_rtt(micros);
-        }
-    }
-
-    /// The same without timestamps: from the time that a window's worth of data takes.
-    pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
-        if !self.rcv.buffer.is_fixed() {
-            let window = self.offered();
-            self.rcv.buffer.sample_window(self.rcv.nxt, window, now);
         }
     }
 }

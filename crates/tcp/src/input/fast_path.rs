@@ -183,7 +183,7 @@ impl Predicted<'_, '_> {
         let (at, old) = (tcb.rcv.nxt, tcb.snd.una);
         let ack = if ACKS { old + i64::from(acked) } else { old };
         if DATA {
-            tcb.estimate_rcv_mss(payload_len, gso_size);
+            tcb.acks.estimate_rcv_mss(&tcb.rcv, payload_len, gso_size);
         }
         if let Some(stamps) = stamps {
             if at <= tcb.acks.last_sent {
@@ -213,16 +213,18 @@ impl Predicted<'_, '_> {
             } else {
                 tcb.fast_ack::<false>(ack, stamps, now);
             }
-        } else if tcb.has_retried() && (tcb.snd.in_flight() == 0 || tcb.snd.wnd == 0) {
+        } else if tcb.liveness.has_retried(&tcb.snd)
+            && (tcb.snd.in_flight() == 0 || tcb.snd.wnd == 0)
+        {
             // Progress has done the same.
-            tcb.note_answered();
+            tcb.liveness.note_answered(&mut tcb.snd, tcb.flags);
         }
         if DATA {
             tcb.accounting.counters.fast_data_in =
                 tcb.accounting.counters.fast_data_in.wrapping_add(1);
             tcb.rcv.nxt = at + i64::from(payload_len);
             if stamps.is_none() {
-                tcb.sample_receiver_rtt_by_window(now);
+                tcb.rcv.sample_receiver_rtt_by_window(now);
             }
             tcb.after_in_order(false, now);
         }
@@ -275,8 +277,9 @@ impl Tcb {
             self.disarm_xmit();
             self.accounting.busy.end(now);
         } else {
-            self.flight.rearm_loss_timer(&mut self.snd, self.state, now);
-            self.arm_user_timeout(now);
+            self.flight.rearm_loss_timer(&self.snd, now);
+            self.liveness
+                .arm_user_timeout(&mut self.timers, &self.cfg, now);
         }
         if window_used || self.flags.contains(Flags::CAREFUL) {
             self.control_congestion(acked as u64, window_used, now);
@@ -296,7 +299,15 @@ impl Tcb {
             );
         }
         if self.flags.contains(Flags::CAREFUL) {
-            self.note_predicted_delivery(acked, now);
+            self.congestion.note_predicted_delivery(
+                &self.snd,
+                &self.flight,
+                &self.ecn,
+                &self.accounting,
+                &mut self.flags,
+                acked,
+                now,
+            );
         }
     }
 

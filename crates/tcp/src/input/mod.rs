@@ -112,7 +112,8 @@ impl Tcb {
         }
         self.on_ack(a)?;
         if self.ecn.variant() != Variant::Off {
-            self.ecn_on_arrival(a.segment);
+            self.ecn
+                .ecn_on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
         }
         self.take_user_timeout_advice(a.segment.header.options.user_timeout);
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {
@@ -165,7 +166,7 @@ impl Tcb {
             rcv_nxt: self.rcv.seq(self.rcv.nxt).0,
             ts_recent: self.stamps.recent,
             ts_offset: self.stamps.offset,
-            window: (self.offered() >> self.rcv.wscale).min(0xffff) as u16,
+            window: (self.rcv.offered() >> self.rcv.wscale).min(0xffff) as u16,
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
         }
     }

@@ -57,7 +57,7 @@ impl Tcb {
         }
         if self.state == State::SynReceived && a.start == SYN_POS {
             // Repeated with data (RFC 7413): our SYN-ACK is lost.
-            if self.may_challenge(a.now) {
+            if self.liveness.may_challenge(a.now) {
                 self.flags |= Flags::SYN_DUE;
             }
             return Err(Disposition::dropped(DropReason::EarlyData));

@@ -84,7 +84,7 @@ impl Tcb {
             };
         }
         self.take_syn(h, now);
-        self.ecn_on_syn_ack(segment);
+        self.ecn.ecn_on_syn_ack(segment);
         self.take_syn_ack(h, now);
         if h.flags.contains(TcpFlags::URG) {
             self.take_urgent_pointer(h, SYN_POS);
@@ -106,7 +106,8 @@ impl Tcb {
     /// What the SYN-ACK acknowledges, and the end of the handshake.
     fn take_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
         let ack = self.snd.pos(h.ack);
-        self.take_fast_open_answer(ack, h.options.fast_open);
+        self.fast_open
+            .take_fast_open_answer(ack, h.options.fast_open);
         self.flight.take_timed_sample(&mut self.snd, now);
         self.disarm_xmit();
         self.take_first_ack(ack, now);
@@ -121,7 +122,7 @@ impl Tcb {
             // RFC 7413 section 4.2.1: the server did not take what came with the SYN.
             self.flight
                 .repeat_refused_data(&self.snd, &mut self.congestion);
-            self.flight.arm_loss_timer(&self.snd, self.state, now);
+            self.flight.arm_loss_timer(&self.snd, now);
         }
     }
 
@@ -152,15 +153,16 @@ impl Tcb {
         self.snd.wnd = u32::from(h.window) << scale;
         self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
         self.snd.wl1 = a.start;
-        self.ecn_on_handshake_ack(a.segment);
+        self.ecn.ecn_on_handshake_ack(a.segment);
         self.establish(a.now);
         if self.snd.in_flight() > 0 {
-            self.flight.arm_loss_timer(&self.snd, self.state, a.now);
+            self.flight.arm_loss_timer(&self.snd, a.now);
         }
         if simultaneous {
             // The peer may still wait for the ACK of its SYN, and that SYN came twice
             // (RFC 2883).
-            self.note_dsack(SYN_POS, 0);
+            self.reassembly
+                .note_dsack(&self.snd, &self.rcv, &mut self.flags, SYN_POS, 0);
             self.flags |= Flags::ACK_NOW;
             return Err(Disposition::default());
         }

@@ -67,7 +67,7 @@ impl Tcb {
             let grain = scoreboard::grain(self.snd.rtt.srtt().unwrap_or(0));
             self.flight.scoreboard.send_apart(end, now, grain);
         }
-        self.flight.rearm_probe(&self.snd, self.state, now);
+        self.flight.rearm_probe(&self.snd, now);
         if !self.flight.is_timing() {
             self.time_round_trip(end, now);
         }
@@ -125,7 +125,7 @@ impl Tcb {
             return Some(self.plain(start, data_end, flags, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {
-            let pos = self.ack_pos();
+            let pos = self.snd.ack_pos();
             return Some(self.plain(pos, pos, TcpFlags::ACK, now));
         }
         None

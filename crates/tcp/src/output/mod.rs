@@ -35,6 +35,22 @@ impl Flight {
     }
 }
 
+impl SendSide {
+    /// The sequence number of a segment without payload: SND.NXT, but not beyond the
+    /// peer's window if that has shrunk, or the peer would not look at it. What rounding
+    /// to the scale has taken back is still received (RFC 7323 section 2.4), and may be
+    /// there already: below it, the peer would not look at the segment either.
+    #[inline]
+    fn ack_pos(&self) -> Pos {
+        let edge = self.wnd_edge().max(self.una);
+        if self.nxt - edge < 1 << self.wscale {
+            self.nxt
+        } else {
+            edge
+        }
+    }
+}
+
 impl Tcb {
     /// The next segment to send, if any. `max_payload` is how much one may carry:
     /// the MSS, or more if it is cut up later (then a multiple of the MSS is used). A
@@ -69,7 +85,7 @@ impl Tcb {
             return None;
         }
         if self.flags.contains(Flags::URGENT) {
-            self.end_urgent_mode();
+            self.snd.end_urgent_mode(&mut self.flags);
         }
         if self.congestion.pacer.holds(now) {
             self.wait_for_pace();
@@ -87,12 +103,12 @@ impl Tcb {
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {
-            let pos = self.ack_pos();
-            if let Some((ack, flags)) = self.ecn_change() {
+            let pos = self.snd.ack_pos();
+            if let Some((ack, flags)) = self.ecn.ecn_change() {
                 let mut before = plain_ack(
                     self.snd.seq(pos),
                     self.rcv.seq(ack),
-                    self.offer_window(),
+                    self.rcv.offer_window(&self.cfg, self.flags),
                     self.timestamps(now).map(|t| (t.val, t.echo)),
                 );
                 before.flags |= flags;
@@ -107,7 +123,14 @@ impl Tcb {
 
     /// Data, again or new, or the FIN.
     fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let max_payload = self.urgent_payload(self.ecn_payload(self.paced_payload(max_payload)));
+        let max_payload = self.snd.urgent_payload(
+            self.flags,
+            self.ecn.ecn_payload(
+                &self.snd,
+                self.congestion
+                    .paced_payload(&self.snd, &self.cfg, max_payload),
+            ),
+        );
         if let Some((start, end)) = self.select_repetition(max_payload) {
             return Some(self.emit_repetition(start, end, now));
         }
@@ -150,24 +173,11 @@ impl Tcb {
         Some(self.emit_new(start, end, now))
     }
 
-    /// The sequence number of a segment without payload: SND.NXT, but not beyond the
-    /// peer's window if that has shrunk, or the peer would not look at it. What rounding
-    /// to the scale has taken back is still received (RFC 7323 section 2.4), and may be
-    /// there already: below it, the peer would not look at the segment either.
-    #[inline]
-    fn ack_pos(&self) -> Pos {
-        let edge = self.snd.wnd_edge().max(self.snd.una);
-        if self.snd.nxt - edge < 1 << self.snd.wscale {
-            self.snd.nxt
-        } else {
-            edge
-        }
-    }
-
     pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let idle = self.snd.una == self.snd.nxt;
         self.note_new(start, end, now);
-        self.note_new_data(end, idle, now);
+        self.congestion
+            .note_new_data(&self.snd, &self.flight, end, idle, now);
         self.emit_data(start, end, false, now)
     }
 
@@ -176,15 +186,16 @@ impl Tcb {
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
         if self.snd.una == self.snd.nxt {
-            self.arm_user_timeout(now);
+            self.liveness
+                .arm_user_timeout(&mut self.timers, &self.cfg, now);
         }
         let starts = self.flight.timer.at.is_never() || self.snd.in_flight() == 0;
         if self.snd.in_flight() == 0 {
             self.liveness.retries = 0;
-            self.begin_flight(now);
+            self.accounting.begin_flight(&mut self.flags, now);
         }
         if self.flags.contains(Flags::WINDOW_LIMITED) {
-            self.end_window_limit(now);
+            self.accounting.end_window_limit(&mut self.flags, now);
         }
         self.snd.nxt = end;
         let grain = scoreboard::grain(self.snd.rtt.srtt().unwrap_or(0));
@@ -193,11 +204,11 @@ impl Tcb {
             self.flight.recovery.probe.on_sent(start, end, false);
         }
         if starts && self.predict != UNPREDICTABLE {
-            self.flight.rearm_loss_timer(&mut self.snd, self.state, now);
+            self.flight.rearm_loss_timer(&self.snd, now);
         } else if starts {
-            self.flight.arm_loss_timer(&self.snd, self.state, now);
+            self.flight.arm_loss_timer(&self.snd, now);
         } else if self.flight.timer.kind == XmitTimer::Probe {
-            self.flight.arm_probe(&self.snd, self.state, now);
+            self.flight.arm_probe(&self.snd, now);
         }
         if !self.flight.is_timing() && self.flight.recovery.is_open() {
             self.time_round_trip(end, now);
@@ -215,7 +226,8 @@ impl Tcb {
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
         if !self.congestion.rate.is_on() {
-            self.turn_round();
+            self.congestion
+                .turn_round(&self.snd, &self.flight, &self.liveness);
         }
         self.flight.timed = end;
         self.flight.timed_at = now;
@@ -270,18 +282,18 @@ impl Tcb {
     fn emit_data(&mut self, start: Pos, end: Pos, again: bool, now: Instant) -> Transmit {
         let (mut flags, data_end) = self.flags_of(start, end);
         if again && data_end > start {
-            if self.ends_syn_data(data_end) {
+            if self.fast_open.ends_syn_data(self.flags, data_end) {
                 flags |= TcpFlags::PSH;
             } else if data_end != self.snd.push && self.flight.is_lost_from(&self.snd, end) {
                 // Nothing within a hole is worth a push: the receiver waits for the rest.
                 flags = flags & !TcpFlags::PSH;
             }
         }
-        self.pace((data_end - start) as u64, now);
+        self.congestion.pace((data_end - start) as u64, now);
         let mut transmit = self.emit_with(start, data_end, flags, !again, now);
         transmit.retransmission = again;
         if data_end > start {
-            transmit.ecn = self.ecn_field(again);
+            transmit.ecn = self.ecn.ecn_field(&self.cfg, again);
         }
         transmit
     }
@@ -333,12 +345,12 @@ impl Tcb {
         let mut options = self.segment_options(now);
         let mut flags = flags;
         if self.ecn.variant() != Variant::Off {
-            flags |= self.ecn_flags(new_data && data_end > start);
+            flags |= self.ecn.ecn_flags(new_data && data_end > start);
             if data_end == start {
-                options.accurate_ecn = self.ecn_option();
+                options.accurate_ecn = self.ecn.ecn_option();
             }
         }
-        let (urg, urgent) = self.urgent_field(start);
+        let (urg, urgent) = self.snd.urgent_field(self.flags, start);
         flags |= urg;
         let h = self.settle(start, flags, now);
         let payload = if data_end > start {
@@ -371,7 +383,7 @@ impl Tcb {
     /// The same with data offset and flags as in [`control`].
     #[inline(always)]
     fn settle_as(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
-        let window = self.offer_window();
+        let window = self.rcv.offer_window(&self.cfg, self.flags);
         self.acks.last_sent = self.rcv.nxt;
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
             self.acks.duplicates = self.acks.duplicates.saturating_sub(1);
@@ -389,7 +401,7 @@ impl Tcb {
             window,
             seq: self.snd.seq(start),
             ack: self.rcv.seq(self.rcv.nxt),
-            timestamps: self.timestamps_if_agreed(now),
+            timestamps: self.stamps.timestamps_if_agreed(now),
         }
     }
 
@@ -402,7 +414,7 @@ impl Tcb {
         let mut options = self.syn_options(now);
         let mut data = 0;
         if first {
-            data = self.data_on_syn();
+            data = self.fast_open.data_on_syn(&self.snd, &self.cfg, self.state);
             self.snd.nxt = data;
             if data > 0 {
                 self.flight.scoreboard.send(data, now, 0);
@@ -410,7 +422,8 @@ impl Tcb {
             }
             self.flight.timed = 0;
             self.flight.timed_at = now;
-            self.arm_user_timeout(now);
+            self.liveness
+                .arm_user_timeout(&mut self.timers, &self.cfg, now);
         } else {
             self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(1);
         }
@@ -425,12 +438,12 @@ impl Tcb {
         } else {
             self.liveness.retries.max(1)
         };
-        let ecn = self.ecn_syn_flags(syn_ack, repeats);
+        let ecn = self.ecn.ecn_syn_flags(&self.cfg, syn_ack, repeats);
         if syn_ack {
-            options.accurate_ecn = self.ecn_syn_option(first, options.fast_open.is_some());
+            options.accurate_ecn = self.ecn.ecn_syn_option(first, options.fast_open.is_some());
         }
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
-        let window = self.free_space().min(0xffff);
+        let window = self.rcv.free_space(&self.cfg).min(0xffff);
         self.rcv.adv = self.rcv.adv.max(self.rcv.nxt + i64::from(window));
         self.acks.last_sent = self.rcv.nxt;
         Transmit {
@@ -467,7 +480,7 @@ impl Tcb {
             ack = self.rcv.seq(self.rcv.nxt);
         }
         Transmit {
-            seq: self.snd.seq(self.ack_pos()),
+            seq: self.snd.seq(self.snd.ack_pos()),
             ack,
             flags,
             window: 0,

@@ -4,7 +4,11 @@
 //! 3.2), SACK blocks while something is out of order, the SYN's set. `output/mod.rs`
 //! and `time_wait.rs` call it.
 
+use crate::rcv::ReceiveSide;
+use crate::reassembly::Reassembly;
 use crate::segment::{Ecn, Transmit};
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
@@ -60,21 +64,79 @@ pub(crate) fn plain_ack(
     }
 }
 
+impl TimestampState {
+    /// What the option has if it was agreed; without meaning otherwise.
+    #[inline(always)]
+    pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
+        Timestamps {
+            val: self.clock(now),
+            echo: self.recent,
+        }
+    }
+}
+
+impl Reassembly {
+    #[inline]
+    fn owes_sack(&self, snd: &SendSide, flags: Flags) -> bool {
+        snd.sack && (!self.ranges.is_empty() || flags.contains(Flags::DSACK))
+    }
+
+    /// How many SACK blocks fit beside the timestamps: 40 bytes hold all options.
+    fn sack_room(&self, flags: Flags) -> usize {
+        if flags.contains(Flags::TIMESTAMPS) {
+            3
+        } else {
+            4
+        }
+    }
+
+    /// Bytes that SACK blocks would take of the next segment.
+    #[inline]
+    fn sack_len_due(&self, snd: &SendSide, flags: Flags) -> u16 {
+        if !self.owes_sack(snd, flags) {
+            return 0;
+        }
+        let blocks = self.ranges.len() + usize::from(flags.contains(Flags::DSACK));
+        sack_len(blocks.min(self.sack_room(flags)))
+    }
+
+    /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
+    /// 2018 section 4: then the range with the latest arrival, then those reported
+    /// most recently before.
+    fn sack_blocks(&self, rcv: &ReceiveSide, flags: Flags) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let room = self.sack_room(flags);
+        if flags.contains(Flags::DSACK) {
+            let (start, end) = self.duplicate;
+            blocks.push(start, end);
+        }
+        let recent = self
+            .recent
+            .iter()
+            .filter_map(|&seq| self.ranges.find(rcv.nxt, rcv.pos(seq)));
+        let mut seen = [0; 4];
+        let mut count = 0;
+        for (start, end) in recent.chain(self.ranges.iter(rcv.nxt)) {
+            if blocks.len() >= room {
+                break;
+            }
+            if seen[..count].contains(&start) {
+                continue;
+            }
+            seen[count] = start;
+            count += 1;
+            blocks.push(rcv.seq(start), rcv.seq(end));
+        }
+        blocks
+    }
+}
+
 impl Tcb {
     /// The timestamps option, if agreed.
     #[inline]
     pub(crate) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
         self.has_timestamps()
-            .then(|| self.timestamps_if_agreed(now))
-    }
-
-    /// What the option has if it was agreed; without meaning otherwise.
-    #[inline(always)]
-    pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
-        Timestamps {
-            val: self.stamps.clock(now),
-            echo: self.stamps.recent,
-        }
+            .then(|| self.stamps.timestamps_if_agreed(now))
     }
 
     /// The options of any segment but SYN and RST.
@@ -87,25 +149,11 @@ impl Tcb {
             options.user_timeout = self.user_timeout_option();
             self.flags.remove(Flags::TELL_TIMEOUT);
         }
-        if self.owes_sack() {
-            options.sack = self.sack_blocks();
+        if self.reassembly.owes_sack(&self.snd, self.flags) {
+            options.sack = self.reassembly.sack_blocks(&self.rcv, self.flags);
             self.flags.remove(Flags::DSACK);
         }
         options
-    }
-
-    #[inline]
-    fn owes_sack(&self) -> bool {
-        self.snd.sack && (!self.reassembly.ranges.is_empty() || self.flags.contains(Flags::DSACK))
-    }
-
-    /// How many SACK blocks fit beside the timestamps: 40 bytes hold all options.
-    fn sack_room(&self) -> usize {
-        if self.flags.contains(Flags::TIMESTAMPS) {
-            3
-        } else {
-            4
-        }
     }
 
     /// Bytes that options which not every segment has would take of the next one.
@@ -114,27 +162,17 @@ impl Tcb {
         if self.flags.contains(Flags::TELL_TIMEOUT) {
             return self.extra_len_with_timeout();
         }
-        self.sack_len_due()
+        self.reassembly.sack_len_due(&self.snd, self.flags)
     }
 
     #[cold]
     fn extra_len_with_timeout(&self) -> u16 {
-        let sack = self.sack_len_due();
+        let sack = self.reassembly.sack_len_due(&self.snd, self.flags);
         if self.has_room_for_timeout() {
             sack + USER_TIMEOUT_LEN
         } else {
             sack
         }
-    }
-
-    /// Bytes that SACK blocks would take of the next segment.
-    #[inline]
-    fn sack_len_due(&self) -> u16 {
-        if !self.owes_sack() {
-            return 0;
-        }
-        let blocks = self.reassembly.ranges.len() + usize::from(self.flags.contains(Flags::DSACK));
-        sack_len(blocks.min(self.sack_room()))
     }
 
     /// Whether the user timeout fits beside the other options of the next segment; what
@@ -145,38 +183,8 @@ impl Tcb {
         } else {
             0
         };
-        timestamps + self.sack_len_due() + USER_TIMEOUT_LEN <= MOST_LEN
-    }
-
-    /// RFC 2883 section 4: the first block reports a duplicate, if there was one. RFC
-    /// 2018 section 4: then the range with the latest arrival, then those reported
-    /// most recently before.
-    fn sack_blocks(&self) -> SackBlocks {
-        let mut blocks = SackBlocks::default();
-        let room = self.sack_room();
-        if self.flags.contains(Flags::DSACK) {
-            let (start, end) = self.reassembly.duplicate;
-            blocks.push(start, end);
-        }
-        let recent = self
-            .reassembly
-            .recent
-            .iter()
-            .filter_map(|&seq| self.reassembly.ranges.find(self.rcv.nxt, self.rcv.pos(seq)));
-        let mut seen = [0; 4];
-        let mut count = 0;
-        for (start, end) in recent.chain(self.reassembly.ranges.iter(self.rcv.nxt)) {
-            if blocks.len() >= room {
-                break;
-            }
-            if seen[..count].contains(&start) {
-                continue;
-            }
-            seen[count] = start;
-            count += 1;
-            blocks.push(self.rcv.seq(start), self.rcv.seq(end));
-        }
-        blocks
+        timestamps + self.reassembly.sack_len_due(&self.snd, self.flags) + USER_TIMEOUT_LEN
+            <= MOST_LEN
     }
 
     /// The options of our SYN or SYN-ACK (a SYN-ACK has only what the SYN offered:
@@ -195,7 +203,7 @@ impl Tcb {
                 .then_some(self.rcv.wscale),
             sack_permitted: agreed(self.snd.sack, cfg.sack),
             timestamps,
-            fast_open: self.fast_open_option(),
+            fast_open: self.fast_open.fast_open_option(self.state),
             user_timeout: self.user_timeout_option(),
             ..TcpOptions::default()
         }

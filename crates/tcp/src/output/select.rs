@@ -30,7 +30,7 @@ impl Tcb {
 
     /// The stretch to repeat now, FIN included.
     pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, end) = self.flight.next_repetition(&mut self.snd)?;
+        let (start, end) = self.flight.next_repetition(&self.snd)?;
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
         let mut len = (end - start).min(max_payload as i64);
@@ -72,7 +72,8 @@ impl Tcb {
         let max_payload = if self.congestion.pacer.is_on() {
             max_payload
         } else {
-            self.batch_payload(max_payload)
+            self.congestion
+                .batch_payload(&self.snd, &self.cfg, max_payload)
         };
         let chosen = self.choose_new(start, max_payload as i64, now);
         if chosen.is_none() && self.snd.in_flight() == 0 {
@@ -90,7 +91,10 @@ impl Tcb {
         let (start, mss) = (self.snd.nxt, i64::from(self.snd.mss));
         let mut len = (self.snd.edge - start).min(max_payload as i64);
         if len != mss {
-            len = len.min(self.batch_payload(max_payload) as i64);
+            len = len.min(
+                self.congestion
+                    .batch_payload(&self.snd, &self.cfg, max_payload) as i64,
+            );
             if len < mss || len % mss != 0 {
                 return None;
             }
@@ -130,7 +134,7 @@ impl Tcb {
             len = room;
         }
         if len <= 0 {
-            self.begin_window_limit(now);
+            self.accounting.begin_window_limit(&mut self.flags, now);
             return None;
         }
         let tail = len % mss;
@@ -141,11 +145,18 @@ impl Tcb {
             // full packet; what the user or the peer's window ended is for Nagle's
             // rule and its like.
             let small_ok = if ends_stream {
-                self.may_send_small(start + len, false)
+                self.snd
+                    .may_send_small(&self.outcome, &self.cfg, self.flags, start + len, false)
             } else if len == window && whole == 0 {
-                let ok = self.may_send_small(start + len, true);
+                let ok = self.snd.may_send_small(
+                    &self.outcome,
+                    &self.cfg,
+                    self.flags,
+                    start + len,
+                    true,
+                );
                 if !ok {
-                    self.begin_window_limit(now);
+                    self.accounting.begin_window_limit(&mut self.flags, now);
                 }
                 ok
             } else {
@@ -180,8 +191,8 @@ impl Tcb {
     /// user (cork) or for the peer's window, which is probed (RFC 9293 section
     /// 3.8.6.1).
     fn wait_for_cause(&mut self, now: Instant) {
-        self.begin_waiting(now);
-        if self.snd.wnd_edge() > self.snd.nxt && self.is_corked() {
+        self.accounting.begin_waiting(&mut self.flags, now);
+        if self.snd.wnd_edge() > self.snd.nxt && self.snd.is_corked(&self.cfg) {
             if self.timers.hold.is_never() {
                 self.timers.hold = now.after_us(CORK_US);
             }
@@ -190,7 +201,8 @@ impl Tcb {
         if self.flight.timer.at.is_never() {
             self.flight.timer.kind = XmitTimer::Persist;
             self.flight.timer.at = now.after_us(self.snd.rtt.rto());
-            self.arm_user_timeout(now);
+            self.liveness
+                .arm_user_timeout(&mut self.timers, &self.cfg, now);
         }
     }
 }

@@ -71,7 +71,12 @@ fn a_bound_that_is_lifted_is_gone() {
 fn nothing_is_paced_unless_asked_for() {
     let s = Script::established();
     assert!(!s.tcb.congestion.pacer.is_on());
-    assert_eq!(s.tcb.paced_payload(65_000), 65_000);
+    assert_eq!(
+        s.tcb
+            .congestion
+            .paced_payload(&s.tcb.snd, &s.tcb.cfg, 65_000),
+        65_000
+    );
     assert!(!s.tcb.congestion.rate.is_on());
 }
 

@@ -11,7 +11,6 @@ use crate::flight::Flight;
 use crate::flight::XmitTimer;
 use crate::rtt::MIN_VARIANCE;
 use crate::snd::SendSide;
-use crate::state::State;
 use crate::tcb::{NO_POS, Pos};
 use crate::time::{Instant, MS};
 
@@ -80,25 +79,25 @@ impl Flight {
     /// Whether a lost tail may be probed for (RFC 8985 section 7.2): nothing else is
     /// on its track.
     #[inline(always)]
-    fn may_probe(&self, snd: &SendSide, state: State) -> bool {
+    fn may_probe(&self, snd: &SendSide) -> bool {
         snd.sack
             && self.recovery.is_quiet()
             && !self.recovery.probe.is_outstanding()
             && self.scoreboard.sacked() == 0
-            && state.is_synchronized()
+            && snd.is_synchronized()
     }
 
     /// There is something in flight whose loss a timer must find: starts the
     /// retransmission timer anew, and the probe's in its place if it is earlier.
     #[inline(never)]
-    pub(crate) fn arm_loss_timer(&mut self, snd: &SendSide, state: State, now: Instant) {
+    pub(crate) fn arm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
         self.arm_retransmit(snd, now);
-        self.arm_probe(snd, state, now);
+        self.arm_probe(snd, now);
     }
 
     /// Starts the probe's timer anew (RFC 8985 section 7.2, TLP_calc_PTO).
-    pub(crate) fn arm_probe(&mut self, snd: &SendSide, state: State, now: Instant) {
-        if !self.may_probe(snd, state) {
+    pub(crate) fn arm_probe(&mut self, snd: &SendSide, now: Instant) {
+        if !self.may_probe(snd) {
             return;
         }
         let srtt = snd.rtt.srtt();
@@ -113,7 +112,7 @@ impl Flight {
     /// The same as [`arm_loss_timer`](Tcb::arm_loss_timer) where the acknowledgment was
     /// predicted: nothing is lost, reported or probed for.
     #[inline(always)]
-    pub(crate) fn rearm_loss_timer(&mut self, snd: &SendSide, state: State, now: Instant) {
+    pub(crate) fn rearm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
         let slack = if snd.in_flight() <= u64::from(snd.mss) {
             SLACK + max_ack_delay(snd.rtt.srtt().unwrap_or(0))
         } else {
@@ -125,7 +124,7 @@ impl Flight {
                 self.timer.at = deadline;
                 self.timer.from = now;
             }
-            _ => self.arm_loss_timer(snd, state, now),
+            _ => self.arm_loss_timer(snd, now),
         }
     }
 
@@ -133,11 +132,11 @@ impl Flight {
     /// probed for, if it is the probe's timer that runs (so there is SACK): a full
     /// segment or more was sent behind what the retransmission timer is for.
     #[inline(always)]
-    pub(crate) fn rearm_probe(&mut self, snd: &SendSide, state: State, now: Instant) {
+    pub(crate) fn rearm_probe(&mut self, snd: &SendSide, now: Instant) {
         if self.timer.kind == XmitTimer::Probe {
             match self.soon_to_probe(snd, SLACK, now, self.timer.from) {
                 Some(deadline) => self.timer.at = deadline,
-                None => self.arm_probe(snd, state, now),
+                None => self.arm_probe(snd, now),
             }
         }
     }
@@ -159,12 +158,12 @@ impl Flight {
 
     /// The probe's timer has run out (RFC 8985 section 7.3).
     /// Says whether a probe is to be sent.
-    pub(crate) fn on_probe_timeout(&mut self, snd: &SendSide, state: State, now: Instant) -> bool {
+    pub(crate) fn on_probe_timeout(&mut self, snd: &SendSide, now: Instant) -> bool {
         if snd.in_flight() == 0 {
             return false;
         }
         self.arm_retransmit(snd, now);
-        let due = self.may_probe(snd, state);
+        let due = self.may_probe(snd);
         self.recovery.probe.due |= due;
         due
     }

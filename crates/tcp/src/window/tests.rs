@@ -72,7 +72,7 @@ fn a_clamp_bounds_the_window() {
     // What was offered stays, but no more is.
     assert_eq!(s.sent_one().window, 3_000);
     s.tcb.set_rcv_consumed(17_000, s.now);
-    assert_eq!(s.tcb.free_space(), 5_000);
+    assert_eq!(s.tcb.rcv.free_space(&s.tcb.cfg), 5_000);
 }
 
 #[test]
@@ -149,11 +149,11 @@ proptest! {
         s.tcb.set_rcvbuf(size);
         let mut edge = 0;
         for (len, read) in steps {
-            let len = len.min(s.tcb.offered());
+            let len = len.min(s.tcb.rcv.offered());
             let at = s.tcb.rcv.nxt;
             let _ = s.arrives(ACK, at, 0, len);
             s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + read, s.now);
-            let field = s.tcb.offer_window();
+            let field = s.tcb.rcv.offer_window(&s.tcb.cfg, s.tcb.flags);
             let new = s.tcb.rcv.nxt + (i64::from(field) << s.tcb.rcv.wscale);
             prop_assert!(new > edge - (1 << s.tcb.rcv.wscale), "{} {}", new, edge);
             prop_assert!(new <= s.tcb.rcv.consumed + i64::from(size));
