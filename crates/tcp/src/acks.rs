@@ -5,19 +5,22 @@
 
 use crate::tcb::Pos;
 
+/// Duplicate acknowledgments in store for a peer without SACK.
+const MAX_DUPLICATES: u8 = 8;
+
 /// When acknowledgments go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct OwedAcks {
     /// Last.ACK.sent: RCV.NXT when we last sent an acknowledgment.
-    pub(crate) last_sent: Pos,
+    last_sent: Pos,
     /// Estimate of the size of the peer's segments, bytes: every second full one is
     /// acknowledged.
-    pub(crate) segment: u16,
+    segment: u16,
     /// Acknowledgments still to be sent at once (Linux's quick mode).
-    pub(crate) quick: u8,
+    quick: u8,
     /// Duplicate acknowledgments owed to a peer without SACK.
-    pub(crate) duplicates: u8,
+    duplicates: u8,
 }
 
 impl OwedAcks {
@@ -28,6 +31,70 @@ impl OwedAcks {
             segment,
             quick: 0,
             duplicates: 0,
+        }
+    }
+    /// Last.ACK.sent.
+    #[inline(always)]
+    pub(crate) const fn last_sent(&self) -> Pos {
+        self.last_sent
+    }
+
+    /// Estimate of the size of the peer's segments, bytes.
+    #[inline(always)]
+    pub(crate) const fn segment(&self) -> u16 {
+        self.segment
+    }
+
+    /// Acknowledgments still to be sent at once.
+    #[inline(always)]
+    pub(crate) const fn quick(&self) -> u8 {
+        self.quick
+    }
+
+    /// The peer's segments have this many bytes at least.
+    pub(crate) fn raise_segment(&mut self, size: u16) {
+        self.segment = self.segment.max(size);
+    }
+
+    /// So many acknowledgments at least go out at once.
+    #[inline(always)]
+    pub(crate) fn be_quick(&mut self, count: u8) {
+        self.quick = self.quick.max(count);
+    }
+
+    /// Acknowledgments are delayed from now on.
+    pub(crate) fn be_lazy(&mut self) {
+        self.quick = 0;
+    }
+
+    /// A peer without SACK counts one more duplicate.
+    pub(crate) fn owe_duplicate(&mut self) {
+        self.duplicates = self.duplicates.saturating_add(1).min(MAX_DUPLICATES);
+    }
+
+    /// No duplicates are owed any more.
+    pub(crate) fn forgive_duplicates(&mut self) {
+        self.duplicates = 0;
+    }
+
+    /// An acknowledgment of everything before `nxt` goes out.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, nxt: Pos) {
+        self.last_sent = nxt;
+    }
+
+    /// An acknowledgment that was owed goes out; says whether that was the last.
+    #[inline(always)]
+    pub(crate) fn pay(&mut self) -> bool {
+        self.duplicates = self.duplicates.saturating_sub(1);
+        self.duplicates == 0
+    }
+
+    /// Whatever goes out counts for the quick mode.
+    #[inline(always)]
+    pub(crate) fn count_quick(&mut self) {
+        if self.quick != 0 {
+            self.quick -= 1;
         }
     }
 }

@@ -55,7 +55,7 @@ impl SendSide {
     /// Bytes that were written and are not acknowledged.
     #[inline]
     fn unacknowledged(&self) -> Pos {
-        self.edge - self.una
+        self.edge() - self.una()
     }
 }
 
@@ -159,13 +159,13 @@ impl Tcb {
     /// when a quarter of it is free.
     #[inline(never)]
     fn weigh_send_buffer(&mut self, size: u32, now: Instant) {
-        let (held, mss) = (self.snd.unacknowledged(), i64::from(self.snd.mss));
-        let over = self.snd.nxt < self.snd.edge || held < i64::from(size - size / 4);
+        let (held, mss) = (self.snd.unacknowledged(), i64::from(self.snd.mss()));
+        let over = self.snd.nxt() < self.snd.edge() || held < i64::from(size - size / 4);
         let limited = !over
             && held >= i64::from(size)
             && self.state.may_write()
             && self.flight.congestion_room(&self.snd, &self.congestion) >= mss
-            && self.snd.wnd_edge() - self.snd.nxt >= mss;
+            && self.snd.wnd_edge() - self.snd.nxt() >= mss;
         if limited && !self.flags.contains(Flags::BUFFER_LIMITED) {
             self.flags |= Flags::BUFFER_LIMITED;
             self.accounting.busy.buffer_limited = self

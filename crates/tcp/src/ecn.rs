@@ -307,7 +307,7 @@ impl EcnState {
             if congested != e.bits.contains(Bits::CE) {
                 if owed && !e.bits.contains(Bits::CHANGE_DUE) {
                     e.bits |= Bits::CHANGE_DUE;
-                    e.before_change = rcv.nxt;
+                    e.before_change = rcv.nxt();
                 }
                 e.bits.set(Bits::CE, congested);
                 *flags |= Flags::ACK_NOW;
@@ -348,7 +348,7 @@ impl EcnState {
             }
             Variant::Accurate => {
                 let option = segment.header.options.accurate_ecn;
-                let mss = u32::from(snd.mss);
+                let mss = u32::from(snd.mss());
                 let flags = segment.header.flags;
                 self.accurate.on_ack(flags, option.as_ref(), mss)
             }
@@ -371,7 +371,7 @@ impl EcnState {
         if self.variant == Variant::Off {
             return;
         }
-        let (una, nxt) = (snd.una, snd.nxt);
+        let (una, nxt) = (snd.una(), snd.nxt());
         congestion.controller.on_marks(f.acked, f.marked, una, nxt);
         if f.congested && una >= self.answered {
             self.answer_congestion(snd, flight, congestion);
@@ -386,7 +386,7 @@ impl EcnState {
         flight: &Flight,
         congestion: &mut CongestionState,
     ) {
-        self.answered = snd.nxt;
+        self.answered = snd.nxt();
         if flight.recovery.is_open() {
             let window = congestion.window_in_use(snd, flight.recovery.phase);
             congestion.controller.on_congestion_marked(window);
@@ -438,7 +438,7 @@ impl EcnState {
     #[inline]
     pub(crate) fn ecn_payload(&self, snd: &SendSide, most: usize) -> usize {
         if self.variant == Variant::Accurate && self.accurate.ace().contains(TcpFlags::CWR) {
-            most.min(usize::from(snd.mss))
+            most.min(usize::from(snd.mss()))
         } else {
             most
         }

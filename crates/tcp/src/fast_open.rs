@@ -124,7 +124,7 @@ pub enum FastOpenFailure {
 
 impl FastOpen {
     fn most_on_syn(&self, snd: &SendSide, cfg: &Config) -> u16 {
-        let mss = self.most.min(snd.path_mss);
+        let mss = self.most.min(snd.path_mss());
         let mss = match cfg.mss {
             0 => mss,
             set => mss.min(set),
@@ -140,7 +140,7 @@ impl FastOpen {
     /// In SYN-SENT: the user takes the connection for made, has written, and may lay it
     /// down; what was written is still to be delivered.
     pub(crate) fn has_early_data(&self, snd: &SendSide, cfg: &Config) -> bool {
-        self.early && !self.waits && snd.edge > 0 && cfg.linger != crate::config::Linger::Reset
+        self.early && !self.waits && snd.edge() > 0 && cfg.linger != crate::config::Linger::Reset
     }
 
     /// Whether data on a SYN were taken (TCPI_OPT_SYN_DATA).
@@ -153,7 +153,7 @@ impl FastOpen {
         let f = self;
         match f.role {
             Role::Asks => FastOpenFailure::NoCookie,
-            Role::Sends | Role::SendsBare if f.sent > 0 && !f.accepted && snd.una > SYN_POS => {
+            Role::Sends | Role::SendsBare if f.sent > 0 && !f.accepted && snd.una() > SYN_POS => {
                 if flags.contains(Flags::SYN_REPEATED) {
                     FastOpenFailure::Repeated
                 } else {
@@ -189,7 +189,7 @@ impl FastOpen {
         if state != State::SynSent || !carries {
             return 0;
         }
-        let len = snd.edge.min(Pos::from(self.most_on_syn(snd, cfg))).max(0);
+        let len = snd.edge().min(Pos::from(self.most_on_syn(snd, cfg))).max(0);
         self.sent = len as u16;
         len
     }
@@ -223,7 +223,7 @@ impl Tcb {
     /// cookie. `wait` holds the SYN back until something is written
     /// (TCP_FASTOPEN_CONNECT), unless it asks.
     pub fn start_fast_open(&mut self, way: FastOpenWay, wait: bool) {
-        if self.state != State::SynSent || self.snd.nxt != SYN_POS {
+        if self.state != State::SynSent || self.snd.nxt() != SYN_POS {
             return;
         }
         let f = &mut self.fast_open;
@@ -290,7 +290,7 @@ impl Tcb {
         let tried = matches!(f.role, Role::Asks | Role::Sends | Role::SendsBare);
         (tried && self.state.is_synchronized()).then_some(FastOpenOutcome {
             cookie: f.given.then_some(f.cookie),
-            mss: self.snd.peer_mss,
+            mss: self.snd.peer_mss(),
             sent: f.sent,
             accepted: f.accepted,
             fell_back: f.fell_back,
@@ -314,8 +314,8 @@ impl Tcb {
     pub fn accept_fast_open(&mut self, syn: &Segment<'_>, now: Instant) -> Disposition {
         let fresh = self.state == State::SynReceived
             && !self.flags.contains(Flags::ACTIVE)
-            && self.rcv.nxt == 0
-            && self.snd.nxt == SYN_POS;
+            && self.rcv.nxt() == 0
+            && self.snd.nxt() == SYN_POS;
         if !fresh {
             return Disposition::default();
         }
@@ -326,9 +326,9 @@ impl Tcb {
         if len == 0 {
             return Disposition::default();
         }
-        self.rcv.nxt = i64::from(len);
-        self.rcv.adv = self.rcv.nxt;
-        self.liveness.last_data = now;
+        self.rcv.advance(i64::from(len));
+        self.rcv.promise(i64::from(len));
+        self.liveness.got_data(now);
         self.accounting.counters.slow_data_in =
             self.accounting.counters.slow_data_in.wrapping_add(1);
         self.outcome.events |= Events::RCV_EDGE;
@@ -352,7 +352,7 @@ impl Tcb {
     /// The path has turned out to take less than our SYN with its data: it goes again
     /// without them, and at once, as it would when the timer runs out.
     pub(crate) fn fast_open_met_small_path(&mut self) {
-        if self.fast_open.sent > self.snd.path_mss && !self.fast_open.fell_back {
+        if self.fast_open.sent > self.snd.path_mss() && !self.fast_open.fell_back {
             self.fast_open.fast_open_falls_back();
             self.flags |= Flags::SYN_DUE;
             self.flight.stop_timing(&mut self.congestion);

@@ -6,7 +6,8 @@
 
 use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
-use crate::scoreboard::Scoreboard;
+use crate::scoreboard::{Scoreboard, grain};
+use crate::snd::SendSide;
 use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
 
@@ -76,5 +77,18 @@ impl Flight {
             mtu: MtuSearch::new(path_mss),
             scoreboard: Scoreboard::new(),
         }
+    }
+    /// What ends at `end` and follows everything sent so far goes out for the first time.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, snd: &SendSide, end: Pos, now: Instant) {
+        if !self.scoreboard.send_with_last(end, now) {
+            self.send_apart(snd, end, now);
+        }
+    }
+
+    #[inline(never)]
+    fn send_apart(&mut self, snd: &SendSide, end: Pos, now: Instant) {
+        let grain = grain(snd.rtt.srtt().unwrap_or(0));
+        self.scoreboard.send_apart(end, now, grain);
     }
 }

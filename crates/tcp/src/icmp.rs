@@ -64,7 +64,7 @@ impl Tcb {
         if self.state.is_opening() && !self.is_fast_opened() {
             return self.die(Some(kind.error()), Events::empty());
         }
-        self.outcome.soft_error = Some(kind.error());
+        self.outcome.set_soft_error(kind.error());
         self.outcome.events |= Events::SOFT_ERROR;
     }
 
@@ -73,7 +73,7 @@ impl Tcb {
     #[must_use]
     pub fn is_in_flight(&self, seq: SeqNumber) -> bool {
         let pos = self.snd.pos(seq);
-        self.state != State::Closed && pos >= self.snd.una && pos < self.snd.nxt
+        self.state != State::Closed && pos >= self.snd.una() && pos < self.snd.nxt()
     }
 
     /// The path takes segments of `mss` bytes (its MTU less IP and TCP header). If
@@ -82,14 +82,14 @@ impl Tcb {
     /// RFC 1191 section 6.4).
     pub fn set_path_mss(&mut self, mss: u16) {
         let told = mss.max(MIN_MSS);
-        if told != self.snd.path_mss {
-            self.snd.path_mss = told;
+        if told != self.snd.path_mss() {
+            self.snd.set_path_mss(told);
             self.flight.note_told_mss(&self.snd);
         }
         if self.state == State::SynSent {
             // As of a connection that is opened after this: what a path does not take
             // one way, it seldom takes the other.
-            self.rcv.mss = self.rcv.mss.min(told);
+            self.rcv.bound_mss(told);
             self.fast_open_met_small_path();
         }
         self.bound_segments();
@@ -97,9 +97,9 @@ impl Tcb {
 
     /// Something that bounds the segments has changed.
     pub(crate) fn bound_segments(&mut self) {
-        let old = self.snd.mss;
+        let old = self.snd.mss();
         self.update_mss();
-        if self.snd.mss < old && self.snd.in_flight() > 0 && self.state.is_synchronized() {
+        if self.snd.mss() < old && self.snd.in_flight() > 0 && self.state.is_synchronized() {
             self.flight
                 .repeat_for_smaller_mss(&self.snd, &mut self.congestion);
             self.predict_next();

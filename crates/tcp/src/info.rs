@@ -121,7 +121,7 @@ impl Tcb {
     pub fn info(&self, now: Instant) -> TcpInfo {
         let c = &self.accounting.counters;
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
-        let una = self.snd.una;
+        let una = self.snd.una();
         let r = &self.flight.recovery;
         let rate = self
             .congestion
@@ -135,18 +135,20 @@ impl Tcb {
                 Phase::Loss => 4,
             },
             retransmits: if self.snd.in_flight() > 0 {
-                self.liveness.retries
+                self.liveness.retries()
             } else {
                 0
             },
             probes: if self.snd.in_flight() > 0 {
-                self.liveness.keepalive_probes
+                self.liveness.keepalive_probes()
             } else {
-                self.liveness.keepalive_probes.max(self.liveness.retries)
+                self.liveness
+                    .keepalive_probes()
+                    .max(self.liveness.retries())
             },
             backoff: self.snd.rtt.backoff(),
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
-            sack: self.snd.sack,
+            sack: self.snd.sack(),
             window_scaling: self.flags.contains(Flags::SCALING),
             ecn: self.ecn.variant() != Variant::Off,
             ecn_seen: self.ecn.seen(),
@@ -155,21 +157,21 @@ impl Tcb {
             syn_bytes: self.fast_open.sent,
             fast_open_failure: self.fast_open.fast_open_failure(&self.snd, self.flags),
             active: self.flags.contains(Flags::ACTIVE),
-            snd_wscale: self.snd.wscale,
-            rcv_wscale: self.rcv.wscale,
+            snd_wscale: self.snd.wscale(),
+            rcv_wscale: self.rcv.wscale(),
             rto_us: self.snd.rtt.rto(),
             ato_us: 40 * MS,
-            snd_mss: u32::from(self.snd.mss),
-            rcv_mss: u32::from(self.acks.segment),
+            snd_mss: u32::from(self.snd.mss()),
+            rcv_mss: u32::from(self.acks.segment()),
             advmss: u32::from(self.rcv.full_segment()),
-            pmtu: u32::from(self.snd.path_mss) + if self.cfg.ipv6 { 60 } else { 40 },
+            pmtu: u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 },
             unacked: self.snd.in_flight(),
             sacked: self.flight.scoreboard.sacked(),
             lost: self.flight.scoreboard.lost() + self.flight.scoreboard.repeated_in_network(una),
             retrans: self.flight.scoreboard.repeated_in_network(una),
             last_data_sent_us: now.since(self.flight.last_sent),
-            last_data_recv_us: now.since(self.liveness.last_data),
-            last_ack_recv_us: now.since(self.liveness.last_ack),
+            last_data_recv_us: now.since(self.liveness.last_data()),
+            last_ack_recv_us: now.since(self.liveness.last_ack()),
             rtt_us: self.snd.rtt.srtt().unwrap_or(0),
             rttvar_us: self.snd.rtt.rttvar(),
             min_rtt_us: self.snd.rtt.min_rtt().unwrap_or(0),
@@ -178,9 +180,9 @@ impl Tcb {
             rcvbuf: self.rcv.buffer.size(),
             snd_ssthresh: self.congestion.controller.ssthresh(),
             snd_cwnd: self.congestion.controller.cwnd(),
-            snd_wnd: self.snd.wnd,
+            snd_wnd: self.snd.wnd(),
             rcv_wnd: self.rcv.offered(),
-            notsent_bytes: (self.snd.edge - self.snd.nxt.max(0)).max(0) as u64,
+            notsent_bytes: (self.snd.edge() - self.snd.nxt().max(0)).max(0) as u64,
             bytes_acked: self.snd_acked(),
             bytes_received: self.rcv_edge(),
             bytes_sent: self.snd_sent() + c.bytes_retrans,

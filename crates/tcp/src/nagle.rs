@@ -29,30 +29,30 @@ impl SendSide {
         if window_limited {
             // RFC 9293 section 3.8.6.2.1: "at least a fraction Fs of the maximum
             // window", with Fs = 1/2. Otherwise the persist timer overrides.
-            let len = (end - self.nxt) as u64;
-            return len >= u64::from(self.max_wnd / 2).max(1);
+            let len = (end - self.nxt()) as u64;
+            return len >= u64::from(self.max_wnd() / 2).max(1);
         }
         // The last segment before a FIN goes.
-        if self.fin && end == self.edge {
+        if self.fin() && end == self.edge() {
             return true;
         }
         // TCP_CORK, and MSG_MORE for what was written last. As in Linux, an
         // acknowledgment ends the patience of the latter: the path has room, and what
         // was announced may be long in coming.
-        let more = end > self.push && !outcome.events.contains(Events::SND_ACKED);
+        let more = end > self.push() && !outcome.events.contains(Events::SND_ACKED);
         if cfg.cork || more {
             return false;
         }
         // RFC 9293 section 3.7.4: with unacknowledged data, wait for more or for the
         // acknowledgment; as Minshall modified it and Linux has it, only a small
         // segment in flight holds the next small one back.
-        cfg.nodelay || self.in_flight() == 0 || self.small <= self.una
+        cfg.nodelay || self.in_flight() == 0 || self.small() <= self.una()
     }
 
     /// Whether what is held back waits for the user alone, so that only the cork's
     /// patience ends it.
     pub(crate) fn is_corked(&self, cfg: &Config) -> bool {
-        (cfg.cork || self.edge > self.push) && !self.fin
+        (cfg.cork || self.edge() > self.push()) && !self.fin()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::reassembly::Reassembly;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
-use crate::tcb::{Flags, SYN_POS, Tcb};
+use crate::tcb::{Flags, Tcb};
 use crate::time::Instant;
 use crate::timers::Timers;
 use crate::window::{ReceiveBuffer, scale_for};
@@ -121,61 +121,56 @@ impl Tcb {
     pub(crate) fn take_syn(&mut self, syn: &TcpHeader, now: Instant) {
         let cfg = self.cfg;
         let options = &syn.options;
-        self.rcv.base = syn.seq.0.wrapping_add(1);
-        self.rcv.nxt = 0;
-        self.snd.peer_mss = options.mss.unwrap_or(default_mss(cfg.ipv6)).max(MIN_MSS);
+        self.rcv.take_syn(syn.seq);
+        let peer_mss = options.mss.unwrap_or(default_mss(cfg.ipv6)).max(MIN_MSS);
+        self.snd.take_syn(peer_mss, syn.window);
         match options.window_scale {
             Some(shift) if cfg.window_scaling => {
                 self.flags |= Flags::SCALING;
-                // RFC 7323 section 2.3: "if a value greater than 14 is received,
-                // log it and use 14".
-                self.snd.wscale = shift.min(14);
+                self.snd.scale(shift);
             }
-            _ => self.rcv.wscale = 0,
+            _ => self.rcv.scale(0),
         }
         if let (true, Some(ts)) = (cfg.timestamps, &options.timestamps) {
             self.flags |= Flags::TIMESTAMPS;
-            self.snd.options = TIMESTAMPS_LEN as u8;
-            self.rcv.options = TIMESTAMPS_LEN as u8;
-            self.stamps.recent = ts.val;
-            self.stamps.recent_at = now;
+            self.snd.carry_options(TIMESTAMPS_LEN);
+            self.rcv.carry_options(TIMESTAMPS_LEN);
+            self.stamps.take(ts.val, now);
         }
         if cfg.sack && options.sack_permitted {
-            self.snd.sack = true;
+            self.snd.expect_sack(true);
         }
         self.take_user_timeout_advice(options.user_timeout);
-        // The window field of a SYN is never scaled (RFC 7323 section 2.2).
-        self.snd.wnd = u32::from(syn.window);
-        self.snd.max_wnd = self.snd.wnd;
-        self.snd.wl1 = SYN_POS;
-        self.liveness.last_ack = now;
+        self.liveness.heard(now);
         self.update_mss();
         self.congestion.controller =
-            Controller::new(cfg.congestion, self.snd.mss, cfg.initial_window);
-        self.acks.segment = LEAST_RCV_MSS.min(self.rcv.full_segment());
+            Controller::new(cfg.congestion, self.snd.mss(), cfg.initial_window);
+        self.acks = OwedAcks::new(LEAST_RCV_MSS.min(self.rcv.full_segment()));
     }
 
     /// The handshake is over. Starts what an established connection has running.
     pub(crate) fn establish(&mut self, now: Instant) {
-        self.liveness.retries = 0;
+        self.liveness.note_progress();
         self.snd.rtt.clear_backoff();
         self.accounting
             .end_timeout_repair(&self.flight, &mut self.flags, now);
         if self.flags.contains(Flags::SYN_REPEATED) {
             self.snd.rtt.syn_was_repeated();
             // RFC 5681 section 3.1: with a lost SYN or SYN-ACK, one segment.
-            self.congestion.controller.set_cwnd(u32::from(self.snd.mss));
+            self.congestion
+                .controller
+                .set_cwnd(u32::from(self.snd.mss()));
         }
         self.flags.remove(Flags::SYN_DUE);
         self.announce_user_timeout();
         if !self.is_fast_opened() {
             self.outcome.events |= Events::CONNECTED;
         }
-        self.acks.quick = MAX_QUICK_ACKS;
+        self.acks.be_quick(MAX_QUICK_ACKS);
         self.flight.last_sent = now;
-        self.liveness.last_data = now;
+        self.liveness.got_data(now);
         self.flight.timer.kind = XmitTimer::Retransmit;
-        self.state = if self.snd.fin {
+        self.state = if self.snd.fin() {
             State::FinWait1
         } else {
             State::Established
@@ -198,7 +193,7 @@ impl Tcb {
     /// What bounds segments has changed.
     pub(crate) fn update_mss(&mut self) {
         self.snd.update_mss();
-        self.congestion.controller.set_mss(self.snd.mss);
+        self.congestion.controller.set_mss(self.snd.mss());
     }
 }
 

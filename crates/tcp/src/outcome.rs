@@ -10,9 +10,9 @@ use crate::events::{Error, Events};
 pub(crate) struct Outcome {
     pub(crate) events: Events,
     /// Why the connection died, if it did.
-    pub(crate) error: Option<Error>,
+    error: Option<Error>,
     /// The last ICMP error since the peer last answered.
-    pub(crate) soft_error: Option<Error>,
+    soft_error: Option<Error>,
 }
 
 impl Outcome {
@@ -23,5 +23,32 @@ impl Outcome {
             error: None,
             soft_error: None,
         }
+    }
+    /// Why the connection died, if it did.
+    #[inline(always)]
+    pub(crate) const fn error(&self) -> Option<Error> {
+        self.error
+    }
+
+    /// The last ICMP error since the peer last answered.
+    #[inline(always)]
+    pub(crate) const fn soft_error(&self) -> Option<Error> {
+        self.soft_error
+    }
+
+    /// The connection died for this.
+    pub(crate) fn set_error(&mut self, error: Option<Error>) {
+        self.error = error;
+    }
+
+    /// ICMP has told of an error that does not end the connection.
+    pub(crate) fn set_soft_error(&mut self, error: Error) {
+        self.soft_error = Some(error);
+    }
+
+    /// The peer has answered since, or the user was told.
+    #[inline(always)]
+    pub(crate) fn forget_soft_error(&mut self) {
+        self.soft_error = None;
     }
 }

@@ -132,7 +132,7 @@ impl CongestionState {
     #[inline]
     pub(crate) fn paced_payload(&self, snd: &SendSide, cfg: &Config, most: usize) -> usize {
         if self.pacer.is_on() {
-            most.min(self.pacer.quantum(snd.mss))
+            most.min(self.pacer.quantum(snd.mss()))
         } else {
             self.batch_payload(snd, cfg, most)
         }
@@ -144,12 +144,12 @@ impl CongestionState {
     /// the acknowledgment of one piece makes room while the other is on its way.
     #[inline]
     pub(crate) fn batch_payload(&self, snd: &SendSide, cfg: &Config, most: usize) -> usize {
-        let least = usize::from(snd.mss) * usize::from(cfg.min_batch.max(1));
-        let available = (snd.edge - snd.nxt).max(0) as usize;
-        if available.min(most) <= usize::from(snd.mss) {
+        let least = usize::from(snd.mss()) * usize::from(cfg.min_batch.max(1));
+        let available = (snd.edge() - snd.nxt()).max(0) as usize;
+        if available.min(most) <= usize::from(snd.mss()) {
             return most;
         }
-        let half = (self.controller.cwnd() / 2).max(u32::from(snd.mss)) as usize;
+        let half = (self.controller.cwnd() / 2).max(u32::from(snd.mss())) as usize;
         // The shorter the path, the longer: 64 KiB, halved with each half millisecond.
         let for_nearness = match snd.rtt.min_rtt() {
             Some(rtt) if rtt >> NEARNESS_SHIFT < 17 => (1 << 16) >> (rtt >> NEARNESS_SHIFT),
@@ -166,7 +166,7 @@ impl CongestionState {
         if limit == most {
             return most;
         }
-        limit - limit % usize::from(snd.mss)
+        limit - limit % usize::from(snd.mss())
     }
 
     /// `bytes` of data have gone out.
@@ -188,7 +188,7 @@ impl Tcb {
 
     /// Data has to wait for its turn: sees to it that a timer runs, if there is any.
     pub(crate) fn wait_for_pace(&mut self) {
-        if self.snd.nxt < self.snd.end() || !self.flight.recovery.is_quiet() {
+        if self.snd.nxt() < self.snd.end() || !self.flight.recovery.is_quiet() {
             self.timers.pace = self.congestion.pacer.next();
         }
     }

@@ -141,10 +141,10 @@ impl Flight {
     /// wrong, or the path may change, so the search begins in a while.
     pub(crate) fn note_told_mss(&mut self, snd: &SendSide) {
         let ceiling = self.mtu.ceiling;
-        if snd.path_mss < ceiling {
+        if snd.path_mss() < ceiling {
             self.mtu.search_up_to(ceiling, self.search_again_at());
         } else {
-            self.mtu = MtuSearch::new(snd.path_mss);
+            self.mtu = MtuSearch::new(snd.path_mss());
         }
     }
 
@@ -170,8 +170,8 @@ impl Flight {
         if retries < SUSPICIOUS {
             return false;
         }
-        let longest = i64::from(snd.mss).min(snd.nxt - snd.una);
-        let options = self.path_mss_used(snd) - snd.mss;
+        let longest = i64::from(snd.mss()).min(snd.nxt() - snd.una());
+        let options = self.path_mss_used(snd) - snd.mss();
         let fallbacks: &[u16] = if ipv6 { &FALLBACKS_IPV6 } else { &FALLBACKS };
         let smaller = fallbacks
             .iter()
@@ -186,9 +186,9 @@ impl Flight {
         } else {
             used
         };
-        snd.path_mss = smaller;
+        snd.set_path_mss(smaller);
         snd.update_mss();
-        congestion.controller.set_mss(snd.mss);
+        congestion.controller.set_mss(snd.mss());
         self.mtu.search_up_to(high.max(used), now);
         self.repeat_for_smaller_mss(snd, congestion);
         true
@@ -196,7 +196,7 @@ impl Flight {
 
     /// What bounds the segments, in the units of `path_mss`.
     fn path_mss_used(&self, snd: &SendSide) -> u16 {
-        snd.mss + u16::from(snd.options)
+        snd.mss() + u16::from(snd.options())
     }
 
     /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
@@ -209,22 +209,24 @@ impl Flight {
         extra: u16,
         now: Instant,
     ) -> ProbeChoice {
-        let may =
-            self.mtu.is_due(now) && !self.mtu.is_probing() && self.recovery.is_quiet() && snd.sack;
+        let may = self.mtu.is_due(now)
+            && !self.mtu.is_probing()
+            && self.recovery.is_quiet()
+            && snd.sack();
         if !may {
             return ProbeChoice::None;
         }
         let low = self.path_mss_used(snd);
-        let size = self.mtu.next(low).min(snd.peer_mss);
+        let size = self.mtu.next(low).min(snd.peer_mss());
         if size <= low {
             self.mtu.high = low;
             self.mtu.settle(low, self.search_again_at());
             return ProbeChoice::None;
         }
-        let len = i64::from(size - (low - snd.mss) - extra);
-        let follow = FOLLOWERS * i64::from(snd.mss);
-        let start = snd.nxt;
-        let fits = start + len + follow <= snd.edge.min(snd.wnd_edge())
+        let len = i64::from(size - (low - snd.mss()) - extra);
+        let follow = FOLLOWERS * i64::from(snd.mss());
+        let start = snd.nxt();
+        let fits = start + len + follow <= snd.edge().min(snd.wnd_edge())
             && len + follow <= i64::from(congestion.controller.cwnd());
         if !fits {
             return ProbeChoice::None;
@@ -249,7 +251,7 @@ impl Flight {
         if !m.is_probing() || (news.acked == 0 && news.sacked == 0) {
             return;
         }
-        let una = snd.una;
+        let una = snd.una();
         if una < m.end
             && !self
                 .scoreboard
@@ -262,11 +264,11 @@ impl Flight {
         if !self.recovery.is_open() {
             return;
         }
-        snd.path_mss = m.probe;
+        snd.set_path_mss(m.probe);
         self.mtu.losses = 0;
         self.mtu.fresh = false;
         snd.update_mss();
-        congestion.controller.set_mss(snd.mss);
+        congestion.controller.set_mss(snd.mss());
         self.mtu.settle(m.probe, self.search_again_at());
     }
 
@@ -277,7 +279,7 @@ impl Flight {
         if !m.is_probing() {
             return false;
         }
-        let una = snd.una;
+        let una = snd.una();
         let alone = self.scoreboard.lost() == (m.end - m.start) as u64
             && self
                 .scoreboard
@@ -311,9 +313,9 @@ impl Flight {
 impl Tcb {
     /// Sends the probe that was selected: one packet, longer than the MSS.
     pub(crate) fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
-        let (small, segments) = (self.snd.small, self.accounting.counters.data_segs_out);
+        let (small, segments) = (self.snd.small(), self.accounting.counters.data_segs_out);
         let mut probe = self.emit_new(start, end, now);
-        self.snd.small = small;
+        self.snd.set_small(small);
         self.accounting.counters.data_segs_out = segments.wrapping_add(1);
         probe.mss = (end - start) as u16;
         probe

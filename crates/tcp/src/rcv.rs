@@ -15,29 +15,32 @@ use longshore_wire::SeqNumber;
 pub(crate) struct ReceiveSide {
     // ---- What header prediction reads and changes: see `Tcb`. ----
     /// RCV.NXT.
-    pub(crate) nxt: Pos,
+    nxt: Pos,
     /// The right edge of the window that we have advertised.
-    pub(crate) adv: Pos,
+    adv: Pos,
     /// The sequence number of position 0 (IRS + 1).
-    pub(crate) base: u32,
+    base: u32,
     /// The MSS that our SYN tells.
-    pub(crate) mss: u16,
+    mss: u16,
     /// What our windows are shifted by.
-    pub(crate) wscale: u8,
+    wscale: u8,
     /// Bytes of options that every segment of the peer has.
-    pub(crate) options: u8,
+    options: u8,
 
     // ---- The rest. ----
     /// The read position of the user.
-    pub(crate) consumed: Pos,
+    consumed: Pos,
     /// The position of the peer's FIN, `NO_POS` if not known.
-    pub(crate) fin: Pos,
+    fin: Pos,
     /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
-    pub(crate) up: Pos,
+    up: Pos,
     pub(crate) buffer: ReceiveBuffer,
 }
 
 impl ReceiveSide {
+    /// Bytes at its front that header prediction reads and changes.
+    pub(crate) const HOT: usize = core::mem::offset_of!(ReceiveSide, consumed);
+
     /// Nothing has come. `mss` is what our SYN tells.
     pub(crate) const fn new(mss: u16, wscale: u8, buffer: ReceiveBuffer) -> ReceiveSide {
         ReceiveSide {
@@ -52,6 +55,48 @@ impl ReceiveSide {
             up: 0,
             buffer,
         }
+    }
+
+    /// RCV.NXT.
+    #[inline(always)]
+    pub(crate) const fn nxt(&self) -> Pos {
+        self.nxt
+    }
+
+    /// The right edge of the window that we have advertised.
+    #[inline(always)]
+    pub(crate) const fn adv(&self) -> Pos {
+        self.adv
+    }
+
+    /// The MSS that our SYN tells.
+    #[inline(always)]
+    pub(crate) const fn mss(&self) -> u16 {
+        self.mss
+    }
+
+    /// What our windows are shifted by.
+    #[inline(always)]
+    pub(crate) const fn wscale(&self) -> u8 {
+        self.wscale
+    }
+
+    /// The read position of the user.
+    #[inline(always)]
+    pub(crate) const fn consumed(&self) -> Pos {
+        self.consumed
+    }
+
+    /// The position of the peer's FIN, `NO_POS` if not known.
+    #[inline(always)]
+    pub(crate) const fn fin(&self) -> Pos {
+        self.fin
+    }
+
+    /// RCV.UP: what follows the last urgent byte that the peer has told of; 0 if none.
+    #[inline(always)]
+    pub(crate) const fn up(&self) -> Pos {
+        self.up
     }
 
     /// The end of what may be read, in bytes: everything below is there, in order.
@@ -70,6 +115,66 @@ impl ReceiveSide {
     #[inline(always)]
     pub(crate) fn full_segment(&self) -> u16 {
         self.mss - u16::from(self.options)
+    }
+
+    // ---- The handshake. ----
+
+    /// The peer's SYN has this sequence number.
+    pub(crate) fn take_syn(&mut self, seq: SeqNumber) {
+        self.base = seq.0.wrapping_add(1);
+        self.nxt = 0;
+    }
+
+    /// Our windows are shifted by this.
+    pub(crate) fn scale(&mut self, shift: u8) {
+        self.wscale = shift;
+    }
+
+    /// Every segment of the peer has this many bytes of options.
+    pub(crate) fn carry_options(&mut self, len: u16) {
+        self.options = len as u8;
+    }
+
+    /// Our SYN tells no more than this.
+    pub(crate) fn bound_mss(&mut self, mss: u16) {
+        self.mss = self.mss.min(mss);
+    }
+
+    // ---- Segments. ----
+
+    /// RCV.NXT moves to `nxt`.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, nxt: Pos) {
+        self.nxt = nxt;
+    }
+
+    /// A segment tells of a window up to `edge`; the edge that arrivals are held against
+    /// never moves back.
+    pub(crate) fn promise(&mut self, edge: Pos) {
+        self.adv = self.adv.max(edge);
+    }
+
+    /// The peer's stream ends at `end`.
+    pub(crate) fn end_at(&mut self, end: Pos) {
+        self.fin = end;
+    }
+
+    /// RCV.NXT moves over the FIN.
+    pub(crate) fn take_fin(&mut self) {
+        self.nxt += 1;
+        self.promise(self.nxt);
+    }
+
+    /// The peer has told of urgent data before `up`.
+    pub(crate) fn set_up(&mut self, up: Pos) {
+        self.up = up;
+    }
+
+    // ---- The user. ----
+
+    /// The user has read up to `edge`.
+    pub(crate) fn consume(&mut self, edge: Pos) {
+        self.consumed = edge;
     }
 
     /// The sequence number of a position.

@@ -188,7 +188,7 @@ impl Flight {
     /// Counts what duplicates stand for. Says how much of what is acknowledged now they
     /// stood for.
     fn count_duplicates(&mut self, snd: &SendSide, news: AckNews) -> u64 {
-        let mss = u32::from(snd.mss);
+        let mss = u32::from(snd.mss());
         let r = &mut self.recovery;
         let told = news.acked.min(u64::from(r.dup_bytes));
         if news.acked > 0 {
@@ -203,12 +203,12 @@ impl Flight {
         }
         if news.duplicate {
             r.dup_acks = r.dup_acks.saturating_add(1);
-            if !snd.sack {
+            if !snd.sack() {
                 // RFC 5681 section 3.2 step 4: no more of them count than segments were
                 // out when the loss was found, or a peer could draw out data with
                 // duplicates alone.
-                let out = if r.is_open() { snd.nxt } else { r.recover };
-                let flight = (out - snd.una).max(0) as u64;
+                let out = if r.is_open() { snd.nxt() } else { r.recover };
+                let flight = (out - snd.una()).max(0) as u64;
                 let most = flight.saturating_sub(u64::from(mss)).min(1 << 30) as u32;
                 r.dup_bytes = r.dup_bytes.saturating_add(mss).min(most);
             }
@@ -221,7 +221,7 @@ impl Flight {
         if snd.in_flight() == 0 {
             return 0;
         }
-        if snd.sack {
+        if snd.sack() {
             return self.detect_loss_by_time(snd, now);
         }
         // RFC 5681 section 3.2.
@@ -233,8 +233,8 @@ impl Flight {
 
     /// The first unacknowledged segment is lost.
     fn lose_first_segment(&mut self, snd: &SendSide) -> u64 {
-        let una = snd.una;
-        let end = (una + i64::from(snd.mss)).min(snd.nxt);
+        let una = snd.una();
+        let end = (una + i64::from(snd.mss())).min(snd.nxt());
         self.scoreboard.mark_lost_within(una, una, end)
     }
 
@@ -260,7 +260,7 @@ impl Flight {
         let window = congestion.window_in_use(snd, self.recovery.phase);
         congestion.controller.on_loss(window);
         self.start_reduction(snd, delivered);
-        let nxt = snd.nxt;
+        let nxt = snd.nxt();
         let r = &mut self.recovery;
         r.phase = Phase::Fast;
         r.recover = nxt;
@@ -278,7 +278,7 @@ impl Flight {
         news: AckNews,
         now: Instant,
     ) {
-        if snd.una >= self.recovery.recover {
+        if snd.una() >= self.recovery.recover {
             self.leave_recovery(snd, congestion);
             // What was sent since may be lost too: that is another episode.
             if self.scoreboard.lost() + self.detect_loss(snd, now) > 0 {
@@ -286,7 +286,7 @@ impl Flight {
             }
             return;
         }
-        let sack = snd.sack;
+        let sack = snd.sack();
         let mut newly_lost = self.detect_loss(snd, now);
         if news.acked > 0 && !sack {
             // RFC 6582 section 3.2 step 3: a partial acknowledgment means that the
@@ -302,8 +302,8 @@ impl Flight {
     /// Bytes that an acknowledgment says to be delivered (DeliveredData of RFC 9937).
     /// Without SACK, a duplicate one stands for a segment.
     fn delivered(&self, snd: &SendSide, news: AckNews) -> u32 {
-        let more = news.duplicate && !snd.sack;
-        let bytes = news.delivered + if more { u64::from(snd.mss) } else { 0 };
+        let more = news.duplicate && !snd.sack();
+        let bytes = news.delivered + if more { u64::from(snd.mss()) } else { 0 };
         bytes.min(1 << 30) as u32
     }
 
@@ -316,7 +316,7 @@ impl Flight {
                 .set_cwnd(congestion.controller.ssthresh());
         }
         self.reopen();
-        self.scoreboard.shrink(snd.nxt);
+        self.scoreboard.shrink(snd.nxt());
         self.recovery.rack.on_recovered();
     }
 
@@ -344,7 +344,7 @@ impl Flight {
     ) {
         let window = congestion.window_in_use(snd, self.recovery.phase);
         let first = self.recovery.phase != Phase::Loss || retries <= 1;
-        let una = snd.una;
+        let una = snd.una();
         if retries > 1 || self.scoreboard.is_reneged(una) {
             self.scoreboard.forget_sacked(una);
         }
@@ -352,7 +352,7 @@ impl Flight {
         self.start_frto(snd, congestion, first);
         congestion.controller.on_timeout(window, first);
         self.mark_lost_on_timeout(snd, now);
-        let nxt = snd.nxt;
+        let nxt = snd.nxt();
         let r = &mut self.recovery;
         r.phase = Phase::Loss;
         r.recover = nxt;
@@ -372,7 +372,7 @@ impl Flight {
         now: Instant,
     ) {
         self.detect_loss(snd, now);
-        if snd.una >= self.recovery.recover {
+        if snd.una() >= self.recovery.recover {
             self.leave_recovery(snd, congestion);
             if self.scoreboard.lost() > 0 {
                 return self.enter_fast_recovery(snd, congestion, self.delivered(snd, news));
@@ -392,7 +392,7 @@ impl Flight {
         news: AckNews,
         now: Instant,
     ) {
-        let bytes = if snd.sack {
+        let bytes = if snd.sack() {
             news.acked.min(news.delivered)
         } else {
             news.acked - news.told
@@ -408,7 +408,7 @@ impl Flight {
         snd: &SendSide,
         congestion: &mut CongestionState,
     ) {
-        self.scoreboard.mark_lost(snd.una, |_| true);
+        self.scoreboard.mark_lost(snd.una(), |_| true);
         self.forget_mtu_probe();
         if self.recovery.is_open() {
             self.enter_mtu_repair(snd, congestion);
@@ -419,20 +419,20 @@ impl Flight {
     /// (RFC 9293 section 3.8.6.1), and refused: it goes again at once.
     pub(crate) fn repeat_into_open_window(&mut self, snd: &SendSide) {
         if self.recovery.phase == Phase::Loss {
-            self.scoreboard.mark_lost(snd.una, |_| true);
+            self.scoreboard.mark_lost(snd.una(), |_| true);
             self.recovery.forced = true;
         }
     }
 
     /// What went with the SYN was not taken (RFC 7413); that is no loss.
     pub(crate) fn repeat_refused_data(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
-        self.scoreboard.mark_lost(snd.una, |_| true);
+        self.scoreboard.mark_lost(snd.una(), |_| true);
         self.enter_mtu_repair(snd, congestion);
     }
 
     /// What is lost was too long, or not wanted yet; the window is not to blame.
     fn enter_mtu_repair(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
-        let nxt = snd.nxt;
+        let nxt = snd.nxt();
         let r = &mut self.recovery;
         r.phase = Phase::Mtu;
         r.recover = nxt;
@@ -450,15 +450,15 @@ impl Flight {
         if r.is_open() || r.undo.holds_repetition() {
             return None;
         }
-        let una = snd.una;
+        let una = snd.una();
         if let Some(lost) = self.scoreboard.first_lost(una) {
             return Some((lost.start, lost.end));
         }
         // The rescue, rule (4): once in a recovery, the last segment below the
         // recovery point, so that a lost tail does not wait for the timer.
-        if !r.rescued && snd.sack && snd.nxt == snd.end() {
+        if !r.rescued && snd.sack() && snd.nxt() == snd.end() {
             let from = una.max(self.scoreboard.highest(una));
-            let start = from.max(r.recover - i64::from(snd.mss));
+            let start = from.max(r.recover - i64::from(snd.mss()));
             return (start < r.recover).then_some((start, r.recover));
         }
         None
@@ -473,7 +473,7 @@ impl Flight {
         end: Pos,
         now: Instant,
     ) {
-        let una = snd.una;
+        let una = snd.una();
         let lost = self.scoreboard.first_lost(una);
         let age = lost.map_or(u64::MAX, |l| l.at.age(now));
         self.scoreboard.repeat(una, start, end, now);

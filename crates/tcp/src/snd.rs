@@ -16,48 +16,51 @@ use longshore_wire::SeqNumber;
 pub(crate) struct SendSide {
     // ---- What header prediction reads and changes: see `Tcb`. ----
     /// SND.UNA.
-    pub(crate) una: Pos,
+    una: Pos,
     /// SND.NXT: what follows the last thing sent; never goes back.
-    pub(crate) nxt: Pos,
+    nxt: Pos,
     /// The last byte that the user has written ends here.
-    pub(crate) edge: Pos,
+    edge: Pos,
     /// SND.WL1 and SND.WL2: of the segment that last set the window.
-    pub(crate) wl1: Pos,
-    pub(crate) wl2: Pos,
+    wl1: Pos,
+    wl2: Pos,
     /// The sequence number of position 0 (ISS + 1).
-    pub(crate) base: u32,
+    base: u32,
     /// SND.WND, bytes.
-    pub(crate) wnd: u32,
+    wnd: u32,
     /// The largest window that the peer has offered (MAX.SND.WND).
-    pub(crate) max_wnd: u32,
+    max_wnd: u32,
     /// Bytes of payload in a full segment beside the usual options.
-    pub(crate) mss: u16,
+    mss: u16,
     /// What the peer's windows are shifted by.
-    pub(crate) wscale: u8,
+    wscale: u8,
     /// Bytes of options that every segment has.
-    pub(crate) options: u8,
+    options: u8,
 
     // ---- The rest. ----
     /// Data up to here need not wait for more.
-    pub(crate) push: Pos,
+    push: Pos,
     /// The end of the last segment sent that was not full (Minshall's Nagle).
-    pub(crate) small: Pos,
+    small: Pos,
     /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
-    pub(crate) up: Pos,
+    up: Pos,
     /// The MSS that the peer's SYN told.
-    pub(crate) peer_mss: u16,
+    peer_mss: u16,
     /// The MSS that the path allows in our direction, without options.
-    pub(crate) path_mss: u16,
+    path_mss: u16,
     /// What the user bounds segments to (TCP_MAXSEG), 0 for no bound.
-    pub(crate) bound: u16,
+    bound: u16,
     /// The user has closed: the stream ends at `edge`, and a FIN follows it.
-    pub(crate) fin: bool,
+    fin: bool,
     /// The peer reports what it has out of order (RFC 2018 was agreed).
-    pub(crate) sack: bool,
+    sack: bool,
     pub(crate) rtt: RttEstimator,
 }
 
 impl SendSide {
+    /// Bytes at its front that header prediction reads and changes.
+    pub(crate) const HOT: usize = core::mem::offset_of!(SendSide, push);
+
     /// Nothing is sent. `mss` is what segments begin with, `peer_mss` what a peer takes
     /// that does not tell, `path_mss` what the interface takes and `bound` what the user
     /// allows, all in bytes.
@@ -90,6 +93,102 @@ impl SendSide {
             sack: false,
             rtt: RttEstimator::new(),
         }
+    }
+
+    /// SND.UNA.
+    #[inline(always)]
+    pub(crate) const fn una(&self) -> Pos {
+        self.una
+    }
+
+    /// SND.NXT: what follows the last thing sent.
+    #[inline(always)]
+    pub(crate) const fn nxt(&self) -> Pos {
+        self.nxt
+    }
+
+    /// The end of what the user has written.
+    #[inline(always)]
+    pub(crate) const fn edge(&self) -> Pos {
+        self.edge
+    }
+
+    /// SND.WL1: where the segment began that last set the window.
+    #[inline(always)]
+    pub(crate) const fn wl1(&self) -> Pos {
+        self.wl1
+    }
+
+    /// SND.WND, bytes.
+    #[inline(always)]
+    pub(crate) const fn wnd(&self) -> u32 {
+        self.wnd
+    }
+
+    /// The largest window that the peer has offered, bytes.
+    #[inline(always)]
+    pub(crate) const fn max_wnd(&self) -> u32 {
+        self.max_wnd
+    }
+
+    /// Bytes of payload in a full segment beside the usual options.
+    #[inline(always)]
+    pub(crate) const fn mss(&self) -> u16 {
+        self.mss
+    }
+
+    /// What the peer's windows are shifted by.
+    #[inline(always)]
+    pub(crate) const fn wscale(&self) -> u8 {
+        self.wscale
+    }
+
+    /// Bytes of options that every segment has.
+    #[inline(always)]
+    pub(crate) const fn options(&self) -> u8 {
+        self.options
+    }
+
+    /// Data up to here need not wait for more.
+    #[inline(always)]
+    pub(crate) const fn push(&self) -> Pos {
+        self.push
+    }
+
+    /// The end of the last segment sent that was not full.
+    #[inline(always)]
+    pub(crate) const fn small(&self) -> Pos {
+        self.small
+    }
+
+    /// SND.UP: what follows the last urgent byte sent; 0 if there was none.
+    #[inline(always)]
+    pub(crate) const fn up(&self) -> Pos {
+        self.up
+    }
+
+    /// The MSS that the peer's SYN told.
+    #[inline(always)]
+    pub(crate) const fn peer_mss(&self) -> u16 {
+        self.peer_mss
+    }
+
+    /// The MSS that the path allows, without options.
+    #[inline(always)]
+    pub(crate) const fn path_mss(&self) -> u16 {
+        self.path_mss
+    }
+
+    /// Whether the user has closed: a FIN follows `edge`.
+    #[inline(always)]
+    pub(crate) const fn fin(&self) -> bool {
+        self.fin
+    }
+
+    /// Whether the peer reports what it has out of order.
+    #[inline(always)]
+    pub(crate) const fn sack(&self) -> bool {
+        self.sack
     }
 
     /// The sequence number of a position.
@@ -143,6 +242,124 @@ impl SendSide {
     #[inline(always)]
     pub(crate) fn wnd_edge(&self) -> Pos {
         self.una.max(0) + i64::from(self.wnd)
+    }
+
+    // ---- The handshake. ----
+
+    /// The peer's SYN tells its MSS and its window, which is never scaled in a SYN (RFC
+    /// 7323 section 2.2).
+    pub(crate) fn take_syn(&mut self, mss: u16, window: u16) {
+        self.peer_mss = mss;
+        self.wnd = u32::from(window);
+        self.max_wnd = self.wnd;
+        self.wl1 = SYN_POS;
+    }
+
+    /// The peer's windows are shifted by this (RFC 7323 section 2.3: "if a value greater
+    /// than 14 is received, log it and use 14").
+    pub(crate) fn scale(&mut self, shift: u8) {
+        self.wscale = if shift < 14 { shift } else { 14 };
+    }
+
+    /// Every segment has this many bytes of options.
+    pub(crate) fn carry_options(&mut self, len: u16) {
+        self.options = len as u8;
+    }
+
+    /// The peer is going to report what it has out of order.
+    pub(crate) fn expect_sack(&mut self, sack: bool) {
+        self.sack = sack;
+    }
+
+    /// The acknowledgment of our SYN covers everything before `ack`.
+    pub(crate) fn take_first_ack(&mut self, ack: Pos) {
+        self.una = ack;
+        self.wl2 = ack;
+    }
+
+    /// The same as [`take_syn`](Self::take_syn), but for the window.
+    #[cfg(test)]
+    pub(crate) fn set_peer_mss(&mut self, mss: u16) {
+        self.peer_mss = mss;
+    }
+
+    // ---- Segments. ----
+
+    /// SND.UNA <- SEG.ACK.
+    #[inline(always)]
+    pub(crate) fn acknowledge(&mut self, ack: Pos) {
+        self.una = ack;
+    }
+
+    /// Everything before `end` is sent now.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, end: Pos) {
+        self.nxt = end;
+    }
+
+    /// A segment that begins at `start` and acknowledges everything before `ack` offers
+    /// this window, in bytes.
+    #[inline(always)]
+    pub(crate) fn take_window(&mut self, start: Pos, ack: Pos, window: u32) {
+        self.wl1 = start;
+        self.wl2 = ack;
+        if window != self.wnd {
+            self.wnd = window;
+            self.max_wnd = self.max_wnd.max(window);
+        }
+    }
+
+    /// Whether a segment says something newer of the window than those before. RFC 9293
+    /// section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and SND.WL2 =<
+    /// SEG.ACK)". As in Linux, what acknowledges new data is newer in any case, even if
+    /// its own data has been overtaken; with the old window, the right edge would move
+    /// without the peer's word.
+    pub(crate) fn is_newer_window(&self, start: Pos, ack: Pos) -> bool {
+        ack >= self.una
+            && (self.una < ack || self.wl1 < start || (self.wl1 == start && self.wl2 <= ack))
+    }
+
+    /// A segment that ends at `end` was not full, or [is not to be taken for
+    /// one](Self::small).
+    #[inline(always)]
+    pub(crate) fn set_small(&mut self, end: Pos) {
+        self.small = end;
+    }
+
+    // ---- The user. ----
+
+    /// The user has written up to `edge`; it never goes back.
+    pub(crate) fn write(&mut self, edge: Pos) {
+        self.edge = self.edge.max(edge);
+    }
+
+    /// Nothing that is written waits for more.
+    pub(crate) fn set_push(&mut self) {
+        self.push = self.edge;
+    }
+
+    /// The user has closed the stream.
+    pub(crate) fn close(&mut self) {
+        self.fin = true;
+        self.push = self.edge;
+    }
+
+    /// The last byte before `up` is urgent.
+    pub(crate) fn set_up(&mut self, up: Pos) {
+        self.up = up;
+    }
+
+    // ---- The size of segments. ----
+
+    /// The path takes segments of this many bytes, options included. Ask
+    /// [`update_mss`](Self::update_mss) to go by it.
+    pub(crate) fn set_path_mss(&mut self, mss: u16) {
+        self.path_mss = mss;
+    }
+
+    /// The user allows segments of this many bytes (TCP_MAXSEG), 0 for any.
+    pub(crate) fn set_bound(&mut self, mss: u16) {
+        self.bound = mss;
     }
 
     /// The MSS for sending: what the peer, the path and the user allow, less the options

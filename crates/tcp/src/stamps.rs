@@ -10,13 +10,13 @@ use crate::time::Instant;
 #[repr(C)]
 pub(crate) struct TimestampState {
     /// When TS.Recent was set.
-    pub(crate) recent_at: Instant,
+    recent_at: Instant,
     /// TS.Recent (RFC 7323 section 4.3).
-    pub(crate) recent: u32,
+    recent: u32,
     /// Added to the clock for our timestamps.
-    pub(crate) offset: u32,
+    offset: u32,
     /// The echo that last told of the receiver's round trip.
-    pub(crate) echo: u32,
+    echo: u32,
 }
 
 impl TimestampState {
@@ -33,5 +33,40 @@ impl TimestampState {
     #[inline(always)]
     pub(crate) const fn clock(&self, now: Instant) -> u32 {
         now.millis32().wrapping_add(self.offset)
+    }
+    /// TS.Recent.
+    #[inline(always)]
+    pub(crate) const fn recent(&self) -> u32 {
+        self.recent
+    }
+
+    /// When TS.Recent was set.
+    #[inline(always)]
+    pub(crate) const fn recent_at(&self) -> Instant {
+        self.recent_at
+    }
+
+    /// What is added to the clock for our timestamps.
+    #[inline(always)]
+    pub(crate) const fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    /// The echo that last told of the receiver's round trip.
+    #[inline(always)]
+    pub(crate) const fn echo(&self) -> u32 {
+        self.echo
+    }
+
+    /// TS.Recent <- SEG.TSval.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, val: u32, now: Instant) {
+        self.recent = val;
+        self.recent_at = now;
+    }
+
+    /// This echo has told of the receiver's round trip.
+    pub(crate) fn note_echo(&mut self, echo: u32) {
+        self.echo = echo;
     }
 }

@@ -88,9 +88,9 @@ pub struct Tcb {
 // A segment that is predicted should touch as few cache lines as can be.
 const _: () = {
     use core::mem::offset_of;
-    assert!(offset_of!(Tcb, snd) + offset_of!(SendSide, push) == 64);
+    assert!(offset_of!(Tcb, snd) + SendSide::HOT == 64);
     assert!(offset_of!(Tcb, stamps) == 128);
-    assert!(offset_of!(Tcb, rcv) + offset_of!(ReceiveSide, consumed) == 192);
+    assert!(offset_of!(Tcb, rcv) + ReceiveSide::HOT == 192);
 };
 
 /// The send buffer of a short path on which much is sent, in bytes: what a program can write
@@ -145,7 +145,7 @@ impl Tcb {
     /// stream.
     #[must_use]
     pub fn is_next(&self, seq: SeqNumber) -> bool {
-        self.rcv.pos(seq) == self.rcv.nxt
+        self.rcv.pos(seq) == self.rcv.nxt()
     }
 
     /// The end of what is acknowledged, in bytes of the send stream: chunks below
@@ -160,7 +160,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn snd_edge(&self) -> u64 {
-        self.snd.edge as u64
+        self.snd.edge() as u64
     }
 
     /// The end of what has been sent at least once.
@@ -178,21 +178,21 @@ impl Tcb {
         }
         let end = self.snd.end();
         let left = |from: Pos| (end - from).max(0) as u64;
-        (left(self.snd.una), left(self.snd.nxt))
+        (left(self.snd.una()), left(self.snd.nxt()))
     }
 
     /// The end of what the user has read, as it told.
     #[inline]
     #[must_use]
     pub fn rcv_consumed(&self) -> u64 {
-        self.rcv.consumed as u64
+        self.rcv.consumed() as u64
     }
 
     /// Up to where in the receive stream payload may be placed: nothing that
     /// `on_segment` places ends beyond.
     #[must_use]
     pub fn rcv_limit(&self) -> u64 {
-        self.rcv.adv.max(0) as u64
+        self.rcv.adv().max(0) as u64
     }
 
     /// Bytes that the receive stream may hold (auto-tuned).
@@ -219,7 +219,7 @@ impl Tcb {
     #[must_use]
     pub fn handshake_repeats(&self) -> u8 {
         if self.state.is_opening() {
-            self.liveness.retries
+            self.liveness.retries()
         } else {
             0
         }
@@ -228,7 +228,7 @@ impl Tcb {
     /// Whether the user has closed the sending direction.
     #[must_use]
     pub fn send_shut(&self) -> bool {
-        self.snd.fin
+        self.snd.fin()
     }
 
     /// Whether `close` or `abort` was called.
@@ -241,12 +241,12 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn error(&self) -> Option<Error> {
-        self.outcome.error
+        self.outcome.error()
     }
 
     /// The last ICMP error that did not end the connection; reading forgets it.
     pub fn take_soft_error(&mut self) -> Option<Error> {
-        self.outcome.soft_error.take()
+        self.outcome.soft_error().take()
     }
 
     /// Smoothed round-trip time in microseconds, `None` before the first sample.
@@ -265,7 +265,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn mss(&self) -> u16 {
-        self.snd.mss
+        self.snd.mss()
     }
 
     /// Bytes that the send stream should be able to hold to keep the path full, if it
@@ -287,7 +287,7 @@ impl Tcb {
             }
             _ => cwnd,
         };
-        2 * in_flight.max(10 * u64::from(self.snd.mss))
+        2 * in_flight.max(10 * u64::from(self.snd.mss()))
     }
 
     /// What has happened since the last call.
@@ -312,10 +312,10 @@ impl Tcb {
         self.flight.timer = LossTimer::new();
         let keep = Flags::RST_DUE | Flags::RST_ACK;
         self.flags &= keep | !Flags::OWED;
-        self.acks.duplicates = 0;
+        self.acks.forgive_duplicates();
         self.outcome.events |= Events::CLOSED | also;
         if error.is_some() {
-            self.outcome.error = error;
+            self.outcome.set_error(error);
             self.outcome.events |= Events::ERROR;
         }
     }

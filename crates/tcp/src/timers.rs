@@ -108,11 +108,6 @@ impl Flight {
 }
 
 impl Liveness {
-    /// When anything was heard of the peer last.
-    pub(crate) fn last_heard(&self) -> Instant {
-        self.last_ack.max(self.last_data)
-    }
-
     /// Starts the keepalive timer, if wanted.
     pub(crate) fn arm_keepalive(
         &mut self,
@@ -122,7 +117,7 @@ impl Liveness {
         now: Instant,
     ) {
         let k = cfg.keepalive;
-        self.keepalive_probes = 0;
+        self.forget_probes();
         timers.keepalive = if k.enabled && state.is_synchronized() {
             now.after_ms(u64::from(k.idle_ms))
         } else {
@@ -179,7 +174,7 @@ impl Tcb {
         }
         if take_due(&mut self.timers.hold, now) {
             self.flags |= Flags::FORCE_SMALL;
-            self.snd.push = self.snd.edge;
+            self.snd.set_push();
         }
         // `poll_transmit` looks at the pace by itself.
         take_due(&mut self.timers.pace, now);
@@ -229,10 +224,10 @@ impl Tcb {
             _ if self.cfg.user_timeout_ms != 0 => u8::MAX,
             _ => retry_limit(&self.cfg, self.flags),
         };
-        if self.liveness.retries >= limit && limit != u8::MAX {
+        if self.liveness.retries() >= limit && limit != u8::MAX {
             return self.give_up();
         }
-        self.liveness.retries = self.liveness.retries.saturating_add(1);
+        self.liveness.note_retry();
         self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
         self.accounting.begin_timeout_repair(&mut self.flags, now);
         self.flight.stop_timing(&mut self.congestion);
@@ -240,9 +235,13 @@ impl Tcb {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
             self.fast_open.fast_open_falls_back();
         } else {
-            self.flight
-                .enter_loss(&self.snd, &mut self.congestion, self.liveness.retries, now);
-            let (ipv6, retries) = (self.cfg.ipv6, self.liveness.retries);
+            self.flight.enter_loss(
+                &self.snd,
+                &mut self.congestion,
+                self.liveness.retries(),
+                now,
+            );
+            let (ipv6, retries) = (self.cfg.ipv6, self.liveness.retries());
             if self.cfg.mtu_probing
                 && self.flight.suspect_black_hole(
                     &mut self.snd,
@@ -263,15 +262,15 @@ impl Tcb {
     /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for
     /// as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Instant) {
-        if self.snd.in_flight() > 0 || self.snd.nxt >= self.snd.end() {
+        if self.snd.in_flight() > 0 || self.snd.nxt() >= self.snd.end() {
             return;
         }
-        if self.liveness.retries >= retry_limit(&self.cfg, self.flags) {
+        if self.liveness.retries() >= retry_limit(&self.cfg, self.flags) {
             return self.give_up();
         }
-        self.liveness.retries = self.liveness.retries.saturating_add(1);
+        self.liveness.note_retry();
         // A window that is open but too small is used now; a closed one is probed.
-        if self.snd.wnd_edge() > self.snd.nxt {
+        if self.snd.wnd_edge() > self.snd.nxt() {
             self.flags |= Flags::FORCE_SMALL;
         } else {
             self.flags |= Flags::PROBE_DUE;
@@ -294,7 +293,7 @@ impl Tcb {
         let interval = u64::from(k.interval_ms.max(1)) * MS;
         let idle = u64::from(k.idle_ms) * MS;
         let heard = self.liveness.last_heard();
-        if self.snd.in_flight() > 0 || self.snd.nxt < self.snd.end() {
+        if self.snd.in_flight() > 0 || self.snd.nxt() < self.snd.end() {
             // Retransmission or probing of the window finds out as well.
             self.timers.keepalive = now.after_us(idle.max(interval));
             return;
@@ -307,15 +306,15 @@ impl Tcb {
         let user_timeout = u64::from(self.cfg.user_timeout_ms) * MS;
         // RFC 5482 section 4.2 and Linux: a user timeout replaces the count.
         let dead = if user_timeout > 0 {
-            silent_for >= user_timeout && self.liveness.keepalive_probes > 0
+            silent_for >= user_timeout && self.liveness.keepalive_probes() > 0
         } else {
-            self.liveness.keepalive_probes >= k.probes
+            self.liveness.keepalive_probes() >= k.probes
         };
         if dead {
             self.flags |= Flags::RST_DUE | Flags::RST_ACK;
             return self.die(Some(Error::TimedOut), Events::TIMED_OUT);
         }
-        self.liveness.keepalive_probes = self.liveness.keepalive_probes.saturating_add(1);
+        self.liveness.note_probe();
         self.flags |= Flags::PROBE_DUE;
         self.timers.keepalive = now.after_us(interval);
     }
@@ -330,7 +329,7 @@ impl Tcb {
     /// The peer does not answer (RFC 9293 section 3.8.3, R2). The ICMP error that
     /// was reported meanwhile, if any, says why.
     fn give_up(&mut self) {
-        let error = self.outcome.soft_error.unwrap_or(Error::TimedOut);
+        let error = self.outcome.soft_error().unwrap_or(Error::TimedOut);
         if self.state == State::SynReceived {
             self.flags |= Flags::RST_DUE | Flags::RST_ACK;
         }

@@ -16,14 +16,14 @@ use longshore_wire::tcp::{TcpFlags, TcpHeader};
 impl SendSide {
     /// Takes the block out of urgent mode once all that is urgent is acknowledged.
     pub(crate) fn end_urgent_mode(&self, flags: &mut Flags) {
-        if self.una >= self.up {
+        if self.una() >= self.up() {
             flags.remove(Flags::URGENT);
         }
     }
 
     /// What a segment that begins at `start` says of urgent data: the flag and the pointer.
     pub(crate) fn urgent_field(&self, flags: Flags, start: Pos) -> (TcpFlags, u16) {
-        let ahead = self.up - start;
+        let ahead = self.up() - start;
         if !flags.contains(Flags::URGENT) || ahead <= 0 {
             return (TcpFlags::NONE, 0);
         }
@@ -31,7 +31,7 @@ impl SendSide {
             Ok(pointer) => (TcpFlags::URG, pointer),
             // As far as the field reaches, but not in the middle of what is known to be
             // farther on: only if the peer has not seen so much yet.
-            Err(_) if start + Pos::from(u16::MAX) > self.nxt => (TcpFlags::URG, u16::MAX),
+            Err(_) if start + Pos::from(u16::MAX) > self.nxt() => (TcpFlags::URG, u16::MAX),
             Err(_) => (TcpFlags::NONE, 0),
         }
     }
@@ -41,7 +41,7 @@ impl SendSide {
     #[inline]
     pub(crate) fn urgent_payload(&self, flags: Flags, max_payload: usize) -> usize {
         if flags.contains(Flags::URGENT) {
-            max_payload.min(usize::from(self.mss))
+            max_payload.min(usize::from(self.mss()))
         } else {
             max_payload
         }
@@ -54,13 +54,13 @@ impl Tcb {
     /// stream waits for company any more. A byte that is acknowledged already, or lies
     /// before the last urgent one, changes nothing.
     pub fn set_snd_urgent(&mut self, edge: u64) {
-        let up = edge.min(self.snd.edge as u64) as Pos;
-        if up <= self.snd.una.max(0) || up <= self.snd.up {
+        let up = edge.min(self.snd.edge() as u64) as Pos;
+        if up <= self.snd.una().max(0) || up <= self.snd.up() {
             return;
         }
-        self.snd.up = up;
+        self.snd.set_up(up);
         self.flags |= Flags::URGENT;
-        if self.state.may_transmit_data() && self.snd.nxt >= self.snd.wnd_edge() {
+        if self.state.may_transmit_data() && self.snd.nxt() >= self.snd.wnd_edge() {
             // It is told where no data may go: a closed window is what the peer's
             // program is to be roused from.
             self.flags |= Flags::ACK_NOW;
@@ -73,7 +73,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn rcv_urgent(&self) -> u64 {
-        self.rcv.up as u64
+        self.rcv.up() as u64
     }
 
     /// RFC 9293 section 3.10.7.4, sixth, check the URG bit: "RCV.UP <- max(RCV.UP,
@@ -84,10 +84,10 @@ impl Tcb {
         // A pointer of 0 would name the byte before the segment: it is taken for the
         // segment's first byte, as is the pointer that tcp_stdurg has name the byte itself.
         let up = start + pointer + Pos::from(self.cfg.urgent_names_itself || pointer == 0);
-        if up <= self.rcv.nxt || up <= self.rcv.up {
+        if up <= self.rcv.nxt() || up <= self.rcv.up() {
             return;
         }
-        self.rcv.up = up;
+        self.rcv.set_up(up);
         self.outcome.events |= Events::URGENT;
     }
 }

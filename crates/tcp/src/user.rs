@@ -14,7 +14,7 @@ use crate::time::Instant;
 
 impl ReceiveSide {
     fn has_unread(&self) -> bool {
-        self.readable() as Pos > self.consumed
+        self.readable() as Pos > self.consumed()
     }
 }
 
@@ -23,24 +23,24 @@ impl Tcb {
     /// need not wait for more (false for MSG_MORE). Edges only move forward; a lower
     /// one changes nothing but the push.
     pub fn set_snd_edge(&mut self, edge: u64, push: bool) {
-        if !self.state.may_write() || self.snd.fin {
+        if !self.state.may_write() || self.snd.fin() {
             return;
         }
         let edge = edge.min(Pos::MAX as u64 / 2) as Pos;
         // Draft of the rate of delivery, section 3.4, as Linux has it: asked when there is
         // more, for until then nobody knows that there would have been room for it.
-        if edge > self.snd.edge
-            && self.snd.nxt >= self.snd.edge
-            && self.snd.in_flight() + u64::from(self.snd.mss)
+        if edge > self.snd.edge()
+            && self.snd.nxt() >= self.snd.edge()
+            && self.snd.in_flight() + u64::from(self.snd.mss())
                 < u64::from(self.congestion.controller.cwnd())
         {
-            self.congestion.rate.note_limit(self.snd.nxt);
+            self.congestion.rate.note_limit(self.snd.nxt());
         }
-        self.snd.edge = self.snd.edge.max(edge);
+        self.snd.write(edge);
         if push {
-            self.snd.push = self.snd.edge;
+            self.snd.set_push();
         }
-        if self.snd.edge > 0 {
+        if self.snd.edge() > 0 {
             self.release_syn();
         }
     }
@@ -49,10 +49,10 @@ impl Tcb {
     /// `rcv_edge()`. May make a window update due.
     pub fn set_rcv_consumed(&mut self, edge: u64, now: Instant) {
         let edge = edge.min(self.rcv_edge()) as Pos;
-        if edge <= self.rcv.consumed {
+        if edge <= self.rcv.consumed() {
             return;
         }
-        self.rcv.consumed = edge;
+        self.rcv.consume(edge);
         self.tune_receive_buffer(now);
         let may_tell = self.state.may_receive_data() && !self.is_denied_room();
         if may_tell && self.rcv.window_update_due(&self.cfg) {
@@ -67,15 +67,14 @@ impl Tcb {
     /// waits for ESTABLISHED. So it does in SYN-SENT if the user was told that the
     /// connection is made (RFC 7413).
     pub fn shutdown_send(&mut self) {
-        if self.snd.fin || !self.state.may_write() {
+        if self.snd.fin() || !self.state.may_write() {
             return;
         }
         if self.gives_up_opening() {
             return;
         }
         self.release_syn();
-        self.snd.fin = true;
-        self.snd.push = self.snd.edge;
+        self.snd.close();
         self.state = match self.state {
             State::Established => State::FinWait1,
             State::CloseWait => State::LastAck,
@@ -176,7 +175,7 @@ impl Tcb {
     /// TCP_NODELAY. Turning it on sends what is held back, corked or not, as in Linux.
     pub fn set_nodelay(&mut self, on: bool) {
         self.cfg.nodelay = on;
-        if on && self.snd.edge > self.snd.nxt {
+        if on && self.snd.edge() > self.snd.nxt() {
             self.flags |= Flags::FORCE_SMALL;
         }
     }
@@ -185,7 +184,7 @@ impl Tcb {
     pub fn set_cork(&mut self, on: bool) {
         self.cfg.cork = on;
         if !on {
-            self.snd.push = self.snd.edge;
+            self.snd.set_push();
             self.timers.hold = Instant::NEVER;
         }
     }
@@ -200,7 +199,7 @@ impl Tcb {
                 self.flags |= Flags::ACK_NOW;
             }
         } else {
-            self.acks.quick = 0;
+            self.acks.be_lazy();
             self.flags |= Flags::INTERACTIVE;
         }
     }
@@ -265,7 +264,7 @@ impl Tcb {
     /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
     pub fn set_max_segment(&mut self, mss: u16) {
         self.cfg.mss = mss;
-        self.snd.bound = mss;
+        self.snd.set_bound(mss);
         self.bound_segments();
     }
 }

@@ -64,7 +64,7 @@ impl Liveness {
         timers.user = if ms == 0 || flight.timer.at.is_never() {
             Instant::NEVER
         } else {
-            self.stalled_since.after_ms(u64::from(ms))
+            self.stalled_since().after_ms(u64::from(ms))
         };
     }
 
@@ -73,7 +73,7 @@ impl Liveness {
     /// none (see [`Tcb::set_user_timeout`]).
     #[inline]
     pub(crate) fn arm_user_timeout(&mut self, timers: &mut Timers, cfg: &Config, now: Instant) {
-        self.stalled_since = now;
+        self.stall_from(now);
         if cfg.user_timeout_ms != 0 {
             timers.user = now.after_ms(u64::from(cfg.user_timeout_ms));
         }

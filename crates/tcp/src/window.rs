@@ -170,7 +170,7 @@ impl ReceiveSide {
     /// counted: they lie in the window.
     #[inline]
     fn unread(&self) -> u32 {
-        (self.nxt.min(self.fin) - self.consumed).max(0) as u32
+        (self.nxt().min(self.fin()) - self.consumed()).max(0) as u32
     }
 
     /// Room in the receive buffer.
@@ -186,7 +186,7 @@ impl ReceiveSide {
     /// What is left of the window that was offered.
     #[inline]
     pub(crate) fn offered(&self) -> u32 {
-        (self.adv - self.nxt).max(0) as u32
+        (self.adv() - self.nxt()).max(0) as u32
     }
 
     /// The window to have in the next segment, in bytes.
@@ -206,39 +206,24 @@ impl ReceiveSide {
         }
     }
 
-    /// Puts the window into its 16-bit field (RFC 7323 section 2.3) and remembers
-    /// what the peer will understand. Rounding down to the scale may take back up to
-    /// `2^scale - 1` bytes (RFC 7323 section 2.4 knows it); the edge that arrivals are
-    /// held against does not follow.
-    ///
-    /// As long as neither the peer has sent nor the user read anything, it is what it
-    /// was in the segment before.
-    #[inline(always)]
-    pub(crate) fn offer_window(&mut self, cfg: &Config, flags: Flags) -> u16 {
-        match self.buffer.told(self.nxt + self.consumed) {
-            Some(field) => field,
-            None => self.offer_window_anew(cfg, flags),
-        }
-    }
-
-    #[inline(never)]
+    /// The same for what the last segment did not tell; see [`Tcb::offer_window`].
     fn offer_window_anew(&mut self, cfg: &Config, flags: Flags) -> u16 {
         if flags.contains(Flags::NO_ROOM) {
             return self.offer_no_window();
         }
-        let scale = self.wscale;
+        let scale = self.wscale();
         let field = (self.window_to_offer(cfg) >> scale).min(0xffff);
-        let edge = self.nxt + i64::from(field << scale);
-        self.adv = self.adv.max(edge);
-        let at = self.nxt + self.consumed;
+        let edge = self.nxt() + i64::from(field << scale);
+        self.promise(edge);
+        let at = self.nxt() + self.consumed();
         self.buffer.tell(at, field as u16)
     }
 
     /// The window is told as closed. What arrives is held against the edge that it had.
     #[cold]
     fn offer_no_window(&mut self) -> u16 {
-        self.adv = self.adv.max(self.nxt);
-        let at = self.nxt + self.consumed;
+        self.promise(self.nxt());
+        let at = self.nxt() + self.consumed();
         self.buffer.tell(at, 0)
     }
 
@@ -248,7 +233,7 @@ impl ReceiveSide {
     /// as in Linux, keeps a fast reader from doubling every acknowledgment.
     pub(crate) fn window_update_due(&self, cfg: &Config) -> bool {
         // What the field cannot say is no news (a peer without window scaling).
-        let free = self.free_space(cfg).min(0xffff << self.wscale);
+        let free = self.free_space(cfg).min(0xffff << self.wscale());
         let offered = self.offered();
         let opens = free.saturating_sub(offered);
         let step = (self.buffer.size() / 2).min(2 * u32::from(self.full_segment()));
@@ -257,6 +242,26 @@ impl ReceiveSide {
 }
 
 impl Tcb {
+    /// Puts the window into its 16-bit field (RFC 7323 section 2.3) and remembers
+    /// what the peer will understand. Rounding down to the scale may take back up to
+    /// `2^scale - 1` bytes (RFC 7323 section 2.4 knows it); the edge that arrivals are
+    /// held against does not follow.
+    ///
+    /// As long as neither the peer has sent nor the user read anything, it is what it
+    /// was in the segment before.
+    #[inline(always)]
+    pub(crate) fn offer_window(&mut self) -> u16 {
+        match self.rcv.buffer.told(self.rcv.nxt() + self.rcv.consumed()) {
+            Some(field) => field,
+            None => self.offer_window_anew(),
+        }
+    }
+
+    #[inline(never)]
+    fn offer_window_anew(&mut self) -> u16 {
+        self.rcv.offer_window_anew(&self.cfg, self.flags)
+    }
+
     /// How far there is memory for the receive buffer to grow now, bytes: tuning stays
     /// within, and what was granted before stays granted. To be told before
     /// [`Tcb::set_rcv_consumed`].
@@ -301,7 +306,7 @@ impl Tcb {
     /// The user has read: tunes the buffer.
     pub(crate) fn tune_receive_buffer(&mut self, now: Instant) {
         let mss = self.rcv.full_segment();
-        if self.rcv.buffer.on_consumed(self.rcv.consumed, mss, now) {
+        if self.rcv.buffer.on_consumed(self.rcv.consumed(), mss, now) {
             self.outcome.events |= Events::RCVBUF;
         }
     }

@@ -24,8 +24,8 @@ impl CongestionState {
     pub(crate) fn grow_window(&mut self, snd: &SendSide, rtt: u32, acked: u64, now: Instant) {
         let ack = Ack {
             acked: acked.min(1 << 30) as u32,
-            una: snd.una,
-            nxt: snd.nxt,
+            una: snd.una(),
+            nxt: snd.nxt(),
             rtt,
             srtt: snd.rtt.srtt().unwrap_or(0),
             now,
@@ -91,7 +91,7 @@ impl CongestionState {
         now: Instant,
     ) {
         if self.controller.wants_marks() {
-            let (una, nxt) = (snd.una, snd.nxt);
+            let (una, nxt) = (snd.una(), snd.nxt());
             let acked = delivered.min(1 << 30) as u32;
             self.controller.on_marks(acked, 0, una, nxt);
         }
@@ -105,7 +105,7 @@ impl CongestionState {
         if let Some(rate) = self.last_round(snd, flight, liveness) {
             self.rate.keep(rate);
         }
-        self.rate.begin_round(snd.una);
+        self.rate.begin_round(snd.una());
     }
 
     /// What that one measured, if it is over. It ended with the last acknowledgment: none
@@ -115,8 +115,8 @@ impl CongestionState {
         if flight.is_timing() {
             return None;
         }
-        let elapsed = liveness.last_ack.since(flight.timed_at);
-        self.rate.round(snd.una, elapsed)
+        let elapsed = liveness.last_ack().since(flight.timed_at);
+        self.rate.round(snd.una(), elapsed)
     }
 
     /// The rate of delivery, as tcpi_delivery_rate has it.
@@ -141,7 +141,7 @@ impl CongestionState {
         delivered: u64,
         now: Instant,
     ) {
-        let una = snd.una;
+        let una = snd.una();
         let delivered = Delivered {
             reached: flight.scoreboard.highest(una),
             in_order: flight.scoreboard.is_plain(),
@@ -183,7 +183,7 @@ impl CongestionState {
         now: Instant,
     ) {
         let cwnd = self.controller.cwnd();
-        let last = end >= snd.edge && flight.pipe(snd) < u64::from(cwnd);
+        let last = end >= snd.edge() && flight.pipe(snd) < u64::from(cwnd);
         self.rate.on_sent(end, idle, cwnd, now);
         if last {
             self.rate.on_app_limited(flight.pipe(snd));
@@ -202,7 +202,7 @@ impl CongestionState {
     ) {
         if self.controller.wants_rates() {
             self.repeated_seen = accounting.counters.bytes_retrans as u32;
-            self.rate.start(snd.nxt, now);
+            self.rate.start(snd.nxt(), now);
             self.controller.init_pace(snd.rtt.srtt());
         } else {
             self.rate.stop();

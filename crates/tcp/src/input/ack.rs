@@ -33,7 +33,7 @@ impl CongestionState {
         // First, so that the most of a round trip counts though it began with a full window.
         let half_used = self.controller.in_slow_start()
             && self.most_in_flight(snd) * 2 > self.controller.cwnd();
-        half_used || snd.una <= self.full_at
+        half_used || snd.una() <= self.full_at
     }
 
     /// The most that was in flight since the window's worth of data began that is being
@@ -42,9 +42,9 @@ impl CongestionState {
     fn most_in_flight(&mut self, snd: &SendSide) -> u32 {
         // A window at most, which is 1 GiB at most.
         let flight = snd.in_flight() as u32;
-        if snd.una >= self.flight_until || flight > self.most_flight {
+        if snd.una() >= self.flight_until || flight > self.most_flight {
             self.most_flight = flight;
-            self.flight_until = snd.nxt;
+            self.flight_until = snd.nxt();
         }
         self.most_flight
     }
@@ -109,15 +109,15 @@ impl Flight {
         news: &mut AckNews,
         d: &mut Delivery,
     ) {
-        if h.options.sack.is_empty() || !snd.sack {
+        if h.options.sack.is_empty() || !snd.sack() {
             return;
         }
         news.dsack = self.find_dsack(snd, h, una);
-        let base = snd.una;
+        let base = snd.una();
         for (left, right) in h.options.sack.iter() {
             let (start, end) = (snd.pos(left), snd.pos(right));
             let start = start.max(una);
-            if start < end && end <= snd.nxt {
+            if start < end && end <= snd.nxt() {
                 let rack = &mut self.recovery.rack;
                 news.sacked += self
                     .scoreboard
@@ -136,35 +136,20 @@ impl Flight {
             .map(|(left, right)| (snd.pos(left), snd.pos(right)));
         let (start, end) = blocks.next()?;
         let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
-        let sane = start < end && end <= snd.nxt && start >= una - i64::from(MAX_DSACK_AGE);
+        let sane = start < end && end <= snd.nxt() && start >= una - i64::from(MAX_DSACK_AGE);
         (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
     }
 
-    /// RFC 9293 section 3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and
-    /// SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND". As in Linux, what acknowledges
-    /// new data is newer in any case, even if its own data has been overtaken; with
-    /// the old window, the right edge would move without the peer's word.
+    /// SND.WND <- SEG.WND, if that is [newer](SendSide::is_newer_window).
     fn update_window(&mut self, snd: &mut SendSide, a: &Arrival<'_>, ack: Pos) {
-        let newer = snd.una < ack || snd.wl1 < a.start || (snd.wl1 == a.start && snd.wl2 <= ack);
-        if ack < snd.una || !newer {
+        if !snd.is_newer_window(a.start, ack) {
             return;
         }
-        let window = u32::from(a.segment.header.window) << snd.wscale;
-        if snd.wnd == 0 && window > 0 && ack == snd.una {
+        let window = u32::from(a.segment.header.window) << snd.wscale();
+        if snd.wnd() == 0 && window > 0 && ack == snd.una() {
             self.repeat_into_open_window(snd);
         }
-        snd.wl1 = snd.wl1.max(a.start);
-        snd.wl2 = ack;
-        snd.max_wnd = snd.max_wnd.max(window);
-        snd.wnd = window;
-    }
-}
-
-impl SendSide {
-    /// With SACK, a duplicate acknowledgment is one that reports something new (RFC
-    /// 6675 section 2).
-    fn expects_sack(&self) -> bool {
-        self.sack
+        snd.take_window(snd.wl1().max(a.start), ack, window);
     }
 }
 
@@ -174,18 +159,18 @@ impl Liveness {
     /// connection is kept, unless no program holds it any more.
     #[inline]
     pub(super) fn note_answered(&mut self, snd: &mut SendSide, flags: Flags) {
-        if snd.wnd > 0 {
+        if snd.wnd() > 0 {
             snd.rtt.clear_backoff();
         }
         if !flags.contains(Flags::ORPHAN) {
-            self.retries = 0;
+            self.note_progress();
         }
     }
 
     /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
     #[inline]
     pub(super) fn has_retried(&self, snd: &SendSide) -> bool {
-        self.retries != 0 || snd.rtt.backoff() != 0
+        self.retries() != 0 || snd.rtt.backoff() != 0
     }
 }
 
@@ -194,9 +179,8 @@ impl Tcb {
     pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let ack = self.snd.pos(h.ack);
-        self.liveness.last_ack = a.now;
-        self.liveness.keepalive_probes = 0;
-        let old_una = self.snd.una;
+        self.liveness.heard(a.now);
+        let old_una = self.snd.una();
         let acked = (ack - old_una).max(0) as u64;
         let feedback = self.ecn.ecn_feedback(&self.snd, a.segment, acked);
         let mut news = AckNews {
@@ -215,12 +199,12 @@ impl Tcb {
         counters.dsacks = counters
             .dsacks
             .wrapping_add(u32::from(news.dsack.is_some()));
-        let old_window = self.snd.wnd;
+        let old_window = self.snd.wnd();
         self.flight.update_window(&mut self.snd, a, ack);
         news.duplicate = ack == old_una
             && self.snd.in_flight() > 0
             && a.end == a.start
-            && (news.sacked > 0 || (self.snd.wnd == old_window && !self.snd.expects_sack()));
+            && (news.sacked > 0 || (self.snd.wnd() == old_window && !self.snd.sack()));
         if news.acked > 0 {
             self.flight.take_delivered(old_una, ack, &mut delivery);
             self.advance_una(ack, self.echo(h), a.now);
@@ -262,9 +246,9 @@ impl Tcb {
     /// SND.UNA <- SEG.ACK, with what follows for the timers and the round trip. `echo`
     /// is the timestamp echo that came with it, if one did that can be used.
     pub(super) fn advance_una(&mut self, ack: Pos, echo: Option<u32>, now: Instant) {
-        let old = self.snd.una;
-        self.snd.una = ack;
-        if ack.min(self.snd.edge) > old {
+        let old = self.snd.una();
+        self.snd.acknowledge(ack);
+        if ack.min(self.snd.edge()) > old {
             self.outcome.events |= Events::SND_ACKED;
         }
         self.take_round_trip(ack, || echo, now);
@@ -289,8 +273,8 @@ impl Tcb {
     ) {
         self.flight
             .sample_round_trip(&mut self.snd, &self.stamps, ack, echo, now);
-        self.liveness.retries = 0;
-        self.outcome.soft_error = None;
+        self.liveness.note_progress();
+        self.outcome.forget_soft_error();
         self.snd.rtt.clear_backoff();
     }
 
@@ -308,7 +292,7 @@ impl Tcb {
 
     /// What an acknowledgment means for the persist timer and for the state.
     fn after_ack(&mut self, now: Instant) -> Step {
-        if self.snd.in_flight() == 0 || self.snd.wnd == 0 {
+        if self.snd.in_flight() == 0 || self.snd.wnd() == 0 {
             self.liveness.note_answered(&mut self.snd, self.flags);
         }
         self.check_fin_acked(now)
@@ -344,15 +328,15 @@ impl Tcb {
             self.state,
             State::Closed | State::SynSent | State::SynReceived | State::TimeWait
         ) && self.reassembly.ranges.is_empty()
-            && self.flight.scoreboard.is_in_order(self.snd.una)
+            && self.flight.scoreboard.is_in_order(self.snd.una())
             && self.flight.recovery.is_quiet()
             && !self.flight.recovery.probe.is_outstanding()
             && !self.flight.mtu.is_probing()
             && self.flight.recovery.dup_acks == 0
             && self.ecn.is_predictable()
             && !self.is_denied_room()
-            && self.snd.wl1 <= self.rcv.nxt
-            && (self.rcv.fin == NO_POS || self.peer_closed());
+            && self.snd.wl1() <= self.rcv.nxt()
+            && (self.rcv.fin() == NO_POS || self.peer_closed());
         self.predict_data = plain
             && self.state.may_receive_data()
             && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);

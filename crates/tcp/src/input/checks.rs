@@ -77,16 +77,16 @@ impl Reassembly {
 
     /// TS.Recent may move past the timestamps of what is still to come.
     fn hold_back_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
-        self.floor.follow(stamps.recent, rcv.nxt, rcv.adv);
+        self.floor.follow(stamps.recent(), rcv.nxt(), rcv.adv());
     }
 }
 
 impl Liveness {
     pub(super) fn may_challenge(&mut self, now: Instant) -> bool {
-        let last = self.last_challenge;
+        let last = self.last_challenge();
         let may = last.is_never() || now.since(last) >= CHALLENGE_INTERVAL_US;
         if may {
-            self.last_challenge = now;
+            self.challenged(now);
         }
         may
     }
@@ -104,12 +104,13 @@ impl Tcb {
             // Linux we take it, as some middleboxes strip them.
             return Ok(());
         };
-        let older = (ts.val.wrapping_sub(self.stamps.recent) as i32) < 0;
-        if !older || a.now.since(self.stamps.recent_at) > PAWS_IDLE_US {
+        let older = (ts.val.wrapping_sub(self.stamps.recent()) as i32) < 0;
+        if !older || a.now.since(self.stamps.recent_at()) > PAWS_IDLE_US {
             return Ok(());
         }
-        let late = !self.reassembly.ranges.is_empty() || self.rcv.nxt < self.reassembly.floor.until;
-        if late && a.end > self.rcv.nxt && self.reassembly.floor.admits(ts.val) {
+        let late =
+            !self.reassembly.ranges.is_empty() || self.rcv.nxt() < self.reassembly.floor.until;
+        if late && a.end > self.rcv.nxt() && self.reassembly.floor.admits(ts.val) {
             return Ok(());
         }
         self.reassembly
@@ -124,13 +125,12 @@ impl Tcb {
         if !self.flags.contains(Flags::TIMESTAMPS) {
             return;
         }
-        if a.start <= self.acks.last_sent
+        if a.start <= self.acks.last_sent()
             && let Some(ts) = &a.segment.header.options.timestamps
-            && (ts.val.wrapping_sub(self.stamps.recent) as i32 >= 0
-                || a.now.since(self.stamps.recent_at) > PAWS_IDLE_US)
+            && (ts.val.wrapping_sub(self.stamps.recent()) as i32 >= 0
+                || a.now.since(self.stamps.recent_at()) > PAWS_IDLE_US)
         {
-            self.stamps.recent = ts.val;
-            self.stamps.recent_at = a.now;
+            self.stamps.take(ts.val, a.now);
         }
         if !self.reassembly.ranges.is_empty() {
             self.reassembly.hold_back_floor(&self.rcv, &self.stamps);
@@ -142,8 +142,8 @@ impl Tcb {
     /// acknowledgment counts even if its payload cannot (the RFC's allowance for a
     /// zero window, and Linux's for any).
     pub(super) fn check_sequence(&mut self, a: &Arrival<'_>) -> Step {
-        let beyond = a.start > self.rcv.adv.max(self.rcv.nxt);
-        let new = a.end > self.rcv.nxt || (a.end == a.start && a.start == self.rcv.nxt);
+        let beyond = a.start > self.rcv.adv().max(self.rcv.nxt());
+        let new = a.end > self.rcv.nxt() || (a.end == a.start && a.start == self.rcv.nxt());
         if !beyond && (new || (self.state == State::SynReceived && self.trims_to_ack(a))) {
             return Ok(());
         }
@@ -176,10 +176,10 @@ impl Tcb {
     /// Whether an old segment's numbers are near enough to ours to be the peer's.
     fn believes(&self, a: &Arrival<'_>) -> bool {
         let ack = self.snd.pos(a.segment.header.ack);
-        let oldest = self.snd.una - i64::from(self.snd.max_wnd);
+        let oldest = self.snd.una() - i64::from(self.snd.max_wnd());
         a.has(TcpFlags::ACK)
-            && (oldest..=self.snd.nxt).contains(&ack)
-            && self.rcv.nxt - a.start <= i64::from(self.rcv.buffer.size())
+            && (oldest..=self.snd.nxt()).contains(&ack)
+            && self.rcv.nxt() - a.start <= i64::from(self.rcv.buffer.size())
     }
 
     /// The SYN-ACK of a simultaneous open (RFC 9293 figure 7): the SYN in front is a
@@ -187,7 +187,7 @@ impl Tcb {
     fn trims_to_ack(&self, a: &Arrival<'_>) -> bool {
         a.has(TcpFlags::SYN | TcpFlags::ACK)
             && a.start == SYN_POS
-            && self.snd.pos(a.segment.header.ack) == self.snd.nxt
+            && self.snd.pos(a.segment.header.ack) == self.snd.nxt()
     }
 
     /// RFC 9293 section 3.10.7.4, fifth, and RFC 5961 section 5: no ACK, drop; an ACK
@@ -201,7 +201,7 @@ impl Tcb {
         if self.state == State::SynReceived {
             // "If the segment acknowledgment is not acceptable, form a reset
             // segment and send it."
-            if ack <= self.snd.una || ack > self.snd.nxt {
+            if ack <= self.snd.una() || ack > self.snd.nxt() {
                 return Err(Disposition {
                     reset: true,
                     ..Disposition::dropped(DropReason::AckUnsent)
@@ -209,11 +209,11 @@ impl Tcb {
             }
             return Ok(());
         }
-        if ack > self.snd.nxt {
+        if ack > self.snd.nxt() {
             self.challenge(a.now);
             return Err(Disposition::dropped(DropReason::AckUnsent));
         }
-        if ack < self.snd.una - i64::from(self.snd.max_wnd) {
+        if ack < self.snd.una() - i64::from(self.snd.max_wnd()) {
             self.challenge(a.now);
             return Err(Disposition::dropped(DropReason::AckTooOld));
         }

@@ -28,15 +28,15 @@ impl ReceiveSide {
     /// Cuts the payload to what is new and fits: from RCV.NXT to the end of the
     /// window that was offered, and to the peer's FIN if that is known.
     fn trim(&self, a: &Arrival<'_>) -> (Pos, Pos, Option<DropReason>) {
-        let start = a.start.max(self.nxt);
+        let start = a.start.max(self.nxt());
         let mut end = a.data_end;
         let mut cut = None;
-        if end > self.adv {
-            end = self.adv;
+        if end > self.adv() {
+            end = self.adv();
             cut = Some(DropReason::BeyondWindow);
         }
-        if end > self.fin {
-            end = self.fin;
+        if end > self.fin() {
+            end = self.fin();
             cut = Some(DropReason::AfterFin);
         }
         (start, end, cut)
@@ -46,7 +46,7 @@ impl ReceiveSide {
     pub(super) fn sample_receiver_rtt_by_window(&mut self, now: Instant) {
         if !self.buffer.is_fixed() {
             let window = self.offered();
-            self.buffer.sample_window(self.nxt, window, now);
+            self.buffer.sample_window(self.nxt(), window, now);
         }
     }
 }
@@ -64,10 +64,10 @@ impl OwedAcks {
         fills: bool,
         now: Instant,
     ) {
-        let unacked = rcv.nxt - self.last_sent;
-        let quick = cfg.quickack || (self.quick > 0 && !flags.contains(Flags::INTERACTIVE));
+        let unacked = rcv.nxt() - self.last_sent();
+        let quick = cfg.quickack || (self.quick() > 0 && !flags.contains(Flags::INTERACTIVE));
         *flags |= Flags::ACK_OWED;
-        if fills || quick || unacked >= 2 * i64::from(self.segment) {
+        if fills || quick || unacked >= 2 * i64::from(self.segment()) {
             *flags |= Flags::ACK_NOW;
         } else if timers.ack.is_never() {
             timers.ack = now.after_us(DELAY_US);
@@ -84,7 +84,7 @@ impl OwedAcks {
         payload_len: u32,
         gso_size: impl FnOnce() -> u16,
     ) {
-        if payload_len > u32::from(self.segment) {
+        if payload_len > u32::from(self.segment()) {
             self.raise_rcv_mss(rcv, payload_len, gso_size());
         }
     }
@@ -96,14 +96,14 @@ impl OwedAcks {
             size => u32::from(size),
         };
         let most = u32::from(rcv.full_segment());
-        self.segment = self.segment.max(size.min(most) as u16);
+        self.raise_segment(size.min(most) as u16);
     }
 }
 
 impl Reassembly {
     /// Keeps the order in which ranges were last added to (RFC 2018 section 4).
     fn note_recent(&mut self, rcv: &ReceiveSide, pos: Pos) {
-        let Some((start, end)) = self.ranges.find(rcv.nxt, pos) else {
+        let Some((start, end)) = self.ranges.find(rcv.nxt(), pos) else {
             return;
         };
         let mut r = self.recent;
@@ -130,7 +130,7 @@ impl Reassembly {
     ) {
         let overlap = self
             .ranges
-            .ranges_from(rcv.nxt, start)
+            .ranges_from(rcv.nxt(), start)
             .next()
             .map(|(s, e)| (s.max(start), e.min(end)))
             .filter(|(s, e)| s < e);
@@ -147,7 +147,7 @@ impl Reassembly {
         flags: &mut Flags,
         a: &Arrival<'_>,
     ) {
-        let end = a.data_end.min(rcv.nxt);
+        let end = a.data_end.min(rcv.nxt());
         let start = if a.has(TcpFlags::SYN) {
             a.start + 1
         } else {
@@ -166,7 +166,7 @@ impl Reassembly {
         start: Pos,
         end: Pos,
     ) {
-        if snd.sack {
+        if snd.sack() {
             *flags |= Flags::DSACK;
             self.duplicate = (rcv.seq(start), rcv.seq(end));
         }
@@ -198,7 +198,7 @@ impl Tcb {
                 .note_duplicate(&self.snd, &self.rcv, &mut self.flags, a);
             self.flags |= Flags::ACK_NOW;
             let reason = cut.unwrap_or(DropReason::Duplicate);
-            return if a.end > self.rcv.nxt && cut.is_none() {
+            return if a.end > self.rcv.nxt() && cut.is_none() {
                 // Its FIN may still be new.
                 Ok(Disposition::dropped(reason))
             } else {
@@ -215,7 +215,7 @@ impl Tcb {
             self.reassembly
                 .note_dsack(&self.snd, &self.rcv, &mut self.flags, a.start, start);
         }
-        let kept = if start == self.rcv.nxt {
+        let kept = if start == self.rcv.nxt() {
             self.take_in_order(end, a.segment, a.now);
             true
         } else {
@@ -245,7 +245,7 @@ impl Tcb {
         let is_orphan = self.flags.contains(Flags::ORPHAN);
         let both_shut = self.flags.contains(Flags::RCV_SHUT)
             && matches!(self.state, State::FinWait1 | State::FinWait2);
-        if (is_orphan || both_shut) && a.data_end > self.rcv.nxt {
+        if (is_orphan || both_shut) && a.data_end > self.rcv.nxt() {
             let error = if is_orphan {
                 Error::Aborted
             } else {
@@ -263,7 +263,7 @@ impl Tcb {
     /// Where there is no memory, the window is as good as closed (RFC 9293 section
     /// 3.10.7.4, first): the peer is told so, in answer to its probes too.
     fn room_check(&mut self, a: &Arrival<'_>) -> Step {
-        if self.is_denied_room() && a.data_end > self.rcv.nxt {
+        if self.is_denied_room() && a.data_end > self.rcv.nxt() {
             self.flags |= Flags::ACK_NOW;
             return Err(Disposition::dropped(DropReason::NoRoom));
         }
@@ -273,7 +273,7 @@ impl Tcb {
     /// Payload from RCV.NXT to `end`: moves RCV.NXT over it and over what had arrived
     /// beyond.
     fn take_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
-        let old = self.rcv.nxt;
+        let old = self.rcv.nxt();
         let fills = !self.reassembly.ranges.is_empty();
         if fills {
             let known = self.reassembly.ranges.covered(old, old, end);
@@ -281,9 +281,10 @@ impl Tcb {
                 self.reassembly
                     .note_first_overlap(&self.snd, &self.rcv, &mut self.flags, old, end);
             }
-            self.rcv.nxt = self.reassembly.ranges.advance(old, end);
+            let nxt = self.reassembly.ranges.advance(old, end);
+            self.rcv.advance(nxt);
         } else {
-            self.rcv.nxt = end;
+            self.rcv.advance(end);
         }
         match &segment.header.options.timestamps {
             Some(ts) if self.flags.contains(Flags::TIMESTAMPS) => {
@@ -303,11 +304,11 @@ impl Tcb {
         if self
             .snd
             .rtt
-            .is_longer_than_rto(self.liveness.last_data, now)
+            .is_longer_than_rto(self.liveness.last_data(), now)
         {
-            self.acks.quick = self.acks.quick.max(MAX_QUICK_ACKS);
+            self.acks.be_quick(MAX_QUICK_ACKS);
         }
-        self.liveness.last_data = now;
+        self.liveness.got_data(now);
         self.acks.owe_ack(
             &self.rcv,
             &mut self.timers,
@@ -324,16 +325,20 @@ impl Tcb {
     /// segment if the peer has no SACK and counts them.
     fn take_out_of_order(&mut self, start: Pos, end: Pos) -> bool {
         self.flags |= Flags::ACK_NOW;
-        if !self.snd.sack {
-            self.acks.duplicates = self.acks.duplicates.saturating_add(1).min(MAX_ACKS_OWED);
+        if !self.snd.sack() {
+            self.acks.owe_duplicate();
         }
         self.accounting.counters.rcv_ooo = self.accounting.counters.rcv_ooo.wrapping_add(1);
-        if self.reassembly.ranges.covered(self.rcv.nxt, start, end) > 0 {
+        if self.reassembly.ranges.covered(self.rcv.nxt(), start, end) > 0 {
             self.reassembly
                 .note_first_overlap(&self.snd, &self.rcv, &mut self.flags, start, end);
         }
         self.reassembly.note_first_hole(&self.rcv, &self.stamps);
-        let kept = self.reassembly.ranges.add(self.rcv.nxt, start, end).is_ok();
+        let kept = self
+            .reassembly
+            .ranges
+            .add(self.rcv.nxt(), start, end)
+            .is_ok();
         if kept {
             self.reassembly.note_recent(&self.rcv, start);
         }
@@ -358,8 +363,8 @@ impl Tcb {
     ) {
         // The first segment that echoes a timestamp tells of the round trip; later ones
         // add the time that the peer took to send them.
-        let tells = echo != self.stamps.echo
-            && payload_len >= u32::from(self.acks.segment)
+        let tells = echo != self.stamps.echo()
+            && payload_len >= u32::from(self.acks.segment())
             && !self.rcv.buffer.is_fixed();
         if tells {
             self.take_receiver_rtt(echo, now);
@@ -369,8 +374,8 @@ impl Tcb {
     /// Apart from the rest, as it is seldom wanted: once in a tick of the peer's clock.
     #[inline(never)]
     fn take_receiver_rtt(&mut self, echo: u32, now: Instant) {
-        self.stamps.echo = echo;
-        let clock = now.millis32().wrapping_add(self.stamps.offset);
+        self.stamps.note_echo(echo);
+        let clock = now.millis32().wrapping_add(self.stamps.offset());
         let elapsed = clock.wrapping_sub(echo);
         if elapsed < 10_000 {
             // The clock ticks in milliseconds; the handshake measured finer.
@@ -379,6 +384,3 @@ impl Tcb {
         }
     }
 }
-
-/// Duplicate acknowledgments in store for a peer without SACK.
-const MAX_ACKS_OWED: u8 = 8;

@@ -80,7 +80,7 @@ impl Tcb {
         } else {
             None
         };
-        let (head, at) = (Head::of(header)?, self.rcv.nxt);
+        let (head, at) = (Head::of(header)?, self.rcv.nxt());
         // What is predicted has the length of a header with timestamps, or of one
         // without.
         if head.control() & !TcpFlags::PSH.0 != self.predict
@@ -89,22 +89,23 @@ impl Tcb {
         {
             return None;
         }
-        let older = |s: Stamps<'_>| (s.val().wrapping_sub(self.stamps.recent) as i32) < 0;
+        let older = |s: Stamps<'_>| (s.val().wrapping_sub(self.stamps.recent()) as i32) < 0;
         if stamps.is_some_and(older) {
             return None;
         }
-        let acked = head.ack().0.wrapping_sub(self.snd.seq(self.snd.una).0);
+        let acked = head.ack().0.wrapping_sub(self.snd.seq(self.snd.una()).0);
         if acked != 0 {
             // Nothing of the send stream may be acknowledged that was not sent, and
             // the acknowledgment of our FIN changes the state.
-            let ack = self.snd.una + i64::from(acked);
-            if ack > self.snd.nxt || ack > self.snd.edge {
+            let ack = self.snd.una() + i64::from(acked);
+            if ack > self.snd.nxt() || ack > self.snd.edge() {
                 return None;
             }
         } else if payload_len == 0 {
             return None;
         }
-        if payload_len != 0 && (!self.predict_data || at + i64::from(payload_len) > self.rcv.adv) {
+        if payload_len != 0 && (!self.predict_data || at + i64::from(payload_len) > self.rcv.adv())
+        {
             return None;
         }
         Some(Predicted {
@@ -122,7 +123,7 @@ impl Predicted<'_, '_> {
     #[inline(always)]
     #[must_use]
     pub fn stream_offset(&self) -> u64 {
-        self.tcb.rcv.nxt as u64
+        self.tcb.rcv.nxt() as u64
     }
 
     /// Whether it acknowledges nothing that was not acknowledged before.
@@ -180,41 +181,34 @@ impl Predicted<'_, '_> {
             payload_len,
             acked,
         } = self;
-        let (at, old) = (tcb.rcv.nxt, tcb.snd.una);
+        let (at, old) = (tcb.rcv.nxt(), tcb.snd.una());
         let ack = if ACKS { old + i64::from(acked) } else { old };
         if DATA {
             tcb.acks.estimate_rcv_mss(&tcb.rcv, payload_len, gso_size);
         }
         if let Some(stamps) = stamps {
-            if at <= tcb.acks.last_sent {
-                tcb.stamps.recent = stamps.val();
-                tcb.stamps.recent_at = now;
+            if at <= tcb.acks.last_sent() {
+                tcb.stamps.take(stamps.val(), now);
             }
             if DATA {
                 tcb.sample_receiver_rtt_by_echo(payload_len, stamps.echo(), now);
             }
         }
-        tcb.liveness.last_ack = now;
-        tcb.liveness.keepalive_probes = 0;
-        tcb.snd.wl1 = at;
-        tcb.snd.wl2 = ack;
-        let window = u32::from(head.window()) << tcb.snd.wscale;
-        if window != tcb.snd.wnd {
-            tcb.snd.wnd = window;
-            tcb.snd.max_wnd = tcb.snd.max_wnd.max(window);
-        }
+        tcb.liveness.heard(now);
+        let window = u32::from(head.window()) << tcb.snd.wscale();
+        tcb.snd.take_window(at, ack, window);
         if !DATA {
             tcb.accounting.counters.fast_acks_in =
                 tcb.accounting.counters.fast_acks_in.wrapping_add(1);
         }
         if ACKS {
-            if ack == tcb.snd.nxt {
+            if ack == tcb.snd.nxt() {
                 tcb.fast_ack::<true>(ack, stamps, now);
             } else {
                 tcb.fast_ack::<false>(ack, stamps, now);
             }
         } else if tcb.liveness.has_retried(&tcb.snd)
-            && (tcb.snd.in_flight() == 0 || tcb.snd.wnd == 0)
+            && (tcb.snd.in_flight() == 0 || tcb.snd.wnd() == 0)
         {
             // Progress has done the same.
             tcb.liveness.note_answered(&mut tcb.snd, tcb.flags);
@@ -222,7 +216,7 @@ impl Predicted<'_, '_> {
         if DATA {
             tcb.accounting.counters.fast_data_in =
                 tcb.accounting.counters.fast_data_in.wrapping_add(1);
-            tcb.rcv.nxt = at + i64::from(payload_len);
+            tcb.rcv.advance(at + i64::from(payload_len));
             if stamps.is_none() {
                 tcb.rcv.sample_receiver_rtt_by_window(now);
             }
@@ -257,7 +251,7 @@ impl Tcb {
     #[inline(always)]
     fn fast_ack<const ALL: bool>(&mut self, ack: Pos, stamps: Option<Stamps<'_>>, now: Instant) {
         let (acked, window_used) = (
-            ack - self.snd.una,
+            ack - self.snd.una(),
             self.congestion.window_was_used(&self.snd),
         );
         let echo = || stamps.map(Stamps::echo).filter(|echo| *echo != 0);
@@ -270,7 +264,7 @@ impl Tcb {
             .recovery
             .rack
             .on_delivered_in_order(ack, times, now);
-        self.snd.una = ack;
+        self.snd.acknowledge(ack);
         self.outcome.events |= Events::SND_ACKED;
         self.take_round_trip(ack, echo, now);
         if ALL {

@@ -19,7 +19,7 @@ impl Tcb {
         if a.has(TcpFlags::FIN) {
             self.note_fin(a);
         }
-        if self.rcv.nxt == self.rcv.fin {
+        if self.rcv.nxt() == self.rcv.fin() {
             self.take_fin(a.now);
         }
     }
@@ -31,19 +31,18 @@ impl Tcb {
         let beyond = self
             .reassembly
             .ranges
-            .iter(self.rcv.nxt)
+            .iter(self.rcv.nxt())
             .next_back()
             .is_some_and(|(_, end)| end > a.data_end);
-        if self.rcv.fin == NO_POS && !beyond && a.data_end >= self.rcv.nxt {
-            self.rcv.fin = a.data_end;
+        if self.rcv.fin() == NO_POS && !beyond && a.data_end >= self.rcv.nxt() {
+            self.rcv.end_at(a.data_end);
         }
     }
 
     /// "If the FIN bit is set, signal the user 'connection closing' ..., advance
     /// RCV.NXT over the FIN, and send an acknowledgment for the FIN."
     fn take_fin(&mut self, now: Instant) {
-        self.rcv.nxt += 1;
-        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt);
+        self.rcv.take_fin();
         self.flags |= Flags::ACK_NOW;
         self.outcome.events |= Events::PEER_FIN;
         match self.state {
@@ -62,7 +61,7 @@ impl Tcb {
         self.timers = Timers::new();
         self.flight.timer = LossTimer::new();
         self.timers.state = now.after_us(TIME_WAIT_US);
-        self.liveness.last_challenge = Instant(0);
+        self.liveness.challenged(Instant(0));
         self.outcome.events |= Events::TIME_WAIT | Events::FIN_ACKED;
     }
 }

@@ -138,7 +138,7 @@ impl Tcb {
         let mut record = self.time_wait();
         let verdict = record.on_segment(segment, now);
         self.timers.state = record.expires;
-        self.liveness.last_challenge = record.last_ack;
+        self.liveness.challenged(record.last_ack);
         match verdict {
             TimeWaitVerdict::Drop(reason) => Disposition::dropped(reason),
             TimeWaitVerdict::Ack(_) => {
@@ -161,12 +161,12 @@ impl Tcb {
     pub fn time_wait(&self) -> TimeWait {
         TimeWait {
             expires: self.timers.state,
-            last_ack: self.liveness.last_challenge,
-            snd_nxt: self.snd.seq(self.snd.nxt).0,
-            rcv_nxt: self.rcv.seq(self.rcv.nxt).0,
-            ts_recent: self.stamps.recent,
-            ts_offset: self.stamps.offset,
-            window: (self.rcv.offered() >> self.rcv.wscale).min(0xffff) as u16,
+            last_ack: self.liveness.last_challenge(),
+            snd_nxt: self.snd.seq(self.snd.nxt()).0,
+            rcv_nxt: self.rcv.seq(self.rcv.nxt()).0,
+            ts_recent: self.stamps.recent(),
+            ts_offset: self.stamps.offset(),
+            window: (self.rcv.offered() >> self.rcv.wscale()).min(0xffff) as u16,
             timestamps: self.flags.contains(Flags::TIMESTAMPS),
         }
     }

@@ -14,8 +14,8 @@ impl Tcb {
     /// RFC 5961 section 3.2 (RFC 9293 section 3.10.7.4, second): outside the window,
     /// drop; exactly at RCV.NXT, reset; elsewhere in the window, challenge.
     pub(super) fn on_rst(&mut self, a: &Arrival<'_>) -> Disposition {
-        let exact = a.start == self.rcv.nxt || self.resets_from_its_fin(a);
-        let inside = a.start > self.rcv.nxt && a.start < self.rcv.adv;
+        let exact = a.start == self.rcv.nxt() || self.resets_from_its_fin(a);
+        let inside = a.start > self.rcv.nxt() && a.start < self.rcv.adv();
         if !exact && !inside {
             return Disposition::dropped(DropReason::RstUnacceptable);
         }
@@ -43,7 +43,7 @@ impl Tcb {
             self.state,
             State::CloseWait | State::Closing | State::LastAck
         );
-        has_closed && a.start == self.rcv.fin
+        has_closed && a.start == self.rcv.fin()
     }
 
     /// RFC 5961 section 4.2: a SYN in a synchronized state is challenged, wherever it

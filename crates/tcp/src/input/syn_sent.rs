@@ -19,7 +19,7 @@ impl Tcb {
         let has_ack = h.flags.contains(TcpFlags::ACK);
         // First: "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST
         // bit is set)".
-        let acceptable = has_ack && (0..=self.snd.nxt).contains(&self.snd.pos(h.ack));
+        let acceptable = has_ack && (0..=self.snd.nxt()).contains(&self.snd.pos(h.ack));
         if has_ack && !acceptable {
             let rst = h.flags.contains(TcpFlags::RST);
             return Disposition {
@@ -66,7 +66,7 @@ impl Tcb {
         let Some(ts) = h.options.timestamps.as_ref().filter(|ts| ts.echo != 0) else {
             return false;
         };
-        let stamp = |at: Instant| at.millis32().wrapping_add(self.stamps.offset);
+        let stamp = |at: Instant| at.millis32().wrapping_add(self.stamps.offset());
         // `rtt_at` is when the first SYN went out.
         let age = stamp(now).wrapping_sub(ts.echo);
         self.cfg.timestamps && age > stamp(now).wrapping_sub(stamp(self.flight.timed_at))
@@ -113,7 +113,7 @@ impl Tcb {
         self.take_first_ack(ack, now);
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
-        if self.snd.nxt < self.snd.edge {
+        if self.snd.nxt() < self.snd.edge() {
             // More was written than went with the SYN (RFC 7413): it takes the
             // acknowledgment along, and both sides take turns from the start.
             self.flags |= Flags::INTERACTIVE;
@@ -132,9 +132,9 @@ impl Tcb {
         let mut delivery = self
             .flight
             .start_delivery(&self.snd, &self.stamps, None, now);
-        self.flight.take_delivered(self.snd.una, ack, &mut delivery);
-        self.snd.una = ack;
-        self.snd.wl2 = ack;
+        self.flight
+            .take_delivered(self.snd.una(), ack, &mut delivery);
+        self.snd.take_first_ack(ack);
         if ack > 0 {
             self.outcome.events |= Events::SND_ACKED;
         }
@@ -149,10 +149,9 @@ impl Tcb {
         self.take_first_ack(0, a.now);
         // "Set SND.WND <- SEG.WND, SND.WL1 <- SEG.SEQ, SND.WL2 <- SEG.ACK"; a SYN's
         // window is not scaled.
-        let scale = if simultaneous { 0 } else { self.snd.wscale };
-        self.snd.wnd = u32::from(h.window) << scale;
-        self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
-        self.snd.wl1 = a.start;
+        let scale = if simultaneous { 0 } else { self.snd.wscale() };
+        let window = u32::from(h.window) << scale;
+        self.snd.take_window(a.start, self.snd.una(), window);
         self.ecn.ecn_on_handshake_ack(a.segment);
         self.establish(a.now);
         if self.snd.in_flight() > 0 {

@@ -150,7 +150,7 @@ proptest! {
                 Op::Segment { flags, seq, ack, len, window, ts, sack } => {
                     clock = clock.wrapping_add_signed(ts);
                     let t = &s.tcb;
-                    let acked = t.snd.una + (ack as i64).min(t.snd.nxt - t.snd.una);
+                    let acked = t.snd.una() + (ack as i64).min(t.snd.nxt() - t.snd.una());
                     s.window = window;
                     if with_options {
                         s.timestamps = Some(Timestamps { val: clock, echo: 5 });
@@ -159,7 +159,7 @@ proptest! {
                     if sack {
                         options.sack.push(t.snd.seq(acked + 100), t.snd.seq(acked + 600));
                     }
-                    let mut header = s.header(flags, t.rcv.nxt + seq, acked, options);
+                    let mut header = s.header(flags, t.rcv.nxt() + seq, acked, options);
                     if ts < -4 {
                         header.options.timestamps = None;
                     }
@@ -243,7 +243,7 @@ fn what_is_missing_may_be_older_than_the_repetition_of_another() {
     assert_eq!(comes(&mut s, 2_001, 300), None);
     assert_eq!(comes(&mut s, 2_049, 500), None);
     assert_eq!(comes(&mut s, 1_999, 600), OLD);
-    assert_eq!(s.tcb.stamps.recent, 2_050);
+    assert_eq!(s.tcb.stamps.recent(), 2_050);
 }
 
 /// The same with a repetition of what is here, which fills nothing.
@@ -252,7 +252,7 @@ fn what_is_missing_may_be_older_than_a_needless_repetition() {
     let mut s = full();
     assert_eq!(comes(&mut s, 2_000, 0), None);
     assert_eq!(comes(&mut s, 2_050, 0), Some(DropReason::Duplicate));
-    assert_eq!(s.tcb.stamps.recent, 2_050);
+    assert_eq!(s.tcb.stamps.recent(), 2_050);
     // 100 is late, 200 was sent after the repetition.
     assert_eq!(comes(&mut s, 2_051, 200), None);
     assert_eq!(comes(&mut s, 1_999, 100), OLD);
@@ -266,22 +266,22 @@ fn what_is_missing_may_be_older_than_a_needless_repetition() {
 #[test]
 fn a_hole_that_never_ends_does_not_end_paws() {
     let mut s = full();
-    let window = s.tcb.rcv.adv;
+    let window = s.tcb.rcv.adv();
     assert_eq!(comes(&mut s, 2_000, 100), None);
     // Each pair comes in the wrong order, the next one before the last is whole.
     let pair = |s: &mut Script| {
-        let at = s.tcb.rcv.nxt;
+        let at = s.tcb.rcv.nxt();
         let val = 2_001 + at as u32;
         assert_eq!(comes(s, val, at + 300), None);
         assert_eq!(comes(s, val, at), None);
         let edge = s.tcb.rcv_edge();
         s.tcb.set_rcv_consumed(edge, s.now);
     };
-    while s.tcb.rcv.nxt < 4 * window {
+    while s.tcb.rcv.nxt() < 4 * window {
         pair(&mut s);
     }
-    let at = s.tcb.rcv.nxt;
-    let window = s.tcb.rcv.adv - at;
+    let at = s.tcb.rcv.nxt();
+    let window = s.tcb.rcv.adv() - at;
     let sent_windows_ago = |n| (at - n * window) as u32 + 2_000;
     assert_eq!(comes(&mut s, sent_windows_ago(2), at), OLD);
     assert_eq!(comes(&mut s, sent_windows_ago(1), at), None);
@@ -305,15 +305,15 @@ fn an_old_timestamp_is_acknowledged_and_dropped() {
     s.acks(100);
     // RFC 7323 section 5.5: after 24 days, it is believed, and not before.
     const DAY: u64 = 24 * 3600 * 1_000_000;
-    let set = s.tcb.stamps.recent_at;
+    let set = s.tcb.stamps.recent_at();
     s.now = set.after_us(24 * DAY);
     let d = s.arrives(ACK, 100, 0, 100);
     assert_eq!((d.place, d.drop), (None, Some(DropReason::Paws)));
-    assert_eq!(s.tcb.stamps.recent, 2_000);
+    assert_eq!(s.tcb.stamps.recent(), 2_000);
     s.now = set.after_us(24 * DAY + 1);
     let d = s.arrives(ACK, 100, 0, 100);
     assert!(d.place.is_some());
-    assert_eq!(s.tcb.stamps.recent, 1_999);
+    assert_eq!(s.tcb.stamps.recent(), 1_999);
 }
 
 /// RFC 9293 section 3.10.7.4: a window is taken from a segment that is not older, by its
@@ -330,7 +330,7 @@ fn a_window_is_not_taken_from_an_old_segment() {
             header.window = window;
             let _ = s.tcb.on_segment(&Segment::new(&header, 1), s.now);
         }
-        s.tcb.snd.wnd >> s.tcb.snd.wscale
+        s.tcb.snd.wnd() >> s.tcb.snd.wscale()
     };
     // Overtaken by one with a later sequence number.
     assert_eq!(windows(&[(200, 0, 900), (100, 0, 800)]), 900);
@@ -401,10 +401,10 @@ fn a_repetition_refreshes_the_echo() {
 #[test]
 fn windows_are_scaled_but_not_in_syns() {
     let mut s = full();
-    assert_eq!(s.tcb.snd.wnd, 30_000);
+    assert_eq!(s.tcb.snd.wnd(), 30_000);
     s.window = 1_000;
     let _ = s.arrives(ACK, 0, 0, 0);
-    assert_eq!(s.tcb.snd.wnd, 8_000);
+    assert_eq!(s.tcb.snd.wnd(), 8_000);
 }
 
 #[test]
@@ -436,20 +436,21 @@ fn the_estimate_of_the_peers_segments_knows_merged_ones() {
     };
     let s = Script::established_with(&config, full_options());
     assert_eq!(
-        s.tcb.acks.segment, 536,
+        s.tcb.acks.segment(),
+        536,
         "it begins low for both versions of IP"
     );
     let mut s = Script::established();
-    assert_eq!(s.tcb.acks.segment, 536);
+    assert_eq!(s.tcb.acks.segment(), 536);
     let header = s.header(ACK, 0, 0, TcpOptions::default());
     let merged = Segment {
         gso_size: 700,
         ..Segment::new(&header, 7_000)
     };
     let _ = s.tcb.on_segment(&merged, s.now);
-    assert_eq!(s.tcb.acks.segment, 700);
+    assert_eq!(s.tcb.acks.segment(), 700);
     let _ = s.arrives(ACK, 7_000, 0, 9_000);
-    assert_eq!(s.tcb.acks.segment, 1_000);
+    assert_eq!(s.tcb.acks.segment(), 1_000);
 }
 
 proptest! {

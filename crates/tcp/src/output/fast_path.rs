@@ -8,7 +8,6 @@
 //! so that both ways send the same.
 
 use crate::input::UNPREDICTABLE;
-use crate::scoreboard;
 use crate::segment::PlainTransmit;
 use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
@@ -39,7 +38,7 @@ impl Tcb {
         // reported, probed for or out of order.
         let usual = self.predict != UNPREDICTABLE
             && !self.flags.intersects(UNLIKE_OTHERS)
-            && !self.snd.fin
+            && !self.snd.fin()
             && !self.flight.mtu.is_due(now);
         if !usual {
             return None;
@@ -53,7 +52,7 @@ impl Tcb {
             header: self.settle_as(start, self.predict | push.0, now),
             payload_start: start as u64,
             payload_len,
-            mss: self.snd.mss,
+            mss: self.snd.mss(),
         })
     }
 
@@ -62,11 +61,8 @@ impl Tcb {
     /// not do then.
     #[inline(always)]
     fn note_more(&mut self, end: Pos, now: Instant) {
-        self.snd.nxt = end;
-        if !self.flight.scoreboard.send_with_last(end, now) {
-            let grain = scoreboard::grain(self.snd.rtt.srtt().unwrap_or(0));
-            self.flight.scoreboard.send_apart(end, now, grain);
-        }
+        self.snd.advance(end);
+        self.flight.send(&self.snd, end, now);
         self.flight.rearm_probe(&self.snd, now);
         if !self.flight.is_timing() {
             self.time_round_trip(end, now);
@@ -78,7 +74,7 @@ impl Tcb {
     /// What [`flags_of`](Tcb::flags_of) adds to ACK for whole packets of data and no FIN.
     #[inline(always)]
     fn push_of_whole(&mut self, end: Pos, len: u32) -> TcpFlags {
-        let mss = u32::from(self.snd.mss);
+        let mss = u32::from(self.snd.mss());
         let (packets, batch) = if len == mss {
             (1, false)
         } else {
@@ -86,7 +82,7 @@ impl Tcb {
         };
         self.accounting.counters.data_segs_out =
             self.accounting.counters.data_segs_out.wrapping_add(packets);
-        if batch || end == self.snd.push {
+        if batch || end == self.snd.push() {
             TcpFlags::PSH
         } else {
             TcpFlags(0)
@@ -117,7 +113,7 @@ impl Tcb {
         if !common {
             return None;
         }
-        if self.snd.nxt < self.snd.end()
+        if self.snd.nxt() < self.snd.end()
             && let Some((start, end)) = self.select_new(now, max_payload)
         {
             self.note_new(start, end, now);
@@ -138,7 +134,7 @@ impl Tcb {
             header,
             payload_start: start.max(0) as u64,
             payload_len: (data_end - start).max(0) as u32,
-            mss: self.snd.mss,
+            mss: self.snd.mss(),
         }
     }
 }

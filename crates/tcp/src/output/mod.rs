@@ -15,7 +15,6 @@ use crate::flight::Flight;
 use crate::flight::XmitTimer;
 use crate::input::UNPREDICTABLE;
 use crate::plpmtu::ProbeChoice;
-use crate::scoreboard;
 use crate::segment::{Ecn, Transmit};
 use crate::snd::SendSide;
 use crate::state::State;
@@ -30,7 +29,7 @@ const ANSWER_US: u64 = 40 * MS;
 impl Flight {
     /// Whether what begins at `pos` is the next to be repeated.
     fn is_lost_from(&self, snd: &SendSide, pos: Pos) -> bool {
-        let lost = self.scoreboard.first_lost(snd.una);
+        let lost = self.scoreboard.first_lost(snd.una());
         lost.is_some_and(|l| l.start == pos)
     }
 }
@@ -42,9 +41,9 @@ impl SendSide {
     /// there already: below it, the peer would not look at the segment either.
     #[inline]
     fn ack_pos(&self) -> Pos {
-        let edge = self.wnd_edge().max(self.una);
-        if self.nxt - edge < 1 << self.wscale {
-            self.nxt
+        let edge = self.wnd_edge().max(self.una());
+        if self.nxt() - edge < 1 << self.wscale() {
+            self.nxt()
         } else {
             edge
         }
@@ -69,7 +68,7 @@ impl Tcb {
     #[inline]
     #[must_use]
     pub fn may_have_to_send(&self) -> bool {
-        self.snd.nxt < self.snd.end()
+        self.snd.nxt() < self.snd.end()
             || !self.flight.recovery.is_quiet()
             || self.flags.intersects(Flags::OWED_NOW)
     }
@@ -99,7 +98,7 @@ impl Tcb {
         if self.flags.contains(Flags::PROBE_DUE) && !urges {
             self.flags.remove(Flags::PROBE_DUE);
             // One below SND.UNA: outside the peer's window, so that it answers.
-            let pos = self.snd.una - 1;
+            let pos = self.snd.una() - 1;
             return Some(self.emit(pos, pos, TcpFlags::ACK, now));
         }
         if self.flags.contains(Flags::ACK_NOW) {
@@ -108,7 +107,7 @@ impl Tcb {
                 let mut before = plain_ack(
                     self.snd.seq(pos),
                     self.rcv.seq(ack),
-                    self.rcv.offer_window(&self.cfg, self.flags),
+                    self.offer_window(),
                     self.timestamps(now).map(|t| (t.val, t.echo)),
                 );
                 before.flags |= flags;
@@ -174,7 +173,7 @@ impl Tcb {
     }
 
     pub(crate) fn emit_new(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
-        let idle = self.snd.una == self.snd.nxt;
+        let idle = self.snd.una() == self.snd.nxt();
         self.note_new(start, end, now);
         self.congestion
             .note_new_data(&self.snd, &self.flight, end, idle, now);
@@ -185,21 +184,20 @@ impl Tcb {
     #[inline(always)]
     fn note_new(&mut self, start: Pos, end: Pos, now: Instant) {
         let len = end - start;
-        if self.snd.una == self.snd.nxt {
+        if self.snd.una() == self.snd.nxt() {
             self.liveness
                 .arm_user_timeout(&mut self.timers, &self.cfg, now);
         }
         let starts = self.flight.timer.at.is_never() || self.snd.in_flight() == 0;
         if self.snd.in_flight() == 0 {
-            self.liveness.retries = 0;
+            self.liveness.note_progress();
             self.accounting.begin_flight(&mut self.flags, now);
         }
         if self.flags.contains(Flags::WINDOW_LIMITED) {
             self.accounting.end_window_limit(&mut self.flags, now);
         }
-        self.snd.nxt = end;
-        let grain = scoreboard::grain(self.snd.rtt.srtt().unwrap_or(0));
-        self.flight.scoreboard.send(end, now, grain);
+        self.snd.advance(end);
+        self.flight.send(&self.snd, end, now);
         if self.flight.recovery.probe.due {
             self.flight.recovery.probe.on_sent(start, end, false);
         }
@@ -213,8 +211,8 @@ impl Tcb {
         if !self.flight.is_timing() && self.flight.recovery.is_open() {
             self.time_round_trip(end, now);
         }
-        if len != i64::from(self.snd.mss) && len % i64::from(self.snd.mss) != 0 {
-            self.snd.small = end;
+        if len != i64::from(self.snd.mss()) && len % i64::from(self.snd.mss()) != 0 {
+            self.snd.set_small(end);
         }
         self.flight.count_sent(len as u32);
         self.note_data_sent(start, now);
@@ -236,10 +234,10 @@ impl Tcb {
     /// A stretch that was sent before goes out again.
     fn emit_repetition(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let packets = (end - start) as u64;
-        let packets = packets.div_ceil(u64::from(self.snd.mss)) as u32;
+        let packets = packets.div_ceil(u64::from(self.snd.mss())) as u32;
         self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(packets);
-        self.accounting.counters.bytes_retrans += (end.min(self.snd.edge) - start).max(0) as u64;
-        if start == self.snd.una || self.flight.timer.at.is_never() {
+        self.accounting.counters.bytes_retrans += (end.min(self.snd.edge()) - start).max(0) as u64;
+        if start == self.snd.una() || self.flight.timer.at.is_never() {
             self.flight.arm_retransmit(&self.snd, now);
         }
         // RFC 6298 section 3, Karn: nothing that was repeated is timed.
@@ -262,7 +260,7 @@ impl Tcb {
     /// answers nothing.
     #[inline(always)]
     fn note_data_sent(&mut self, start: Pos, now: Instant) {
-        if start >= self.snd.edge {
+        if start >= self.snd.edge() {
             return;
         }
         self.note_payload_sent(now);
@@ -273,7 +271,7 @@ impl Tcb {
     fn note_payload_sent(&mut self, now: Instant) {
         self.flight.last_sent = now;
         // Who asks first is not interactive by that: the answer may be long.
-        if now < self.liveness.last_data.soon(ANSWER_US) && self.rcv.nxt > 0 {
+        if now < self.liveness.last_data().soon(ANSWER_US) && self.rcv.nxt() > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
     }
@@ -284,7 +282,7 @@ impl Tcb {
         if again && data_end > start {
             if self.fast_open.ends_syn_data(self.flags, data_end) {
                 flags |= TcpFlags::PSH;
-            } else if data_end != self.snd.push && self.flight.is_lost_from(&self.snd, end) {
+            } else if data_end != self.snd.push() && self.flight.is_lost_from(&self.snd, end) {
                 // Nothing within a hole is worth a push: the receiver waits for the rest.
                 flags = flags & !TcpFlags::PSH;
             }
@@ -303,24 +301,24 @@ impl Tcb {
     #[inline(always)]
     fn flags_of(&mut self, start: Pos, end: Pos) -> (TcpFlags, Pos) {
         let mut flags = TcpFlags::ACK;
-        let data_end = end.min(self.snd.edge);
+        let data_end = end.min(self.snd.edge());
         // RFC 9293 section 3.9.1.2: PSH on the last segment of what was written, unless
         // more is announced (MSG_MORE); and, as Linux does, on the last of every batch,
         // which ends a receiver's wait for more to merge (GRO).
-        let written = data_end == self.snd.push;
-        let batch = data_end - start > i64::from(self.snd.mss);
+        let written = data_end == self.snd.push();
+        let batch = data_end - start > i64::from(self.snd.mss());
         if data_end > start && (written || batch) {
             flags |= TcpFlags::PSH;
         }
-        if end > self.snd.edge {
+        if end > self.snd.edge() {
             flags |= TcpFlags::FIN;
         }
         if data_end > start {
             let len = (data_end - start) as u32;
-            let packets = if len <= u32::from(self.snd.mss) {
+            let packets = if len <= u32::from(self.snd.mss()) {
                 1
             } else {
-                len.div_ceil(u32::from(self.snd.mss))
+                len.div_ceil(u32::from(self.snd.mss()))
             };
             self.accounting.counters.data_segs_out =
                 self.accounting.counters.data_segs_out.wrapping_add(packets);
@@ -364,7 +362,7 @@ impl Tcb {
             flags,
             window: h.window,
             urgent,
-            mss: self.snd.mss - options::extra_len(&options),
+            mss: self.snd.mss() - options::extra_len(&options),
             options,
             payload,
             retransmission: false,
@@ -383,24 +381,21 @@ impl Tcb {
     /// The same with data offset and flags as in [`control`].
     #[inline(always)]
     fn settle_as(&mut self, start: Pos, control: u16, now: Instant) -> Plain {
-        let window = self.rcv.offer_window(&self.cfg, self.flags);
-        self.acks.last_sent = self.rcv.nxt;
+        let window = self.offer_window();
+        self.acks.sent(self.rcv.nxt());
         if self.flags.intersects(Flags::ACK_NOW | Flags::ACK_OWED) {
-            self.acks.duplicates = self.acks.duplicates.saturating_sub(1);
-            if self.acks.duplicates == 0 {
+            if self.acks.pay() {
                 self.flags.remove(Flags::ACK_NOW | Flags::ACK_OWED);
             }
             self.timers.ack = Instant::NEVER;
         }
-        if self.acks.quick != 0 {
-            self.acks.quick -= 1;
-        }
+        self.acks.count_quick();
         self.accounting.counters.segs_out = self.accounting.counters.segs_out.wrapping_add(1);
         Plain {
             control,
             window,
             seq: self.snd.seq(start),
-            ack: self.rcv.seq(self.rcv.nxt),
+            ack: self.rcv.seq(self.rcv.nxt()),
             timestamps: self.stamps.timestamps_if_agreed(now),
         }
     }
@@ -410,12 +405,12 @@ impl Tcb {
     fn emit_syn(&mut self, now: Instant) -> Transmit {
         self.flags
             .remove(Flags::SYN_DUE | Flags::ACK_NOW | Flags::ACK_OWED);
-        let first = self.snd.nxt == SYN_POS;
+        let first = self.snd.nxt() == SYN_POS;
         let mut options = self.syn_options(now);
         let mut data = 0;
         if first {
             data = self.fast_open.data_on_syn(&self.snd, &self.cfg, self.state);
-            self.snd.nxt = data;
+            self.snd.advance(data);
             if data > 0 {
                 self.flight.scoreboard.send(data, now, 0);
                 self.accounting.counters.data_segs_out = 1;
@@ -436,7 +431,7 @@ impl Tcb {
         let repeats = if first {
             0
         } else {
-            self.liveness.retries.max(1)
+            self.liveness.retries().max(1)
         };
         let ecn = self.ecn.ecn_syn_flags(&self.cfg, syn_ack, repeats);
         if syn_ack {
@@ -444,12 +439,12 @@ impl Tcb {
         }
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         let window = self.rcv.free_space(&self.cfg).min(0xffff);
-        self.rcv.adv = self.rcv.adv.max(self.rcv.nxt + i64::from(window));
-        self.acks.last_sent = self.rcv.nxt;
+        self.rcv.promise(self.rcv.nxt() + i64::from(window));
+        self.acks.sent(self.rcv.nxt());
         Transmit {
             seq: self.snd.seq(SYN_POS),
             ack: if syn_ack {
-                self.rcv.seq(self.rcv.nxt)
+                self.rcv.seq(self.rcv.nxt())
             } else {
                 SeqNumber(0)
             },
@@ -462,7 +457,7 @@ impl Tcb {
             urgent: 0,
             options,
             payload: 0..data as u64,
-            mss: self.snd.mss.max(data as u16),
+            mss: self.snd.mss().max(data as u16),
             retransmission: !first,
             ecn: Ecn::NotCapable,
         }
@@ -477,7 +472,7 @@ impl Tcb {
         let mut ack = SeqNumber(0);
         if self.flags.contains(Flags::RST_ACK) {
             flags |= TcpFlags::ACK;
-            ack = self.rcv.seq(self.rcv.nxt);
+            ack = self.rcv.seq(self.rcv.nxt());
         }
         Transmit {
             seq: self.snd.seq(self.snd.ack_pos()),
@@ -490,7 +485,7 @@ impl Tcb {
                 ..TcpOptions::default()
             },
             payload: 0..0,
-            mss: self.snd.mss,
+            mss: self.snd.mss(),
             retransmission: false,
             ecn: Ecn::NotCapable,
         }

@@ -70,7 +70,7 @@ impl TimestampState {
     pub(super) fn timestamps_if_agreed(&self, now: Instant) -> Timestamps {
         Timestamps {
             val: self.clock(now),
-            echo: self.recent,
+            echo: self.recent(),
         }
     }
 }
@@ -78,7 +78,7 @@ impl TimestampState {
 impl Reassembly {
     #[inline]
     fn owes_sack(&self, snd: &SendSide, flags: Flags) -> bool {
-        snd.sack && (!self.ranges.is_empty() || flags.contains(Flags::DSACK))
+        snd.sack() && (!self.ranges.is_empty() || flags.contains(Flags::DSACK))
     }
 
     /// How many SACK blocks fit beside the timestamps: 40 bytes hold all options.
@@ -113,10 +113,10 @@ impl Reassembly {
         let recent = self
             .recent
             .iter()
-            .filter_map(|&seq| self.ranges.find(rcv.nxt, rcv.pos(seq)));
+            .filter_map(|&seq| self.ranges.find(rcv.nxt(), rcv.pos(seq)));
         let mut seen = [0; 4];
         let mut count = 0;
-        for (start, end) in recent.chain(self.ranges.iter(rcv.nxt)) {
+        for (start, end) in recent.chain(self.ranges.iter(rcv.nxt())) {
             if blocks.len() >= room {
                 break;
             }
@@ -194,14 +194,14 @@ impl Tcb {
         let cfg = &self.cfg;
         let agreed = |was: bool, wanted: bool| if answer { was } else { wanted };
         let timestamps = agreed(self.has_timestamps(), cfg.timestamps).then(|| Timestamps {
-            val: now.millis32().wrapping_add(self.stamps.offset),
-            echo: if answer { self.stamps.recent } else { 0 },
+            val: now.millis32().wrapping_add(self.stamps.offset()),
+            echo: if answer { self.stamps.recent() } else { 0 },
         });
         TcpOptions {
-            mss: Some(self.rcv.mss),
+            mss: Some(self.rcv.mss()),
             window_scale: agreed(self.flags.contains(Flags::SCALING), cfg.window_scaling)
-                .then_some(self.rcv.wscale),
-            sack_permitted: agreed(self.snd.sack, cfg.sack),
+                .then_some(self.rcv.wscale()),
+            sack_permitted: agreed(self.snd.sack(), cfg.sack),
             timestamps,
             fast_open: self.fast_open.fast_open_option(self.state),
             user_timeout: self.user_timeout_option(),

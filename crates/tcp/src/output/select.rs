@@ -25,7 +25,7 @@ impl Tcb {
     /// Payload bytes of one packet of the next segment.
     #[inline]
     pub(super) fn packet_payload(&self) -> i64 {
-        i64::from(self.snd.mss - self.extra_len_due())
+        i64::from(self.snd.mss() - self.extra_len_due())
     }
 
     /// The stretch to repeat now, FIN included.
@@ -47,7 +47,7 @@ impl Tcb {
         // fits, the first segment is tried when a timer says so, as a probe.
         let window = self.snd.wnd_edge() - start;
         if len > window {
-            len = if start == self.snd.una && window <= 0 && forced {
+            len = if start == self.snd.una() && window <= 0 && forced {
                 len.min(mss)
             } else {
                 window
@@ -62,7 +62,7 @@ impl Tcb {
     /// The stretch of new data to send now, FIN included.
     #[inline(always)]
     pub(super) fn select_new(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
-        let start = self.snd.nxt;
+        let start = self.snd.nxt();
         if start >= self.snd.end() {
             return None;
         }
@@ -88,8 +88,8 @@ impl Tcb {
     /// the same.
     #[inline(always)]
     pub(super) fn select_whole(&self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, mss) = (self.snd.nxt, i64::from(self.snd.mss));
-        let mut len = (self.snd.edge - start).min(max_payload as i64);
+        let (start, mss) = (self.snd.nxt(), i64::from(self.snd.mss()));
+        let mut len = (self.snd.edge() - start).min(max_payload as i64);
         if len != mss {
             len = len.min(
                 self.congestion
@@ -99,9 +99,9 @@ impl Tcb {
                 return None;
             }
         }
-        let (end, sent) = (start + len, start + len - self.snd.una);
+        let (end, sent) = (start + len, start + len - self.snd.una());
         let fits = sent > len
-            && sent <= i64::from(self.snd.wnd)
+            && sent <= i64::from(self.snd.wnd())
             && sent <= i64::from(self.congestion.controller.cwnd());
         fits.then_some((start, end))
     }
@@ -109,7 +109,7 @@ impl Tcb {
     #[inline(always)]
     fn choose_new(&mut self, start: Pos, max_payload: i64, now: Instant) -> Option<(Pos, Pos)> {
         let window = self.snd.wnd_edge() - start;
-        let available = self.snd.edge - start;
+        let available = self.snd.edge() - start;
         if available == 0 {
             // Not before the handshake is over, though data may go (RFC 7413).
             if self.state.is_opening() {
@@ -127,7 +127,7 @@ impl Tcb {
         }
         let mut len = available.min(window).min(max_payload);
         if room < len {
-            self.congestion.full_at = self.snd.nxt;
+            self.congestion.full_at = self.snd.nxt();
             if room < mss.min(len) {
                 return None;
             }
@@ -170,7 +170,7 @@ impl Tcb {
             return None;
         }
         let mut end = start + len;
-        let ends = end == self.snd.edge && self.snd.fin;
+        let ends = end == self.snd.edge() && self.snd.fin();
         if ends && window > len && !self.state.is_opening() {
             end += 1;
         }
@@ -192,7 +192,7 @@ impl Tcb {
     /// 3.8.6.1).
     fn wait_for_cause(&mut self, now: Instant) {
         self.accounting.begin_waiting(&mut self.flags, now);
-        if self.snd.wnd_edge() > self.snd.nxt && self.snd.is_corked(&self.cfg) {
+        if self.snd.wnd_edge() > self.snd.nxt() && self.snd.is_corked(&self.cfg) {
             if self.timers.hold.is_never() {
                 self.timers.hold = now.after_us(CORK_US);
             }

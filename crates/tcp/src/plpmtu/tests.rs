@@ -22,8 +22,8 @@ fn connection() -> Script {
     let mut s = established(&cfg, options);
     // The script's interface has 1000; this test's has more.
     s.tcb.flight.mtu = MtuSearch::new(1460);
-    s.tcb.snd.path_mss = 1460;
-    s.tcb.snd.peer_mss = 1460;
+    s.tcb.snd.set_path_mss(1460);
+    s.tcb.snd.set_peer_mss(1460);
     s.tcb.bound_segments();
     s.max_payload = 1460;
     s.window = 60_000;
@@ -156,7 +156,7 @@ fn a_blackout_is_not_taken_for_a_small_path() {
 #[test]
 fn a_lost_probe_does_not_lower_the_window() {
     let mut s = connection();
-    s.tcb.snd.path_mss = 1024;
+    s.tcb.snd.set_path_mss(1024);
     s.tcb.bound_segments();
     s.tcb.flight.mtu.search_up_to(1460, s.now);
     s.writes(100_000);
@@ -182,7 +182,7 @@ fn a_lost_probe_does_not_lower_the_window() {
 #[test]
 fn a_probe_lost_among_others_is_congestion() {
     let mut s = connection();
-    s.tcb.snd.path_mss = 1024;
+    s.tcb.snd.set_path_mss(1024);
     s.tcb.bound_segments();
     s.tcb.flight.mtu.search_up_to(1460, s.now);
     s.writes(100_000);

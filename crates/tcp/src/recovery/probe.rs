@@ -80,7 +80,7 @@ impl Flight {
     /// on its track.
     #[inline(always)]
     fn may_probe(&self, snd: &SendSide) -> bool {
-        snd.sack
+        snd.sack()
             && self.recovery.is_quiet()
             && !self.recovery.probe.is_outstanding()
             && self.scoreboard.sacked() == 0
@@ -102,7 +102,7 @@ impl Flight {
         }
         let srtt = snd.rtt.srtt();
         let mut pto = srtt.map_or(1000 * MS, |srtt| 2 * srtt + SLACK);
-        if snd.in_flight() <= u64::from(snd.mss) {
+        if snd.in_flight() <= u64::from(snd.mss()) {
             pto += max_ack_delay(srtt.unwrap_or(0));
         }
         self.timer.kind = XmitTimer::Probe;
@@ -113,13 +113,13 @@ impl Flight {
     /// predicted: nothing is lost, reported or probed for.
     #[inline(always)]
     pub(crate) fn rearm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
-        let slack = if snd.in_flight() <= u64::from(snd.mss) {
+        let slack = if snd.in_flight() <= u64::from(snd.mss()) {
             SLACK + max_ack_delay(snd.rtt.srtt().unwrap_or(0))
         } else {
             SLACK
         };
         match self.soon_to_probe(snd, slack, now, now) {
-            Some(deadline) if snd.sack => {
+            Some(deadline) if snd.sack() => {
                 self.timer.kind = XmitTimer::Probe;
                 self.timer.at = deadline;
                 self.timer.from = now;
@@ -173,9 +173,9 @@ impl Flight {
     /// went with a SYN may lie beyond a window that was not known then, and then the
     /// retransmission timer tries the first segment.
     pub(crate) fn last_segment(&self, snd: &SendSide, most: i64) -> Option<(Pos, Pos)> {
-        let start = snd.nxt - most.max(1);
-        let fits = snd.nxt <= snd.wnd_edge();
-        fits.then_some((start.max(snd.una), snd.nxt))
+        let start = snd.nxt() - most.max(1);
+        let fits = snd.nxt() <= snd.wnd_edge();
+        fits.then_some((start.max(snd.una()), snd.nxt()))
     }
 
     /// Looks for the probe's answer in an acknowledgment (RFC 8985 section 7.4).
@@ -186,14 +186,14 @@ impl Flight {
         news: AckNews,
     ) {
         let probe = self.recovery.probe;
-        if !probe.is_outstanding() || snd.una < probe.end {
+        if !probe.is_outstanding() || snd.una() < probe.end {
             return;
         }
         let both_arrived = news.dsack.is_some_and(|d| probe.explains(d))
             || (news.acked == 0 && news.sacked == 0 && news.duplicate);
         if !probe.repeats || both_arrived {
             self.recovery.probe.forget();
-        } else if snd.una > probe.end {
+        } else if snd.una() > probe.end {
             // The probe has repaired a loss that nothing else will tell of: the
             // window comes down as by a fast recovery.
             self.recovery.probe.forget();

@@ -62,7 +62,7 @@ impl Flight {
     ) {
         let pipe = self.pipe(snd).min(u64::from(u32::MAX)) as u32;
         let ssthresh = congestion.controller.ssthresh();
-        let mss = u32::from(snd.mss);
+        let mss = u32::from(snd.mss());
         let forced = self.recovery.forced;
         let r = &mut self.recovery.reduction;
         r.delivered = r.delivered.saturating_add(delivered);

@@ -223,7 +223,7 @@ impl Flight {
         echo: Option<u32>,
         now: Instant,
     ) -> Delivery {
-        let una = snd.una;
+        let una = snd.una();
         let clock = stamps.clock(now);
         Delivery {
             now,
@@ -242,7 +242,7 @@ impl Flight {
     /// proved needless.
     pub(super) fn adapt_reordering_window(&mut self, snd: &SendSide, news: AckNews) {
         let dsack = news.dsack.is_some_and(|d| !self.recovery.probe.explains(d));
-        let (una, nxt) = (snd.una, snd.nxt);
+        let (una, nxt) = (snd.una(), snd.nxt());
         self.recovery.rack.adapt(una, nxt, dsack);
     }
 
@@ -250,7 +250,7 @@ impl Flight {
         let three = u64::from(DUP_THRESH);
         let at_once = !self.recovery.is_open()
             || self.recovery.dup_acks >= DUP_THRESH
-            || self.scoreboard.segments_sacked(snd.una, snd.mss, three) >= three;
+            || self.scoreboard.segments_sacked(snd.una(), snd.mss(), three) >= three;
         self.recovery.rack.window(at_once, &snd.rtt)
     }
 
@@ -260,7 +260,7 @@ impl Flight {
         let rack = self.recovery.rack;
         let patience = u64::from(rack.rtt) + self.reordering_window(snd);
         let mut wait = 0;
-        let lost = self.scoreboard.mark_lost(snd.una, |s| {
+        let lost = self.scoreboard.mark_lost(snd.una(), |s| {
             if !rack.is_after(s) {
                 return false;
             }
@@ -297,7 +297,7 @@ impl Flight {
     /// RFC 8985 section 6.3: after a timeout the first segment is lost, and what was
     /// sent as long ago as a loss takes to show. Without SACK, everything.
     pub(super) fn mark_lost_on_timeout(&mut self, snd: &SendSide, now: Instant) {
-        let una = snd.una;
+        let una = snd.una();
         let rack = self.recovery.rack;
         let patience = u64::from(rack.rtt) + self.reordering_window(snd);
         self.scoreboard.mark_lost(una, |s| {

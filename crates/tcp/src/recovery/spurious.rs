@@ -75,7 +75,7 @@ impl Flight {
     pub(super) fn remember_for_undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         congestion.controller.remember();
         self.recovery.undo = Undo {
-            from: snd.una,
+            from: snd.una(),
             cwnd: congestion.controller.cwnd(),
             ssthresh: congestion.controller.ssthresh(),
             ..Undo::new()
@@ -167,7 +167,7 @@ impl Flight {
         match self.recovery.phase {
             Phase::Loss => true,
             Phase::Fast => {
-                let una = snd.una;
+                let una = snd.una();
                 self.scoreboard.sacked() == 0
                     || una >= self.recovery.recover
                     || self.scoreboard.repeated_in_network(una) == 0
@@ -178,7 +178,7 @@ impl Flight {
 
     /// RFC 5682 section 2.1 steps 2 and 3, and section 3.1 with SACK.
     fn frto_says_spurious(&mut self, snd: &SendSide, news: AckNews) -> bool {
-        let below = snd.una < self.recovery.recover;
+        let below = snd.una() < self.recovery.recover;
         let advanced = news.acked > 0 && below;
         match self.recovery.undo.frto {
             Frto::Off => false,
@@ -186,7 +186,7 @@ impl Flight {
                 // Step 2: with the first acknowledgment that advances, up to two
                 // new segments go, if there are any and the peer has room;
                 // otherwise, the conventional way.
-                let room = snd.nxt < snd.end() && snd.wnd_edge() > snd.nxt;
+                let room = snd.nxt() < snd.end() && snd.wnd_edge() > snd.nxt();
                 self.recovery.undo.frto = if advanced && room {
                     Frto::NewData
                 } else {
@@ -205,7 +205,7 @@ impl Flight {
     /// RFC 4015 section 3.2 and RFC 5682 section 4: as it was before.
     fn undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
         let undo = self.recovery.undo;
-        let (una, phase) = (snd.una, self.recovery.phase);
+        let (una, phase) = (snd.una(), self.recovery.phase);
         congestion.controller.undo(undo.cwnd, undo.ssthresh);
         self.recovery.undo = Undo::new();
         if phase == Phase::Fast {

@@ -426,7 +426,7 @@ fn what_a_closed_window_has_refused_is_repeated_when_it_opens() {
 /// Sends and has acknowledged what the windows take, in so many round trips.
 fn rounds(s: &mut Script, n: usize) {
     for _ in 0..n {
-        let end = s.tcb.snd.nxt;
+        let end = s.tcb.snd.nxt();
         let _ = s.arrives(ACK, 0, end, 0);
         s.writes(end as u64 + 200_000);
         assert!(!s.sent().is_empty());
@@ -444,7 +444,7 @@ fn behind_the_peers_window_the_congestion_window_does_not_grow() {
     let cwnd = s.tcb.cwnd();
     assert!((39_000..=40_000).contains(&cwnd), "{cwnd}");
     // A loss ends slow start.
-    let una = s.tcb.snd.una;
+    let una = s.tcb.snd.una();
     sacks(&mut s, una, &[(una + 1_000, una + 20_000)]);
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, una, &[(una + 1_000, una + 20_000)]);

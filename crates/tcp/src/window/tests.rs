@@ -150,13 +150,13 @@ proptest! {
         let mut edge = 0;
         for (len, read) in steps {
             let len = len.min(s.tcb.rcv.offered());
-            let at = s.tcb.rcv.nxt;
+            let at = s.tcb.rcv.nxt();
             let _ = s.arrives(ACK, at, 0, len);
             s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + read, s.now);
-            let field = s.tcb.rcv.offer_window(&s.tcb.cfg, s.tcb.flags);
-            let new = s.tcb.rcv.nxt + (i64::from(field) << s.tcb.rcv.wscale);
-            prop_assert!(new > edge - (1 << s.tcb.rcv.wscale), "{} {}", new, edge);
-            prop_assert!(new <= s.tcb.rcv.consumed + i64::from(size));
+            let field = s.tcb.offer_window();
+            let new = s.tcb.rcv.nxt() + (i64::from(field) << s.tcb.rcv.wscale());
+            prop_assert!(new > edge - (1 << s.tcb.rcv.wscale()), "{} {}", new, edge);
+            prop_assert!(new <= s.tcb.rcv.consumed() + i64::from(size));
             edge = edge.max(new);
             s.sent();
         }

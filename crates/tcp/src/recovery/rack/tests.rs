@@ -148,7 +148,7 @@ fn what_was_sent_lately_survives_a_timeout() {
     assert!(before > 20_000);
     // The timer runs out (early, for the test): the old part is lost, the new is not.
     s.now = s.now.after_ms(RTT / 2);
-    s.tcb.liveness.retries = 1;
+    s.tcb.liveness.note_retry();
     s.tcb
         .flight
         .enter_loss(&s.tcb.snd, &mut s.tcb.congestion, 0, s.now);
