@@ -367,6 +367,7 @@ impl Run {
     /// What holds between steps.
     fn check(&mut self) {
         let tcb = &mut self.tcb;
+        assert_eq!(tcb.check(), Ok(()));
         let events = tcb.take_events();
         assert!(tcb.snd_acked() <= tcb.snd_sent(), "snd_una <= snd_nxt");
         assert!(

@@ -3,6 +3,8 @@
 //! Owns [`OwedAcks`], which `tcb.rs` keeps. `input/data.rs` decides when one is owed,
 //! `output/` takes it off.
 
+use crate::check::{Violation, require};
+use crate::rcv::ReceiveSide;
 use crate::tcb::Pos;
 
 /// Duplicate acknowledgments in store for a peer without SACK.
@@ -96,5 +98,14 @@ impl OwedAcks {
         if self.quick != 0 {
             self.quick -= 1;
         }
+    }
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self, rcv: &ReceiveSide) -> Result<(), Violation> {
+        let came = self.last_sent <= rcv.nxt();
+        require(came, "acknowledged what has not come")?;
+        require(
+            self.duplicates <= MAX_DUPLICATES,
+            "more duplicates owed than are kept in store",
+        )
     }
 }

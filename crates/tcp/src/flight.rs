@@ -4,6 +4,7 @@
 //! Owns [`Flight`], which `tcb.rs` keeps. Output tells it what goes out, `input/ack.rs`
 //! what comes back. All of it may be forgotten: what is outstanding then counts as lost.
 
+use crate::check::{Violation, require};
 use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
 use crate::scoreboard::{Scoreboard, grain};
@@ -86,9 +87,19 @@ impl Flight {
         }
     }
 
-    #[inline(never)]
-    fn send_apart(&mut self, snd: &SendSide, end: Pos, now: Instant) {
+    /// The same, if the last stretch does not take it in.
+    pub(crate) fn send_apart(&mut self, snd: &SendSide, end: Pos, now: Instant) {
         let grain = grain(snd.rtt.srtt().unwrap_or(0));
         self.scoreboard.send_apart(end, now, grain);
+    }
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self, snd: &SendSide) -> Result<(), Violation> {
+        self.scoreboard.check(snd.una(), snd.nxt())?;
+        let is_timed = (snd.una()..snd.nxt()).contains(&(self.timed - 1));
+        require(
+            !self.is_timing() || is_timed,
+            "what is timed is not in flight",
+        )?;
+        self.recovery.check(snd.nxt())
     }
 }

@@ -93,6 +93,7 @@ impl Tcb {
             self.fast_open_met_small_path();
         }
         self.bound_segments();
+        self.debug_check();
     }
 
     /// Something that bounds the segments has changed.

@@ -51,6 +51,7 @@ mod accounting;
 mod acks;
 mod assembler;
 mod busy;
+mod check;
 mod config;
 mod congestion;
 mod drop;
@@ -92,6 +93,7 @@ mod user;
 mod user_timeout;
 mod window;
 
+pub use check::Violation;
 pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};
 pub use drop::DropReason;
 pub use ecn::EcnTotals;

@@ -1,6 +1,6 @@
 //! Whether a segment that is not full may go now.
 //!
-//! Owns [`Tcb::may_send_small`], which `output/select.rs` asks. RFC 9293 section
+//! Owns [`SendSide::may_send_small`], which `output/select.rs` asks. RFC 9293 section
 //! 3.7.4 (Nagle) and 3.8.6.2.1 (silly window avoidance of the sender), TCP_NODELAY,
 //! TCP_CORK and MSG_MORE, which holds until the next acknowledgment. Urgent data wait for
 //! nothing, as in Linux.

@@ -41,6 +41,11 @@ impl Outcome {
         self.error = error;
     }
 
+    /// The last ICMP error, which is told now.
+    pub(crate) fn take_soft_error(&mut self) -> Option<Error> {
+        self.soft_error.take()
+    }
+
     /// ICMP has told of an error that does not end the connection.
     pub(crate) fn set_soft_error(&mut self, error: Error) {
         self.soft_error = Some(error);

@@ -7,7 +7,7 @@
 //! Routers that drop what is too long are expected to say so, and mostly do; then
 //! nothing happens here until the word is ten minutes old. Some do not. Then full
 //! segments vanish again and again while everything small passes, and after three
-//! timeouts the size comes down ([`Tcb::suspect_black_hole`]). Once data pass again, a
+//! timeouts the size comes down ([`Flight::suspect_black_hole`]). Once data pass again, a
 //! single larger segment is sent now and then; if it arrives, that size is good. Losing
 //! one is no sign of congestion, and is repaired without lowering the window.
 //!

@@ -5,6 +5,7 @@
 //! RCV.NXT, `window.rs` decides what is offered, `user.rs` tells what was read. What has
 //! arrived beyond RCV.NXT is `reassembly.rs`'s.
 
+use crate::check::{Violation, require};
 use crate::tcb::{NO_POS, Pos};
 use crate::window::ReceiveBuffer;
 use longshore_wire::SeqNumber;
@@ -187,5 +188,16 @@ impl ReceiveSide {
     pub(crate) fn pos(&self, seq: SeqNumber) -> Pos {
         let nxt = self.base.wrapping_add(self.nxt as u32);
         self.nxt + i64::from(seq.0.wrapping_sub(nxt) as i32)
+    }
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        require(self.nxt >= 0, "received before the SYN")?;
+        require(self.nxt <= self.adv, "received beyond the window")?;
+        let end = self.fin.saturating_add(1);
+        require(self.nxt <= end, "received beyond the peer's FIN")?;
+        let read = u64::try_from(self.consumed);
+        let all_came = read.is_ok_and(|read| read <= self.readable());
+        require(all_came, "read beyond what has come")?;
+        require(self.wscale <= 14, "a window scale beyond 14")
     }
 }

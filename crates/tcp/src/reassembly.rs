@@ -5,7 +5,9 @@
 //! the peer then sends again what was never acknowledged.
 
 use crate::assembler::Assembler;
+use crate::check::{Violation, require};
 use crate::input::Floor;
+use crate::rcv::ReceiveSide;
 use longshore_wire::SeqNumber;
 
 /// Ranges out of order, and what is reported first.
@@ -30,5 +32,17 @@ impl Reassembly {
             floor: Floor::new(),
             ranges: Assembler::new(),
         }
+    }
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self, rcv: &ReceiveSide) -> Result<(), Violation> {
+        let mut below = rcv.nxt();
+        for (start, end) in self.ranges.iter(rcv.nxt()) {
+            require(start > below, "a range that is not beyond RCV.NXT")?;
+            require(start < end, "a range with nothing in it")?;
+            require(end <= rcv.adv(), "a range beyond the window")?;
+            require(end <= rcv.fin(), "a range beyond the peer's FIN")?;
+            below = end;
+        }
+        Ok(())
     }
 }

@@ -26,6 +26,7 @@ mod stamps;
 
 pub(crate) use rack::Delivery;
 
+use crate::check::{Violation, require};
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::snd::SendSide;
@@ -91,6 +92,18 @@ impl Recovery {
             reduction: Reduction::new(),
             undo: Undo::new(),
         }
+    }
+
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self, nxt: Pos) -> Result<(), Violation> {
+        require(
+            self.recover <= nxt.max(0),
+            "a recovery of what was not sent",
+        )?;
+        require(
+            !self.is_open() || self.dup_acks > 0 || self.dup_bytes == 0,
+            "duplicates without duplicate acknowledgments",
+        )
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -28,6 +28,7 @@ mod table;
 
 pub(crate) use stretch::{Fate, Stamp, Stretch, grain};
 
+use crate::check::{Violation, require};
 use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
 use in_order::CLOSED;
@@ -406,6 +407,24 @@ impl Scoreboard {
             change(&mut s);
             self.put(i, s);
         }
+    }
+    /// See [`Tcb::check`](crate::Tcb::check): the stretches lie side by side from `una` to
+    /// `nxt`, and the sums are theirs. A SYN alone makes none.
+    pub(crate) fn check(&self, una: Pos, nxt: Pos) -> Result<(), Violation> {
+        let (mut end, mut sacked, mut lost) = (una, 0, 0);
+        for s in self.iter(una) {
+            require(s.end > s.start, "a stretch with nothing in it")?;
+            end = s.end;
+            if s.is_sacked() {
+                sacked += s.len();
+            } else if s.fate.contains(Fate::LOST) {
+                lost += s.len();
+            }
+        }
+        require(end <= nxt, "stretches of what is not in flight")?;
+        require(end == nxt || nxt <= 0, "something in flight has no stretch")?;
+        let sums = (self.sacked, self.lost);
+        require(sums == (sacked, lost), "sums that are not the stretches'")
     }
 }
 

@@ -5,6 +5,7 @@
 //! `output/` SND.NXT, `user.rs` the edge of what is written. What is known of each stretch
 //! in flight is `flight.rs`'s.
 
+use crate::check::{Violation, require};
 use crate::icmp::MIN_MSS;
 use crate::rtt::RttEstimator;
 use crate::tcb::{Pos, SYN_POS};
@@ -370,5 +371,22 @@ impl SendSide {
             mss = mss.min(self.bound.max(MIN_MSS));
         }
         self.mss = mss - u16::from(self.options);
+    }
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        require(self.una >= SYN_POS, "acknowledged before the SYN")?;
+        require(self.una <= self.nxt, "acknowledged beyond what was sent")?;
+        require(self.nxt <= self.end(), "sent beyond what was written")?;
+        require(self.wl2 <= self.nxt, "a window for what was not sent")?;
+        require(self.push <= self.edge, "pushed beyond what was written")?;
+        require(self.small <= self.nxt, "a small segment that was not sent")?;
+        require(self.up <= self.edge, "urgent beyond what was written")?;
+        require(self.wnd <= self.max_wnd, "a window beyond the largest")?;
+        require(self.wscale <= 14, "a window scale beyond 14")?;
+        let whole = u32::from(self.mss) + u32::from(self.options);
+        require(
+            self.mss != 0 && whole <= u32::from(self.path_mss),
+            "segments longer than the path takes",
+        )
     }
 }

@@ -246,7 +246,7 @@ impl Tcb {
 
     /// The last ICMP error that did not end the connection; reading forgets it.
     pub fn take_soft_error(&mut self) -> Option<Error> {
-        self.outcome.soft_error().take()
+        self.outcome.take_soft_error()
     }
 
     /// Smoothed round-trip time in microseconds, `None` before the first sample.

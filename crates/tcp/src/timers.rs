@@ -169,6 +169,11 @@ impl Tcb {
     /// Acts on every deadline that has passed. Afterwards `poll_transmit` may have
     /// something, and `take_events` too.
     pub fn on_timer(&mut self, now: Instant) {
+        self.on_deadlines(now);
+        self.debug_check();
+    }
+
+    fn on_deadlines(&mut self, now: Instant) {
         if take_due(&mut self.timers.ack, now) && self.flags.contains(Flags::ACK_OWED) {
             self.on_delayed_ack();
         }

@@ -43,6 +43,7 @@ impl Tcb {
         if self.snd.edge() > 0 {
             self.release_syn();
         }
+        self.debug_check();
     }
 
     /// The user has read up to `edge` of the receive stream; never beyond
@@ -58,6 +59,7 @@ impl Tcb {
         if may_tell && self.rcv.window_update_due(&self.cfg) {
             self.flags |= Flags::ACK_NOW;
         }
+        self.debug_check();
     }
 
     /// Closes the sending half: the FIN follows the last byte written.
@@ -81,6 +83,7 @@ impl Tcb {
             other => other,
         };
         self.predict_next();
+        self.debug_check();
     }
 
     /// Closes the receiving half. As in Linux, what has not been read and what arrives
@@ -149,6 +152,7 @@ impl Tcb {
                 }
             }
         }
+        self.debug_check();
     }
 
     /// Ends the connection at once. RFC 9293 section 3.10.5, ABORT: with a reset,
@@ -165,6 +169,7 @@ impl Tcb {
                 self.die(Some(Error::Aborted), Events::empty());
             }
         }
+        self.debug_check();
     }
 
     /// An orphan waits for the peer's FIN, but not for ever (TCP_LINGER2).

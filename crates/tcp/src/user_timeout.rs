@@ -6,7 +6,7 @@
 //! `input/` hands over what the peer said; `output/options.rs` asks what is to be said.
 //!
 //! In the words of RFC 5482 section 3: ENABLED is `user_timeout_option` of the
-//! [`Config`](crate::Config); ADV_UTO is what the user has set (TCP_USER_TIMEOUT), and
+//! [`Config`]; ADV_UTO is what the user has set (TCP_USER_TIMEOUT), and
 //! nothing is told where that is nothing; CHANGEABLE holds until the user sets something.
 
 use crate::config::Config;
@@ -82,7 +82,7 @@ impl Liveness {
 
 impl Tcb {
     /// TCP_USER_TIMEOUT, milliseconds; 0 for none. Whatever the peer has advised is void.
-    /// With `user_timeout_option` in the [`Config`](crate::Config), the next segment tells
+    /// With `user_timeout_option` in the [`Config`], the next segment tells
     /// the peer, and one goes at once.
     pub fn set_user_timeout(&mut self, ms: u32) {
         self.flags

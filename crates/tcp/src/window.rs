@@ -1,7 +1,7 @@
 //! The receive window: how much we offer, when we say so, and how the buffer grows.
 //!
 //! Owns [`ReceiveBuffer`]. Output asks [`Tcb::offer_window`] for each segment,
-//! `user.rs` asks [`Tcb::window_update_due`] when the user has read, and input
+//! `user.rs` asks [`ReceiveSide::window_update_due`] when the user has read, and input
 //! feeds the round trip as the receiver sees it.
 //!
 //! **Auto-tuning** (dynamic right-sizing, Fisk and Feng 2001, as Linux uses it): in

@@ -1,7 +1,7 @@
 //! What acknowledgments and sends mean for congestion control: from the connection's
 //! terms to the controller's.
 //!
-//! Owns those methods of [`Tcb`]. `recovery.rs` and `input/fast_path.rs` call them for
+//! Owns those methods of [`CongestionState`]. `recovery.rs` and `input/fast_path.rs` call them for
 //! each acknowledgment, `output/` for each send of new data.
 
 use super::{Ack, CongestionState};
@@ -12,8 +12,7 @@ use crate::liveness::Liveness;
 use crate::rate::{Delivered, Rate};
 use crate::recovery::Phase;
 use crate::snd::SendSide;
-use crate::tcb::Flags;
-use crate::tcb::Pos;
+use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
 
 impl CongestionState {
@@ -56,51 +55,8 @@ impl CongestionState {
 }
 
 impl CongestionState {
-    /// An acknowledgment has been dealt with that delivered this many bytes: the rate
-    /// of delivery, for an algorithm that goes by it, and the pace.
-    #[inline]
-    pub(crate) fn note_delivery(
-        &mut self,
-        snd: &SendSide,
-        flight: &Flight,
-        ecn: &EcnState,
-        accounting: &Accounting,
-        flags: &mut Flags,
-        delivered: u64,
-        now: Instant,
-    ) {
-        if self.rate.is_on() {
-            self.sample_rate(snd, flight, accounting, delivered, now);
-        }
-        if self.pacer.is_on() {
-            self.update_pacing(snd, ecn, flags);
-        }
-    }
-
-    /// The same where header prediction took the acknowledgment, which then tells of no
-    /// marks.
-    #[inline]
-    pub(crate) fn note_predicted_delivery(
-        &mut self,
-        snd: &SendSide,
-        flight: &Flight,
-        ecn: &EcnState,
-        accounting: &Accounting,
-        flags: &mut Flags,
-        delivered: u64,
-        now: Instant,
-    ) {
-        if self.controller.wants_marks() {
-            let (una, nxt) = (snd.una(), snd.nxt());
-            let acked = delivered.min(1 << 30) as u32;
-            self.controller.on_marks(acked, 0, una, nxt);
-        }
-        self.note_delivery(snd, flight, ecn, accounting, flags, delivered, now);
-    }
-
     /// Without a sampler, the rate of delivery is that of the last round trip that was
     /// timed: it is kept, and the next one begins.
-    #[inline(never)]
     pub(crate) fn turn_round(&mut self, snd: &SendSide, flight: &Flight, liveness: &Liveness) {
         if let Some(rate) = self.last_round(snd, flight, liveness) {
             self.rate.keep(rate);
@@ -137,7 +93,7 @@ impl CongestionState {
         &mut self,
         snd: &SendSide,
         flight: &Flight,
-        accounting: &Accounting,
+        repeated: u64,
         delivered: u64,
         now: Instant,
     ) {
@@ -151,7 +107,7 @@ impl CongestionState {
         };
         let mut sample = self.rate.on_delivered(&delivered, now);
         // What is repeated was lost; counted when it goes out again.
-        let repeated = accounting.counters.bytes_retrans as u32;
+        let repeated = repeated as u32;
         sample.lost = repeated.wrapping_sub(self.repeated_seen).min(1 << 30);
         self.repeated_seen = repeated;
         sample.in_flight = flight.pipe(snd).min(1 << 30) as u32;
@@ -208,5 +164,33 @@ impl CongestionState {
             self.rate.stop();
         }
         self.update_pacing(snd, ecn, flags);
+    }
+}
+
+impl Tcb {
+    /// An acknowledgment has been dealt with that delivered this many bytes: the rate
+    /// of delivery, for an algorithm that goes by it, and the pace.
+    #[inline]
+    pub(crate) fn note_delivery(&mut self, delivered: u64, now: Instant) {
+        let congestion = &mut self.congestion;
+        if congestion.rate.is_on() {
+            let repeated = self.accounting.counters.bytes_retrans;
+            congestion.sample_rate(&self.snd, &self.flight, repeated, delivered, now);
+        }
+        if congestion.pacer.is_on() {
+            congestion.update_pacing(&self.snd, &self.ecn, &mut self.flags);
+        }
+    }
+
+    /// The same where header prediction took the acknowledgment, which then tells of no
+    /// marks.
+    #[inline]
+    pub(crate) fn note_predicted_delivery(&mut self, delivered: u64, now: Instant) {
+        if self.congestion.controller.wants_marks() {
+            let (una, nxt) = (self.snd.una(), self.snd.nxt());
+            let acked = delivered.min(1 << 30) as u32;
+            self.congestion.controller.on_marks(acked, 0, una, nxt);
+        }
+        self.note_delivery(delivered, now);
     }
 }

@@ -3,7 +3,8 @@
 //! Owns [`CongestionState`], which `tcb.rs` keeps. `feed.rs` tells it of acknowledgments
 //! and sends.
 
-use super::Controller;
+use super::{Controller, MAX_CWND};
+use crate::check::{Violation, require};
 use crate::pacing::Pacer;
 use crate::rate::RateSampler;
 use crate::tcb::{Pos, SYN_POS};
@@ -37,5 +38,12 @@ impl CongestionState {
             pacer: Pacer::new(),
             rate: RateSampler::new(),
         }
+    }
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        let (cwnd, ssthresh) = (self.controller.cwnd(), self.controller.ssthresh());
+        require(cwnd != 0, "no congestion window")?;
+        require(cwnd <= MAX_CWND, "a congestion window beyond the largest")?;
+        require(ssthresh != 0, "no slow start threshold")
     }
 }

@@ -167,7 +167,7 @@ impl Liveness {
         }
     }
 
-    /// Whether there is something for [`note_answered`](Tcb::note_answered) to end.
+    /// Whether there is something for [`note_answered`](Liveness::note_answered) to end.
     #[inline]
     pub(super) fn has_retried(&self, snd: &SendSide) -> bool {
         self.retries() != 0 || snd.rtt.backoff() != 0
@@ -219,15 +219,7 @@ impl Tcb {
             self.follow(advice);
             self.accounting
                 .end_timeout_repair(&self.flight, &mut self.flags, a.now);
-            self.congestion.note_delivery(
-                &self.snd,
-                &self.flight,
-                &self.ecn,
-                &self.accounting,
-                &mut self.flags,
-                news.delivered,
-                a.now,
-            );
+            self.note_delivery(news.delivered, a.now);
         }
         self.ecn
             .ecn_on_feedback(&self.snd, &self.flight, &mut self.congestion, feedback);
@@ -324,6 +316,11 @@ impl Tcb {
     /// Header prediction expects what follows from the state now; see
     /// `fast_path.rs`.
     pub(crate) fn predict_next(&mut self) {
+        (self.predict, self.predict_data) = self.prediction();
+    }
+
+    /// What is to be expected next: data offset and flags, and whether with payload.
+    pub(crate) fn prediction(&self) -> (u16, bool) {
         let plain = !matches!(
             self.state,
             State::Closed | State::SynSent | State::SynReceived | State::TimeWait
@@ -337,13 +334,14 @@ impl Tcb {
             && !self.is_denied_room()
             && self.snd.wl1() <= self.rcv.nxt()
             && (self.rcv.fin() == NO_POS || self.peer_closed());
-        self.predict_data = plain
+        let data = plain
             && self.state.may_receive_data()
             && !self.flags.intersects(Flags::RCV_SHUT | Flags::ORPHAN);
-        self.predict = if plain {
+        let control = if plain {
             control(TcpFlags::ACK, self.flags.contains(Flags::TIMESTAMPS))
         } else {
             UNPREDICTABLE
         };
+        (control, data)
     }
 }

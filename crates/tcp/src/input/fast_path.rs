@@ -222,6 +222,7 @@ impl Predicted<'_, '_> {
             }
             tcb.after_in_order(false, now);
         }
+        tcb.debug_check();
     }
 }
 
@@ -293,15 +294,7 @@ impl Tcb {
             );
         }
         if self.flags.contains(Flags::CAREFUL) {
-            self.congestion.note_predicted_delivery(
-                &self.snd,
-                &self.flight,
-                &self.ecn,
-                &self.accounting,
-                &mut self.flags,
-                acked,
-                now,
-            );
+            self.note_predicted_delivery(acked, now);
         }
     }
 

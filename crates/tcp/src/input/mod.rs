@@ -94,6 +94,7 @@ impl Tcb {
         };
         disposition.ack_now |= self.flags.contains(Flags::ACK_NOW);
         self.predict_next();
+        self.debug_check();
         disposition
     }
 

@@ -62,13 +62,28 @@ impl Tcb {
     #[inline(always)]
     fn note_more(&mut self, end: Pos, now: Instant) {
         self.snd.advance(end);
-        self.flight.send(&self.snd, end, now);
-        self.flight.rearm_probe(&self.snd, now);
+        // What is uncommon is called with the whole block, which is in a register.
+        if !self.flight.scoreboard.send_with_last(end, now) {
+            self.send_apart(end, now);
+        }
+        if !self.flight.rearm_probe(&self.snd, now) {
+            self.arm_probe(now);
+        }
         if !self.flight.is_timing() {
             self.time_round_trip(end, now);
         }
         self.note_payload_sent(now);
         self.timers.hold = Instant::NEVER;
+    }
+
+    #[inline(never)]
+    fn send_apart(&mut self, end: Pos, now: Instant) {
+        self.flight.send_apart(&self.snd, end, now);
+    }
+
+    #[inline(never)]
+    fn arm_probe(&mut self, now: Instant) {
+        self.flight.arm_probe(&self.snd, now);
     }
 
     /// What [`flags_of`](Tcb::flags_of) adds to ACK for whole packets of data and no FIN.

@@ -60,7 +60,9 @@ impl Tcb {
         if !self.may_have_to_send() {
             return None;
         }
-        self.poll_something(now, max_payload)
+        let transmit = self.poll_something(now, max_payload);
+        self.debug_check();
+        transmit
     }
 
     /// Whether [`poll_transmit`](Tcb::poll_transmit) may have something. `false` is
@@ -224,11 +226,16 @@ impl Tcb {
     #[inline]
     fn time_round_trip(&mut self, end: Pos, now: Instant) {
         if !self.congestion.rate.is_on() {
-            self.congestion
-                .turn_round(&self.snd, &self.flight, &self.liveness);
+            self.turn_round();
         }
         self.flight.timed = end;
         self.flight.timed_at = now;
+    }
+
+    #[inline(never)]
+    fn turn_round(&mut self) {
+        self.congestion
+            .turn_round(&self.snd, &self.flight, &self.liveness);
     }
 
     /// A stretch that was sent before goes out again.

@@ -109,7 +109,7 @@ impl Flight {
         self.timer.at = now.after_us(pto).min(self.rto_deadline(snd));
     }
 
-    /// The same as [`arm_loss_timer`](Tcb::arm_loss_timer) where the acknowledgment was
+    /// The same as [`arm_loss_timer`](Flight::arm_loss_timer) where the acknowledgment was
     /// predicted: nothing is lost, reported or probed for.
     #[inline(always)]
     pub(crate) fn rearm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
@@ -128,17 +128,20 @@ impl Flight {
         }
     }
 
-    /// The same as [`arm_probe`](Tcb::arm_probe), where nothing is lost, reported or
+    /// The same as [`arm_probe`](Flight::arm_probe), where nothing is lost, reported or
     /// probed for, if it is the probe's timer that runs (so there is SACK): a full
-    /// segment or more was sent behind what the retransmission timer is for.
+    /// segment or more was sent behind what the retransmission timer is for. `false` if
+    /// that takes more, and `arm_probe` is to be asked.
     #[inline(always)]
-    pub(crate) fn rearm_probe(&mut self, snd: &SendSide, now: Instant) {
-        if self.timer.kind == XmitTimer::Probe {
-            match self.soon_to_probe(snd, SLACK, now, self.timer.from) {
-                Some(deadline) => self.timer.at = deadline,
-                None => self.arm_probe(snd, now),
-            }
+    pub(crate) fn rearm_probe(&mut self, snd: &SendSide, now: Instant) -> bool {
+        if self.timer.kind != XmitTimer::Probe {
+            return true;
         }
+        let soon = self.soon_to_probe(snd, SLACK, now, self.timer.from);
+        if let Some(deadline) = soon {
+            self.timer.at = deadline;
+        }
+        soon.is_some()
     }
 
     /// When a tail is probed for that is sent now, two round trips and `slack` later, if

@@ -7,7 +7,7 @@
 //! time that each takes to arrive. So a repetition says to be as old as what may still be
 //! late (`docs/rfc.md`, D52).
 //!
-//! Owns those methods of [`Tcb`]. `recovery.rs` calls them for each repetition, output for
+//! Owns those methods of [`Flight`]. `recovery.rs` calls them for each repetition, output for
 //! its header, and whoever reads echoes has to ask what they tell.
 
 use crate::flight::Flight;

@@ -420,6 +420,7 @@ fn an_icmp_error_is_only_remembered() {
     s.tcb.on_icmp(IcmpError::NetUnreachable, t.seq, s.now);
     assert_eq!(s.events(), Events::SOFT_ERROR);
     assert_eq!(s.tcb.take_soft_error(), Some(Error::NetUnreachable));
+    assert_eq!(s.tcb.take_soft_error(), None, "it is told once");
     assert_eq!(s.tcb.state(), State::Established);
 }
 

@@ -197,6 +197,7 @@ impl Endpoint {
 
     fn check(&mut self) {
         let t = &self.tcb;
+        assert_eq!(t.check(), Ok(()), "{}: {t:?}", self.name);
         assert!(
             t.snd_acked() <= t.snd_sent(),
             "{}: acked beyond sent",

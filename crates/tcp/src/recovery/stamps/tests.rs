@@ -90,6 +90,7 @@ fn a_repetition_is_younger_than_the_original() {
     s.tcb
         .flight
         .repeat_for_smaller_mss(&s.tcb.snd, &mut s.tcb.congestion);
+    s.tcb.predict_next();
     let (again, _) = ages(&mut s);
     assert!(
         !again.is_empty() && again.iter().all(|age| *age == 2),

@@ -1,0 +1,116 @@
+//! What must hold of a connection whenever nothing is being done with it.
+//!
+//! Owns [`Tcb::check`] and [`Violation`]. Each part has a `check` of its own beside its
+//! fields; here is what holds between parts. Debug builds ask after each segment, timeout
+//! and call of the user; the simulation and the fuzz targets ask in every build.
+
+use crate::input::UNPREDICTABLE;
+use crate::state::State;
+use crate::tcb::{Flags, Tcb};
+use crate::timers::Timers;
+
+/// An invariant that does not hold. That is a fault of this crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the state of a connection is inconsistent: {0}")]
+pub struct Violation(pub &'static str);
+
+/// `Ok` if it holds.
+pub(crate) fn require(holds: bool, what: &'static str) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation(what)) }
+}
+
+impl Tcb {
+    /// Whether the block is consistent, between two calls of other methods.
+    ///
+    /// # Errors
+    ///
+    /// Says what does not hold. No segment and no call of the user may bring that about.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.snd.check()?;
+        self.rcv.check()?;
+        self.acks.check(&self.rcv)?;
+        self.reassembly.check(&self.rcv)?;
+        self.congestion.check()?;
+        self.check_prediction()?;
+        self.check_state()?;
+        if self.state != State::Closed {
+            self.flight.check(&self.snd)?;
+            self.check_timers()?;
+        }
+        Ok(())
+    }
+
+    /// Header prediction may be off where it need not be, and is right where it is on.
+    fn check_prediction(&self) -> Result<(), Violation> {
+        let (control, data) = self.prediction();
+        require(
+            self.predict == UNPREDICTABLE || self.predict == control,
+            "what is predicted is not what follows from the state",
+        )?;
+        require(
+            self.predict == UNPREDICTABLE || !self.predict_data || data,
+            "payload is predicted where none may come",
+        )
+    }
+
+    /// The state agrees with what either side has closed.
+    fn check_state(&self) -> Result<(), Violation> {
+        let peer_closed = self.rcv.is_closed();
+        let (fin, acked) = (self.snd.fin(), self.snd.fin_acked());
+        let agrees = match self.state {
+            State::Closed | State::SynSent | State::SynReceived => true,
+            State::Established => !fin && !peer_closed,
+            State::FinWait1 => fin && !acked && !peer_closed,
+            State::FinWait2 => acked && !peer_closed,
+            State::CloseWait => !fin && peer_closed,
+            State::Closing | State::LastAck => fin && !acked && peer_closed,
+            State::TimeWait => acked && peer_closed,
+        };
+        require(agrees, "the state is not what the two FINs say")?;
+        require(
+            !self.state.is_synchronized() || self.snd.is_synchronized(),
+            "a SYN that is not acknowledged, in a synchronized state",
+        )
+    }
+
+    /// What is owed to somebody has a timer that sees to it.
+    fn check_timers(&self) -> Result<(), Violation> {
+        if self.state == State::TimeWait {
+            let alone = Timers {
+                state: self.timers.state,
+                ..Timers::new()
+            };
+            require(
+                self.timers == alone && !self.timers.state.is_never(),
+                "TIME-WAIT has its own timer and no other",
+            )?;
+            return Ok(());
+        }
+        require(
+            self.snd.in_flight() == 0 || !self.flight.timer.at.is_never(),
+            "something is in flight, and no timer runs",
+        )?;
+        require(
+            !self.flags.contains(Flags::ACK_OWED)
+                || self.flags.contains(Flags::ACK_NOW)
+                || !self.timers.ack.is_never(),
+            "an acknowledgment is owed, and no timer runs",
+        )
+    }
+
+    /// Debug builds stop where an invariant does not hold.
+    #[inline(always)]
+    pub(crate) fn debug_check(&self) {
+        #[cfg(debug_assertions)]
+        if let Err(violation) = self.check() {
+            let (state, flags) = (self.state, self.flags);
+            panic!(
+                "{violation}: {state:?} {flags:?} {:?} {:?}",
+                self.snd, self.rcv
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Each invariant is able to fail.
+
+use super::*;
+use crate::script::{ACK, Script};
+use crate::time::Instant;
+
+/// What is wrong with an established connection once `harm` was done to it.
+fn harmed(harm: impl FnOnce(&mut Tcb)) -> &'static str {
+    let mut s = Script::established();
+    assert_eq!(s.tcb.check(), Ok(()));
+    harm(&mut s.tcb);
+    s.tcb.check().expect_err("harm that shows").0
+}
+
+/// The same with 3,000 bytes in flight.
+fn harmed_in_flight(harm: impl FnOnce(&mut Tcb)) -> &'static str {
+    let mut s = Script::established();
+    s.writes(3_000);
+    assert!(!s.sent().is_empty());
+    assert_eq!(s.tcb.check(), Ok(()));
+    harm(&mut s.tcb);
+    s.tcb.check().expect_err("harm that shows").0
+}
+
+#[test]
+fn edges_of_the_send_side_are_in_order() {
+    let what = harmed(|t| t.snd.advance(1));
+    assert_eq!(what, "sent beyond what was written");
+    let what = harmed(|t| t.snd.acknowledge(1));
+    assert_eq!(what, "acknowledged beyond what was sent");
+}
+
+#[test]
+fn edges_of_the_receive_side_are_in_order() {
+    let what = harmed(|t| t.rcv.consume(1));
+    assert_eq!(what, "read beyond what has come");
+    let what = harmed(|t| t.rcv.advance(i64::MAX / 2));
+    assert_eq!(what, "received beyond the window");
+    let what = harmed(|t| t.acks.sent(1));
+    assert_eq!(what, "acknowledged what has not come");
+}
+
+#[test]
+fn ranges_are_sorted_and_lie_in_the_window() {
+    let what = harmed(|t| {
+        t.predict = UNPREDICTABLE;
+        let far = t.rcv.adv() + 10;
+        let _ = t.reassembly.ranges.add(t.rcv.nxt(), far, far + 5);
+    });
+    assert_eq!(what, "a range beyond the window");
+    let what = harmed(|t| {
+        t.predict = UNPREDICTABLE;
+        let _ = t.reassembly.ranges.add(t.rcv.nxt(), 0, 5);
+    });
+    assert_eq!(what, "a range that is not beyond RCV.NXT");
+}
+
+#[test]
+fn what_is_in_flight_is_on_the_scoreboard_and_has_a_timer() {
+    let what = harmed_in_flight(|t| t.flight.timer.at = Instant::NEVER);
+    assert_eq!(what, "something is in flight, and no timer runs");
+    let what = harmed_in_flight(|t| t.snd.acknowledge(3_000));
+    assert_eq!(what, "a stretch with nothing in it");
+    let what = harmed_in_flight(|t| t.flight.timed = 4_000);
+    assert_eq!(what, "what is timed is not in flight");
+}
+
+#[test]
+fn an_owed_acknowledgment_has_a_timer() {
+    let what = harmed(|t| t.flags |= Flags::ACK_OWED);
+    assert_eq!(what, "an acknowledgment is owed, and no timer runs");
+}
+
+#[test]
+fn state_and_prediction_agree_with_the_rest() {
+    let what = harmed(|t| t.state = State::CloseWait);
+    assert_eq!(what, "payload is predicted where none may come");
+    let what = harmed(|t| {
+        t.predict = UNPREDICTABLE;
+        t.state = State::CloseWait;
+    });
+    assert_eq!(what, "the state is not what the two FINs say");
+    let what = harmed(|t| t.flags |= Flags::NO_ROOM);
+    assert_eq!(what, "what is predicted is not what follows from the state");
+}
+
+#[test]
+fn a_debug_build_stops() {
+    let stopped = std::panic::catch_unwind(|| {
+        let mut s = Script::established();
+        s.tcb.rcv.consume(100);
+        let _ = s.arrives(ACK, 0, 0, 10);
+    });
+    assert_eq!(stopped.is_err(), cfg!(debug_assertions));
+}
