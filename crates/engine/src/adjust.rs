@@ -6,6 +6,7 @@
 //! descriptors.
 
 use crate::access::Access;
+use crate::control::{ControlReply, ControlRequest};
 use crate::engine::{Engine, EngineError};
 use crate::sysctl::HostSettings;
 use longshore_hostif::Geometry;
@@ -56,6 +57,8 @@ impl Adjustable {
 enum Order {
     Stop,
     Adjust(Box<Adjustable>),
+    /// To be answered as the control socket's questions of the engine's own user are.
+    Ask(ControlRequest, Sender<ControlReply>),
 }
 
 /// Tells a running engine what to do, from another thread.
@@ -74,6 +77,14 @@ impl Handle {
     /// Gives the engine other settings.
     pub fn adjust(&self, settings: Adjustable) {
         self.order(Order::Adjust(Box::new(settings)));
+    }
+
+    /// Asks the engine what `longshore stat` and `longshore ss` ask. None if it is gone, or
+    /// does not answer within `patience`.
+    pub fn ask(&self, request: ControlRequest, patience: Duration) -> Option<ControlReply> {
+        let (answers, answer) = channel();
+        self.order(Order::Ask(request, answers));
+        answer.recv_timeout(patience).ok()
     }
 
     fn order(&self, order: Order) {
@@ -135,6 +146,10 @@ impl Engine {
             match order {
                 Order::Stop => self.drain(self.grace),
                 Order::Adjust(settings) => self.adjust(*settings),
+                Order::Ask(request, answers) => {
+                    // Whoever has lost patience wants it no more.
+                    let _ = answers.send(self.answer_own_user(request));
+                }
             }
         }
     }
@@ -153,5 +168,9 @@ mod tests {
         assert!(orders.waiting.try_recv().is_err());
         drop(orders);
         handle.stop();
+        assert_eq!(
+            handle.ask(ControlRequest::Stat, Duration::from_secs(60)),
+            None
+        );
     }
 }

@@ -66,6 +66,8 @@ pub struct StatReply {
     pub gateways: Vec<String>,
     /// Who has the loopback addresses: `engine` or `kernel`.
     pub loopback: String,
+    /// What keeps its process from doing more than it needs; empty if nobody has said.
+    pub sandbox: String,
     /// Its port.
     pub port: PortStat,
     /// Frames lost and packets refused, by reason.

@@ -12,6 +12,7 @@ use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Flow};
 use crate::inlet::Inlet;
 use crate::link::Link;
+use crate::listeners::Listeners;
 use crate::routing::AddressError;
 use crate::session::Session;
 use crate::slab::Slab;
@@ -165,6 +166,8 @@ pub struct Engine {
     pub(crate) user_timeout_option: bool,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
+    /// What keeps it from doing more than it needs, in words.
+    pub(crate) sandbox: String,
     /// Out of its place while a turn receives.
     rx: Option<RecvBuffer>,
     pub(crate) inlet: Inlet,
@@ -186,6 +189,16 @@ impl Engine {
     /// [`EngineError`]: the socket's path is taken, descriptors ran out, or the
     /// addresses cannot be.
     pub fn new(config: Config) -> Result<Self, EngineError> {
+        let listeners = Listeners::bind(&config.socket, config.control.as_deref())?;
+        Self::at(listeners, config)
+    }
+
+    /// The same with sockets that are bound already: what that needed may have been given
+    /// up since.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn at(listeners: Listeners, config: Config) -> Result<Self, EngineError> {
         let clock = Clock::new();
         let now = clock.now();
         let loopback = config.loopback == Loopback::Engine;
@@ -209,12 +222,8 @@ impl Engine {
             others_may_join: config.others_may_join,
             ringer,
         };
-        let attach = Server::start(&config.socket, policy)?;
-        let control = config
-            .control
-            .as_deref()
-            .map(ControlServer::open)
-            .transpose()?;
+        let Listeners { attach, control } = listeners;
+        let attach = Server::start(attach, policy)?;
         let orders = Orders::new()?;
         let sleeper = Sleeper::new(&link, &attach.inbox, control.as_ref(), &orders, config.spin)?;
         Ok(Self {
@@ -260,6 +269,7 @@ impl Engine {
             congestion: None,
             user_timeout_option: false,
             past_meter: longshore_hostif::Meter::default(),
+            sandbox: String::new(),
             rx: Some(RecvBuffer::new()),
             inlet: Inlet::default(),
             strangers: Strangers::default(),
@@ -300,6 +310,11 @@ impl Engine {
                  configuration)"
             ));
         }
+    }
+
+    /// What its process has given up, for those who ask.
+    pub fn set_sandbox(&mut self, words: &str) {
+        words.clone_into(&mut self.sandbox);
     }
 
     /// From now on, new sockets start from the host's settings.

@@ -24,21 +24,34 @@ impl Engine {
         let Some(mut control) = self.control.take() else {
             return;
         };
-        control.serve(&mut |asker, request| match request {
-            _ if !self.may_ask(asker) => ControlReply::Error {
-                message: format!("user {} may not use it", asker.uid),
-            },
-            ControlRequest::Stat => ControlReply::Stat(Box::new(self.stat(asker))),
-            ControlRequest::Ss { from } => ControlReply::Ss(self.ss(asker, from)),
+        control.serve(&mut |asker, request| {
+            if self.may_ask(asker) {
+                self.reply(asker, request)
+            } else {
+                ControlReply::Error {
+                    message: format!("user {} may not use it", asker.uid),
+                }
+            }
         });
         self.control = Some(control);
+    }
+
+    fn reply(&self, asker: Asker, request: ControlRequest) -> ControlReply {
+        match request {
+            ControlRequest::Stat => ControlReply::Stat(Box::new(self.stat(asker))),
+            ControlRequest::Ss { from } => ControlReply::Ss(self.ss(asker, from)),
+        }
+    }
+
+    /// What the engine's own user is told.
+    pub(crate) fn answer_own_user(&self, request: ControlRequest) -> ControlReply {
+        self.reply(Asker::own_user(), request)
     }
 
     /// What `longshore stat` shows of it to its own user.
     #[must_use]
     pub fn statistics(&self) -> StatReply {
-        let uid = rustix::process::geteuid().as_raw();
-        self.stat(Asker { uid })
+        self.stat(Asker::own_user())
     }
 
     /// Whoever may use the engine may ask it.
@@ -76,6 +89,7 @@ impl Engine {
                 "kernel"
             }
             .to_owned(),
+            sandbox: self.sandbox.clone(),
             port: self.port_stat(),
             drops,
             crossings: CrossingsStat::from(&meter),

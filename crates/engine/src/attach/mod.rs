@@ -15,7 +15,7 @@ mod usage;
 
 use disposal::{Disposal, Dispose};
 pub use server::ListenError;
-pub(crate) use server::{Policy, Server, Terms};
+pub(crate) use server::{Listener, Policy, Server, Terms};
 pub(crate) use usage::{Share, User};
 
 use crate::session::Session;

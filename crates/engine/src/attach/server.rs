@@ -106,10 +106,36 @@ impl Policy {
     }
 }
 
+/// The socket at which programs attach, bound and not yet served.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    place: Place,
+    fd: OwnedFd,
+}
+
+/// Where a socket is; it is removed when this is dropped.
+#[derive(Debug)]
+struct Place(PathBuf);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlink(&self.0);
+    }
+}
+
+impl Listener {
+    /// Binds a socket to `path`. One that nobody answers at is replaced.
+    pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
+        let fd = listener_at(path)?;
+        let place = Place(path.to_owned());
+        Ok(Self { place, fd })
+    }
+}
+
 /// The socket, and a hold on the thread that serves it.
 #[derive(Debug)]
 pub(crate) struct Server {
-    path: PathBuf,
+    _place: Place,
     stop: OwnedFd,
     pub(crate) inbox: Inbox,
     pub(crate) users: Arc<Users>,
@@ -121,7 +147,6 @@ pub(crate) struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = rustix::fs::unlink(&self.path);
         // Not waited for: a program may hold it up.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
@@ -159,14 +184,17 @@ fn listener_at(path: &Path) -> Result<OwnedFd, ListenError> {
 }
 
 impl Server {
-    /// Listens at `path` and starts the thread.
-    pub(crate) fn start(path: &Path, policy: Policy) -> Result<Self, ListenError> {
+    /// Listens at the socket and starts the thread.
+    pub(crate) fn start(listener: Listener, policy: Policy) -> Result<Self, ListenError> {
+        let Listener {
+            place,
+            fd: listener,
+        } = listener;
         let fail = |source| ListenError::Listen {
-            path: path.to_owned(),
+            path: place.0.clone(),
             source,
         };
         let of_io = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
-        let listener = listener_at(path)?;
         // Before anybody can connect: what is accepted is as its listener was.
         let refuses_descriptors = refuse_descriptors(&listener).is_ok();
         listen(&listener, 128).map_err(fail)?;
@@ -203,7 +231,7 @@ impl Server {
             .map_err(of_io)
             .map_err(fail)?;
         Ok(Self {
-            path: path.to_owned(),
+            _place: place,
             stop,
             inbox: Inbox { events, bell },
             users,

@@ -65,9 +65,15 @@ pub struct Asker {
 }
 
 impl Asker {
+    /// The user that the engine runs as.
+    pub(crate) fn own_user() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        Self { uid }
+    }
+
     /// Root and the engine's own user are told of everybody's sockets; others of their own.
     pub fn sees_all(self) -> bool {
-        self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
+        self.uid == 0 || self == Self::own_user()
     }
 }
 
