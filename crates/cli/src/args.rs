@@ -180,6 +180,10 @@ pub(crate) struct RunArguments {
     /// Hold the processors out of deep idle: shorter round trips, more power (root only)
     #[arg(long)]
     pub(crate) awake: bool,
+    /// Let the engine keep its privileges: else it gives up capabilities, files and system calls
+    /// that it does not need. PROGRAM is never confined
+    #[arg(long, conflicts_with = "engine")]
+    pub(crate) no_sandbox: bool,
     /// Record all packets to this pcapng file
     #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     pub(crate) capture: Option<PathBuf>,
@@ -220,6 +224,10 @@ pub(crate) struct EngineArguments {
     /// The configuration
     #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
     pub(crate) config: Option<PathBuf>,
+    /// Keep all privileges: else the engine gives up capabilities, files and system calls that it
+    /// does not need once it has opened its port. As `sandbox = false` in the configuration
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
     /// Print a complete configuration with comments, and end
     #[arg(long)]
     pub(crate) example_config: bool,

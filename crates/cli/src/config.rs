@@ -4,6 +4,7 @@
 use crate::address::{AddressOrder, Automatic, Network, list};
 use crate::args::{LoopbackOwner, PortName, Sysctl};
 use crate::network::LEAST_MTU_V6;
+use crate::sandbox::Files;
 use longshore_engine::{Access, Congestion, LowPorts, Rule, Rules};
 use longshore_hostif::{CHUNK, DIRECTORY, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -112,6 +113,8 @@ struct File {
     capture: Option<PathBuf>,
     #[serde(default)]
     awake: bool,
+    #[serde(default = "default_sandbox")]
+    sandbox: bool,
     #[serde(default)]
     access: AccessLists,
     #[serde(default)]
@@ -201,6 +204,10 @@ fn default_drain() -> u64 {
     30
 }
 
+fn default_sandbox() -> bool {
+    true
+}
+
 /// A configuration that was checked.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -219,6 +226,7 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     pub(crate) capture: Option<PathBuf>,
     pub(crate) awake: bool,
+    pub(crate) sandbox: bool,
     pub(crate) geometry: Geometry,
     pub(crate) access: Access,
     /// As the file has them, for those who compare.
@@ -226,16 +234,17 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads and checks a file.
-    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
+    /// Reads and checks the file.
+    pub(crate) fn read(files: &Files) -> Result<Self, ConfigError> {
+        let text = files.config().map_err(|source| ConfigError::Read {
+            path: files.path().to_owned(),
             source,
         })?;
-        Self::parse(&text, path)
+        Self::parse(&text, files)
     }
 
-    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(text: &str, files: &Files) -> Result<Self, ConfigError> {
+        let path = files.path();
         let file: File = toml::from_str(text).map_err(|source| ConfigError::Parse {
             path: path.to_owned(),
             source: Box::new(source),
@@ -272,7 +281,8 @@ impl Config {
         let (networks, automatic) = Automatic::split(&file.address.0);
         let gateways = file.gateway.0;
         check_addresses(&networks, automatic, &gateways).map_err(|(key, why)| value(key, why))?;
-        let users = file.users.iter().map(uid_of).collect::<Result<_, _>>();
+        let users = file.users.iter().map(|user| uid_of(user, files));
+        let users = users.collect::<Result<_, _>>();
         Ok(Config {
             geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
             access: file.access.read().map_err(|(key, why)| value(key, why))?,
@@ -292,6 +302,7 @@ impl Config {
             drain: Duration::from_secs(file.drain_seconds),
             capture: file.capture,
             awake: file.awake,
+            sandbox: file.sandbox,
         })
     }
 }
@@ -360,11 +371,11 @@ pub(crate) fn geometry(limits: &SessionLimits) -> Result<Geometry, (&'static str
     Ok(geometry)
 }
 
-fn uid_of(user: &User) -> Result<u32, String> {
+fn uid_of(user: &User, files: &Files) -> Result<u32, String> {
     match user {
         User::Uid(uid) => Ok(*uid),
         User::Name(name) => {
-            let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+            let passwd = files.users().map_err(|why| format!("/etc/passwd: {why}"))?;
             uid_in(&passwd, name).ok_or_else(|| {
                 format!("no user {name:?} in /etc/passwd; users from elsewhere go by their number")
             })
@@ -382,9 +393,10 @@ fn uid_in(passwd: &str, name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(text, Path::new("engine.toml")).map_err(|e| e.to_string())
+        Config::parse(text, &Files::direct(Path::new("engine.toml"))).map_err(|e| e.to_string())
     }
 
     const LEAST: &str = "port = \"tap:ls0\"\naddress = \"10.77.0.2/24\"\n";
@@ -397,6 +409,7 @@ mod tests {
         assert_eq!(example.socket, least.socket);
         assert_eq!(example.loopback, least.loopback);
         assert_eq!(example.drain, least.drain);
+        assert!(example.sandbox && least.sandbox);
         assert_eq!(example.geometry, least.geometry);
         assert_eq!(least.geometry, Geometry::DEFAULT);
     }

@@ -10,8 +10,9 @@ use crate::network::{Opened, Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
 use crate::reload::Reload;
 use crate::runtime_dir::{CONTROL, RuntimeDir};
+use crate::sandbox::{Files, Needs, Sandbox};
 use crate::signals::Signals;
-use longshore_engine::Engine;
+use longshore_engine::{Engine, Listeners};
 use longshore_hostif::Geometry;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -85,18 +86,29 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     let Some(path) = &arguments.config else {
         return Ok(());
     };
-    let config = Config::read(path)?;
+    let config = Config::read(&Files::direct(path))?;
     crate::limits::raise();
     // Before anything starts a thread.
     let signals = Signals::block(&TAKEN).map_err(system("block signals"))?;
+    let is_confined = config.sandbox && !arguments.no_sandbox;
+    let files = match is_confined {
+        true => Files::by_another(path)?,
+        false => Files::direct(path),
+    };
     let dir = RuntimeDir::create()?;
     let last = LastStat::open()?;
-    let (mut engine, port) = make(&config, dir.control())?;
+    let prepared = prepare(&config, &dir)?;
+    let mut sandbox = match is_confined {
+        true => Sandbox::enter(&needs(&config, &dir))?,
+        false => Sandbox::off(),
+    };
+    let (_link, port) = (prepared.link, prepared.config.port_name.clone());
+    let mut engine = Engine::at(prepared.listeners, prepared.config)?;
+    set_up(&mut engine, &config)?;
     let socket = config.socket.clone();
     let operator = Operator {
         handle: engine.handle(),
-        control: dir.control(),
-        reload: Some(Reload::new(path.clone(), config)?),
+        reload: Some(Reload::new(files, config)?),
     };
     operator.serve(signals)?;
     let networks = acquire(&mut engine, &port)?;
@@ -105,7 +117,10 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     std::fs::set_permissions(&socket, open_to_all)
         .map_err(system("open the socket to all users"))?;
     dir.let_everybody_ask()?;
-    let _link = ControlLink::make(&socket, &dir.control());
+    tell_the_service_manager();
+    sandbox.close()?;
+    engine.set_sandbox(&sandbox.words());
+    say(&format!("sandbox: {}", sandbox.words()));
     say(&format!(
         "engine {} serves {} on {}, at {}",
         std::process::id(),
@@ -113,15 +128,21 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         port,
         socket.display()
     ));
-    tell_the_service_manager();
     engine.run()?;
     last.write(&engine);
     say(&format!("engine {} has ended", std::process::id()));
     Ok(())
 }
 
-/// The engine that a configuration describes, and what its port is called.
-fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
+/// What an engine needs privileges for, and how it is set up.
+struct Prepared {
+    listeners: Listeners,
+    link: Option<ControlLink>,
+    config: longshore_engine::Config,
+}
+
+/// Opens what the configuration describes.
+fn prepare(config: &Config, dir: &RuntimeDir) -> Result<Prepared, Error> {
     make_parent(&config.socket)?;
     let wanted = Wanted {
         port: Some(config.port.clone()),
@@ -133,17 +154,39 @@ fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
         fault: None,
     };
     let opened = wanted.open()?;
-    let port = opened.name.clone();
-    let mut engine = Engine::new(longshore_engine::Config {
-        scope: interface_number(&port),
-        ..engine_config(
-            opened,
-            &config.gateways,
-            config.loopback,
-            config.socket.clone(),
-            control,
-        )
-    })?;
+    Ok(Prepared {
+        listeners: Listeners::bind(&config.socket, Some(&dir.control()))?,
+        link: ControlLink::make(&config.socket, &dir.control()),
+        config: longshore_engine::Config {
+            scope: interface_number(&opened.name),
+            ..engine_config(
+                opened,
+                &config.gateways,
+                config.loopback,
+                config.socket.clone(),
+                dir.control(),
+            )
+        },
+    })
+}
+
+/// What the engine is to be able to do.
+fn needs(config: &Config, dir: &RuntimeDir) -> Needs {
+    Needs {
+        own: Some(dir.path().to_owned()),
+        sockets_in: config
+            .socket
+            .parent()
+            .map(Path::to_owned)
+            .into_iter()
+            .collect(),
+        relays_to: Vec::new(),
+        shared: true,
+    }
+}
+
+/// Gives the engine its settings, and says what the kernel lacks.
+fn set_up(engine: &mut Engine, config: &Config) -> Result<(), Error> {
     engine.adjust(config.adjustable()?);
     if engine.may_be_held_up() {
         say(
@@ -158,7 +201,7 @@ fn make(config: &Config, control: PathBuf) -> Result<(Engine, String), Error> {
         );
     }
     engine.on_notice(say);
-    Ok((engine, port))
+    Ok(())
 }
 
 /// Says to systemd, if it started this process and asked to be told (`Type=notify`), that

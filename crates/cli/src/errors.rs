@@ -4,6 +4,7 @@
 use crate::address::{BadAddress, Network};
 use crate::config::ConfigError;
 use crate::log::say;
+use crate::sandbox::SandboxError;
 use longshore_engine::control::ControlError;
 use longshore_engine::{EngineError, ListenError};
 use longshore_hostif::attach::{AttachError, Refusal};
@@ -95,10 +96,14 @@ pub(crate) enum Error {
     RuntimeDir { path: PathBuf, why: String },
     #[error("cannot hold the processors awake: /dev/cpu_dma_latency: {0}")]
     Awake(std::io::Error),
+    #[error("the engine's sandbox: {0}")]
+    Sandbox(#[from] SandboxError),
     #[error("no engine is running")]
     NoEngine,
     #[error("the engine at {path} does not answer: {why}")]
     ControlAnswer { path: PathBuf, why: String },
+    #[error("the engine does not say what it does")]
+    EngineSilent,
     #[error("{0} is an engine of another user's, which answers its user and root alone")]
     NotPermitted(PathBuf),
     #[error("{0} is neither an engine's directory, nor one of its sockets, nor its pid")]
@@ -192,6 +197,7 @@ impl Error {
             },
             Error::Attach(error) => return attach_hint(error).map(str::to_owned),
             Error::Awake(_) => "this needs root; leave --awake out",
+            Error::Sandbox(_) => "--no-sandbox runs the engine without it",
             Error::NoEngine => {
                 "start one with `longshore run -- PROGRAM` or `longshore engine --config FILE`; \
                  private engines of other users are only seen by root"

@@ -32,6 +32,7 @@ mod raw_calls;
 mod reload;
 mod run;
 mod runtime_dir;
+mod sandbox;
 mod signals;
 mod ss;
 mod stat;

@@ -2,8 +2,8 @@
 //! has done to its log.
 //!
 //! Owns the thread that takes the signals of `longshore engine` and of a private engine.
-//! The engine's own thread goes on meanwhile: it is told through its handle, and asked over
-//! its control socket, as `longshore stat` asks it.
+//! The engine's own thread goes on meanwhile: it is told, and asked what `longshore stat` and
+//! `longshore ss` ask, through its handle.
 //!
 //! | signal | what it does |
 //! | --- | --- |
@@ -12,13 +12,16 @@
 //! | USR1 | write the statistics to the log |
 //! | USR2 | write the table of sockets to the log |
 
-use crate::control::Client;
 use crate::errors::{Error, report, system};
 use crate::log::say;
 use crate::reload::Reload;
 use crate::signals::Signals;
 use longshore_engine::Handle;
-use std::path::PathBuf;
+use longshore_engine::control::{ControlReply, ControlRequest};
+use std::time::Duration;
+
+/// An engine answers at once, or something is wrong with it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The signals that an engine takes.
 pub(crate) const TAKEN: [i32; 6] = [
@@ -33,8 +36,6 @@ pub(crate) const TAKEN: [i32; 6] = [
 /// What is done when signals come.
 pub(crate) struct Operator {
     pub(crate) handle: Handle,
-    /// The engine's control socket.
-    pub(crate) control: PathBuf,
     /// None for a private engine, which has no configuration.
     pub(crate) reload: Option<Reload>,
 }
@@ -47,8 +48,8 @@ impl Operator {
             loop {
                 match signals.wait().number {
                     libc::SIGHUP => self.reload(),
-                    libc::SIGUSR1 => self.tell(|engine| Ok(crate::stat::block(&engine.stat()?))),
-                    libc::SIGUSR2 => self.tell(|engine| Ok(crate::ss::listing(&engine.ss()?))),
+                    libc::SIGUSR1 => self.tell_stat(),
+                    libc::SIGUSR2 => self.tell_ss(),
                     again if draining => std::process::exit(128 + again),
                     _ => {
                         draining = true;
@@ -76,12 +77,26 @@ impl Operator {
         self.handle.stop();
     }
 
-    /// Writes what the engine says of itself to the log, line by line.
-    fn tell(&self, ask: impl Fn(&mut Client) -> Result<String, Error>) {
-        match Client::connect(&self.control).and_then(|mut engine| ask(&mut engine)) {
-            Ok(text) => text.lines().for_each(say),
-            Err(error) => report(&error),
+    /// Writes what `longshore stat` shows to the log, line by line.
+    fn tell_stat(&self) {
+        match self.handle.ask(ControlRequest::Stat, PATIENCE) {
+            Some(ControlReply::Stat(stat)) => crate::stat::block(&stat).lines().for_each(say),
+            _ => report(&Error::EngineSilent),
         }
+    }
+
+    /// Writes what `longshore ss` shows.
+    fn tell_ss(&self) {
+        let (mut rows, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            let request = ControlRequest::Ss { from: at };
+            let Some(ControlReply::Ss(some)) = self.handle.ask(request, PATIENCE) else {
+                return report(&Error::EngineSilent);
+            };
+            rows.extend(some.rows);
+            from = some.next;
+        }
+        crate::ss::listing(&rows).lines().for_each(say);
     }
 
     fn reload(&mut self) {

@@ -18,9 +18,10 @@ use crate::last_stat::LastStat;
 use crate::log::say;
 use crate::network::{Wanted, interface_number};
 use crate::operator::{Operator, TAKEN};
+use crate::sandbox::{Needs, Sandbox};
 use crate::signals::Signals;
 use crate::{engine_cmd, namespace};
-use longshore_engine::Handle;
+use longshore_engine::{Engine, Handle, Listeners};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -54,6 +55,7 @@ pub(crate) struct Order {
     pub(crate) others_may_join: bool,
     /// In a user and network namespace of its own.
     pub(crate) own_namespace: bool,
+    pub(crate) sandbox: bool,
     pub(crate) socket: PathBuf,
     pub(crate) control: PathBuf,
     /// The program's port for each of the sockets outside, and what passes.
@@ -66,6 +68,7 @@ enum Answer {
     Ready {
         networks: Vec<Network>,
         port: String,
+        sandbox_lacks: Option<String>,
     },
     Failed(Report),
 }
@@ -77,6 +80,8 @@ pub(crate) struct Started {
     pub(crate) channel: OwnedFd,
     pub(crate) networks: Vec<Network>,
     pub(crate) port: String,
+    /// What the kernel does not have of its sandbox.
+    pub(crate) sandbox_lacks: Option<String>,
 }
 
 /// What glibc takes settings from.
@@ -131,10 +136,18 @@ pub(crate) fn start(
 /// Takes the engine's answer, which must be there.
 pub(crate) fn answer(channel: OwnedFd) -> Result<Started, Error> {
     match hear::<Answer>(&channel) {
-        Ok((Answer::Ready { networks, port }, _)) => Ok(Started {
+        Ok((
+            Answer::Ready {
+                networks,
+                port,
+                sandbox_lacks,
+            },
+            _,
+        )) => Ok(Started {
             channel,
             networks,
             port,
+            sandbox_lacks,
         }),
         Ok((Answer::Failed(report), _)) => Err(Error::Reported(report)),
         Err(_) => Err(Error::EngineDied(String::new())),
@@ -209,11 +222,7 @@ pub(crate) fn main() -> Result<(), Error> {
 }
 
 /// Makes everything ready and says so.
-fn prepare(
-    order: &Order,
-    listeners: Vec<OwnedFd>,
-    channel: &OwnedFd,
-) -> Result<longshore_engine::Engine, Error> {
+fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<Engine, Error> {
     // Those of the namespace that the program stays in.
     let settings = order.sysctl.open();
     if order.own_namespace {
@@ -223,7 +232,13 @@ fn prepare(
     let signals = Signals::block(&TAKEN).map_err(system("block signals"))?;
     let opened = order.wanted.open()?;
     let port = opened.name.clone();
-    let mut engine = longshore_engine::Engine::new(longshore_engine::Config {
+    let places = Listeners::bind(&order.socket, Some(&order.control))?;
+    // Before any thread is started.
+    let mut sandbox = match order.sandbox {
+        true => Sandbox::enter(&needs(order))?,
+        false => Sandbox::off(),
+    };
+    let config = longshore_engine::Config {
         private: true,
         geometry: geometry(&order.limits).map_err(|(key, why)| Error::Limit { key, why })?,
         others_may_join: order.others_may_join,
@@ -240,7 +255,8 @@ fn prepare(
             order.socket.clone(),
             order.control.clone(),
         )
-    })?;
+    };
+    let mut engine = Engine::at(places, config)?;
     if let Some(settings) = settings {
         engine.follow(settings);
     }
@@ -256,15 +272,31 @@ fn prepare(
     watch(launcher, engine.handle())?;
     let operator = Operator {
         handle: engine.handle(),
-        control: order.control.clone(),
         reload: None,
     };
     operator.serve(signals)?;
     let networks = engine_cmd::acquire(&mut engine, &port)?;
     relay(&order.expose, listeners, &networks)?;
-    let ready = Answer::Ready { networks, port };
+    sandbox.close()?;
+    engine.set_sandbox(&sandbox.words());
+    let ready = Answer::Ready {
+        networks,
+        port,
+        sandbox_lacks: sandbox.lacks(),
+    };
     tell(channel, &ready, &[]).map_err(system("answer the launcher"))?;
     Ok(engine)
+}
+
+/// What the engine is to be able to do. The launcher removes its directory.
+fn needs(order: &Order) -> Needs {
+    let dirs = [&order.socket, &order.control].map(|path| path.parent());
+    Needs {
+        own: None,
+        sockets_in: dirs.into_iter().flatten().map(PathBuf::from).collect(),
+        relays_to: order.expose.iter().map(|(port, _)| *port).collect(),
+        shared: false,
+    }
 }
 
 /// Starts the relays, if ports are exposed.

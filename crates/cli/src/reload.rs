@@ -8,9 +8,9 @@ use crate::awake::Awake;
 use crate::config::Config;
 use crate::errors::{Error, report};
 use crate::log::say;
+use crate::sandbox::Files;
 use longshore_engine::{Adjustable, Congestion, Handle};
 use std::fmt::Display;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// A key of the configuration.
@@ -22,7 +22,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 16] = [
+const KEYS: [Key; 17] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
@@ -48,6 +48,7 @@ const KEYS: [Key; 16] = [
         optional(c.capture.as_deref().map(|p| p.display()))
     }),
     live("awake", |c| c.awake.to_string()),
+    waits("sandbox", |c| c.sandbox.to_string()),
     live("access", |c| c.access_rules.clone()),
     live("session (of programs that come)", |c| {
         let g = &c.geometry;
@@ -133,17 +134,18 @@ impl Config {
 
 /// The configuration that a shared engine has, and where it is read again.
 pub(crate) struct Reload {
-    path: PathBuf,
+    files: Files,
     config: Config,
     awake: Option<Awake>,
 }
 
 impl Reload {
     /// Holds the processors awake, if the configuration wants that.
-    pub(crate) fn new(path: PathBuf, config: Config) -> Result<Self, Error> {
-        let awake = config.awake.then(Awake::hold).transpose()?;
+    pub(crate) fn new(files: Files, config: Config) -> Result<Self, Error> {
+        let hold = || Awake::hold(files.latency());
+        let awake = config.awake.then(hold).transpose()?;
         Ok(Reload {
-            path,
+            files,
             config,
             awake,
         })
@@ -157,8 +159,8 @@ impl Reload {
     /// Reads the configuration again and gives the engine what can be changed while it runs.
     /// One that is not right changes nothing.
     pub(crate) fn now(&mut self, engine: &Handle) {
-        let path = self.path.display().to_string();
-        let read = Config::read(&self.path).map_err(Error::from);
+        let path = self.files.path().display().to_string();
+        let read = Config::read(&self.files).map_err(Error::from);
         let adjusted = read.and_then(|new| Ok((new.adjustable()?, new)));
         let (settings, new) = match adjusted {
             Ok(both) => both,
@@ -192,7 +194,8 @@ impl Reload {
 
     fn hold(&mut self, awake: bool) {
         if awake != self.awake.is_some() {
-            match awake.then(Awake::hold).transpose() {
+            let hold = || Awake::hold(self.files.latency());
+            match awake.then(hold).transpose() {
                 Ok(held) => self.awake = held,
                 Err(error) => report(&error),
             }
@@ -207,7 +210,7 @@ mod tests {
     use std::path::Path;
 
     fn parse(text: &str) -> Config {
-        Config::parse(text, Path::new("engine.toml")).unwrap()
+        Config::parse(text, &Files::direct(Path::new("engine.toml"))).unwrap()
     }
 
     const LEAST: &str = "port = \"tap:ls0\"\naddress = \"10.77.0.2/24\"\n";

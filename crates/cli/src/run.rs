@@ -3,7 +3,7 @@
 
 use crate::address::{Automatic, list};
 use crate::args::{EngineLoss, RunArguments};
-use crate::awake::Awake;
+use crate::awake::{self, Awake};
 use crate::config::geometry;
 use crate::errors::{ENGINE_LOST, Error, NOT_EXECUTABLE, OWN_FAILURE, SIGNAL_BASE, report, system};
 use crate::expose::order::Expose;
@@ -46,7 +46,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let mut blocked = FORWARDED.to_vec();
     blocked.push(libc::SIGCHLD);
     let signals = Signals::block(&blocked).map_err(system("block signals"))?;
-    let _awake = arguments.awake.then(Awake::hold).transpose()?;
+    let _awake = arguments
+        .awake
+        .then(|| Awake::hold(awake::open()))
+        .transpose()?;
     let engine = match &arguments.engine {
         Some(socket) => EngineInUse::Shared(socket.clone()),
         None => match start_private(arguments, &signals)? {
@@ -155,6 +158,7 @@ fn start_private(
         limits,
         others_may_join: rustix::process::geteuid().is_root(),
         own_namespace,
+        sandbox: !arguments.no_sandbox,
         socket: dir.engine(),
         control: dir.control(),
         expose: exposed.iter().map(|e| (e.port, e.passes)).collect(),
@@ -175,6 +179,14 @@ fn start_private(
     dir.let_programs_in(order.others_may_join)?;
     if std::io::stderr().is_terminal() {
         announce(&started, own_namespace, &exposed, &arguments.gateway);
+        if let Some(lacks) = &started.sandbox_lacks {
+            say(&format!(
+                "its sandbox lacks what this kernel does not have: {lacks}"
+            ));
+        }
+        if arguments.no_sandbox {
+            say("it has no sandbox");
+        }
     }
     Ok(Ok(EngineInUse::Private { pid, dir, started }))
 }

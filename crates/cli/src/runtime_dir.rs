@@ -119,6 +119,10 @@ impl RuntimeDir {
         Ok(())
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(crate) fn engine(&self) -> PathBuf {
         self.0.join(ENGINE)
     }

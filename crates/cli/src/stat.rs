@@ -40,6 +40,9 @@ pub(crate) fn block(s: &StatReply) -> String {
         "  version {}, interface {}, gateway {gateway}, loopback with the {}",
         s.version, s.abi, s.loopback
     ));
+    if !s.sandbox.is_empty() {
+        line(format!("  sandbox: {}", s.sandbox));
+    }
     line(String::new());
     line(format!(
         "  {:<22}{:>14}{:>18}{:>14}{:>14}",
