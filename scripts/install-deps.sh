@@ -49,6 +49,7 @@ NEEDED=(
   "packetdrill nft                          nftables"
   "packetdrill sysctl                       procps"
   "packetdrill ifconfig                     net-tools"
+  "packetdrill ethtool                      ethtool"
   "packetdrill /usr/bin/python3             python3"
   "packetdrill git                          git"
   "packetdrill bison                        bison"

@@ -97,7 +97,7 @@ done
 shift $((OPTIND - 1))
 source=${1:-$target/packetdrill/source} filter=${2:-}
 
-for command in ip nft tc sysctl ifconfig python3; do
+for command in ip nft tc sysctl ifconfig ethtool python3; do
   command -v "$command" >/dev/null || { echo "packetdrill: $command is missing" >&2; exit 1; }
 done
 if [[ ! -d $source ]]; then

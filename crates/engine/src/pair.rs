@@ -7,6 +7,7 @@
 
 mod copy;
 mod deferral;
+mod pace;
 mod room;
 mod urgent;
 
@@ -76,8 +77,11 @@ pub(crate) struct Pair {
     /// It is connected, and its listener is not told before there is something to
     /// read (TCP_DEFER_ACCEPT), or before this time.
     deferred_until: Option<Instant>,
-    /// The other end's session had no memory for what is to be moved: when to try again.
+    /// The other end's session had no memory for what is to be moved, or its sender's pace
+    /// (SO_MAX_PACING_RATE) has it wait: when to try again.
     again_at: Option<Instant>,
+    /// By that pace, what comes next may go from then on.
+    paced_until: Instant,
     /// Why it is dead, an errno.
     pub(crate) dead: Option<u16>,
     pub(crate) told: Told,
@@ -108,6 +112,7 @@ impl Pair {
             hold_until: None,
             deferred_until: None,
             again_at: None,
+            paced_until: Instant(0),
             dead: None,
             told: Told::default(),
         }

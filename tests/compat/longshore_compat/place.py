@@ -9,6 +9,7 @@ carried the connections: the kernel's counters of that namespace, and the engine
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -38,6 +39,12 @@ table inet translation {
   }
 }
 """
+
+# What `ip netns exec` puts over /etc in a namespace. Nobody answers there, on any stack, and
+# that is told at once: a nameserver of the machine's would be asked until its time is over
+# where there is a route, and not at all where there is none.
+OVER_ETC = pathlib.Path("/etc/netns")
+RESOLVER = "nameserver 127.0.0.1\n"
 
 # How long an engine may take until its socket is there, in seconds; the machine may be busy.
 PATIENCE = 30
@@ -85,7 +92,10 @@ class Place:
         self.engines = []
         self.logs = []
         run("ip", "netns", "add", self.name)
+        self.over_etc = OVER_ETC / self.name
         try:
+            self.over_etc.mkdir(parents=True)
+            (self.over_etc / "resolv.conf").write_text(RESOLVER)
             run("ip", "-n", self.name, "link", "set", "lo", "up")
             if engines:
                 self._wire(engines)
@@ -262,6 +272,7 @@ class Place:
                 process.kill()
                 process.wait()
         subprocess.run(["ip", "netns", "del", self.name], check=False)
+        shutil.rmtree(self.over_etc, ignore_errors=True)
         self.files.cleanup()
 
     def __enter__(self):

@@ -272,11 +272,29 @@ static void bound_to_an_interface(void) {
   FAILS(setsockopt(two, SOL_SOCKET, SO_BINDTODEVICE, "no-such", 8), ENODEV);
 }
 
+/* They are not about the socket by which they are set. */
+static void rules_of_the_firewall_are_the_kernels(void) {
+  const struct {
+    int family, level;
+  } versions[] = {{AF_INET, IPPROTO_IP}, {AF_INET6, IPPROTO_IPV6}};
+  for (int i = 0; i < 2; i++)
+    for (int name = 64 /* IPT_SO_SET_REPLACE */; name <= 65 /* IPT_SO_SET_ADD_COUNTERS */; name++) {
+      int raw = SYS(syscall(SYS_socket, versions[i].family, SOCK_STREAM, 0));
+      int fd = SYS(socket(versions[i].family, SOCK_STREAM, 0));
+      char none = 0;
+      IS(syscall(SYS_setsockopt, raw, versions[i].level, name, &none, 1), -1);
+      int kernels = errno;
+      FAILS(setsockopt(fd, versions[i].level, name, &none, 1), kernels);
+      close(raw), close(fd);
+    }
+}
+
 const struct check CHECKS[] = {
     {"each_is_done_or_refused", each_is_done_or_refused},
     {"unknown_ones_are_refused", unknown_ones_are_refused},
     {"filters_and_keys_are_refused", filters_and_keys_are_refused},
     {"refused_ones_change_nothing", refused_ones_change_nothing},
     {"bound_to_an_interface", bound_to_an_interface},
+    {"rules_of_the_firewall_are_the_kernels", rules_of_the_firewall_are_the_kernels},
     {0, 0},
 };

@@ -65,6 +65,18 @@ static void *serve_streams(void *arg) {
   return 0;
 }
 
+/* Has this process ask the nameserver at `ip` and no other. */
+static void resolve_by(const char *ip) {
+  char path[] = "/tmp/resolv-XXXXXX";
+  int fd = SYS(mkstemp(path));
+  dprintf(fd, "nameserver %s\noptions timeout:2 attempts:3\n", ip);
+  SYS(close(fd));
+  SYS(unshare(CLONE_FS | CLONE_NEWNS));
+  SYS(mount("none", "/", 0, MS_REC | MS_PRIVATE, 0));
+  SYS(mount(path, "/etc/resolv.conf", 0, MS_BIND, 0));
+  SYS(unlink(path));
+}
+
 /* A nameserver at the far end, and it alone, as this process sees it. */
 static void with_a_nameserver(void) {
   static int datagrams, listener;
@@ -77,14 +89,7 @@ static void with_a_nameserver(void) {
   SYS(far_in_kernel() ? syscall(SYS_listen, listener, 4) : listen(listener, 4));
   OK(!pthread_create(&t, 0, serve_datagrams, &datagrams));
   OK(!pthread_create(&t, 0, serve_streams, &listener));
-  char path[] = "/tmp/resolv-XXXXXX";
-  int fd = SYS(mkstemp(path));
-  dprintf(fd, "nameserver %s\noptions timeout:2 attempts:3\n", far_ip());
-  SYS(close(fd));
-  SYS(unshare(CLONE_FS | CLONE_NEWNS));
-  SYS(mount("none", "/", 0, MS_REC | MS_PRIVATE, 0));
-  SYS(mount(path, "/etc/resolv.conf", 0, MS_BIND, 0));
-  SYS(unlink(path));
+  resolve_by(far_ip());
 }
 
 static void is_found(const char *name) {
@@ -141,6 +146,16 @@ static void by_a_connection(void) {
   OK(h && h->h_addr_list[0] && h->h_addr_list[99] && !h->h_addr_list[100]);
 }
 
+/* Where no nameserver is, that is known at once. */
+static void nobody_answers(void) {
+  resolve_by(far_ip());
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = 0;
+  TAKES(IS(getaddrinfo("host.test", 0, &hints, &found), EAI_AGAIN), 0, 1);
+  struct sockaddr_in a = address("192.0.2.9", 80);
+  char name[256];
+  TAKES(IS(getnameinfo(A(a), name, sizeof name, 0, 0, NI_NAMEREQD), EAI_AGAIN), 0, 1);
+}
+
 /* The program's own view of its resolver is as it was. */
 static void nothing_is_left(void) {
   with_a_nameserver();
@@ -161,6 +176,7 @@ const struct check CHECKS[] = {
     {"by_each_call", by_each_call},
     {"in_several_threads", in_several_threads},
     {"by_a_connection", by_a_connection},
+    {"nobody_answers", nobody_answers},
     {"nothing_is_left", nothing_is_left},
     {0, 0},
 };

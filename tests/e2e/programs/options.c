@@ -259,6 +259,28 @@ static void pacing_rate(void) {
   }
 }
 
+enum { PACED = 3000000 };
+static void *send_paced(void *arg) {
+  static char some[PACED];
+  send_all(*(int *)arg, some, sizeof some);
+  return 0;
+}
+
+/* Loopback or not; Linux lets the first ten segments pass, which may be large there. */
+static void a_pacing_rate_is_kept_to(void) {
+  EACH_PAIR(mine, far) {
+    set(mine, SOL_SOCKET, SO_MAX_PACING_RATE, 2000000);
+    static char buf[PACED];
+    pthread_t writer;
+    double start = now();
+    OK(!pthread_create(&writer, 0, send_paced, &mine));
+    receive_all(far, buf, sizeof buf);
+    double took = now() - start;
+    OK(took > 0.6 && took < 10);
+    OK(!pthread_join(writer, 0));
+  }
+}
+
 /* A field of the kernel's struct tcp_info that the C library's does not have. */
 static uint64_t field(const char *info, size_t at, size_t size) {
   uint64_t value = 0;
@@ -579,6 +601,7 @@ const struct check CHECKS[] = {
     {"others_leave_the_segment_size_alone", others_leave_the_segment_size_alone},
     {"congestion_control", congestion_control},
     {"pacing_rate", pacing_rate},
+    {"a_pacing_rate_is_kept_to", a_pacing_rate_is_kept_to},
     {"tcp_info", tcp_info},
     {"set_while_it_listens", set_while_it_listens},
     {"set_before_it_is_connected", set_before_it_is_connected},

@@ -652,6 +652,22 @@ static void restarted_after_a_signal(void) {
   }
 }
 
+/* It is looked at when there is something to be received. */
+static void a_negative_length_is_wrong(void) {
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in name;
+    char c;
+    socklen_t n = -1;
+    send_all(far, "xy", 2);
+    OK(ready(mine, POLLIN, 5000) & POLLIN);
+    FAILS(recvfrom(mine, &c, 1, 0, (void *)&name, &n), EINVAL);
+    n = sizeof name;
+    IS(recvfrom(mine, &c, 1, 0, (void *)&name, &n), 1);
+    IS(c, 'y');
+    IS(n, 0);
+  }
+}
+
 const struct check CHECKS[] = {
     {"read_write", read_write},
     {"send_recv", send_recv},
@@ -691,5 +707,6 @@ const struct check CHECKS[] = {
     {"send_timeout", send_timeout},
     {"interrupted_by_a_signal", interrupted_by_a_signal},
     {"restarted_after_a_signal", restarted_after_a_signal},
+    {"a_negative_length_is_wrong", a_negative_length_is_wrong},
     {0, 0},
 };

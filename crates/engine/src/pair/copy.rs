@@ -1,6 +1,7 @@
 //! What one end's host wrote is copied to where the other end's host reads it, a piece at a
 //! time. `pair` calls it when an end is settled.
 
+use super::pace::Pace;
 use super::{AGAIN_US, PIECE};
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
@@ -8,6 +9,7 @@ use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
 use crate::streams::{MAX_PIECES, snd_pieces};
 use longshore_ring::NONE;
+use longshore_tcp::Instant;
 use std::io::IoSlice;
 use std::ops::Range;
 
@@ -42,22 +44,33 @@ impl Engine {
             return false;
         }
         let room = q.room(&receiver.options, &socket.options);
-        let len = (edge - at).min(PIECE).min(room);
+        let mut len = (edge - at).min(PIECE).min(room);
         if len == 0 {
             return false;
         }
+        if let Some(pace) = Pace::of(&socket.options) {
+            if self.now < p.paced_until {
+                let until = p.paced_until;
+                self.move_later(key, until);
+                return false;
+            }
+            len = len.min(pace.at_once());
+        }
         if !self.copy_across((session, index, at..at + len), other) {
             let again = self.now.after_us(AGAIN_US);
-            if let Some(p) = self.pair_mut(key) {
-                p.again_at = Some(again);
-            }
-            self.arm(key);
+            self.move_later(key, again);
             return false;
         }
-        if let Some(p) = self.pair_mut(key) {
+        let now = self.now;
+        if let Some(socket) = self.sockets.get_mut(key)
+            && let Kind::Pair(p) = &mut socket.kind
+        {
             p.snd_moved = at + len;
             if p.snd_moved == p.snd_edge {
                 p.hold_until = None;
+            }
+            if let Some(pace) = Pace::of(&socket.options) {
+                p.paced_until = pace.after(len, p.paced_until, now);
             }
         }
         if let Some(q) = self.pair_mut(other) {
@@ -66,6 +79,14 @@ impl Engine {
         self.counters.cut_through_bytes += len;
         self.touch(other);
         true
+    }
+
+    #[cold]
+    fn move_later(&mut self, key: u32, again: Instant) {
+        if let Some(p) = self.pair_mut(key) {
+            p.again_at = Some(again);
+        }
+        self.arm(key);
     }
 
     fn copy_across(&mut self, from: (u32, u32, Range<u64>), to: u32) -> bool {

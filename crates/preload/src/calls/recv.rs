@@ -2,7 +2,7 @@
 
 use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
-use crate::calls::{Way, answer, last_error, must_not_wait, patience, wait_unless_told};
+use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
 use crate::{fds, real, vectors};
@@ -100,9 +100,15 @@ unsafe fn recv_buffer(
             recv_stream(fd, socket, &mut parts, flags)?
         };
         if !addr.is_null() && !addr_len.is_null() {
-            // Linux says nothing about the peer of a stream.
+            // Linux says nothing about the peer of a stream, and looks at the length when it
+            // has received.
             // SAFETY: the caller's promise.
-            unsafe { *addr_len = 0 };
+            unsafe {
+                if addr_len.read().cast_signed() < 0 {
+                    return Err(refused(libc::EINVAL));
+                }
+                addr_len.write(0);
+            }
         }
         Ok(got as ssize_t)
     })

@@ -20,6 +20,9 @@ const SO_PASSRIGHTS: c_int = 83;
 const IP_HDRINCL: c_int = 3;
 const IP_ROUTER_ALERT: c_int = 5;
 const IP_NODEFRAG: c_int = 22;
+// Of linux/netfilter_ipv4/ip_tables.h, and the same numbers of ip6_tables.h.
+const IPT_SO_SET_REPLACE: c_int = 64;
+const IPT_SO_SET_ADD_COUNTERS: c_int = 65;
 const IPV6_CHECKSUM: c_int = 7;
 const IPV6_HOPLIMIT: c_int = 52;
 const IPV6_PATHMTU: c_int = 61;
@@ -85,6 +88,8 @@ fn of_socket(stream: bool, name: c_int) -> Option<c_int> {
 
 fn of_ipv4(stream: bool, name: c_int, zero: bool) -> Option<c_int> {
     match name {
+        // The rules of the kernel's firewall, which any socket may set: not about this one.
+        IPT_SO_SET_REPLACE | IPT_SO_SET_ADD_COUNTERS => None,
         // Of other kinds of socket, or to be asked for alone.
         IP_HDRINCL | IP_ROUTER_ALERT | IP_NODEFRAG | libc::IP_MTU => None,
         // What is bound to the engine needs no leave to be, and has a port at once.
@@ -110,6 +115,7 @@ fn of_ipv4(stream: bool, name: c_int, zero: bool) -> Option<c_int> {
 
 fn of_ipv6(stream: bool, name: c_int) -> Option<c_int> {
     match name {
+        IPT_SO_SET_REPLACE | IPT_SO_SET_ADD_COUNTERS => None,
         // Of other kinds of socket, or to be asked for alone.
         IPV6_CHECKSUM | IPV6_HOPLIMIT | IPV6_PATHMTU => None,
         // Asked for where it counts, or said by the kernel.

@@ -11,6 +11,8 @@ use std::os::fd::RawFd;
 
 /// Queries under way at most; the resolver has one for each kind of address.
 const MOST_QUERIES: usize = 16;
+/// Of them, those from one socket of the resolver's that wait for an answer.
+const MOST_OPEN: usize = 4;
 /// Bytes of the largest message.
 const LARGEST: usize = 65_537;
 /// Bytes of the header of a DNS message, and where its flags are.
@@ -129,11 +131,30 @@ impl Drop for Line {
     }
 }
 
-/// A query by datagram, with the socket that waits for its answer.
+/// Queries by datagram from one socket of the resolver's, with the socket that waits for
+/// their answers.
 struct Query {
     line: usize,
     from: sockaddr_in,
     fd: RawFd,
+    /// Those that have none yet, as they were asked.
+    open: Vec<Vec<u8>>,
+}
+
+impl Query {
+    /// Notes that `message` was asked, or asked again.
+    fn note(&mut self, message: &[u8]) {
+        self.forget(message);
+        if self.open.len() < MOST_OPEN {
+            self.open.push(message.to_vec());
+        }
+    }
+
+    /// `message` is an answer, or takes the place of a query: that of its number.
+    fn forget(&mut self, message: &[u8]) {
+        self.open
+            .retain(|asked| asked.get(..FLAGS) != message.get(..FLAGS));
+    }
 }
 
 /// A connection of the resolver's, and the one to the nameserver.
@@ -240,26 +261,37 @@ impl Relay {
             let Ok(got) = usize::try_from(got) else {
                 return;
             };
-            let is_of = |q: &Query| q.line == line && q.from.sin_port == from.sin_port;
-            let fd = match self.queries.iter().find(|q| is_of(q)) {
-                Some(query) => Some(query.fd),
-                None => self.lines[line].dial(libc::SOCK_DGRAM).inspect(|fd| {
-                    if self.queries.len() == MOST_QUERIES {
-                        self.queries.remove(0);
-                    }
-                    self.queries.push(Query {
-                        line,
-                        from,
-                        fd: *fd,
-                    });
-                }),
-            };
             // SAFETY: what was received above.
-            let sent = fd.is_some_and(|fd| unsafe { send::send(fd, at, got, 0) } >= 0);
-            if !sent {
-                self.refuse(line, from, got);
+            let sent = |fd| unsafe { send::send(fd, at, got, 0) } >= 0;
+            let asked = match self.query_of(line, from) {
+                Some(i) if sent(self.queries[i].fd) => Some(i),
+                _ => None,
+            };
+            match asked {
+                Some(i) => self.queries[i].note(&self.buffer[..got]),
+                None => self.refuse(line, from, got),
             }
         }
+    }
+
+    /// Where the queries from one socket of the resolver's are, if the nameserver can be
+    /// asked at all.
+    fn query_of(&mut self, line: usize, from: sockaddr_in) -> Option<usize> {
+        let is_of = |q: &Query| q.line == line && q.from.sin_port == from.sin_port;
+        if let Some(at) = self.queries.iter().position(is_of) {
+            return Some(at);
+        }
+        let fd = self.lines[line].dial(libc::SOCK_DGRAM)?;
+        if self.queries.len() == MOST_QUERIES {
+            self.queries.remove(0);
+        }
+        self.queries.push(Query {
+            line,
+            from,
+            fd,
+            open: Vec::new(),
+        });
+        Some(self.queries.len() - 1)
     }
 
     /// Says of the query in the buffer that the nameserver has failed, so that the resolver
@@ -279,18 +311,25 @@ impl Relay {
         unsafe { real::sendto(self.lines[line].datagrams, at, len, 0, name, ADDRESS_BYTES) };
     }
 
-    /// An answer has come, or word that there will be none: then the resolver asks again
-    /// when its time is over.
+    /// An answer has come, or word that there will be none, as nobody is there: what is open
+    /// has failed then, and the resolver asks the next, as who is told by the kernel.
     fn answered(&mut self, query: usize) {
-        let Query { line, from, fd } = self.queries[query];
+        let &Query { line, from, fd, .. } = &self.queries[query];
         let (at, room) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
         // SAFETY: a buffer with its length.
         let got = unsafe { recv::recv(fd, at, room, libc::MSG_DONTWAIT) };
         match usize::try_from(got) {
-            Ok(got) => self.reply(line, from, got),
+            Ok(got) => {
+                self.queries[query].forget(&self.buffer[..got]);
+                self.reply(line, from, got);
+            }
             Err(_) if crate::calls::errno() == libc::EAGAIN => {}
             Err(_) => {
-                self.queries.remove(query);
+                let query = self.queries.remove(query);
+                for asked in &query.open {
+                    self.buffer[..asked.len()].copy_from_slice(asked);
+                    self.refuse(line, from, asked.len());
+                }
             }
         }
     }
