@@ -6,48 +6,8 @@
 //! `Tcb` change it afterwards. Defaults are Linux's, since the programs above
 //! expect them.
 
+use crate::congestion::Congestion;
 use crate::syn_cookie::SynCookies;
-
-/// The congestion control algorithm (TCP_CONGESTION).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Congestion {
-    /// RFC 5681 and RFC 6582, counted in bytes as RFC 3465 has it.
-    NewReno,
-    /// RFC 9438.
-    #[default]
-    Cubic,
-    /// RFC 8257; asks for ECN on its own.
-    Dctcp,
-    /// draft-ietf-ccwg-bbr, paced.
-    Bbr,
-}
-
-impl Congestion {
-    /// All there are.
-    pub const ALL: [Congestion; 4] = [
-        Congestion::NewReno,
-        Congestion::Cubic,
-        Congestion::Dctcp,
-        Congestion::Bbr,
-    ];
-
-    /// The name that TCP_CONGESTION uses for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Congestion::NewReno => "reno",
-            Congestion::Cubic => "cubic",
-            Congestion::Dctcp => "dctcp",
-            Congestion::Bbr => "bbr",
-        }
-    }
-
-    /// The algorithm with this TCP_CONGESTION name.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Congestion> {
-        Congestion::ALL.into_iter().find(|c| c.name() == name)
-    }
-}
 
 /// Explicit congestion notification: Linux's net.ipv4.tcp_ecn, with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -16,7 +16,8 @@
 mod accurate;
 
 use crate::config::Config;
-use crate::config::{Congestion, EcnMode};
+use crate::config::EcnMode;
+use crate::congestion::Congestion;
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::rcv::ReceiveSide;
@@ -141,8 +142,8 @@ const fn to_ask(mode: EcnMode, congestion: Congestion) -> Variant {
     match mode {
         EcnMode::RequestAccurate => Variant::Accurate,
         EcnMode::Request | EcnMode::RequestAcceptAccurate => Variant::Classic,
-        // DCTCP is nothing without marks.
-        _ if matches!(congestion, Congestion::Dctcp) => Variant::Classic,
+        // An algorithm that goes by marks is nothing without them.
+        _ if congestion.wants_marks() => Variant::Classic,
         _ => Variant::Off,
     }
 }
@@ -156,7 +157,7 @@ const fn to_grant(mode: EcnMode, congestion: Congestion, syn: TcpFlags) -> Varia
         mode,
         EcnMode::RequestAccurate | EcnMode::RequestAcceptAccurate | EcnMode::AcceptAccurate
     );
-    let off = matches!(mode, EcnMode::Off) && !matches!(congestion, Congestion::Dctcp);
+    let off = matches!(mode, EcnMode::Off) && !congestion.wants_marks();
     if off || !syn.intersects(ECN_FLAGS) {
         Variant::Off
     } else if accurate && (syn.contains(TcpFlags::AE) || !classic) {
@@ -301,7 +302,7 @@ impl EcnState {
         segment: &Segment<'_>,
     ) {
         let congested = segment.ecn == Ecn::Congested;
-        if cfg.congestion == Congestion::Dctcp {
+        if cfg.congestion.wants_marks() {
             let owed = flags.contains(Flags::ACK_OWED);
             let e = &mut *self;
             if congested != e.bits.contains(Bits::CE) {
@@ -401,7 +402,7 @@ impl EcnState {
     /// drop it.
     pub(crate) fn ecn_field(&self, cfg: &Config, again: bool) -> Ecn {
         let may = self.variant != Variant::Off && !self.bits.contains(Bits::NOT_CAPABLE);
-        if may && (!again || cfg.congestion == Congestion::Dctcp) {
+        if may && (!again || cfg.congestion.wants_marks()) {
             Ecn::Capable0
         } else {
             Ecn::NotCapable

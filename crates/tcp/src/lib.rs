@@ -94,7 +94,8 @@ mod user_timeout;
 mod window;
 
 pub use check::Violation;
-pub use config::{Config, Congestion, EcnMode, Keepalive, Linger};
+pub use config::{Config, EcnMode, Keepalive, Linger};
+pub use congestion::Congestion;
 pub use drop::DropReason;
 pub use ecn::EcnTotals;
 pub use events::{Error, Events};

@@ -5,7 +5,8 @@
 //! `poll_transmit` afterwards. None of them can fail: what makes no sense in the
 //! present state does nothing.
 
-use crate::config::{Congestion, Keepalive, Linger};
+use crate::config::{Keepalive, Linger};
+use crate::congestion::Congestion;
 use crate::events::{Error, Events};
 use crate::rcv::ReceiveSide;
 use crate::state::State;

@@ -21,7 +21,7 @@
 
 mod model;
 
-use super::{Algorithm, MAX_CWND, Window};
+use super::{Algorithm, Kind, MAX_CWND, Window};
 use crate::rate::RateSample;
 use crate::time::{Instant, MS, SECOND};
 use model::Model;
@@ -91,34 +91,6 @@ pub(crate) struct Bbr {
 }
 
 impl Bbr {
-    pub(crate) const fn new() -> Bbr {
-        Bbr {
-            mode: Mode::Startup,
-            full: false,
-            plateau: 0,
-            losses: 0,
-            up_rounds: 0,
-            rounds: 0,
-            recovering: false,
-            filter_due: false,
-            round_done: false,
-            model: Model::new(),
-            full_bw: 0,
-            phase_at: Instant(0),
-            wait_us: 0,
-            up_acked: 0,
-            up_step: u32::MAX,
-            probe_rtt_done: Instant::NEVER,
-            prior_cwnd: 0,
-            pacing_rate: u64::MAX,
-        }
-    }
-
-    /// Bytes per second.
-    pub(crate) const fn pacing_rate(&self) -> u64 {
-        self.pacing_rate
-    }
-
     const fn is_probing(&self) -> bool {
         matches!(self.mode, Mode::Startup | Mode::Refill | Mode::Up)
     }
@@ -315,7 +287,7 @@ impl Bbr {
     }
 
     /// BBRInitPacingRate, once a round trip is known.
-    pub(super) fn init_pace(&mut self, w: &Window, rtt: u32) {
+    fn set_first_pace(&mut self, w: &Window, rtt: u32) {
         let rate = u64::from(w.cwnd) * SECOND / u64::from(rtt.max(1));
         self.pacing_rate = rate.saturating_mul(STARTUP_GAIN) / 100;
     }
@@ -356,7 +328,43 @@ impl Bbr {
     }
 }
 
+impl Kind for Bbr {
+    const NAME: &'static str = "bbr";
+    const WANTS_RATES: bool = true;
+
+    fn new() -> Bbr {
+        Bbr {
+            mode: Mode::Startup,
+            full: false,
+            plateau: 0,
+            losses: 0,
+            up_rounds: 0,
+            rounds: 0,
+            recovering: false,
+            filter_due: false,
+            round_done: false,
+            model: Model::new(),
+            full_bw: 0,
+            phase_at: Instant(0),
+            wait_us: 0,
+            up_acked: 0,
+            up_step: u32::MAX,
+            probe_rtt_done: Instant::NEVER,
+            prior_cwnd: 0,
+            pacing_rate: u64::MAX,
+        }
+    }
+}
+
 impl Algorithm for Bbr {
+    fn init_pace(&mut self, w: &Window, srtt: u32) {
+        self.set_first_pace(w, srtt);
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.pacing_rate)
+    }
+
     fn on_ack(&mut self, _w: &mut Window, _ack: &super::Ack) {}
 
     /// BBRUpdateOnACK.
@@ -381,7 +389,7 @@ impl Algorithm for Bbr {
             self.model.end_round();
         }
         if self.pacing_rate == u64::MAX && s.rtt != 0 {
-            self.init_pace(w, s.rtt);
+            self.set_first_pace(w, s.rtt);
         }
         self.set_pace();
         self.set_window(w, s);

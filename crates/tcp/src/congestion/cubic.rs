@@ -4,7 +4,7 @@
 //! milliseconds, windows in bytes; `tests.rs` holds it against the RFC's formulas in
 //! floating point.
 
-use super::{Ack, Algorithm, MAX_CWND, Window};
+use super::{Ack, Algorithm, Kind, MAX_CWND, Window};
 use crate::time::Instant;
 
 /// The state of CUBIC.
@@ -55,21 +55,6 @@ const BETA_DEN: u64 = 10;
 const SEARCH_DIVISOR: u32 = 20;
 
 impl Cubic {
-    pub(crate) const fn new() -> Cubic {
-        Cubic {
-            w_max: 0,
-            w_est: 0,
-            cwnd_prior: 0,
-            est_credit: 0,
-            credit: 0,
-            k_ms: 0,
-            epoch: Instant::NEVER,
-            used_at: Instant(0),
-            searching: true,
-            before: None,
-        }
-    }
-
     #[cfg(test)]
     pub(super) fn w_max(&self) -> u32 {
         self.w_max
@@ -154,6 +139,25 @@ impl Cubic {
         self.used_at = now;
         if srtt > 0 && !self.epoch.is_never() {
             self.epoch = self.epoch.after_us(idle).min(now);
+        }
+    }
+}
+
+impl Kind for Cubic {
+    const NAME: &'static str = "cubic";
+
+    fn new() -> Cubic {
+        Cubic {
+            w_max: 0,
+            w_est: 0,
+            cwnd_prior: 0,
+            est_credit: 0,
+            credit: 0,
+            k_ms: 0,
+            epoch: Instant::NEVER,
+            used_at: Instant(0),
+            searching: true,
+            before: None,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! section 3.5).
 
 use super::newreno::NewReno;
-use super::{Ack, Algorithm, Window};
+use super::{Ack, Algorithm, Kind, Window};
 use crate::tcb::Pos;
 
 /// The scale of DCTCP.Alpha: this stands for 1.
@@ -27,7 +27,18 @@ pub(crate) struct Dctcp {
 }
 
 impl Dctcp {
-    pub(crate) const fn new() -> Dctcp {
+    /// DCTCP.Alpha in thousandths.
+    #[cfg(test)]
+    pub(super) fn alpha_permille(&self) -> u32 {
+        (u64::from(self.alpha) * 1000 / u64::from(ONE)) as u32
+    }
+}
+
+impl Kind for Dctcp {
+    const NAME: &'static str = "dctcp";
+    const WANTS_MARKS: bool = true;
+
+    fn new() -> Dctcp {
         Dctcp {
             reno: NewReno::new(),
             // The first mark halves the window.
@@ -36,12 +47,6 @@ impl Dctcp {
             acked: 0,
             marked: 0,
         }
-    }
-
-    /// DCTCP.Alpha in thousandths.
-    #[cfg(test)]
-    pub(super) fn alpha_permille(&self) -> u32 {
-        (u64::from(self.alpha) * 1000 / u64::from(ONE)) as u32
     }
 }
 

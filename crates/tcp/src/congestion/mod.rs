@@ -3,8 +3,8 @@
 //! Owns [`Controller`], the window and threshold that every algorithm shares plus
 //! the state of the chosen one, as plain data. `feed.rs` tells it what acknowledgments
 //! bring, `recovery.rs` what was lost; `output/select.rs` reads the window. An
-//! algorithm is one file with a type that implements [`Algorithm`], and one arm in
-//! [`Chosen`].
+//! algorithm is one file with a type that implements [`Algorithm`] and [`Kind`], and a
+//! line in `list.rs`.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -13,6 +13,7 @@
 //! | `dctcp.rs` | RFC 8257 |
 //! | `bbr.rs`, `bbr/` | BBR, draft-ietf-ccwg-bbr |
 //! | `hystart.rs` | slow start of the first three (RFC 9406) |
+//! | `list.rs` | all of them, and what they are called |
 //! | `feed.rs` | from the connection to the controller |
 //!
 //! Everything is counted in bytes (RFC 3465), since one acknowledgment may cover 64
@@ -23,18 +24,16 @@ pub(crate) mod cubic;
 pub(crate) mod dctcp;
 mod feed;
 mod hystart;
+mod list;
 pub(crate) mod newreno;
 mod state;
 
-use crate::config::Congestion;
 use crate::rate::RateSample;
 use crate::tcb::Pos;
 use crate::time::Instant;
-use bbr::Bbr;
-use cubic::Cubic;
-use dctcp::Dctcp;
 use hystart::HyStart;
-use newreno::NewReno;
+pub(crate) use list::Chosen;
+pub use list::Congestion;
 pub(crate) use state::CongestionState;
 
 /// What an algorithm may change.
@@ -83,7 +82,23 @@ pub(crate) struct Ack {
     pub(crate) now: Instant,
 }
 
-/// One congestion control algorithm.
+/// What a congestion control algorithm is called, and what it goes by.
+pub(crate) trait Kind: Algorithm {
+    /// Its name for TCP_CONGESTION.
+    const NAME: &'static str;
+    /// It goes by rates of delivery ([`on_rate`](Algorithm::on_rate)): it sets the window
+    /// by itself, in recovery too, and has a [pace](Algorithm::pacing_rate).
+    const WANTS_RATES: bool = false;
+    /// It goes by the share of bytes that met congestion
+    /// ([`on_marks`](Algorithm::on_marks)): ECN is asked for in any mode, and each mark is
+    /// told.
+    const WANTS_MARKS: bool = false;
+
+    /// For a new connection.
+    fn new() -> Self;
+}
+
+/// One congestion control algorithm at work.
 pub(crate) trait Algorithm {
     /// Congestion avoidance: bytes were acknowledged outside of fast recovery and
     /// beyond slow start, and the window was in use.
@@ -113,34 +128,11 @@ pub(crate) trait Algorithm {
     /// What one acknowledgment said of the rate of delivery; for algorithms that
     /// want rates, always, in recovery too.
     fn on_rate(&mut self, _w: &mut Window, _sample: &RateSample) {}
-}
-
-/// The algorithm that was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Chosen {
-    NewReno(NewReno),
-    Cubic(Cubic),
-    Dctcp(Dctcp),
-    Bbr(Bbr),
-}
-
-impl Chosen {
-    fn new(which: Congestion) -> Chosen {
-        match which {
-            Congestion::NewReno => Chosen::NewReno(NewReno::new()),
-            Congestion::Cubic => Chosen::Cubic(Cubic::new()),
-            Congestion::Dctcp => Chosen::Dctcp(Dctcp::new()),
-            Congestion::Bbr => Chosen::Bbr(Bbr::new()),
-        }
-    }
-
-    fn algorithm(&mut self) -> &mut dyn Algorithm {
-        match self {
-            Chosen::NewReno(a) => a,
-            Chosen::Cubic(a) => a,
-            Chosen::Dctcp(a) => a,
-            Chosen::Bbr(a) => a,
-        }
+    /// The smoothed round trip is known, microseconds: the pace to begin with.
+    fn init_pace(&mut self, _w: &Window, _srtt: u32) {}
+    /// The rate at which it wants to send, bytes per second, if it has one of its own.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -194,40 +186,32 @@ impl Controller {
 
     /// Which algorithm it is.
     pub(crate) const fn which(&self) -> Congestion {
-        match self.chosen {
-            Chosen::NewReno(_) => Congestion::NewReno,
-            Chosen::Cubic(_) => Congestion::Cubic,
-            Chosen::Dctcp(_) => Congestion::Dctcp,
-            Chosen::Bbr(_) => Congestion::Bbr,
-        }
+        self.chosen.which()
     }
 
-    /// Whether the algorithm goes by rates of delivery: it then sets the window by
-    /// itself, in recovery too, and is paced.
+    /// See [`Kind::WANTS_RATES`].
     pub(crate) const fn wants_rates(&self) -> bool {
-        matches!(self.chosen, Chosen::Bbr(_))
+        self.which().wants_rates()
     }
 
-    /// Whether the algorithm goes by the share of bytes that met congestion.
+    /// See [`Kind::WANTS_MARKS`].
     #[inline]
     pub(crate) const fn wants_marks(&self) -> bool {
-        matches!(self.chosen, Chosen::Dctcp(_))
+        self.which().wants_marks()
     }
 
     /// The rate at which the algorithm wants to send, bytes per second, if it has one
     /// of its own.
-    pub(crate) const fn pacing_rate(&self) -> Option<u64> {
-        match &self.chosen {
-            Chosen::Bbr(bbr) => Some(bbr.pacing_rate()),
-            _ => None,
-        }
+    pub(crate) fn pacing_rate(&self) -> Option<u64> {
+        self.chosen.pacing_rate()
     }
 
     /// The pace to begin with, for an algorithm that has one, from the smoothed round
     /// trip in microseconds.
     pub(crate) fn init_pace(&mut self, srtt: Option<u64>) {
-        if let (Chosen::Bbr(bbr), Some(srtt)) = (&mut self.chosen, srtt) {
-            bbr.init_pace(&self.window, srtt.min(u64::from(u32::MAX)) as u32);
+        if let Some(srtt) = srtt {
+            let srtt = srtt.min(u64::from(u32::MAX)) as u32;
+            self.chosen.algorithm().init_pace(&self.window, srtt);
         }
     }
 

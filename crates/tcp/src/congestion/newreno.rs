@@ -3,7 +3,7 @@
 //! Owns [`NewReno`]; `congestion/mod.rs` calls it. Its recovery is that of
 //! `recovery.rs`.
 
-use super::{Ack, Algorithm, Window};
+use super::{Ack, Algorithm, Kind, Window};
 
 /// The state of NewReno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,10 +13,6 @@ pub(crate) struct NewReno {
 }
 
 impl NewReno {
-    pub(crate) const fn new() -> NewReno {
-        NewReno { counted: 0 }
-    }
-
     /// Congestion avoidance: one segment for each window of bytes acknowledged (RFC
     /// 5681 section 3.1, RFC 3465 section 2.1).
     pub(super) fn avoid(&mut self, w: &mut Window, acked: u32) {
@@ -25,6 +21,14 @@ impl NewReno {
             self.counted -= w.cwnd;
             w.grow(w.mss);
         }
+    }
+}
+
+impl Kind for NewReno {
+    const NAME: &'static str = "reno";
+
+    fn new() -> NewReno {
+        NewReno { counted: 0 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The pace in virtual time, with the timer that belongs to it.
 
-use crate::config::{Config, Congestion};
+use crate::config::Config;
+use crate::congestion::Congestion;
 use crate::script::{ACK, MSS, Script, plain};
 use crate::time::Instant;
 use longshore_wire::tcp::TcpOptions;
