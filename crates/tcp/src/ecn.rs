@@ -175,7 +175,7 @@ impl EcnState {
     /// (RFC 3168 section 6.1.1.1); for accurate feedback the first repetition still asks
     /// (RFC 9768 section 3.1.4.1). A SYN-ACK gives up the flags with its second repetition,
     /// though not the feedback (section 3.2.3.2.2).
-    pub(crate) fn ecn_syn_flags(&mut self, cfg: &Config, answer: bool, repeats: u8) -> TcpFlags {
+    pub(crate) fn syn_flags(&mut self, cfg: &Config, answer: bool, repeats: u8) -> TcpFlags {
         if answer {
             return match self.variant {
                 Variant::Off => TcpFlags::NONE,
@@ -197,14 +197,14 @@ impl EcnState {
     }
 
     /// The peer's SYN has come, to a passive open.
-    pub(crate) fn ecn_on_syn(&mut self, cfg: &Config, syn: &Segment<'_>) {
+    pub(crate) fn on_syn(&mut self, cfg: &Config, syn: &Segment<'_>) {
         let granted = to_grant(cfg.ecn, cfg.congestion, syn.header.flags);
         self.variant = granted;
         self.handshake = handshake_ace(syn.ecn);
     }
 
     /// The peer's SYN-ACK has come (RFC 3168 section 6.1.1, RFC 9768 table 2).
-    pub(crate) fn ecn_on_syn_ack(&mut self, syn_ack: &Segment<'_>) {
+    pub(crate) fn on_syn_ack(&mut self, syn_ack: &Segment<'_>) {
         let flags = syn_ack.header.flags & ECN_FLAGS;
         let classic = flags == TcpFlags::ECE;
         let e = &mut *self;
@@ -229,7 +229,7 @@ impl EcnState {
 
     /// The acknowledgment of our SYN-ACK has come (RFC 9768 table 4): which ECN field
     /// it arrived with.
-    pub(crate) fn ecn_on_handshake_ack(&mut self, ack: &Segment<'_>) {
+    pub(crate) fn on_handshake_ack(&mut self, ack: &Segment<'_>) {
         if self.variant == Variant::Accurate {
             let flags = ack.header.flags & ECN_FLAGS;
             self.accurate.start_answered(flags);
@@ -257,7 +257,7 @@ impl EcnState {
 
     /// Takes the ECN field and the flags of an acceptable segment, as far as its data
     /// is concerned. Called before its payload is placed.
-    pub(crate) fn ecn_on_arrival(
+    pub(crate) fn on_arrival(
         &mut self,
         rcv: &ReceiveSide,
         cfg: &Config,
@@ -330,7 +330,7 @@ impl EcnState {
 
     /// What an acknowledgment of `acked` bytes says of congestion. Called once for each,
     /// before the window may grow for it.
-    pub(crate) fn ecn_feedback(
+    pub(crate) fn feedback(
         &mut self,
         snd: &SendSide,
         segment: &Segment<'_>,
@@ -362,7 +362,7 @@ impl EcnState {
     }
 
     /// Answers what an acknowledgment said of congestion; called after SND.UNA was moved.
-    pub(crate) fn ecn_on_feedback(
+    pub(crate) fn on_feedback(
         &mut self,
         snd: &SendSide,
         flight: &Flight,
@@ -400,7 +400,7 @@ impl EcnState {
     /// The ECN field of the packets that carry data; `again`: it is repeated. RFC 3168
     /// section 6.1.5: what is repeated is not marked, but for DCTCP, whose queues would
     /// drop it.
-    pub(crate) fn ecn_field(&self, cfg: &Config, again: bool) -> Ecn {
+    pub(crate) fn field(&self, cfg: &Config, again: bool) -> Ecn {
         let may = self.variant != Variant::Off && !self.bits.contains(Bits::NOT_CAPABLE);
         if may && (!again || cfg.congestion.wants_marks()) {
             Ecn::Capable0
@@ -410,7 +410,7 @@ impl EcnState {
     }
 
     /// The flags of a segment after the handshake; `data`: it carries new data.
-    pub(crate) fn ecn_flags(&mut self, data: bool) -> TcpFlags {
+    pub(crate) fn segment_flags(&mut self, data: bool) -> TcpFlags {
         let e = &mut *self;
         match e.variant {
             Variant::Off => TcpFlags::NONE,
@@ -437,7 +437,7 @@ impl EcnState {
     /// packets leaves CWR on the first only, as RFC 3168 wants it; where the bit is part
     /// of a count, such a segment must not be cut.
     #[inline]
-    pub(crate) fn ecn_payload(&self, snd: &SendSide, most: usize) -> usize {
+    pub(crate) fn bound_payload(&self, snd: &SendSide, most: usize) -> usize {
         if self.variant == Variant::Accurate && self.accurate.ace().contains(TcpFlags::CWR) {
             most.min(usize::from(snd.mss()))
         } else {
@@ -446,7 +446,7 @@ impl EcnState {
     }
 
     /// The option of accurate feedback, if a segment without data should carry it.
-    pub(crate) fn ecn_option(&mut self) -> Option<AccurateEcn> {
+    pub(crate) fn option(&mut self) -> Option<AccurateEcn> {
         (self.variant == Variant::Accurate)
             .then(|| self.accurate.option())
             .flatten()
@@ -454,14 +454,14 @@ impl EcnState {
 
     /// The option of our SYN-ACK: with the first one, as it may be what keeps it from
     /// arriving (RFC 9768 sections 3.2.3.2.1 and 3.2.3.2.2), and if a cookie leaves room.
-    pub(crate) fn ecn_syn_option(&self, first: bool, has_cookie: bool) -> Option<AccurateEcn> {
+    pub(crate) fn syn_option(&self, first: bool, has_cookie: bool) -> Option<AccurateEcn> {
         let gives = self.variant == Variant::Accurate && first && !has_cookie;
         gives.then_some(Accurate::FIRST_OPTION)
     }
 
     /// RFC 8257 section 3.2: before the echo changes, what came before is acknowledged
     /// with the old one. Gives what that acknowledgment acknowledges and its flags.
-    pub(crate) fn ecn_change(&mut self) -> Option<(Pos, TcpFlags)> {
+    pub(crate) fn take_change(&mut self) -> Option<(Pos, TcpFlags)> {
         let e = &mut *self;
         if !e.bits.contains(Bits::CHANGE_DUE) {
             return None;

@@ -149,7 +149,7 @@ impl FastOpen {
     }
 
     /// Why data did not go with our SYN, or were not taken.
-    pub(crate) fn fast_open_failure(&self, snd: &SendSide, flags: Flags) -> FastOpenFailure {
+    pub(crate) fn failure(&self, snd: &SendSide, flags: Flags) -> FastOpenFailure {
         let f = self;
         match f.role {
             Role::Asks => FastOpenFailure::NoCookie,
@@ -171,7 +171,7 @@ impl FastOpen {
     }
 
     /// The Fast Open option of our SYN or SYN-ACK.
-    pub(crate) fn fast_open_option(&self, state: State) -> Option<FastOpenCookie> {
+    pub(crate) fn option(&self, state: State) -> Option<FastOpenCookie> {
         let f = self;
         match f.role {
             _ if f.fell_back => None,
@@ -196,7 +196,7 @@ impl FastOpen {
 
     /// The SYN was not answered in time (RFC 7413 section 4.1.3.1: the next one has
     /// neither data nor the option).
-    pub(crate) fn fast_open_falls_back(&mut self) {
+    pub(crate) fn fall_back(&mut self) {
         if matches!(self.role, Role::Asks | Role::Sends | Role::SendsBare) {
             self.fell_back = true;
         }
@@ -204,7 +204,7 @@ impl FastOpen {
 
     /// The SYN-ACK acknowledges up to `ack` and has this option. A cookie that was not
     /// asked for is none; one that answers the first SYN after the second went out is.
-    pub(crate) fn take_fast_open_answer(&mut self, ack: Pos, cookie: Option<FastOpenCookie>) {
+    pub(crate) fn take_answer(&mut self, ack: Pos, cookie: Option<FastOpenCookie>) {
         let f = &mut *self;
         f.accepted = f.sent > 0 && ack >= Pos::from(f.sent);
         if let Some(cookie) = cookie
@@ -353,7 +353,7 @@ impl Tcb {
     /// without them, and at once, as it would when the timer runs out.
     pub(crate) fn fast_open_met_small_path(&mut self) {
         if self.fast_open.sent > self.snd.path_mss() && !self.fast_open.fell_back {
-            self.fast_open.fast_open_falls_back();
+            self.fast_open.fall_back();
             self.flags |= Flags::SYN_DUE;
             self.flight.stop_timing(&mut self.congestion);
         }

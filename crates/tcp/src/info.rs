@@ -155,7 +155,7 @@ impl Tcb {
             ecn_totals: self.ecn.totals(),
             syn_data: self.fast_open.syn_data_taken(),
             syn_bytes: self.fast_open.sent,
-            fast_open_failure: self.fast_open.fast_open_failure(&self.snd, self.flags),
+            fast_open_failure: self.fast_open.failure(&self.snd, self.flags),
             active: self.flags.contains(Flags::ACTIVE),
             snd_wscale: self.snd.wscale(),
             rcv_wscale: self.rcv.wscale(),

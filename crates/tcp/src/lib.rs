@@ -20,22 +20,34 @@
 //! left of a connection in TIME-WAIT) and [`reset_for`] (the answer to a segment
 //! that belongs to nothing).
 //!
-//! | where | what |
+//! A block is composed of parts, each a value type with its own state, methods and
+//! file. A handler is a method of the part whose state it changes; it is passed the
+//! parts that it reads, and says what else is to be done. What concerns several parts
+//! is put together by [`Tcb`].
+//!
+//! | part | what | where |
+//! | --- | --- | --- |
+//! | `snd` | the send side: sequence space, the peer's window, what is written, the round trip | `snd.rs`, `nagle.rs`, `urgent.rs`, `rtt.rs` |
+//! | `rcv` | the receive side: sequence space, the window offered, what is read | `rcv.rs`, `window.rs` |
+//! | `stamps` | timestamps | `stamps.rs` |
+//! | `acks` | acknowledgments that are owed | `acks.rs`, `input/data.rs` |
+//! | `reassembly` | what has arrived out of order, and what is reported of it | `reassembly.rs`, `assembler.rs`, `ranges.rs` |
+//! | `flight` | what is in flight, what became of it, its repair and its timer | `flight.rs`, `scoreboard.rs`, `recovery/`, `plpmtu.rs` |
+//! | `congestion` | how much may be in flight, how fast it goes out | `congestion/`, `rate.rs`, `pacing.rs` |
+//! | `ecn` | marks of congestion, told and heard | `ecn.rs`, `ecn/` |
+//! | `fast_open` | data on the SYN | `fast_open.rs` |
+//! | `liveness` | signs of life, and attempts without an answer | `liveness.rs`, `user_timeout.rs` |
+//! | `timers` | the other deadlines | `timers.rs` |
+//! | `outcome` | what the user is to be told | `outcome.rs`, `events.rs` |
+//! | `accounting` | what was done so far | `accounting.rs`, `busy.rs`, `info.rs` |
+//!
+//! | where else | what |
 //! | --- | --- |
 //! | `tcb.rs`, `open.rs`, `user.rs` | the block, how it begins, what the user may ask |
-//! | `fast_open.rs` | data on the SYN |
 //! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a segment out: what to send, with which options |
-//! | `timers.rs`, `rtt.rs` | deadlines and what happens at them |
-//! | `user_timeout.rs` | how long a silent peer is waited for, and what is said of it |
-//! | `assembler.rs`, `ranges.rs` | what has arrived out of order |
-//! | `scoreboard.rs` | what is in flight: when it was sent, what became of it |
-//! | `recovery/`, `congestion/` | what is lost, and how much may be in flight |
+//! | `check.rs` | what must hold whenever nothing is being done |
 //! | `listener.rs`, `syn_cookie.rs` | the queues behind `listen`, and doing without them |
-//! | `ecn.rs`, `ecn/` | marks of congestion, told and heard |
-//! | `rate.rs`, `pacing.rs` | how fast the path delivers, and how fast we send |
-//! | `plpmtu.rs` | what the path takes, when no router says |
-//! | `window.rs`, `nagle.rs` | flow control on both sides |
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
 

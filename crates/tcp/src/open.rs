@@ -73,7 +73,7 @@ impl Tcb {
         tcb.flags = Flags::SYN_DUE;
         tcb.accounting.counters.slow_segs_in = 1;
         tcb.take_syn(syn.header, now);
-        tcb.ecn.ecn_on_syn(&tcb.cfg, syn);
+        tcb.ecn.on_syn(&tcb.cfg, syn);
         tcb
     }
 

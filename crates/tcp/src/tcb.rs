@@ -1,14 +1,14 @@
-//! The transmission control block: everything that is known of one connection, as
-//! plain data without pointers, so that a table of them can outlive the process.
+//! The transmission control block: everything that is known of one connection.
 //!
-//! Owns [`Tcb`], its fields and its getters (`flags.rs` has what its flags mean). The
-//! engine keeps one for each connection; `open.rs` makes it, `input/` and `user.rs` and
-//! `timers.rs` change it, `output/` reads it to make segments.
+//! Owns [`Tcb`], which puts the parts of a connection together, and its getters
+//! (`flags.rs` has what its flags mean). The engine keeps one for each connection;
+//! `open.rs` makes it, `input/` and `user.rs` and `timers.rs` change it, `output/` reads
+//! it to make segments.
 //!
 //! **Positions.** Inside, sequence numbers are 64-bit positions ([`Pos`]): position
 //! `p` is byte `p` of the stream, the SYN is at -1 and the FIN follows the last
 //! byte. They are compared as plain numbers; 32-bit numbers exist only on the wire
-//! (`snd_seq`, `rcv_pos` and their like convert).
+//! ([`SendSide::seq`], [`ReceiveSide::pos`] and their like convert).
 
 use crate::accounting::Accounting;
 use crate::acks::OwedAcks;
@@ -57,6 +57,10 @@ pub(crate) const NO_POS: Pos = i64::MAX;
 ///
 /// After [`Events::CLOSED`] the block may be forgotten, once `poll_transmit` gives
 /// nothing more.
+///
+/// **Composition.** Each field is a part with a file and methods of its own (the crate's
+/// documentation has a table of them). What must outlive the process lies in front,
+/// contiguous and plain; from `timers` on, everything can be rebuilt or forgotten.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Tcb {
@@ -78,6 +82,7 @@ pub struct Tcb {
     pub(crate) ecn: EcnState,
     pub(crate) fast_open: FastOpen,
     pub(crate) outcome: Outcome,
+    // ---- From here on, what can be rebuilt or forgotten. ----
     pub(crate) timers: Timers,
     pub(crate) congestion: CongestionState,
     pub(crate) accounting: Accounting,
@@ -91,6 +96,8 @@ const _: () = {
     assert!(offset_of!(Tcb, snd) + SendSide::HOT == 64);
     assert!(offset_of!(Tcb, stamps) == 128);
     assert!(offset_of!(Tcb, rcv) + ReceiveSide::HOT == 192);
+    // What must outlive the process is no longer than this.
+    assert!(offset_of!(Tcb, timers) <= 512);
 };
 
 /// The send buffer of a short path on which much is sent, in bytes: what a program can write

@@ -238,7 +238,7 @@ impl Tcb {
         self.flight.stop_timing(&mut self.congestion);
         if self.state.is_opening() {
             self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
-            self.fast_open.fast_open_falls_back();
+            self.fast_open.fall_back();
         } else {
             self.flight.enter_loss(
                 &self.snd,

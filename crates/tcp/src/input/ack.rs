@@ -182,7 +182,7 @@ impl Tcb {
         self.liveness.heard(a.now);
         let old_una = self.snd.una();
         let acked = (ack - old_una).max(0) as u64;
-        let feedback = self.ecn.ecn_feedback(&self.snd, a.segment, acked);
+        let feedback = self.ecn.feedback(&self.snd, a.segment, acked);
         let mut news = AckNews {
             acked,
             window_used: acked > 0 && self.congestion.window_was_used(&self.snd),
@@ -222,7 +222,7 @@ impl Tcb {
             self.note_delivery(news.delivered, a.now);
         }
         self.ecn
-            .ecn_on_feedback(&self.snd, &self.flight, &mut self.congestion, feedback);
+            .on_feedback(&self.snd, &self.flight, &mut self.congestion, feedback);
         self.after_ack(a.now)
     }
 

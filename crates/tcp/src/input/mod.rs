@@ -114,7 +114,7 @@ impl Tcb {
         self.on_ack(a)?;
         if self.ecn.variant() != Variant::Off {
             self.ecn
-                .ecn_on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
+                .on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
         }
         self.take_user_timeout_advice(a.segment.header.options.user_timeout);
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {

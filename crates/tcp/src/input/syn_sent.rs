@@ -84,7 +84,7 @@ impl Tcb {
             };
         }
         self.take_syn(h, now);
-        self.ecn.ecn_on_syn_ack(segment);
+        self.ecn.on_syn_ack(segment);
         self.take_syn_ack(h, now);
         if h.flags.contains(TcpFlags::URG) {
             self.take_urgent_pointer(h, SYN_POS);
@@ -106,8 +106,7 @@ impl Tcb {
     /// What the SYN-ACK acknowledges, and the end of the handshake.
     fn take_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
         let ack = self.snd.pos(h.ack);
-        self.fast_open
-            .take_fast_open_answer(ack, h.options.fast_open);
+        self.fast_open.take_answer(ack, h.options.fast_open);
         self.flight.take_timed_sample(&mut self.snd, now);
         self.disarm_xmit();
         self.take_first_ack(ack, now);
@@ -152,7 +151,7 @@ impl Tcb {
         let scale = if simultaneous { 0 } else { self.snd.wscale() };
         let window = u32::from(h.window) << scale;
         self.snd.take_window(a.start, self.snd.una(), window);
-        self.ecn.ecn_on_handshake_ack(a.segment);
+        self.ecn.on_handshake_ack(a.segment);
         self.establish(a.now);
         if self.snd.in_flight() > 0 {
             self.flight.arm_loss_timer(&self.snd, a.now);

@@ -105,7 +105,7 @@ impl Tcb {
         }
         if self.flags.contains(Flags::ACK_NOW) {
             let pos = self.snd.ack_pos();
-            if let Some((ack, flags)) = self.ecn.ecn_change() {
+            if let Some((ack, flags)) = self.ecn.take_change() {
                 let mut before = plain_ack(
                     self.snd.seq(pos),
                     self.rcv.seq(ack),
@@ -126,7 +126,7 @@ impl Tcb {
     fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let max_payload = self.snd.urgent_payload(
             self.flags,
-            self.ecn.ecn_payload(
+            self.ecn.bound_payload(
                 &self.snd,
                 self.congestion
                     .paced_payload(&self.snd, &self.cfg, max_payload),
@@ -298,7 +298,7 @@ impl Tcb {
         let mut transmit = self.emit_with(start, data_end, flags, !again, now);
         transmit.retransmission = again;
         if data_end > start {
-            transmit.ecn = self.ecn.ecn_field(&self.cfg, again);
+            transmit.ecn = self.ecn.field(&self.cfg, again);
         }
         transmit
     }
@@ -350,9 +350,9 @@ impl Tcb {
         let mut options = self.segment_options(now);
         let mut flags = flags;
         if self.ecn.variant() != Variant::Off {
-            flags |= self.ecn.ecn_flags(new_data && data_end > start);
+            flags |= self.ecn.segment_flags(new_data && data_end > start);
             if data_end == start {
-                options.accurate_ecn = self.ecn.ecn_option();
+                options.accurate_ecn = self.ecn.option();
             }
         }
         let (urg, urgent) = self.snd.urgent_field(self.flags, start);
@@ -440,9 +440,9 @@ impl Tcb {
         } else {
             self.liveness.retries().max(1)
         };
-        let ecn = self.ecn.ecn_syn_flags(&self.cfg, syn_ack, repeats);
+        let ecn = self.ecn.syn_flags(&self.cfg, syn_ack, repeats);
         if syn_ack {
-            options.accurate_ecn = self.ecn.ecn_syn_option(first, options.fast_open.is_some());
+            options.accurate_ecn = self.ecn.syn_option(first, options.fast_open.is_some());
         }
         // The window field of a SYN is never scaled (RFC 7323 section 2.2).
         let window = self.rcv.free_space(&self.cfg).min(0xffff);

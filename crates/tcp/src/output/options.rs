@@ -203,7 +203,7 @@ impl Tcb {
                 .then_some(self.rcv.wscale()),
             sack_permitted: agreed(self.snd.sack(), cfg.sack),
             timestamps,
-            fast_open: self.fast_open.fast_open_option(self.state),
+            fast_open: self.fast_open.option(self.state),
             user_timeout: self.user_timeout_option(),
             ..TcpOptions::default()
         }
