@@ -11,6 +11,10 @@
 //! and without the option, as a middlebox may be to blame, and the cache leaves Fast
 //! Open out for that server for a while if it happens again.
 
+#[allow(
+    clippy::indexing_slicing,
+    reason = "indices are those of entries just found"
+)]
 mod cache;
 mod key;
 mod queue;

@@ -225,8 +225,11 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn put(&mut self, field: &[u8]) {
-        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
-        self.at += field.len();
+        let end = self.at + field.len();
+        if let Some(room) = self.bytes.get_mut(self.at..end) {
+            room.copy_from_slice(field);
+        }
+        self.at = end;
     }
 
     fn u32s(&mut self, fields: &[u64]) {

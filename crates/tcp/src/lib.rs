@@ -51,6 +51,9 @@
 //!
 //! `docs/rfc.md` says which paragraph of which RFC is where, and what deviates.
 
+// No number from the wire may make an index panic.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
 // The peer played by tests speaks of this crate by its name, here and in `tests/`.
 #[cfg(test)]
 extern crate self as longshore_tcp;
@@ -84,12 +87,20 @@ mod output;
 mod pacing;
 mod plpmtu;
 mod ranges;
+#[allow(
+    clippy::indexing_slicing,
+    reason = "a ring of fixed length, its indices are its own"
+)]
 mod rate;
 mod rcv;
 mod reassembly;
 mod recovery;
 mod reset;
 mod rtt;
+#[allow(
+    clippy::indexing_slicing,
+    reason = "indices are the table's own, found by position; nothing of the wire is one"
+)]
 mod scoreboard;
 mod segment;
 mod snd;

@@ -76,27 +76,34 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
             return Err(Full);
         }
         let mut more = Box::new([Stored::default(); MOST]);
-        more[..count].copy_from_slice(&self.ranges[..count]);
+        for (to, from) in more.iter_mut().zip(self.ranges) {
+            *to = from;
+        }
         self.more = Some(more);
         Ok(())
     }
 
+    /// Those that there are.
+    fn used(&self) -> &[Stored] {
+        self.slots().get(..self.len()).unwrap_or_default()
+    }
+
     /// The range number `i`, lowest first; `i` must be below `len`.
     pub(crate) fn get(&self, base: Pos, i: usize) -> (Pos, Pos) {
-        let r = self.slots()[i];
+        let r = self.slots().get(i).copied().unwrap_or_default();
         (widen(base, r.start), widen(base, r.end))
     }
 
     /// The ranges, lowest first.
     pub(crate) fn iter(&self, base: Pos) -> impl DoubleEndedIterator<Item = (Pos, Pos)> + '_ {
-        self.slots()[..self.len()]
+        self.used()
             .iter()
             .map(move |r| (widen(base, r.start), widen(base, r.end)))
     }
 
     /// How many ranges end below `pos`.
     fn below(&self, base: Pos, pos: Pos) -> usize {
-        let ranges = &self.slots()[..self.len()];
+        let ranges = self.used();
         // Arrivals extend the highest range more often than any other.
         match ranges.last() {
             Some(last) if widen(base, last.end) >= pos => {
@@ -135,10 +142,12 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
             self.slots_mut().copy_within(past..count, first + 1);
             self.len -= (past - first - 1) as u16;
         }
-        self.slots_mut()[first] = Stored {
-            start: low as u32,
-            end: high as u32,
-        };
+        if let Some(slot) = self.slots_mut().get_mut(first) {
+            *slot = Stored {
+                start: low as u32,
+                end: high as u32,
+            };
+        }
         Ok((end - start) as u64 - covered)
     }
 
@@ -152,7 +161,9 @@ impl<const N: usize, const MOST: usize> RangeSet<N, MOST> {
             if e > pos {
                 if s < pos {
                     gone += (pos - s) as u64;
-                    self.slots_mut()[keep].start = pos as u32;
+                    if let Some(slot) = self.slots_mut().get_mut(keep) {
+                        slot.start = pos as u32;
+                    }
                 }
                 break;
             }

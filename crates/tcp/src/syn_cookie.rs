@@ -162,7 +162,7 @@ impl SynCookie {
             return None;
         }
         let mut options = TcpOptions {
-            mss: Some(SIZES[size]),
+            mss: SIZES.get(size).copied(),
             ..TcpOptions::default()
         };
         let mut ecn = false;

@@ -62,7 +62,9 @@ impl FastOpenKey {
         };
         let words = message.chunks_exact(8);
         let mut last = [0; 8];
-        last[..words.remainder().len()].copy_from_slice(words.remainder());
+        for (to, from) in last.iter_mut().zip(words.remainder()) {
+            *to = *from;
+        }
         last[7] = message.len() as u8;
         for word in words {
             let mut bytes = [0; 8];

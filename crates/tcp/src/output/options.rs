@@ -120,10 +120,12 @@ impl Reassembly {
             if blocks.len() >= room {
                 break;
             }
-            if seen[..count].contains(&start) {
+            if seen.iter().take(count).any(|s| *s == start) {
                 continue;
             }
-            seen[count] = start;
+            if let Some(slot) = seen.get_mut(count) {
+                *slot = start;
+            }
             count += 1;
             blocks.push(rcv.seq(start), rcv.seq(end));
         }
