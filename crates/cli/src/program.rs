@@ -3,21 +3,17 @@
 
 use crate::errors::Error;
 use crate::raw_calls;
+use longshore_programs::{HEAD, INTERPRETERS, Obstacle, elf, gives_rights};
 use rustix::fs::Access;
 use rustix::process::Signal;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// How many `#!` lines are followed, as the kernel does.
-const INTERPRETERS: usize = 4;
-/// As much of a file as is read to judge it.
-const HEAD: u64 = 4096;
 
 /// Why a file cannot even be looked at.
 const CLOSED: &str = "a directory on the way to it is closed to you";
@@ -86,86 +82,41 @@ pub(crate) fn die_with_us(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Why a program will keep to the kernel's sockets.
+/// A program that will keep to the kernel's sockets, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// The loader ignores LD_PRELOAD for those.
-    SetId(PathBuf),
-    /// There is no loader.
-    Static(PathBuf),
-    /// The library is of another architecture.
-    OtherArchitecture(PathBuf),
-    /// The library gets in, and is not called.
-    Go(PathBuf),
-    /// The same of its socket calls.
-    RawCalls(PathBuf),
-    /// The library is made for another libc: the loader refuses it.
-    Musl(PathBuf),
+pub(crate) struct Lost {
+    pub(crate) program: PathBuf,
+    pub(crate) obstacle: Obstacle,
 }
 
-impl Obstacle {
-    /// Why the program cannot even be run with the library, if it cannot.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        matches!(self, Obstacle::Musl(_)).then(|| {
-            "it is linked with musl, and Longshore's library with glibc, so the loader would not \
-             start it; a build for glibc can be run"
-                .to_owned()
-        })
-    }
-}
-
-impl fmt::Display for Obstacle {
+impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, why) = match self {
-            Obstacle::SetId(p) => (
-                p,
-                "runs with the rights of its owner or group (setuid, setgid)",
-            ),
-            Obstacle::Static(p) => (p, "is statically linked"),
-            Obstacle::OtherArchitecture(p) => (p, "is for another architecture"),
-            Obstacle::Go(p) => (p, "is written in Go"),
-            Obstacle::RawCalls(p) => (p, "makes socket calls without libc"),
-            Obstacle::Musl(p) => (p, "is linked with musl"),
-        };
-        let so = match self {
-            Obstacle::Go(_) => "whose programs make their system calls without libc",
-            Obstacle::RawCalls(_) => "as Zig's standard library does, and Rust's rustix",
-            _ => "so the loader does not put Longshore into it",
-        };
-        write!(
-            f,
-            "{} {why}, {so}: its connections stay with the kernel",
-            path.display()
-        )
+        write!(f, "{} {}", self.program.display(), self.obstacle)
     }
 }
 
 /// Looks for what keeps the library out of a program, through the
 /// interpreters of scripts. A file that cannot be read is taken to be fine.
-pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
+pub(crate) fn obstacle(program: &Path) -> Option<Lost> {
     let mut path = program.to_owned();
     for _ in 0..=INTERPRETERS {
+        let lost = |program, obstacle| Some(Lost { program, obstacle });
         let meta = std::fs::metadata(&path).ok()?;
-        let root = rustix::process::geteuid().is_root();
-        // For root, setuid root changes nothing.
-        let set_uid = meta.mode() & 0o4000 != 0 && !(root && meta.uid() == 0);
-        let set_gid = meta.mode() & 0o2010 == 0o2010 && !(root && meta.gid() == 0);
-        if set_uid || set_gid {
-            return Some(Obstacle::SetId(path));
+        let as_root = rustix::process::geteuid().is_root();
+        if gives_rights(meta.mode(), meta.uid(), meta.gid(), as_root) {
+            return lost(path, Obstacle::SetId);
         }
         let mut head = Vec::new();
         let file = std::fs::File::open(&path).ok()?;
-        file.take(HEAD).read_to_end(&mut head).ok()?;
+        file.take(HEAD as u64).read_to_end(&mut head).ok()?;
         if let Some(interpreter) = interpreter(&head) {
             path = interpreter;
             continue;
         }
-        return match elf(&head)? {
-            Elf::Dynamic => raw_calls::has_socket_calls(&path).then_some(Obstacle::RawCalls(path)),
-            Elf::Musl => Some(Obstacle::Musl(path)),
-            Elf::Go => Some(Obstacle::Go(path)),
-            Elf::Static => Some(Obstacle::Static(path)),
-            Elf::OtherArchitecture => Some(Obstacle::OtherArchitecture(path)),
+        return match elf(&head)?.obstacle() {
+            Some(obstacle) => lost(path, obstacle),
+            None if raw_calls::has_socket_calls(&path) => lost(path, Obstacle::RawCalls),
+            None => None,
         };
     }
     None
@@ -173,9 +124,8 @@ pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
 
 /// The interpreter of a `#!` line; `env`'s argument in place of `env`.
 fn interpreter(head: &[u8]) -> Option<PathBuf> {
-    let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
-    let mut words = line.split(|b| b" \t".contains(b)).filter(|w| !w.is_empty());
-    let first = PathBuf::from(OsString::from_vec(words.next()?.to_vec()));
+    let mut words = longshore_programs::script(head)?;
+    let first = PathBuf::from(OsStr::from_bytes(words.next()?));
     if first.file_name() == Some(OsStr::new("env")) {
         let program = words.find(|w| !w.starts_with(b"-") && !w.contains(&b'='))?;
         return find(
@@ -185,84 +135,6 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
         .ok();
     }
     Some(first)
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Elf {
-    Dynamic,
-    /// Dynamic, and of Go's linker.
-    Go,
-    /// Dynamic, with musl's loader.
-    Musl,
-    Static,
-    OtherArchitecture,
-}
-
-/// What an ELF file is; `None` if it is none, or its headers lie beyond `head`.
-fn elf(head: &[u8]) -> Option<Elf> {
-    const INTERPRETER: u32 = 3;
-    const NOTES: u32 = 4;
-    const MUSL: &[u8] = b"/ld-musl-";
-    const CLASS_64: u8 = 2;
-    const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
-        62
-    } else {
-        183
-    };
-    if !head.starts_with(b"\x7fELF") {
-        return None;
-    }
-    let u16_at = |at: usize| Some(u16::from_le_bytes(*head.get(at..)?.first_chunk()?));
-    if *head.get(4)? != CLASS_64 || u16_at(18)? != MACHINE {
-        return Some(Elf::OtherArchitecture);
-    }
-    let u64_at = |at: usize| {
-        let bytes = *head.get(at..)?.first_chunk()?;
-        usize::try_from(u64::from_le_bytes(bytes)).ok()
-    };
-    let table = u64_at(32)?;
-    let (size, count) = (usize::from(u16_at(54)?), usize::from(u16_at(56)?));
-    let (mut is_dynamic, mut is_go, mut is_musl) = (false, false, false);
-    for i in 0..count {
-        let at = table.checked_add(i * size)?;
-        let kind = u32::from_le_bytes(*head.get(at..)?.first_chunk()?);
-        is_dynamic |= kind == INTERPRETER;
-        let (from, len) = (u64_at(at + 8)?, u64_at(at + 32)?);
-        if kind == INTERPRETER {
-            let path = from.checked_add(len).and_then(|to| head.get(from..to));
-            is_musl |= path.is_some_and(|p| p.windows(MUSL.len()).any(|w| w == MUSL));
-        }
-        if kind == NOTES {
-            // Linkers put them behind the headers; further on they are not looked for.
-            let notes = from.checked_add(len).and_then(|to| head.get(from..to));
-            is_go |= notes.is_some_and(has_note_of_go);
-        }
-    }
-    Some(match (is_dynamic, is_go) {
-        (false, _) => Elf::Static,
-        (true, _) if is_musl => Elf::Musl,
-        (true, false) => Elf::Dynamic,
-        (true, true) => Elf::Go,
-    })
-}
-
-/// Whether one of these notes is what Go's linker leaves in all that it makes.
-fn has_note_of_go(mut notes: &[u8]) -> bool {
-    const HEADER: usize = 12;
-    let padded = |len: u32| len.next_multiple_of(4) as usize;
-    while let Some(header) = notes.first_chunk::<HEADER>() {
-        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| header[at + i]));
-        let (name, description) = (word(0), word(4));
-        if name > HEAD as u32 || description > HEAD as u32 {
-            return false;
-        }
-        if notes[HEADER..].starts_with(b"Go\0\0") && name == 4 {
-            return true;
-        }
-        let whole = HEADER + padded(name) + padded(description);
-        notes = notes.get(whole..).unwrap_or_default();
-    }
-    false
 }
 
 #[cfg(test)]
@@ -295,6 +167,11 @@ mod tests {
         assert_eq!(find(one.to_str().unwrap()).unwrap_err().code(), 126);
     }
 
+    fn lost(program: &Path, obstacle: Obstacle) -> Option<Lost> {
+        let program = program.to_owned();
+        Some(Lost { program, obstacle })
+    }
+
     #[test]
     fn ordinary_programs_have_no_obstacle() {
         for program in ["/bin/sh", "/usr/bin/env", "/bin/cat"] {
@@ -321,12 +198,12 @@ mod tests {
         let fixed = file(dir.path(), "static", &elf, 0o755);
         assert_eq!(
             obstacle(&foreign),
-            Some(Obstacle::OtherArchitecture(foreign))
+            lost(&foreign, Obstacle::OtherArchitecture)
         );
-        assert_eq!(obstacle(&fixed), Some(Obstacle::Static(fixed.clone())));
+        assert_eq!(obstacle(&fixed), lost(&fixed, Obstacle::Static));
         let script = format!("#! {} -x\n", fixed.display());
         let script = file(dir.path(), "script", script.as_bytes(), 0o755);
-        assert_eq!(obstacle(&script), Some(Obstacle::Static(fixed)));
+        assert_eq!(obstacle(&script), lost(&fixed, Obstacle::Static));
     }
 
     /// A dynamic executable with these notes.
@@ -355,13 +232,10 @@ mod tests {
             0o755,
         );
         let told = obstacle(&both).unwrap();
-        assert_eq!(told, Obstacle::Go(both));
+        assert_eq!(Some(told.clone()), lost(&both, Obstacle::Go));
         assert!(told.to_string().contains("Go"), "{told}");
         let plain = file(dir.path(), "plain", &with_notes(&gnu), 0o755);
         assert_eq!(obstacle(&plain), None);
-        // Notes that lie about their lengths.
-        assert_eq!(elf(&with_notes(&[0xff; 12])), Some(Elf::Dynamic));
-        assert_eq!(elf(&with_notes(&go[..14])), Some(Elf::Dynamic));
     }
 
     #[test]
@@ -374,8 +248,8 @@ mod tests {
         elf.extend(path);
         let path = file(dir.path(), "musl", &elf, 0o755);
         let told = obstacle(&path).unwrap();
-        assert_eq!(told, Obstacle::Musl(path));
-        assert!(told.refusal().unwrap().contains("musl"));
+        assert_eq!(Some(told.clone()), lost(&path, Obstacle::Musl));
+        assert!(told.obstacle.refusal().unwrap().contains("musl"));
     }
 
     #[test]
@@ -387,8 +261,8 @@ mod tests {
         }
         let path = file(dir.path(), "raw", &elf, 0o755);
         let told = obstacle(&path).unwrap();
-        assert_eq!(told, Obstacle::RawCalls(path));
-        assert!(told.refusal().is_none() && told.to_string().contains("without libc"));
+        assert_eq!(Some(told.clone()), lost(&path, Obstacle::RawCalls));
+        assert!(told.obstacle.refusal().is_none() && told.to_string().contains("without libc"));
     }
 
     #[test]
@@ -399,25 +273,7 @@ mod tests {
             std::os::unix::fs::chown(&path, Some(1), Some(1)).unwrap();
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).unwrap();
-        assert_eq!(obstacle(&path), Some(Obstacle::SetId(path.clone())));
+        assert_eq!(obstacle(&path), lost(&path, Obstacle::SetId));
         assert!(obstacle(&path).unwrap().to_string().contains("setuid"));
-    }
-
-    #[test]
-    fn any_file_is_survived() {
-        for head in [
-            &b"\x7fELF"[..],
-            b"\x7fELF\x02\x01",
-            b"#!",
-            b"#!\n",
-            b"#! env",
-            b"",
-        ] {
-            let _ = (elf(head), interpreter(head));
-        }
-        let mut head = vec![0xff; 64];
-        head[..5].copy_from_slice(b"\x7fELF\x02");
-        head[18..20].copy_from_slice(&62u16.to_le_bytes());
-        assert_eq!(elf(&head), None);
     }
 }

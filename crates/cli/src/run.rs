@@ -35,12 +35,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let stays = arguments.on_engine_loss == EngineLoss::Stay;
     let path = program::find(name, std::env::var_os("PATH").as_deref())?;
     let library = preload::find()?;
-    if let Some(obstacle) = program::obstacle(&path) {
-        if let Some(why) = obstacle.refusal() {
+    if let Some(lost) = program::obstacle(&path) {
+        if let Some(why) = lost.obstacle.refusal() {
+            let why = why.to_owned();
             let program = name.to_string_lossy().into_owned();
             return Err(Error::ProgramNotExecutable { program, why });
         }
-        say(&format!("warning: {obstacle}"));
+        say(&format!("warning: {lost}"));
     }
     // Before anything starts a thread or a child.
     let mut blocked = FORWARDED.to_vec();

@@ -101,6 +101,15 @@ fn preloads(value: &CStr, library: &CStr) -> bool {
     words.any(|word| word == library.to_bytes())
 }
 
+/// Whether a program that is executed with this environment is not to be on Longshore.
+///
+/// # Safety
+/// `list` is null or an environment as `execve` takes it.
+pub(crate) unsafe fn leaves(list: *const *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { find(list, ENGINE_VARIABLE) }.is_some_and(CStr::is_empty)
+}
+
 /// An environment for `exec`, given back when this goes.
 pub(crate) struct Carried {
     list: *const *const c_char,

@@ -78,6 +78,20 @@ pub(crate) fn say(level: Level, text: Arguments<'_>) {
 /// Says something of a kind that needs to be shown once, if it matters enough. What is
 /// asked for to find a fault stands where it happens, among the program's own words.
 pub(crate) fn say_kind(level: Level, kind: u8, text: Arguments<'_>) {
+    let process = std::process::id();
+    put(level, kind, format_args!("longshore[{process}]: {text}"));
+}
+
+/// Warns of a program, whoever executes it: the launcher shows the same text once.
+pub(crate) fn warn_of_program(text: Arguments<'_>) {
+    put(
+        Level::Warn,
+        NO_KIND,
+        format_args!("longshore: warning: {text}"),
+    );
+}
+
+fn put(level: Level, kind: u8, text: Arguments<'_>) {
     if level > wanted() {
         return;
     }
@@ -85,7 +99,7 @@ pub(crate) fn say_kind(level: Level, kind: u8, text: Arguments<'_>) {
         bytes: [0; 512],
         len: 0,
     };
-    let _ = write!(line, "longshore[{}]: {text}", std::process::id());
+    let _ = line.write_fmt(text);
     if level != Level::Debug && tell_launcher(kind, &line.bytes[..line.len]) {
         return;
     }

@@ -464,7 +464,7 @@ static void out_of_calls_that_do_not_wait(void) {
     volatile double until = now() + 1.0;
     ran = 0;
     sigsetjmp(out, 1);
-    if (now() < until) {
+    if (now() < until || ran <= 100) {
       SYS(setitimer(ITIMER_REAL, &often, 0));
       for (;;) {
         send(mine, b, sizeof b, 0);
@@ -545,7 +545,7 @@ static void within_a_handler(void) {
     size_t got = 0, sent = 0;
     nonblocking(far);
     SYS(setitimer(ITIMER_REAL, &often, 0));
-    for (double until = now() + 1.0; now() < until;) {
+    for (double until = now() + 1.0; now() < until || ran <= 100;) {
       ssize_t n = send(mine, "s", 1, 0);
       sent += n > 0;
       n = recv(far, all, 1 << 20, 0);

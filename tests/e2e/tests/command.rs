@@ -2,6 +2,7 @@
 
 use longshore_e2e::servers::PYTHON;
 use longshore_e2e::{Cmd, Finished, Lab, Stack, payload, run, run_uncounted};
+use std::path::PathBuf;
 use std::time::Duration;
 
 fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
@@ -369,5 +370,53 @@ fn warnings_are_the_launchers() {
         let script = format!("unset LONGSHORE_WARNINGS; {asks} 2>&1");
         let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
         assert!(end.stdout.contains("io_uring is refused"), "{end:?}");
+    });
+}
+
+/// Compiles a program that does nothing, without a loader.
+fn static_program(lab: &Lab, name: &str) -> PathBuf {
+    let (source, program) = (
+        lab.file("none.c", "int main(void){return 0;}"),
+        lab.path(name),
+    );
+    let output = std::process::Command::new("gcc")
+        .args(["-static", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .output()
+        .expect("gcc is installed");
+    assert!(output.status.success(), "{output:?}");
+    program
+}
+
+/// Each program that the shim does not get into is spoken of, whoever starts it and however
+/// often, and not those that are to be left alone.
+#[test]
+fn programs_that_are_lost_are_told_of() {
+    quiet(|lab| {
+        let host = lab.host(0).with_its_engine();
+        let engine = host.engine("");
+        let (one, two) = (static_program(lab, "one"), static_program(lab, "two"));
+        let (three, four) = (static_program(lab, "three"), static_program(lab, "four"));
+        let script = lab.file("script", format!("#!{}\n", two.display()));
+        let script = format!(
+            "chmod 755 {script}; for i in 1 2 3; do {one}; env -i {one}; done; {script}; \
+             LONGSHORE_ENGINE= {four}; {PYTHON} -c 'import os; \
+             os.waitpid(os.posix_spawn(\"{three}\", [\"3\"], dict()), 0)'; echo all",
+            script = script.display(),
+            one = one.display(),
+            three = three.display(),
+            four = four.display(),
+        );
+        let end = engine.cmd("/bin/sh").args(["-c", &script]).run();
+        assert_eq!(end.stdout, "all\n", "{end:?}");
+        for program in [&one, &two, &three] {
+            let said = format!(
+                "longshore: warning: {} is statically linked",
+                program.display()
+            );
+            assert_eq!(end.stderr.matches(&said).count(), 1, "{end:?}");
+        }
+        assert!(!end.stderr.contains("four"), "{end:?}");
     });
 }

@@ -4,7 +4,7 @@
 //! libc's own `execv`, `execl` and so on call one another inside libc; so each is ours.
 
 use crate::calls::variadic::variadic;
-use crate::calls::{errno, set_errno};
+use crate::calls::{errno, lost, set_errno};
 use crate::environment::{self, Carried};
 use crate::{fds, real, state};
 use libc::{c_char, c_int, c_void};
@@ -24,16 +24,26 @@ struct Left {
     holds: bool,
 }
 
-/// Whether this can be executed, as far as that is known beforehand: sockets that were let go
+/// Says if Longshore will not be in a program that is to stay on it, and whether it can be
+/// executed, as far as that is known beforehand: sockets that were let go
 /// of for an `exec` that fails may have been closed meanwhile by all who shared them.
 ///
 /// # Safety
 /// As `execveat` takes them.
-unsafe fn can_execute(directory: c_int, path: *const c_char, flags: c_int) -> bool {
+pub(crate) unsafe fn can_execute(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    stays: bool,
+) -> bool {
     let errno = errno();
     let how = libc::AT_EACCESS | flags & (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW);
     // SAFETY: the kernel looks at the path, as it does for `execveat`.
     let can = unsafe { libc::faccessat(directory, path, libc::X_OK, how) } == 0;
+    if can && stays {
+        // SAFETY: the kernel has read it.
+        lost::look_at(directory, unsafe { CStr::from_ptr(path) });
+    }
     set_errno(errno);
     can
 }
@@ -42,7 +52,7 @@ unsafe fn can_execute(directory: c_int, path: *const c_char, flags: c_int) -> bo
 ///
 /// # Safety
 /// `file` is a string.
-unsafe fn can_find(file: *const c_char) -> bool {
+pub(crate) unsafe fn can_find(file: *const c_char, stays: bool) -> bool {
     // SAFETY: the caller's promise; libc's strings end, and the environment stays.
     let (name, places) = unsafe {
         let places = libc::getenv(c"PATH".as_ptr());
@@ -54,7 +64,7 @@ unsafe fn can_find(file: *const c_char) -> bool {
     };
     if name.contains(&b'/') {
         // SAFETY: as above.
-        return unsafe { can_execute(libc::AT_FDCWD, file, 0) };
+        return unsafe { can_execute(libc::AT_FDCWD, file, 0, stays) };
     }
     places.split(|b| *b == b':').any(|place| {
         let slash: &[u8] = if place.is_empty() { b"" } else { b"/" };
@@ -70,7 +80,7 @@ unsafe fn can_find(file: *const c_char) -> bool {
             rest = after;
         }
         // SAFETY: a string of ours.
-        unsafe { can_execute(libc::AT_FDCWD, path.as_ptr().cast(), 0) }
+        unsafe { can_execute(libc::AT_FDCWD, path.as_ptr().cast(), 0, stays) }
     })
 }
 
@@ -109,19 +119,22 @@ fn failed(left: &Left) {
     set_errno(errno);
 }
 
-/// Executes with the environment `envp`, carried on; `succeeds` looks whether it can.
+/// Executes with the environment `envp`, carried on; `succeeds` looks whether it can, and is
+/// told whether the program is to stay on Longshore.
 ///
 /// # Safety
 /// `envp` is an environment as `execve` takes it.
 unsafe fn with(
     envp: *const *const c_char,
-    succeeds: impl FnOnce() -> bool,
+    succeeds: impl FnOnce(bool) -> bool,
     exec: impl FnOnce(*const *const c_char) -> c_int,
 ) -> c_int {
     if state::is_off() {
         return exec(envp);
     }
-    let left = before(succeeds());
+    // SAFETY: the caller's promise.
+    let stays = unsafe { !environment::leaves(envp) };
+    let left = before(succeeds(stays));
     // SAFETY: the caller's promise.
     let carried = unsafe { Carried::new(envp, left.holds) };
     let result = exec(carried.as_ptr());
@@ -143,7 +156,7 @@ pub unsafe extern "C-unwind" fn execve(
     unsafe {
         with(
             envp,
-            || can_execute(libc::AT_FDCWD, path, 0),
+            |stays| can_execute(libc::AT_FDCWD, path, 0, stays),
             |envp| real::execve(path, argv, envp),
         )
     }
@@ -173,7 +186,7 @@ pub unsafe extern "C-unwind" fn execvpe(
     unsafe {
         with(
             envp,
-            || can_find(file),
+            |stays| can_find(file, stays),
             |envp| real::execvpe(file, argv, envp),
         )
     }
@@ -203,7 +216,7 @@ pub unsafe extern "C-unwind" fn fexecve(
     unsafe {
         with(
             envp,
-            || can_execute(fd, c"".as_ptr(), libc::AT_EMPTY_PATH),
+            |stays| can_execute(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, stays),
             |envp| real::fexecve(fd, argv, envp),
         )
     }
@@ -225,7 +238,7 @@ pub unsafe extern "C-unwind" fn execveat(
     unsafe {
         with(
             envp,
-            || can_execute(directory, path, flags),
+            |stays| can_execute(directory, path, flags, stays),
             |envp| real::execveat(directory, path, argv, envp, flags),
         )
     }

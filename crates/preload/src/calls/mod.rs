@@ -21,6 +21,7 @@ pub mod fork;
 mod groups;
 pub mod ioctl;
 pub mod listen;
+mod lost;
 pub mod memory;
 pub mod names;
 pub mod offset;

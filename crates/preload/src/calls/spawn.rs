@@ -2,8 +2,9 @@
 //! parent claims a channel for it with what it inherits, which its own copy of
 //! the shim takes over: all but the sockets that `exec` closes.
 
+use crate::calls::execve::{can_execute, can_find};
 use crate::cancel::held;
-use crate::environment::Carried;
+use crate::environment::{self, Carried};
 use crate::fds::{self, Entry};
 use crate::{real, state};
 use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
@@ -41,17 +42,23 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
 }
 
 /// Holds what this process holds a second time while `spawn` runs; what the
-/// child has inherited stays held for it from then on.
+/// child has inherited stays held for it from then on. `look` looks at the program, if it is
+/// to stay on Longshore.
 ///
 /// # Safety
 /// `envp` is an environment; `child` is null, or where `spawn` leaves the child's process id.
 unsafe fn hold(
     child: *mut pid_t,
     envp: *const *mut c_char,
+    look: impl FnOnce() -> bool,
     spawn: impl FnOnce(*mut pid_t, *const *mut c_char) -> c_int,
 ) -> c_int {
     if state::is_off() {
         return spawn(child, envp);
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { !environment::leaves(envp.cast()) } {
+        look();
     }
     let host = state::attached();
     let holds_any = host.is_some() && fds::all().any(|(_, e)| matches!(e, Entry::Engine(_)));
@@ -94,7 +101,8 @@ pub unsafe extern "C-unwind" fn posix_spawn(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        hold(pid, envp, |pid, envp| {
+        let look = || can_execute(libc::AT_FDCWD, path, 0, true);
+        hold(pid, envp, look, |pid, envp| {
             real::posix_spawn(pid, path, actions, attr, argv, envp)
         })
     }
@@ -115,7 +123,8 @@ pub unsafe extern "C-unwind" fn posix_spawnp(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        hold(pid, envp, |pid, envp| {
+        let look = || can_find(file, true);
+        hold(pid, envp, look, |pid, envp| {
             real::posix_spawnp(pid, file, actions, attr, argv, envp)
         })
     }
