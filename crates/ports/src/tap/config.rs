@@ -360,9 +360,11 @@ fn set_up(
         set_address(control, name, *address, *prefix_len)?;
     }
     let flags = sys::flags(control, name).map_err(read("state"))?;
-    let up = flags | libc::IFF_UP | libc::IFF_RUNNING;
-    if up != flags {
-        sys::set_flags(control, name, up).map_err(os(format!("bring {name} up")))?;
+    // Whether it runs follows from our being there, a little later, and is not for us to say:
+    // a user whose device it is may not.
+    if flags & libc::IFF_UP == 0 {
+        sys::set_flags(control, name, flags | libc::IFF_UP)
+            .map_err(os(format!("bring {name} up")))?;
     }
     Ok(mtu)
 }
