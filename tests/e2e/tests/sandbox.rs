@@ -41,6 +41,14 @@ const RESOURCES: u64 = 1 << 24;
 
 /// A process is confined in each of its threads, and has none but these capabilities.
 fn is_confined(pid: i32, kept: u64) {
+    has_given_up(pid, kept);
+    for status in threads(pid) {
+        assert_eq!(set(&status, "CapBnd"), 0, "{status}");
+    }
+}
+
+/// The same, if it could not give up what it never had.
+fn has_given_up(pid: i32, kept: u64) {
     let all = threads(pid);
     assert!(all.len() >= 3, "{all:?}");
     for status in all {
@@ -49,7 +57,7 @@ fn is_confined(pid: i32, kept: u64) {
         for name in ["CapEff", "CapPrm"] {
             assert_eq!(set(&status, name), kept, "{name}: {status}");
         }
-        for name in ["CapInh", "CapAmb", "CapBnd"] {
+        for name in ["CapInh", "CapAmb"] {
             assert_eq!(set(&status, name), 0, "{name}: {status}");
         }
     }
@@ -104,28 +112,84 @@ fn private_engines_are_confined() {
     });
 }
 
+/// `longshore` as an ordinary user who may open the TUN device, after root has done something.
+fn as_ordinary_user(lab: &Lab, before: &str, arguments: &str) -> Proc {
+    let (built, copied) = (longshore_e2e::longshore(), lab.directory("bin"));
+    for file in ["longshore", "liblongshore_preload.so"] {
+        std::fs::copy(built.with_file_name(file), copied.join(file)).expect("copy");
+    }
+    let script = format!(
+        "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod 666 /dev/net/tun; \
+         {before}; exec setpriv --reuid 65534 --regid 65534 --clear-groups -- {} {arguments}",
+        copied.join("longshore").display()
+    );
+    lab.peer()
+        .cmd("unshare")
+        .args(["--mount", "--", "/bin/sh", "-ec", &script])
+        .env("LONGSHORE_RUNTIME_DIR", "")
+        .env("XDG_RUNTIME_DIR", "/nonexistent")
+        .spawn()
+}
+
+/// One that an ordinary user shares has no capabilities to give up, and is confined all the
+/// same.
+#[test]
+fn an_ordinary_users_shared_engine_is_confined() {
+    scenario(|lab| {
+        let directory = lab.directory("mine");
+        let socket = directory.join("engine.sock");
+        let config = lab.file(
+            "mine.toml",
+            format!(
+                "port = \"tap:mine\"\naddress = \"10.78.2.2/24\"\nsocket = \"{}\"\n",
+                socket.display()
+            ),
+        );
+        let before = format!(
+            "chown 65534 {}; ip tuntap add dev mine mode tap user 65534 vnet_hdr; \
+             ip addr add 10.78.2.1/24 dev mine; ip link set mine up",
+            directory.display()
+        );
+        let engine = as_ordinary_user(
+            lab,
+            &before,
+            &format!("engine --config {}", config.display()),
+        );
+        let says = |what: &str| {
+            eventually(&format!("the engine says {what:?}"), || {
+                engine.stderr().contains(what).then_some(())
+            });
+        };
+        says(" serves ");
+        has_given_up(engine.pid(), 0);
+        engine.signal(Signal::HUP);
+        says("nothing in it has changed");
+        let run = [
+            "run",
+            "--engine",
+            &socket.to_string_lossy(),
+            "--",
+            "/bin/true",
+        ];
+        lab.peer().longshore().args(run).check();
+        engine.signal(Signal::TERM);
+        assert!(engine.wait().status.success());
+        assert!(!socket.exists());
+    });
+}
+
 /// A private engine of an ordinary user has all capabilities in a namespace of its own, and
 /// keeps none; it relays, for which it makes sockets.
 #[test]
 fn an_ordinary_users_engine_is_confined() {
     scenario(|lab| {
-        let (built, copied) = (longshore_e2e::longshore(), lab.directory("bin"));
-        for file in ["longshore", "liblongshore_preload.so"] {
-            std::fs::copy(built.with_file_name(file), copied.join(file)).expect("copy");
-        }
-        let script = format!(
-            "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && \
-             chmod 666 /dev/net/tun; exec setpriv --reuid 65534 --regid 65534 --clear-groups \
-             -- {} run --expose 8080:8000 --expose 8080:8000/udp -- {PYTHON} -m http.server 8000",
-            copied.join("longshore").display()
+        let program = as_ordinary_user(
+            lab,
+            "true",
+            &format!(
+                "run --expose 8080:8000 --expose 8080:8000/udp -- {PYTHON} -m http.server 8000"
+            ),
         );
-        let program = lab
-            .peer()
-            .cmd("unshare")
-            .args(["--mount", "--", "/bin/sh", "-ec", &script])
-            .env("LONGSHORE_RUNTIME_DIR", "")
-            .env("XDG_RUNTIME_DIR", "/nonexistent")
-            .spawn();
         let fetch = || {
             let url = ["-sf", "http://127.0.0.1:8080/"];
             lab.peer().cmd("curl").args(url).run().status.success()
