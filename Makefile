@@ -15,7 +15,7 @@ PRODUCT := -p longshore-cli -p longshore-preload
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat
+.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -74,6 +74,11 @@ e2e: deps ## unmodified programs, end to end, on the kernel and on Longshore
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
 	@$(STEP) 'end to end' scripts/nextest.sh --workspace -E 'package(longshore-e2e)'
 
+# Not part of `make test`: it proves something of the tests.
+e2e-unserved: deps
+	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
+	@$(STEP) 'end to end, without Longshore' scripts/e2e-unserved.sh
+
 doctest: toolchain ## the examples in the documentation
 	@$(STEP) 'doc tests' $(CARGO) test --workspace --doc --quiet
 
@@ -83,7 +88,7 @@ loom: toolchain ## every order of steps in the shared-memory code
 	@$(STEP) 'loom' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
 		$(CARGO) test -p longshore-ring --release --test loom
 
-miri: ## undefined behaviour in the shared-memory code
+miri: ## undefined behaviour in the shared-memory code and the interface on it
 	@$(STEP) 'miri' scripts/miri.sh
 
 docs: toolchain ## documentation without a broken link
