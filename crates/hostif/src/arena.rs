@@ -335,6 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
     fn both_sides_see_the_same_parts() {
         let engine = Arena::create(Geometry::SMALL).unwrap();
         let host = Arena::open(

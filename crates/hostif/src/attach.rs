@@ -613,6 +613,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it has no sockets of packets")]
     fn who_is_turned_away_is_told_why_whenever_he_asks() {
         use rustix::net::socketpair;
         for early in [true, false] {

@@ -396,10 +396,19 @@ impl SocketBlock {
 mod tests {
     use super::*;
 
-    fn block() -> &'static SocketBlock {
-        let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
-        // Blocks are only ever made of zeroed memory.
-        let block: &SocketBlock = Box::leak(Box::new(memory)).at(0);
+    /// Blocks are only ever made of zeroed memory.
+    struct InMemory(longshore_ring::SharedMemory);
+
+    impl std::ops::Deref for InMemory {
+        type Target = SocketBlock;
+
+        fn deref(&self) -> &SocketBlock {
+            self.0.at(0)
+        }
+    }
+
+    fn block() -> InMemory {
+        let block = InMemory(longshore_ring::SharedMemory::create("block", 4096).unwrap());
         block.begin(SocketState::Open, BlockFlags::empty());
         block
     }

@@ -173,7 +173,7 @@ impl Drop for Submitter {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use rustix::fs::{OFlags, fcntl_setfl};
@@ -189,6 +189,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn rings_as_often_as_it_likes() {
         let (own, bell) = bell();
         for ringer in [Ringer::for_many(), Ringer::for_one()] {
@@ -202,6 +203,7 @@ mod tests {
 
     /// As full as a program can make it, and fuller, as only the kernel can.
     #[test]
+    #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn a_full_eventfd_that_blocks_does_not_hold_it_up() {
         let ringer = Ringer::for_many();
         if ringer.may_wait() {

@@ -1,10 +1,7 @@
 //! A memfd mapped by both sides.
 
-use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
-    ftruncate, memfd_create,
-};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+mod pages;
+
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -96,7 +93,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, every reference into it borrows its
         // `SharedMemory`, and every span has kept us.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        unsafe { pages::unmap(self.base, self.len) };
     }
 }
 
@@ -157,13 +154,7 @@ impl SharedMemory {
     /// # Errors
     /// [`ShmError`], if the kernel refuses.
     pub fn create(name: &str, len: usize) -> Result<Self, ShmError> {
-        let make = || {
-            let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-            ftruncate(&fd, len as u64)?;
-            fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-            Ok(fd)
-        };
-        let fd = make().map_err(|source| ShmError::Create { len, source })?;
+        let fd = pages::make(name, len).map_err(|source| ShmError::Create { len, source })?;
         Self::map(fd, len)
     }
 
@@ -173,21 +164,14 @@ impl SharedMemory {
     /// [`ShmError::NotOurs`] if the descriptor is not sealed memory of `len`
     /// bytes, so that touching it could fault.
     pub fn open(fd: OwnedFd, len: usize) -> Result<Self, ShmError> {
-        let sealed = fcntl_get_seals(&fd).is_ok_and(|s| s.contains(SealFlags::SHRINK));
-        let sized = fstat(&fd).is_ok_and(|s| s.st_size as u64 == len as u64);
-        if !(sealed && sized) {
+        if !pages::are_ours(&fd, len) {
             return Err(ShmError::NotOurs { expected: len });
         }
         Self::map(fd, len)
     }
 
     fn map(fd: OwnedFd, len: usize) -> Result<Self, ShmError> {
-        let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choosing
-        // replaces nothing.
-        let base = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &fd, 0) }
-            .map_err(|source| ShmError::Map { len, source })?;
-        let base = NonNull::new(base.cast()).ok_or(ShmError::NotOurs { expected: len })?;
+        let base = pages::map(&fd, len).map_err(|source| ShmError::Map { len, source })?;
         let mapping = Arc::new(Mapping { base, len });
         Ok(Self {
             base,
@@ -202,9 +186,8 @@ impl SharedMemory {
     /// it lies outside.
     pub fn populate(&self, from: usize) {
         assert!(from < self.len);
-        let advice = Advice::LinuxPopulateWrite;
-        // SAFETY: inside our own mapping by the line above; what is in it stays.
-        let _ = unsafe { madvise(self.base.as_ptr().add(from).cast(), 1, advice) };
+        // SAFETY: inside our own mapping by the line above.
+        unsafe { pages::populate(self.base.add(from)) };
     }
 
     /// Gives the memory of `len` bytes from `offset` on back to the system, for both sides:
@@ -214,8 +197,7 @@ impl SharedMemory {
     /// The kernel's.
     pub fn release(&self, offset: usize, len: usize) -> Result<(), rustix::io::Errno> {
         assert!(offset <= self.len && len <= self.len - offset);
-        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&self.fd, hole, offset as u64, len as u64)
+        pages::release(&self.fd, self.base, offset, len)
     }
 
     /// Bytes mapped.
@@ -318,12 +300,40 @@ impl AsFd for SharedMemory {
     }
 }
 
-#[cfg(all(test, not(loom), not(miri)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use rustix::fs::fstat;
     use std::sync::atomic::Ordering;
 
     #[test]
+    fn all_ways_lead_to_the_same_bytes_until_they_are_released() {
+        let a = SharedMemory::create("test", 3 * 4096).unwrap();
+        let words = || a.array::<AtomicU32>(4096, 1024);
+        words()[1].store(u32::from_ne_bytes(*b"abcd"), Ordering::Relaxed);
+        a.write(4102, b"gh");
+        let span = a.span(4096, 12);
+        span.room(8, 4).unwrap().fill(b"ijkl");
+        // SAFETY: nobody else has a reference to it.
+        unsafe { a.bytes_mut(4100, 2) }.copy_from_slice(b"ef");
+        let mut got = [0; 12];
+        a.read(4096, &mut got);
+        assert_eq!(&got, b"\0\0\0\0efghijkl");
+        // SAFETY: as above.
+        assert_eq!(unsafe { a.bytes(4100, 8) }, b"efghijkl");
+        assert_eq!(
+            words()[1].load(Ordering::Relaxed),
+            u32::from_ne_bytes(*b"efgh")
+        );
+        a.populate(2 * 4096);
+        a.release(4096, 4096).unwrap();
+        assert!(words().iter().all(|w| w.load(Ordering::Relaxed) == 0));
+        drop(a);
+        span.room(0, 2).unwrap().fill(b"ok");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
     fn two_mappings_show_the_same_memory() {
         let a = SharedMemory::create("test", 8192).unwrap();
         let b = SharedMemory::open(a.as_fd().try_clone_to_owned().unwrap(), 8192).unwrap();
@@ -336,6 +346,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
     fn a_span_is_filled_within_its_bounds_and_outlives_its_memory() {
         let a = SharedMemory::create("test", 8192).unwrap();
         let b = SharedMemory::open(a.as_fd().try_clone_to_owned().unwrap(), 8192).unwrap();
@@ -356,6 +367,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it has no memory that is taken when it is touched")]
     fn a_page_taken_before_keeps_what_is_in_it() {
         let a = SharedMemory::create("test", 1 << 20).unwrap();
         a.write(8192, b"abc");
@@ -372,6 +384,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
     fn memory_of_another_size_is_refused() {
         let a = SharedMemory::create("test", 8192).unwrap();
         let fd = a.as_fd().try_clone_to_owned().unwrap();
