@@ -238,7 +238,7 @@ impl Link {
                 // section 6.3.7 leaves that to us).
                 let message = ndp::router_solicit(Ipv6Addr::UNSPECIFIED, None);
                 let to = MacAddr::of_group(message.destination);
-                self.send_ndp(&message, to, counters);
+                self.send_ndp(&message, Way::Station(to), counters);
             }
             if due.changed {
                 self.reconfigured();

@@ -34,6 +34,8 @@ longshore_wire::drop_reasons! {
     StrangerUnanswered = "stranger_unanswered",
     /// The next hop's hardware address is not known.
     Unresolved = "neighbor_unresolved",
+    /// Too many packets wait for the next hop's hardware address: the oldest.
+    NeighborQueueFull = "neighbor_queue_full",
     /// No route to the destination.
     NoRoute = "no_route",
     /// A datagram longer than its path takes, which its program does not want cut.
@@ -125,6 +127,11 @@ impl Counters {
     #[cold]
     pub(crate) fn drop(&mut self, reason: EngineDrop) {
         self.engine[reason as usize] += 1;
+    }
+
+    /// So many at once.
+    pub(crate) fn drop_many(&mut self, reason: EngineDrop, count: u64) {
+        self.engine[reason as usize] += count;
     }
 
     #[cold]

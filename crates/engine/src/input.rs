@@ -4,7 +4,7 @@ use crate::counters::EngineDrop;
 use crate::ends::Service;
 use crate::engine::Engine;
 use crate::errors::Reported;
-use crate::link::{HEADER_ROOM, LOWER_HEADERS, OwnPacket, Transport, net_time};
+use crate::link::{HEADER_ROOM, LOWER_HEADERS, OwnPacket, Transport, Way, net_time};
 use longshore_net::DropReason;
 use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
 use longshore_ports::{RxChecksum, RxMeta};
@@ -421,11 +421,9 @@ impl Engine {
     ) {
         let way = self.link.way_to(to, self.now, &mut self.counters);
         let way = match way {
-            crate::link::Way::Station(_) | crate::link::Way::Own => way,
-            crate::link::Way::Wait | crate::link::Way::Failed => {
-                return self.counters.drop(EngineDrop::Unresolved);
-            }
-            crate::link::Way::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
+            Way::Station(_) | Way::Own | Way::Wait => way,
+            Way::Failed => return self.counters.drop(EngineDrop::Unresolved),
+            Way::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
         };
         let mtu = self.link.mtu_to(to.into(), self.now);
         let identification = self.link.next_identification();

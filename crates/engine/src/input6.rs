@@ -354,8 +354,8 @@ impl Engine {
         message: &[u8],
     ) {
         let way = match self.link.way_to6(to, self.now, &mut self.counters) {
-            way @ (Way::Station(_) | Way::Own) => way,
-            Way::Wait | Way::Failed => return self.counters.drop(EngineDrop::Unresolved),
+            way @ (Way::Station(_) | Way::Own | Way::Wait) => way,
+            Way::Failed => return self.counters.drop(EngineDrop::Unresolved),
             Way::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
         };
         let mut header = Ipv6Header {

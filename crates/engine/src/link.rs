@@ -46,7 +46,7 @@ pub(crate) enum Way {
     Station(MacAddr),
     /// Back into the engine.
     Own,
-    /// Its next hop is being asked for.
+    /// Its next hop is being asked for. Packets may be held until it answers.
     Wait,
     /// Its next hop does not answer.
     Failed,
@@ -322,6 +322,7 @@ impl Link {
         if let Some(dhcp) = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut()) {
             dhcp.take_arp(packet, net_time(now));
         }
+        let sender = packet.sender_ip;
         let resolved = packet.sender_mac.is_unicast()
             && !packet.sender_ip.is_unspecified()
             && !self.is_ours(packet.sender_ip)
@@ -332,6 +333,9 @@ impl Link {
         if let Some(answer) = arp::answer(packet, self.mac, |ip| Some(ip) == address) {
             self.send_arp(&answer, packet.sender_mac, counters);
         }
+        if resolved {
+            self.release_held(sender, now, counters);
+        }
         resolved
     }
 
@@ -339,20 +343,21 @@ impl Link {
     /// addresses; says whether a neighbour was given up.
     pub(crate) fn poll_neighbors(&mut self, now: Instant, counters: &mut Counters) -> bool {
         let mut ask = Vec::new();
-        let mut failed = false;
+        let mut failed = Vec::new();
         self.neighbors.poll(net_time(now), |event| match event {
             NeighborEvent::Ask(ip) => ask.push((ip, MacAddr::BROADCAST)),
             NeighborEvent::Probe(ip, mac) => ask.push((ip, mac)),
-            NeighborEvent::Failed(_) => failed = true,
+            NeighborEvent::Failed(ip) => failed.push(IpAddr::V4(ip)),
         });
         for (ip, to) in ask {
             self.ask(ip, to, counters);
         }
-        failed |= self.poll6(now, counters);
+        self.poll6(now, &mut failed, counters);
+        self.drop_held(&failed, counters);
         self.poll_announcements(now, counters);
         self.poll_groups(now, counters);
         self.poll_automatic(now, counters);
-        failed
+        !failed.is_empty()
     }
 
     /// When `poll_neighbors` has something to do.
@@ -395,7 +400,8 @@ impl Link {
     }
 
     /// Sends a packet whose IP header stands in `buffer` and whose transport header
-    /// begins at `start`.
+    /// begins at `start`. If its next hop is being asked for, it waits for that; a train of
+    /// packets cannot.
     #[inline]
     pub(crate) fn send_packet(
         &mut self,
@@ -406,9 +412,9 @@ impl Link {
         transport: &Transport<'_>,
     ) -> Result<(), PortError> {
         let end = start + transport.header_len;
-        let own = way == Way::Own;
+        let (own, waits) = (way == Way::Own, way == Way::Wait);
         let summed = transport.checksum_at != NO_CHECKSUM;
-        let offload = !own && summed && self.capabilities.tx_checksum;
+        let offload = !own && !waits && summed && self.capabilities.tx_checksum;
         if summed {
             let sum = if offload {
                 pseudo.unfinished()
@@ -426,6 +432,10 @@ impl Link {
                 .for_each(|p| packet.extend_from_slice(p));
             let gso = transport.gso.map_or(0, |(_, size)| size);
             self.own.push_back(OwnPacket { packet, gso });
+            return Ok(());
+        }
+        if waits {
+            self.hold(&buffer[ethernet::HEADER_LEN..end], transport);
             return Ok(());
         }
         let link_len = self.capabilities.link_header_len();
@@ -477,5 +487,6 @@ impl Transport<'_> {
     }
 }
 
+mod held;
 #[cfg(test)]
 mod tests;

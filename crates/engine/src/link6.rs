@@ -183,15 +183,10 @@ impl Link {
                 (message, MacAddr::of_group(message.destination))
             }
         };
-        self.send_ndp(&message, to, counters);
+        self.send_ndp(&message, Way::Station(to), counters);
     }
 
-    pub(crate) fn send_ndp(
-        &mut self,
-        message: &ndp::Message,
-        to: MacAddr,
-        counters: &mut Counters,
-    ) {
+    pub(crate) fn send_ndp(&mut self, message: &ndp::Message, way: Way, counters: &mut Counters) {
         let header = Ipv6Header {
             traffic_class: 0,
             flow_label: 0,
@@ -201,7 +196,7 @@ impl Link {
             source: message.source,
             destination: message.destination,
         };
-        self.send_finished6(&header, Way::Station(to), message.bytes(), counters);
+        self.send_finished6(&header, way, message.bytes(), counters);
     }
 
     /// Sends a packet whose payload is finished, checksum and all.
@@ -273,15 +268,23 @@ impl Link {
                     self.take_conflict(target, now, counters);
                     return false;
                 }
-                let (at, now) = (options.target_link, net_time(now));
-                v6.neighbors
-                    .advertised(target, at, solicited, override_known, now)
+                let (at, then) = (options.target_link, net_time(now));
+                let resolved = v6
+                    .neighbors
+                    .advertised(target, at, solicited, override_known, then);
+                if resolved {
+                    self.release_held6(target, now, counters);
+                }
+                resolved
             }
             Icmpv6::RouterAdvert { .. } => {
                 let Some(v6) = &mut self.v6 else { return false };
                 let answers = options
                     .source_link
                     .is_some_and(|mac| v6.neighbors.asked_by(ip.source, mac, net_time(now)));
+                if answers {
+                    self.release_held6(ip.source, now, counters);
+                }
                 self.take_router_advert(ip.source, message, &options, now, counters);
                 answers
             }
@@ -324,21 +327,27 @@ impl Link {
         let certain = v6.addresses.is_certain(target);
         let answer = ndp::answer(asker, target, self.mac, certain);
         match self.way_to6(answer.destination, now, counters) {
-            Way::Station(mac) => self.send_ndp(&answer, mac, counters),
-            // It will ask again, and by then its own address is known.
+            way @ (Way::Station(_) | Way::Wait) => self.send_ndp(&answer, way, counters),
             _ => counters.drop(EngineDrop::Unresolved),
+        }
+        if resolved {
+            self.release_held6(asker, now, counters);
         }
         resolved
     }
 
-    /// Asks for our own addresses, and asks again for what was not answered; says
-    /// whether a neighbour was given up.
-    pub(crate) fn poll6(&mut self, now: Instant, counters: &mut Counters) -> bool {
-        let Some(v6) = &mut self.v6 else { return false };
+    /// Asks for our own addresses, and asks again for what was not answered; those that
+    /// were given up join `failed`.
+    pub(crate) fn poll6(
+        &mut self,
+        now: Instant,
+        failed: &mut Vec<IpAddr>,
+        counters: &mut Counters,
+    ) {
+        let Some(v6) = &mut self.v6 else { return };
         let mut events = Vec::new();
         let mut ask = Vec::new();
         let mut gone = Vec::new();
-        let mut failed = false;
         v6.addresses.poll(net_time(now), |e| events.push(e));
         if events.iter().any(|e| matches!(e, Event::Ours(_))) {
             v6.neighbors.ask_again(net_time(now));
@@ -347,7 +356,7 @@ impl Link {
             NeighborEvent::Ask(ip) => ask.push((ip, None)),
             NeighborEvent::Probe(ip, mac) => ask.push((ip, Some(mac))),
             NeighborEvent::Failed(ip) => {
-                failed = true;
+                failed.push(ip.into());
                 gone.push(ip);
             }
         });
@@ -360,7 +369,6 @@ impl Link {
         for (ip, station) in ask {
             self.solicit(ip, station, counters);
         }
-        failed
     }
 
     /// One of our addresses is to be asked for, or has proved to be ours.
@@ -377,7 +385,7 @@ impl Link {
                 }
                 let message = ndp::claim(ip);
                 let to = MacAddr::of_group(message.destination);
-                self.send_ndp(&message, to, counters);
+                self.send_ndp(&message, Way::Station(to), counters);
             }
             // The first report may be lost (RFC 3810 section 9.14.1), and its source
             // was nobody.

@@ -221,14 +221,13 @@ impl Engine {
         self.send_bare(local, remote, header);
     }
 
-    /// Sends a segment without payload that belongs to no block. If the next
-    /// hop is not known it is dropped: whoever asked will ask again.
+    /// Sends a segment without payload that belongs to no block.
     pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
         let Some(ends) = Ends::new(local.ip(), remote.ip()) else {
             return;
         };
         let way = self.link.way(&ends, self.now, &mut self.counters);
-        if !matches!(way, Way::Station(_) | Way::Own) {
+        if matches!(way, Way::Failed | Way::NoRoute) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
         let sent = self

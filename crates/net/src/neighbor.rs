@@ -3,9 +3,10 @@
 //! 2.3.2.
 //!
 //! The engine has one for each version. It looks up the next hop of each packet and
-//! sends the requests that it is told to: ARP's or neighbour solicitations. No packet
-//! waits here: [`Neighbors::learn`] and [`NeighborEvent::Failed`] say when those who wait
-//! should look again.
+//! sends the requests that it is told to: ARP's or neighbour solicitations.
+//! [`Neighbors::learn`] and [`NeighborEvent::Failed`] say when those who wait should look
+//! again. Finished packets that nobody keeps wait here ([`Neighbors::hold`], a few for each
+//! neighbour), to be taken at both.
 //!
 //! ```text
 //!   lookup            answer               60 s              lookup
@@ -17,9 +18,13 @@
 //!
 //! A neighbour in Stale, Delay or Probe is used meanwhile.
 
+mod held;
+
 use crate::Instant;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use held::Held;
 use longshore_wire::MacAddr;
+use std::collections::VecDeque;
 
 /// Between two requests (RFC 1122 section 2.3.2.1: at most one a second; RFC 4861's
 /// RETRANS_TIMER).
@@ -143,6 +148,10 @@ pub struct Neighbors<A = Ipv4Addr> {
     /// milliseconds.
     reachable_ms: u64,
     retry_ms: u64,
+    /// Packets for those that are waited for.
+    held: Held<A>,
+    /// Packets that were dropped of them.
+    overflowed: u64,
     counters: NeighborCounters,
 }
 
@@ -157,6 +166,8 @@ impl<A: Address> Neighbors<A> {
             last: 0,
             reachable_ms: A::REACHABLE_MS,
             retry_ms: RETRY_MS,
+            held: Held::new(),
+            overflowed: 0,
             counters: NeighborCounters::default(),
         }
     }
@@ -327,6 +338,33 @@ impl<A: Address> Neighbors<A> {
         awaited
     }
 
+    /// Keeps a finished packet for `ip`, which was asked for and has not answered: as many
+    /// as fit, the newest. [`release`](Self::release) gives them when somebody who waits can
+    /// go on, or `ip` was given up.
+    pub fn hold(&mut self, ip: A, packet: Vec<u8>) {
+        let awaited = self
+            .find(ip)
+            .is_ok_and(|at| self.entries[at].state == State::Incomplete);
+        let dropped = if awaited {
+            self.held.push(ip, packet)
+        } else {
+            1
+        };
+        self.overflowed += dropped;
+    }
+
+    /// How many held packets were dropped since this was last asked, as there were too many
+    /// or their neighbour has made room for another; also those that were to be held for
+    /// one that is not asked for.
+    pub fn take_overflowed(&mut self) -> u64 {
+        std::mem::take(&mut self.overflowed)
+    }
+
+    /// Takes the packets that were held for `ip`, oldest first.
+    pub fn release(&mut self, ip: A) -> VecDeque<Vec<u8>> {
+        self.held.take(ip)
+    }
+
     /// What was sent to `ip` has arrived, as the transport knows (RFC 4861 section
     /// 7.3.1): its address need not be checked.
     pub fn confirm(&mut self, ip: A, now: Instant) {
@@ -458,8 +496,9 @@ impl<A: Address> Neighbors<A> {
             let victim = (0..self.entries.len())
                 .min_by_key(|i| (rank(&self.entries[*i]), self.entries[*i].used));
             if let Some(victim) = victim {
-                self.entries.remove(victim);
+                let gone = self.entries.remove(victim);
                 self.counters.evicted += 1;
+                self.overflowed += self.held.take(gone.ip).len() as u64;
             }
         }
         if let Err(at) = self.find(entry.ip) {

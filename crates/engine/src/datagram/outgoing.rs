@@ -76,9 +76,6 @@ impl Engine {
         let ends = ends.filter(|_| packets <= MOST_SEGMENTS);
         let sent = ends.zip(remote).map(|(ends, remote)| {
             let way = self.link.way(&ends, now, &mut self.counters);
-            if way == Way::Wait {
-                return false;
-            }
             let ports = (local.port(), remote.port());
             let chosen = self.chosen(&record, ends.to());
             if self.link.is_for_all(ends.to()) {
@@ -87,21 +84,15 @@ impl Engine {
                 }
                 // Without a hop it stays with us.
                 if chosen.service.ttl == 0 {
-                    return true;
+                    return;
                 }
             }
             if self.is_too_long(way, &ends, chosen, record.len as usize) {
                 self.counters.drop(EngineDrop::TooLong);
-                self.tell_too_long(key);
-                return true;
+                return self.tell_too_long(key);
             }
             self.send_datagram(way, &ends, chosen, ports, payload);
-            true
         });
-        if sent == Some(false) {
-            self.unresolved.push(key);
-            return Some(0);
-        }
         if denied {
             self.counters.drop(EngineDrop::AccessDenied);
         } else if sent.is_none() && packets <= MOST_SEGMENTS {
@@ -150,7 +141,7 @@ impl Engine {
             segment,
             path_mtu,
         } = chosen;
-        if !matches!(way, Way::Station(_) | Way::Own) {
+        if matches!(way, Way::Failed | Way::NoRoute) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
         let len: usize = payload.iter().map(|p| p.len()).sum();
@@ -163,8 +154,10 @@ impl Engine {
         let mtu = self.mtu_for(way, ends, path_mtu);
         let segment = usize::from(segment);
         let cut = segment != 0 && segment < len;
-        // What comes to our own arrives as the port would have it.
-        if cut && !(self.link.capabilities.uso || way == Way::Own) {
+        // What comes to our own arrives as the port would have it, and of what waits for its
+        // next hop each waits for itself.
+        let by_port = self.link.capabilities.uso && way != Way::Wait;
+        if cut && !(by_port || way == Way::Own) {
             let mut whole = std::mem::take(&mut self.whole);
             whole.clear();
             payload.iter().for_each(|p| whole.extend_from_slice(p));

@@ -310,6 +310,47 @@ fn who_solicits_is_heard_but_may_not_hear_us() {
     assert_eq!(n.counters().ignored, 1);
 }
 
+#[test]
+fn packets_are_held_for_who_is_asked_for() {
+    let mut n = Neighbors::new(2);
+    let [first, second, third] = [1, 2, 3].map(|last| Ipv4Addr::new(10, 0, 0, last));
+    // Nobody has asked for it.
+    n.hold(first, vec![0]);
+    assert_eq!(n.take_overflowed(), 1);
+    assert_eq!(n.lookup(first, at(0)), Lookup::Ask);
+    n.hold(first, vec![1]);
+    n.hold(first, vec![2]);
+    assert!(n.learn(first, MAC, true, at(1)));
+    assert_eq!(n.release(first), [vec![1], vec![2]]);
+    assert!(n.release(first).is_empty());
+    // It is known.
+    n.hold(first, vec![3]);
+    assert_eq!(n.take_overflowed(), 1);
+
+    // Given up, they are the caller's to drop.
+    assert_eq!(n.lookup(second, at(1)), Lookup::Ask);
+    n.hold(second, vec![4]);
+    let mut failed = Vec::new();
+    for second in 1..5 {
+        n.poll(at(1 + second * 1_000), |e| {
+            if let NeighborEvent::Failed(ip) = e {
+                failed.push(ip);
+            }
+        });
+    }
+    assert_eq!(failed, [second]);
+    assert_eq!(n.release(second), [vec![4]]);
+
+    // Nothing is left of who makes room for another.
+    let mut n = Neighbors::new(1);
+    n.lookup(first, at(0));
+    n.hold(first, vec![5]);
+    n.lookup(third, at(0));
+    assert_eq!((n.counters().evicted, n.take_overflowed()), (1, 1));
+    n.lookup(first, at(1));
+    assert!(n.release(first).is_empty());
+}
+
 proptest! {
     /// Whatever happens: the size stays bounded, no deadline is missed, nobody is
     /// asked for more than once a second, and nobody waits for more than three.

@@ -1,0 +1,124 @@
+//! Packets for neighbors that are asked for and have not answered yet (RFC 4861 section
+//! 7.2.2, RFC 1122 section 2.3.2.2): a few for each, the newest kept.
+//!
+//! Owns [`Held`], which the cache has. It puts packets in and takes them out; that their
+//! neighbor was given up or forgotten, it finds out there.
+
+use super::Address;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Packets held for one neighbor: a datagram of 64 KiB in fragments of 1500 bytes are 45.
+pub(super) const MOST_PACKETS: usize = 96;
+/// Bytes of them.
+pub(super) const MOST_BYTES: usize = 128 << 10;
+/// Neighbors for which packets are held.
+pub(super) const MOST_NEIGHBORS: usize = 64;
+
+/// Packets for one neighbor, oldest first.
+#[derive(Debug, Clone, Default)]
+struct Queue {
+    packets: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Larger than those of the queues that were begun before.
+    number: u64,
+}
+
+/// Packets by the address of their neighbor. Nothing is allocated as long as there are
+/// none.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Held<A> {
+    queues: BTreeMap<A, Queue>,
+    begun: u64,
+}
+
+impl<A: Address> Held<A> {
+    pub(super) const fn new() -> Self {
+        Self {
+            queues: BTreeMap::new(),
+            begun: 0,
+        }
+    }
+
+    /// Holds a packet; says how many were dropped for it, or with it if it is itself too
+    /// long.
+    pub(super) fn push(&mut self, ip: A, packet: Vec<u8>) -> u64 {
+        if packet.len() > MOST_BYTES {
+            return 1;
+        }
+        let mut dropped = 0;
+        if !self.queues.contains_key(&ip) && self.queues.len() >= MOST_NEIGHBORS {
+            let oldest = self.queues.iter().min_by_key(|(_, q)| q.number);
+            if let Some(oldest) = oldest.map(|(ip, _)| *ip) {
+                dropped += self.take(oldest).len() as u64;
+            }
+        }
+        let begun = &mut self.begun;
+        let queue = self.queues.entry(ip).or_insert_with(|| {
+            *begun += 1;
+            Queue {
+                number: *begun,
+                ..Queue::default()
+            }
+        });
+        queue.bytes += packet.len();
+        queue.packets.push_back(packet);
+        while queue.packets.len() > MOST_PACKETS || queue.bytes > MOST_BYTES {
+            queue.bytes -= queue.packets.pop_front().map_or(0, |p| p.len());
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Takes all that is held for a neighbor, oldest first.
+    pub(super) fn take(&mut self, ip: A) -> VecDeque<Vec<u8>> {
+        self.queues.remove(&ip).unwrap_or_default().packets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+
+    fn ip(last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, last)
+    }
+
+    #[test]
+    fn the_newest_are_kept_in_order() {
+        let mut held = Held::new();
+        for n in 0..=MOST_PACKETS {
+            let dropped = held.push(ip(1), vec![n as u8]);
+            assert_eq!(dropped, u64::from(n == MOST_PACKETS));
+        }
+        let left: Vec<u8> = held.take(ip(1)).into_iter().flatten().collect();
+        assert_eq!(left.len(), MOST_PACKETS);
+        assert!(left.iter().zip(1..).all(|(p, n)| *p == n));
+        assert!(held.take(ip(1)).is_empty());
+    }
+
+    #[test]
+    fn bytes_are_bounded() {
+        let mut held = Held::new();
+        assert_eq!(held.push(ip(1), vec![1; MOST_BYTES]), 0);
+        assert_eq!(held.push(ip(1), vec![2; 1]), 1);
+        assert_eq!(held.push(ip(1), vec![3; MOST_BYTES - 1]), 0);
+        assert_eq!(held.push(ip(1), vec![4; MOST_BYTES + 1]), 1);
+        let left = held.take(ip(1));
+        assert_eq!(left.iter().map(|p| p[0]).collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
+    fn neighbors_are_bounded_and_the_oldest_gives_way() {
+        let mut held = Held::new();
+        for n in 0..MOST_NEIGHBORS as u8 {
+            assert_eq!(held.push(ip(n), vec![n]), 0);
+        }
+        // A further packet does not make its neighbor younger.
+        assert_eq!(held.push(ip(0), vec![9]), 0);
+        assert_eq!(held.push(ip(200), vec![1]), 2);
+        assert!(held.take(ip(0)).is_empty());
+        assert_eq!(held.take(ip(1)).len(), 1);
+        assert_eq!(held.take(ip(200)).len(), 1);
+    }
+}
