@@ -151,7 +151,7 @@ pub struct Engine {
     pub(crate) first_session: u32,
     pub(crate) control: Option<ControlServer>,
     /// Says something to who runs it.
-    notice: fn(&str),
+    pub(crate) notice: fn(&str),
     /// What its port is called.
     pub(crate) port_name: String,
     /// Where new sockets' settings come from, if not from our defaults.

@@ -331,6 +331,9 @@ impl Engine {
             match source {
                 Source::PortNews => {
                     self.link.take_port_news(self.now);
+                    if let Some(refusal) = self.link.port.take_refusal() {
+                        (self.notice)(&refusal);
+                    }
                     self.demux.forget_known();
                 }
                 Source::Port => {}

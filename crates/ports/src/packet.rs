@@ -63,6 +63,10 @@ pub struct PacketPort {
     counters: PortCounters,
     /// Calls that found nothing since the kernel was asked what it lost.
     idle_calls: u32,
+    /// Why the interface could not be used when it was last looked at, and whether that was
+    /// not told yet.
+    refused: Option<PacketError>,
+    untold: bool,
 }
 
 impl PacketPort {
@@ -92,6 +96,8 @@ impl PacketPort {
             capabilities: interface.capabilities(opened.uso),
             counters: PortCounters::default(),
             idle_calls: 0,
+            refused: None,
+            untold: false,
         };
         if opened.interface.is_some() {
             port.attach(interface).map_err(|errno| PacketError::Os {
@@ -141,6 +147,22 @@ impl PacketPort {
             self.join_groups(index);
         }
         Ok(())
+    }
+
+    /// The interface was looked at, and is there and `refused`, or is not there or fine.
+    fn note_refusal(&mut self, refused: Option<&PacketError>) {
+        let lasting = refused.filter(|error| {
+            matches!(
+                error,
+                PacketError::BadMtu { .. }
+                    | PacketError::LinkType { .. }
+                    | PacketError::Loopback { .. }
+            )
+        });
+        if lasting != self.refused.as_ref() {
+            self.refused = lasting.cloned();
+            self.untold = self.refused.is_some();
+        }
     }
 
     /// What came with a frame of which the kernel gave `got` bytes in all into
@@ -295,10 +317,12 @@ impl Port for PacketPort {
             return false;
         }
         let found = Interface::find(self.control.as_fd(), &self.name);
+        self.note_refusal(found.as_ref().err());
         let attached = found.ok().filter(|found| self.attach(*found).is_ok());
         self.link.observe(attached.map(|interface| interface.flags));
         let Some(interface) = attached else {
-            // Gone, or changing while we looked, of which there will be news.
+            // Gone, or such that it cannot be used, or changing while we looked, of which
+            // there will be news.
             self.index = None;
             return false;
         };
@@ -326,6 +350,14 @@ impl Port for PacketPort {
 
     fn is_attached(&self) -> bool {
         self.index.is_some()
+    }
+
+    fn take_refusal(&mut self) -> Option<String> {
+        let untold = std::mem::take(&mut self.untold);
+        let refused = self.refused.as_ref().filter(|_| untold)?;
+        Some(format!(
+            "{refused}: nothing is sent or received there until that is changed"
+        ))
     }
 
     fn counters(&self) -> &PortCounters {

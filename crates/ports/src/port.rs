@@ -346,6 +346,12 @@ pub trait Port: Send {
         true
     }
 
+    /// Why the interface that is there cannot be used as it is now, for the operator: told
+    /// once, after [`take_news`](Port::take_news), and again when it is something else.
+    fn take_refusal(&mut self) -> Option<String> {
+        None
+    }
+
     /// Totals since the port was opened.
     fn counters(&self) -> &PortCounters;
 }
@@ -401,6 +407,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn is_attached(&self) -> bool {
         (**self).is_attached()
+    }
+
+    fn take_refusal(&mut self) -> Option<String> {
+        (**self).take_refusal()
     }
 
     fn counters(&self) -> &PortCounters {

@@ -217,6 +217,37 @@ fn an_interface_that_is_down_loses_frames_and_comes_back() {
     meet(&mut port);
 }
 
+#[test]
+fn an_interface_whose_mtu_becomes_too_small_is_said_so_once() {
+    if !in_own_namespace() {
+        return;
+    }
+    veth();
+    let mut port = PacketPort::open(&config("near")).unwrap();
+    let news = |port: &mut PacketPort, attached: bool| {
+        let deadline = Instant::now() + PATIENCE;
+        while port.is_attached() != attached {
+            assert!(Instant::now() < deadline, "no news came");
+            port.take_news();
+        }
+    };
+    assert_eq!(port.take_refusal(), None);
+    for round in 0..2 {
+        ip("link set near mtu 500");
+        news(&mut port, false);
+        let said = port.take_refusal().expect("it is said");
+        assert!(said.contains("near has an MTU of 500"), "{said}");
+        // Other news of the interface are no cause to say it again.
+        ip(&format!("link set near txqueuelen {}", 100 + round));
+        port.take_news();
+        assert_eq!(port.take_refusal(), None);
+        ip("link set near mtu 1500");
+        news(&mut port, true);
+        assert_eq!(port.take_refusal(), None);
+    }
+    meet(&mut port);
+}
+
 /// A tunnel's other end: makes `tun0`, as a program under test would, and gives
 /// and takes bare IP packets.
 fn tunnel() -> File {
