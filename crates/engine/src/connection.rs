@@ -8,6 +8,7 @@ use crate::counters::EngineDrop;
 use crate::demux::{Flow, Reuse};
 use crate::engine::Engine;
 use crate::output::Sent;
+use crate::returns::QUIET_US;
 use crate::socket::{Connection, Kind, Socket};
 use crate::tcp_input::as_family;
 use longshore_hostif::{EdgeFlags, Edges};
@@ -50,11 +51,6 @@ impl RequestError {
     }
 }
 
-/// How long acknowledgments that nobody waits for may stay untold, in
-/// microseconds: what rides on nothing else by then goes alone, so that the
-/// host can give the memory back.
-const TELL_AFTER: u64 = 100_000;
-
 impl Connection {
     /// Where its streams stand.
     #[inline]
@@ -83,11 +79,12 @@ impl Connection {
 
     /// The host has just been told of these.
     #[inline]
-    fn note_told(&mut self, edges: &Edges) {
+    fn note_told(&mut self, edges: &Edges, now: Instant) {
         self.told.rcv_edge = edges.rcv_edge;
         self.told.snd_acked = edges.snd_acked;
         self.told.flags = edges.flags;
-        self.tell_by = Instant::NEVER;
+        let (done, edge) = (edges.snd_acked, self.tcb.snd_edge());
+        self.tell_by = self.told.returns_at(done, edge, now);
     }
 }
 
@@ -117,22 +114,19 @@ impl Socket {
     }
 
     /// The host has just been told where they stand.
-    pub(crate) fn note_told(&mut self) {
+    pub(crate) fn note_told(&mut self, now: Instant) {
         let edges = self.edges();
         match &mut self.kind {
-            Kind::Stream(c) => c.note_told(&edges),
+            Kind::Stream(c) => c.note_told(&edges, now),
             Kind::Pair(p) => {
-                p.told = crate::socket::Told {
-                    rcv_edge: edges.rcv_edge,
-                    snd_acked: edges.snd_acked,
-                    flags: edges.flags,
-                };
+                p.told.rcv_edge = edges.rcv_edge;
+                p.told.snd_acked = edges.snd_acked;
+                p.told.flags = edges.flags;
             }
             Kind::Listener(l) => l.told = edges.rcv_edge,
             Kind::Datagram(d) => {
                 d.told.rcv_edge = edges.rcv_edge;
                 d.told.snd_acked = edges.snd_acked;
-                d.tell_by = None;
             }
             Kind::Idle(_) => {}
         }
@@ -362,14 +356,14 @@ impl Engine {
         let unacknowledged = edges.snd_acked - c.told.snd_acked;
         if !news && unacknowledged < quarter {
             if unacknowledged != 0 && edges.snd_acked == c.tcb.snd_edge() && c.tell_by.is_never() {
-                c.tell_by = now.after_us(TELL_AFTER);
+                c.tell_by = now.after_us(QUIET_US);
             }
             return;
         }
         if edges.flags == c.told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
             edges.errno = 0;
         }
-        c.note_told(&edges);
+        c.note_told(&edges, now);
         socket.meter.to_host.descriptors += 1;
         let id = socket.id;
         if let Some(s) = self.sessions.get_mut(socket.session) {
@@ -388,7 +382,7 @@ impl Engine {
         if edges.rcv_edge <= l.told {
             return;
         }
-        socket.note_told();
+        socket.note_told(self.now);
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(socket.session) {
             s.post(socket.id, &socket.subscribers, edges);
@@ -430,17 +424,32 @@ impl Engine {
                 }
                 tell = c.tell_by <= now;
             }
-            Kind::Datagram(d) => tell = d.tell_by.is_some_and(|t| t <= now),
+            Kind::Datagram(d) => tell = d.tell_by.take_if(|t| *t <= now).is_some(),
+            Kind::Pair(p) => tell = p.tell_by <= now,
             _ => {}
         }
         if tell && socket.has_block() && !socket.orphan {
-            let edges = socket.edges();
-            socket.note_told();
-            if let Some(s) = self.sessions.get_mut(socket.session) {
-                s.post(socket.id, &socket.subscribers, edges);
-            }
+            self.tell_quietly(key);
         }
         self.touch(key);
+    }
+
+    /// Nothing has happened at a socket for a while: its host is told of what nobody waits
+    /// for, and chunks that nobody needs are taken back.
+    fn tell_quietly(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let edges = socket.edges();
+        let untold = socket.told().is_some_and(|told| {
+            edges.snd_acked != told.snd_acked || edges.rcv_edge != told.rcv_edge
+        });
+        socket.note_told(self.now);
+        socket.look_again(Instant::NEVER);
+        if untold && let Some(s) = self.sessions.get_mut(socket.session) {
+            s.post(socket.id, &socket.subscribers, edges);
+        }
+        self.take_back_chunks(key);
     }
 
     /// Reuse for a socket that did not say.

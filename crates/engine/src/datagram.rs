@@ -19,9 +19,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Datagrams that one socket may send in one turn, and all of one session.
 const DATAGRAMS_A_TURN: u32 = 64;
 const DATAGRAMS_OF_A_SESSION: u32 = 1024;
-/// Acknowledgments of what was sent may wait this long for something to ride
-/// on, in microseconds.
-const TELL_AFTER: u64 = 100_000;
 
 /// What a datagram's packet says of it beside its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -309,15 +306,13 @@ impl Engine {
         }
         let unsaid = edges.snd_acked - d.told.snd_acked;
         if edges.rcv_edge > d.told.rcv_edge || unsaid >= quarter {
-            socket.note_told();
+            socket.note_told(now);
             socket.meter.to_host.descriptors += 1;
             if let Some(s) = self.sessions.get_mut(socket.session) {
                 s.post(socket.id, &socket.subscribers, edges);
             }
-        } else if unsaid != 0 && d.tell_by.is_none() {
-            d.tell_by = Some(now.after_us(TELL_AFTER));
-            self.arm(key);
         }
+        self.arm_quiet_datagram(key);
         if more {
             self.touch(key);
         }

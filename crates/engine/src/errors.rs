@@ -172,7 +172,7 @@ impl Engine {
         };
         let mut edges = socket.edges();
         edges.flags |= EdgeFlags::SOFT_ERROR;
-        socket.note_told();
+        socket.note_told(self.now);
         socket.meter.to_host.descriptors += 1;
         let kept = socket.kept_errors();
         if let Some(s) = self.sessions.get_mut(socket.session) {

@@ -69,6 +69,7 @@ mod privilege;
 mod reclaim;
 mod report;
 mod requests;
+mod returns;
 mod routing;
 mod scarcity;
 mod session;

@@ -85,6 +85,8 @@ pub(crate) struct Pair {
     /// Why it is dead, an errno.
     pub(crate) dead: Option<u16>,
     pub(crate) told: Told,
+    /// When the host's chunks are taken back.
+    pub(crate) tell_by: Instant,
 }
 
 impl Pair {
@@ -115,6 +117,7 @@ impl Pair {
             paced_until: Instant(0),
             dead: None,
             told: Told::default(),
+            tell_by: Instant::NEVER,
         }
     }
 
@@ -140,7 +143,8 @@ impl Pair {
 
     /// When it is to be looked at even if nothing happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let any = [self.hold_until, self.deferred_until, self.again_at];
+        let quiet = (!self.tell_by.is_never()).then_some(self.tell_by);
+        let any = [self.hold_until, self.deferred_until, self.again_at, quiet];
         any.into_iter().flatten().min()
     }
 
@@ -171,7 +175,7 @@ impl Pair {
 }
 
 impl Engine {
-    fn pair_mut(&mut self, key: u32) -> Option<&mut Pair> {
+    pub(crate) fn pair_mut(&mut self, key: u32) -> Option<&mut Pair> {
         match &mut self.sockets.get_mut(key)?.kind {
             Kind::Pair(p) => Some(p),
             _ => None,
@@ -345,6 +349,7 @@ impl Engine {
             self.touch(key);
         }
         self.tell_pair(key);
+        self.arm_quiet_pair(key);
         self.end_pair(key);
     }
 
@@ -413,7 +418,7 @@ impl Engine {
             return;
         }
         let is_urgent = std::mem::take(&mut p.urgent_untold);
-        socket.note_told();
+        socket.note_told(self.now);
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(socket.session) {
             s.post(socket.id, &socket.subscribers, edges);

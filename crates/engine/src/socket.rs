@@ -77,7 +77,8 @@ pub(crate) struct Connection {
     pub(crate) fast_open_of: Option<u32>,
     /// What the host was told last.
     pub(crate) told: Told,
-    /// When the host is to be told of acknowledgments that nobody waits for.
+    /// When the host is to be told of acknowledgments that nobody waits for, and its chunks
+    /// are taken back.
     pub(crate) tell_by: Instant,
     /// Its next hop does not answer.
     pub(crate) unreachable: bool,
@@ -92,6 +93,8 @@ pub(crate) struct Connection {
 pub(crate) struct Told {
     pub(crate) rcv_edge: u64,
     pub(crate) snd_acked: u64,
+    /// How far its send stream's chunks were taken back, or it was tried.
+    pub(crate) returned: u64,
     pub(crate) flags: EdgeFlags,
 }
 
@@ -151,7 +154,7 @@ pub(crate) struct Datagram {
     pub(crate) told: Told,
     /// Datagrams that found no room.
     pub(crate) overruns: u64,
-    /// When the host is to be told that what it sent is gone.
+    /// When the host is to be told that what it sent is gone, and its chunks are taken back.
     pub(crate) tell_by: Option<Instant>,
     /// The groups that it has joined.
     pub(crate) groups: Vec<IpAddr>,

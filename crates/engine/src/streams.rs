@@ -55,15 +55,15 @@ pub(crate) fn snd_pieces<'a>(
         (range.end - range.start) as usize,
     );
     if len <= CHUNK - within {
-        let number = (range.start / CHUNK as u64) as usize % DIRECTORY;
-        let chunk = directory[number].load(Ordering::Acquire);
+        let number = range.start / CHUNK as u64;
+        let chunk = directory.entry(number).load(Ordering::Acquire);
         let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
         // SAFETY: as below.
         out[0] = IoSlice::new(unsafe { arena.memory().bytes(place, len) });
         return Ok(1);
     }
     for (number, within, len) in spans(range) {
-        let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+        let chunk = directory.entry(number).load(Ordering::Acquire);
         let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
         let slot = out.get_mut(count).ok_or(BadStream)?;
         // SAFETY: the bytes go to the kernel or are copied or summed; nothing
@@ -84,7 +84,7 @@ pub(crate) fn snd_copy(
     let directory = arena.snd_directory(index);
     let mut done = 0;
     for (number, within, len) in spans(range) {
-        let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+        let chunk = directory.entry(number).load(Ordering::Acquire);
         let place = arena.snd_place(chunk, within, len).ok_or(BadStream)?;
         arena
             .memory()
@@ -273,7 +273,10 @@ impl RcvStream {
             let chunk = slab.take().ok_or(NoChunk)?;
             (self.head, self.tail) = (chunk, chunk);
             (self.first, self.last) = (number, number);
-            arena.rcv_directory(index)[number as usize % DIRECTORY].store(chunk, Ordering::Release);
+            arena
+                .rcv_directory(index)
+                .entry(number)
+                .store(chunk, Ordering::Release);
             return Ok(chunk);
         }
         if number < self.first || number - self.first >= DIRECTORY as u64 {
@@ -284,7 +287,9 @@ impl RcvStream {
             slab.links[self.tail as usize] = chunk;
             self.tail = chunk;
             self.last += 1;
-            arena.rcv_directory(index)[self.last as usize % DIRECTORY]
+            arena
+                .rcv_directory(index)
+                .entry(self.last)
                 .store(chunk, Ordering::Release);
         }
         if number == self.last {

@@ -2,7 +2,9 @@
 
 use crate::block::SocketBlock;
 use crate::channel::ChannelControl;
-use crate::layout::{ABI_VERSION, CHUNK, DIRECTORY, Geometry, Header, MAGIC, Offsets, RING};
+use crate::layout::{
+    ABI_VERSION, CHUNK, DIRECTORY, DIRECTORY_GROUP, Geometry, Header, MAGIC, Offsets, RING,
+};
 use longshore_ring::spsc::Slot;
 use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
 use rustix::io::Errno;
@@ -39,6 +41,27 @@ pub enum ReleaseError {
     /// The kernel refused.
     #[error("the kernel takes no memory back: {0}")]
     Kernel(#[from] Errno),
+}
+
+/// A socket's chunk directory: which chunk has which part of a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Directory<'a> {
+    memory: &'a SharedMemory,
+    /// Where its first group of entries lies, and how far from there the next.
+    first: usize,
+    stride: usize,
+}
+
+impl<'a> Directory<'a> {
+    /// The entry for chunk `number` of the stream, which has the bytes from `number *
+    /// CHUNK` on; [`DIRECTORY`] chunks later it is another's.
+    #[inline]
+    pub fn entry(&self, number: u64) -> &'a AtomicU32 {
+        let at = number as usize % DIRECTORY;
+        let (group, within) = (at / DIRECTORY_GROUP, at % DIRECTORY_GROUP);
+        let start = self.first + group * self.stride;
+        self.memory.at(start + within * size_of::<AtomicU32>())
+    }
 }
 
 /// A mapped arena. Accessors take indices that the caller has checked; one that
@@ -280,25 +303,27 @@ impl Arena {
             .array(self.at.snd_links, self.geometry.snd_chunks as usize)
     }
 
-    /// The chunk directory of a socket's send stream. Entry `(o / CHUNK) %
-    /// DIRECTORY` names the chunk that has byte `o`.
+    /// The chunk directory of a socket's send stream.
     #[inline]
-    pub fn snd_directory(&self, socket: u32) -> &[AtomicU32] {
-        assert!(socket < self.geometry.sockets);
-        self.memory.array(
-            self.at.snd_directories + socket as usize * DIRECTORY * 4,
-            DIRECTORY,
-        )
+    pub fn snd_directory(&self, socket: u32) -> Directory<'_> {
+        self.directory(self.at.snd_directories, socket)
     }
 
     /// The chunk directory of a socket's receive stream.
     #[inline]
-    pub fn rcv_directory(&self, socket: u32) -> &[AtomicU32] {
+    pub fn rcv_directory(&self, socket: u32) -> Directory<'_> {
+        self.directory(self.at.rcv_directories, socket)
+    }
+
+    #[inline]
+    fn directory(&self, all: usize, socket: u32) -> Directory<'_> {
         assert!(socket < self.geometry.sockets);
-        self.memory.array(
-            self.at.rcv_directories + socket as usize * DIRECTORY * 4,
-            DIRECTORY,
-        )
+        let group = DIRECTORY_GROUP * size_of::<AtomicU32>();
+        Directory {
+            memory: &self.memory,
+            first: all + socket as usize * group,
+            stride: self.geometry.sockets as usize * group,
+        }
     }
 
     /// Where in the memory `len` bytes at `at` in chunk `chunk` of the send
@@ -343,13 +368,47 @@ mod tests {
             Geometry::SMALL,
         )
         .unwrap();
-        engine.snd_directory(63)[255].store(9, Ordering::Release);
-        assert_eq!(host.snd_directory(63)[255].load(Ordering::Acquire), 9);
+        engine
+            .snd_directory(63)
+            .entry(255)
+            .store(9, Ordering::Release);
+        assert_eq!(
+            host.snd_directory(63)
+                .entry(2 * 256 - 1)
+                .load(Ordering::Acquire),
+            9
+        );
         let popped = host.header().free_sockets.pop(host.socket_links()).unwrap();
         assert_eq!(popped, Some(0));
         assert!(!host.set_held(63, 63, true));
         assert!(engine.holds(63, 63) && !engine.holds(62, 63));
         assert!(engine.set_held(63, 63, false));
+    }
+
+    #[test]
+    fn every_entry_of_every_directory_is_another_word() {
+        let arena = Arena::create(Geometry::SMALL).unwrap();
+        let sockets = 0..Geometry::SMALL.sockets;
+        let entry = |receive: bool, socket: u32, number: u64| {
+            let directory = if receive {
+                arena.rcv_directory(socket)
+            } else {
+                arena.snd_directory(socket)
+            };
+            std::ptr::from_ref(directory.entry(number)) as usize
+        };
+        let mut all: Vec<usize> = [false, true]
+            .into_iter()
+            .flat_map(|receive| sockets.clone().map(move |socket| (receive, socket)))
+            .flat_map(|(receive, socket)| (0..256).map(move |n| entry(receive, socket, n)))
+            .collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        // The first chunks of all sockets lie close together.
+        let span = entry(false, 63, 0) - entry(false, 0, 0);
+        assert_eq!(span, 63 * DIRECTORY_GROUP * size_of::<AtomicU32>());
     }
 
     #[test]

@@ -10,13 +10,17 @@ use longshore_ring::{FreeList, Shared, Waiter};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The version of layout and descriptors. Both sides must have the same.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 /// "LONGSHOR", the first word of an arena.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
 /// Bytes in a stream's chunk.
 pub const CHUNK: usize = 64 * 1024;
 /// Chunks in a stream's directory.
 pub const DIRECTORY: usize = 256;
+/// Entries of a directory that lie side by side. Behind those of one socket lie the same
+/// ones of the next: a socket through which little has gone has touched the first few of
+/// each directory alone, and many such sockets share a page of them.
+pub(crate) const DIRECTORY_GROUP: usize = 8;
 /// Most bytes a stream may hold: one chunk less than the directory spans, so
 /// that the first and the last, both in part, never meet in one entry.
 pub const STREAM_MAX: u64 = ((DIRECTORY - 1) * CHUNK) as u64;
@@ -200,6 +204,7 @@ const _: () = assert!(size_of::<Waiter>() == 64);
 const _: () = assert!(size_of::<SocketBlock>() == 256);
 const _: () =
     assert!(RING.is_power_of_two() && CHUNK.is_power_of_two() && DIRECTORY.is_power_of_two());
+const _: () = assert!(DIRECTORY.is_multiple_of(DIRECTORY_GROUP));
 
 #[cfg(test)]
 mod tests {

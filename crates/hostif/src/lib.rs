@@ -24,7 +24,7 @@ mod routes;
 pub mod warning;
 
 pub use address::Address;
-pub use arena::{Arena, ArenaError, ReleaseError};
+pub use arena::{Arena, ArenaError, Directory, ReleaseError};
 pub use block::{
     BlockFlags, MAX_WAITERS, OwnersSignal, Raised, Sending, SocketBlock, SocketState, StreamHalf,
     is_writable,

@@ -41,7 +41,7 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         "push" => push(text(0)?, number(1)?),
         "echo" => echo(text(0)?),
         "ping" => ping(text(0)?, number(1)?),
-        "fill" => fill(text(0)?, number(1)?),
+        "fill" => fill(text(0)?, number(1)?, text(2).ok()),
         "mirror" => flood::mirror(text(0)?),
         "steady" => flood::steady(text(0)?, number(1)?, number(2)?),
         "flood" => flood::flood(
@@ -154,17 +154,54 @@ fn ping(to: &str, times: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens so many connections and keeps them, without a word, until it is killed.
-fn fill(to: &str, connections: u64) -> io::Result<()> {
+/// Opens so many connections and keeps them until it is killed: without a word, or, with
+/// the `path` of a file, after one request for it on each, whose answer it has read.
+fn fill(to: &str, connections: u64, path: Option<&str>) -> io::Result<()> {
     let mut all = Vec::new();
     for _ in 0..connections {
-        all.push(TcpStream::connect(to)?);
+        let mut stream = TcpStream::connect(to)?;
+        if let Some(path) = path {
+            ask(&mut stream, path)?;
+        }
+        all.push(stream);
     }
     println!("full");
     io::stdout().flush()?;
     loop {
         std::thread::park();
     }
+}
+
+/// Asks an HTTP server for a file, and reads it to its end; the connection stays.
+fn ask(stream: &mut TcpStream, path: &str) -> io::Result<()> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\n\r\n")?;
+    let mut answer = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let n = stream.read(&mut piece)?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        answer.extend_from_slice(&piece[..n]);
+        if let Some(len) = answer_len(&answer)
+            && answer.len() >= len
+        {
+            return Ok(());
+        }
+    }
+}
+
+/// How long an HTTP answer is, header and body, once its header is there.
+fn answer_len(answer: &[u8]) -> Option<usize> {
+    const END: &[u8] = b"\r\n\r\n";
+    let header = answer.windows(END.len()).position(|w| w == END)? + END.len();
+    let text = std::str::from_utf8(&answer[..header]).ok()?;
+    let body = text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let wanted = name.eq_ignore_ascii_case("content-length");
+        wanted.then(|| value.trim().parse::<usize>().ok()).flatten()
+    })?;
+    Some(header + body)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate to show")]

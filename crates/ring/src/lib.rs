@@ -29,7 +29,7 @@ mod waiter;
 pub use confined::{is_confined, set_confined};
 pub use doorbell::Doorbell;
 pub use freelist::{FreeList, NONE};
-pub use lock::{Locked, Reentered, SharedLock, forget_thread_id};
+pub use lock::{Locked, Offer, Reentered, SharedLock, forget_thread_id};
 pub use peer::{PeerCredentials, peer_credentials, peer_pidfd, refuse_descriptors};
 pub use ringer::{Ringer, StrangersBell};
 pub use section::{

@@ -5,6 +5,12 @@
 //! holder's thread id. Whoever waits for long looks whether that thread still
 //! lives and takes the lock over if it does not: all that is done under it only
 //! moves edges forward, so what the dead one left half done is safe to redo.
+//!
+//! The other side of the shared memory never holds it, since neither side may wait for the
+//! other. What nobody needs while no call works it may take all the same: it makes an
+//! [`Offer`] on a free lock and, if nobody has taken the lock meanwhile, makes it good.
+//! Whoever locks next is told ([`Locked::is_taken`]), also if the one who was told first
+//! has died.
 
 use crate::futex;
 use crate::sync::{AtomicU32, Ordering, hint};
@@ -14,6 +20,12 @@ use std::time::Duration;
 const FREE: u32 = 0;
 /// Set beside the holder's id when somebody sleeps for the lock.
 const WAITED_FOR: u32 = 1 << 31;
+/// The other side is about to take what the lock protects. Alone in the word.
+const OFFERED: u32 = 1 << 30;
+/// The other side has taken it, and no holder has noted that. Beside a holder's id, or not.
+const TAKEN: u32 = 1 << 29;
+/// What a thread's id lies in (it is less than 2^22, `PID_MAX_LIMIT`).
+const HOLDER: u32 = TAKEN - 1;
 /// Looks at the lock before sleeping for it.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 200 };
 /// How long to sleep before looking whether the holder still lives.
@@ -90,7 +102,10 @@ impl SharedLock {
             .0
             .compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)
         {
-            Ok(_) => Ok(Locked(self)),
+            Ok(_) => Ok(Locked {
+                lock: self,
+                taken: false,
+            }),
             Err(_) => self.lock_slowly(me),
         }
     }
@@ -106,7 +121,43 @@ impl SharedLock {
         self.0
             .compare_exchange(FREE, thread_id(), Ordering::Acquire, Ordering::Relaxed)
             .ok()
-            .map(|_| Locked(self))
+            .map(|_| Locked {
+                lock: self,
+                taken: false,
+            })
+    }
+
+    /// Begins to take what the lock protects, from the other side of the memory. `None` if
+    /// a call is at work on it, or it was taken before.
+    pub fn offer(&self) -> Option<Offer<'_>> {
+        self.0
+            .compare_exchange(FREE, OFFERED, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Offer(self))
+    }
+
+    /// Whether it was taken, and no holder has noted that.
+    pub fn is_taken(&self) -> bool {
+        self.0.load(Ordering::Acquire) & TAKEN != 0
+    }
+
+    /// Takes a free lock's mark away, for another use of it.
+    pub fn forget_taken(&self) {
+        let _ = self
+            .0
+            .compare_exchange(TAKEN, FREE, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Makes this thread the holder in the place of whoever `word` names.
+    fn succeed(&self, word: u32, me: u32) -> Option<Locked<'_>> {
+        let mark = word & TAKEN;
+        self.0
+            .compare_exchange(word, me | mark, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Locked {
+                lock: self,
+                taken: mark != 0,
+            })
     }
 
     #[cold]
@@ -114,33 +165,27 @@ impl SharedLock {
         loop {
             for _ in 0..SPINS {
                 let word = self.0.load(Ordering::Relaxed);
-                if word & !WAITED_FOR == me {
+                if word & HOLDER == me {
                     return Err(Reentered);
                 }
-                if word == FREE
-                    && self
-                        .0
-                        .compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)
-                        .is_ok()
+                if word & HOLDER == FREE
+                    && let Some(locked) = self.succeed(word, me)
                 {
-                    return Ok(Locked(self));
+                    return Ok(locked);
                 }
                 hint::spin_loop();
             }
             let word = self.0.load(Ordering::Relaxed);
-            if word == FREE {
+            let owner = word & HOLDER;
+            if owner == FREE {
                 continue;
             }
-            let owner = word & !WAITED_FOR;
             if !lives(owner)
-                && self
-                    .0
-                    .compare_exchange(word, me, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
+                && let Some(locked) = self.succeed(word, me)
             {
-                return Ok(Locked(self));
+                return Ok(locked);
             }
-            let waited = owner | WAITED_FOR;
+            let waited = word | WAITED_FOR;
             if word == waited
                 || self
                     .0
@@ -161,13 +206,57 @@ impl Default for SharedLock {
 
 /// The lock, held until this goes.
 #[derive(Debug)]
-pub struct Locked<'a>(&'a SharedLock);
+pub struct Locked<'a> {
+    lock: &'a SharedLock,
+    taken: bool,
+}
+
+impl Locked<'_> {
+    /// Whether the other side has taken what the lock protects ([`Offer`]), as the holder
+    /// has to note. To note it twice must do no harm.
+    #[inline]
+    pub fn is_taken(&self) -> bool {
+        self.taken
+    }
+
+    /// The holder has noted it.
+    pub fn note_taken(&mut self) {
+        self.lock.0.fetch_and(!TAKEN, Ordering::AcqRel);
+        self.taken = false;
+    }
+}
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        if self.0.0.swap(FREE, Ordering::Release) & WAITED_FOR != 0 {
-            futex::wake_all(&self.0.0);
+        let mark = if self.taken { TAKEN } else { FREE };
+        if self.lock.0.swap(mark, Ordering::Release) & WAITED_FOR != 0 {
+            futex::wake_all(&self.lock.0);
         }
+    }
+}
+
+/// An offer to take what a lock protects; withdrawn when it goes.
+#[derive(Debug)]
+pub struct Offer<'a>(&'a SharedLock);
+
+impl Offer<'_> {
+    /// Takes it, unless a call has begun to work on it: says whether it is the taker's.
+    /// What is read of it between offer and this is what it was.
+    pub fn take(self) -> bool {
+        self.0
+            .0
+            .compare_exchange(OFFERED, TAKEN, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        // It is not there if it was taken, or a call has come first.
+        let _ = self
+            .0
+            .0
+            .compare_exchange(OFFERED, FREE, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -220,6 +309,54 @@ mod tests {
         assert!(held.is_some() && lock.try_lock().is_none());
         drop(held);
         assert!(lock.try_lock().is_some());
+    }
+
+    #[test]
+    fn what_was_taken_is_told_until_it_is_noted() {
+        let lock = SharedLock::new();
+        assert!(lock.offer().unwrap().take());
+        assert!(lock.offer().is_none(), "there is nothing left");
+        assert!(lock.is_taken());
+        let held = lock.lock().unwrap();
+        assert!(held.is_taken());
+        assert_eq!(lock.lock().err(), Some(Reentered));
+        drop(held);
+        let mut held = lock.lock().unwrap();
+        assert!(held.is_taken(), "it was not noted");
+        held.note_taken();
+        drop(held);
+        assert!(!lock.lock().unwrap().is_taken());
+        assert!(lock.offer().unwrap().take());
+        lock.forget_taken();
+        assert!(!lock.lock().unwrap().is_taken());
+    }
+
+    #[test]
+    fn nobody_waits_for_an_offer() {
+        let lock = SharedLock::new();
+        assert!(!lock.lock().map(|held| held.is_taken()).unwrap());
+        let held = lock.lock().unwrap();
+        assert!(lock.offer().is_none(), "a call works");
+        drop(held);
+        let offer = lock.offer().unwrap();
+        let held = lock.lock().unwrap();
+        assert!(!held.is_taken());
+        assert!(!offer.take(), "the call came first");
+        drop(held);
+        drop(lock.offer());
+        assert!(lock.try_lock().is_some(), "withdrawn");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel which threads live")]
+    fn what_was_taken_is_told_again_if_who_was_told_died() {
+        let lock = SharedLock::new();
+        assert!(lock.offer().unwrap().take());
+        std::thread::scope(|s| {
+            s.spawn(|| std::mem::forget(lock.lock().unwrap()));
+        });
+        assert!(lock.is_taken());
+        assert!(lock.lock().unwrap().is_taken());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use longshore_ring::spsc::{Consumer, Indices, Producer, Slot};
 use longshore_ring::{Doorbell, FreeList, SharedLock, Sleep, Waiter};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicU32;
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 /// All orders in which at most `preemptions` times a thread is interrupted that could go on.
@@ -269,4 +269,52 @@ fn a_lock_excludes_and_wakes_who_waits_for_it() {
 #[test]
 fn a_dead_holders_lock_is_taken_by_one() {
     model(3, || contend(SharedLock::left_by_the_dead()));
+}
+/// What a lock protects, as a send stream's last chunk is: in use by the holder from one
+/// call to the next, or free since the other side has taken it.
+struct Chunk {
+    lock: SharedLock,
+    /// 1 if the stream has it.
+    held: AtomicU32,
+    /// How often it is on the list of free ones: it must never be there while it is used.
+    free: AtomicU32,
+}
+
+#[test]
+fn what_is_taken_is_taken_once_and_from_no_call_at_work() {
+    loom::model(|| {
+        let chunk = Arc::new(Chunk {
+            lock: SharedLock::new(),
+            held: AtomicU32::new(1),
+            free: AtomicU32::new(0),
+        });
+        let other = chunk.clone();
+        let engine = thread::spawn(move || {
+            for _ in 0..2 {
+                if let Some(offer) = other.lock.offer()
+                    && other.held.load(Ordering::Acquire) == 1
+                    && offer.take()
+                {
+                    assert_eq!(other.free.fetch_add(1, Ordering::AcqRel), 0);
+                }
+            }
+        });
+        for _ in 0..2 {
+            let mut locked = chunk.lock.lock().unwrap();
+            if locked.is_taken() {
+                chunk.held.store(0, Ordering::Release);
+                locked.note_taken();
+            }
+            if chunk.held.load(Ordering::Relaxed) == 0 {
+                // It is on its way to the list, or there.
+                while chunk.free.load(Ordering::Acquire) == 0 {
+                    thread::yield_now();
+                }
+                chunk.free.fetch_sub(1, Ordering::AcqRel);
+                chunk.held.store(1, Ordering::Release);
+            }
+            assert_eq!(chunk.free.load(Ordering::Acquire), 0, "used, and free");
+        }
+        engine.join().unwrap();
+    });
 }

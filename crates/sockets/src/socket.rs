@@ -249,7 +249,7 @@ impl Socket {
         }
         if mark.contains(BlockFlags::SHUT_WR) {
             // Behind whoever is writing.
-            let _lock = block.snd.lock.lock()?;
+            let _lock = block.snd.lock_to_send()?;
             block.set_flags(mark);
         } else {
             block.set_flags(mark);

@@ -16,8 +16,9 @@ use crate::tcb::Pos;
 /// long path, where a loss follows the other. A peer that makes holes for their own sake
 /// costs us 8 KiB and no more time than any other.
 pub(crate) const MAX_RANGES: usize = 1024;
-/// How many of them take no allocation.
-const FEW_RANGES: usize = 32;
+/// How many of them take no allocation: a few losses in a window. Every connection has the
+/// memory for them, and most never need any.
+const FEW_RANGES: usize = 8;
 
 /// The out-of-order ranges of a receive stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

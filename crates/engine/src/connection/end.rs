@@ -165,16 +165,13 @@ impl Engine {
         }
         s.leave(id);
         let block = s.arena.block(id.index);
-        let (from, to) = (
-            block.snd.told.load(Ordering::Acquire),
-            block.snd.edge.load(Ordering::Acquire),
-        );
-        if to > from {
-            let (first, last) = (from / CHUNK as u64, (to - 1) / CHUNK as u64);
+        let held = block.snd.unreturned();
+        if !held.is_empty() {
+            let (first, last) = (held.start / CHUNK as u64, (held.end - 1) / CHUNK as u64);
             let directory = s.arena.snd_directory(id.index);
             // A directory has no more entries than this, whatever the host says.
             for number in (first..=last).take(DIRECTORY) {
-                let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+                let chunk = directory.entry(number).load(Ordering::Acquire);
                 let pushed = s.arena.give_snd_chunk(chunk);
                 s.bad_descriptors += u64::from(pushed.is_err());
             }

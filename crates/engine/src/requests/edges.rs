@@ -217,7 +217,7 @@ impl Engine {
         session.put_edges(from.channel, socket.id, socket.edges());
         session.wake_for(socket.id.index);
         if socket.subscribers.single() == Some(from.channel) {
-            socket.note_told();
+            socket.note_told(self.now);
         }
         // Others may still have to be told of what has happened in this turn.
     }
@@ -232,7 +232,7 @@ impl Engine {
             return;
         }
         let edges = socket.edges();
-        socket.note_told();
+        socket.note_told(self.now);
         socket.meter.to_host.descriptors += 1;
         if let Some(s) = self.sessions.get_mut(from.session) {
             s.post(socket.id, &socket.subscribers, edges);

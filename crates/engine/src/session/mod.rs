@@ -18,6 +18,7 @@ pub(crate) use subscribers::Subscribers;
 use crate::attach::Peer;
 use crate::attach::{Share, User};
 use crate::reclaim::Reclaim;
+use crate::returns::Returns;
 use crate::streams::RcvSlab;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
@@ -63,6 +64,7 @@ pub(crate) struct Session {
     pub(crate) arena: Arc<Arena>,
     pub(crate) rcv_slab: RcvSlab,
     pub(crate) reclaim: Reclaim,
+    pub(crate) returns: Returns,
     pub(crate) processes: Vec<Option<Process>>,
     /// One more than the engine's key of each of its sockets, by the block's index; 0 where
     /// there is none, so that a page of it takes memory with its first socket.
@@ -149,6 +151,7 @@ impl Session {
             congestion: None,
             rcv_slab: RcvSlab::of(&arena),
             reclaim: Reclaim::default(),
+            returns: Returns::default(),
             processes: (0..g.channels).map(|_| None).collect(),
             by_index: vec![0; g.sockets as usize],
             arena,

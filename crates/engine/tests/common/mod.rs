@@ -8,9 +8,8 @@ pub(crate) mod packets;
 
 use longshore_hostif::attach::{Joined, Token, join, new_session};
 use longshore_hostif::{
-    ACCEPT_RECORD, AcceptRecord, Address, Arena, BlockFlags, CHUNK, Completion, DIRECTORY,
-    EdgeFlags, Edges, HostChannel, OpenFlags, OptionName, Query, Request, SocketId, SocketKind,
-    SocketState,
+    ACCEPT_RECORD, AcceptRecord, Address, Arena, BlockFlags, CHUNK, Completion, EdgeFlags, Edges,
+    HostChannel, OpenFlags, OptionName, Query, Request, SocketId, SocketKind, SocketState,
 };
 use longshore_ring::Doorbell;
 use std::collections::HashMap;
@@ -289,7 +288,10 @@ impl Host {
         for (i, byte) in to.iter_mut().enumerate() {
             let o = at + i as u64;
             let number = o / CHUNK as u64;
-            let chunk = self.arena.rcv_directory(socket.index)[number as usize % DIRECTORY]
+            let chunk = self
+                .arena
+                .rcv_directory(socket.index)
+                .entry(number)
                 .load(Ordering::Acquire);
             let place = self
                 .arena
@@ -314,13 +316,17 @@ impl Host {
     pub(crate) fn send(&mut self, socket: SocketId, bytes: &[u8], flags: EdgeFlags) {
         let mut at = self.sent.get(&socket.index).copied().unwrap_or(0);
         let directory = self.arena.snd_directory(socket.index);
+        let half = &self.arena.block(socket.index).snd;
+        let lock = half.lock_to_send().unwrap();
+        // The engine takes chunks back that are done with.
+        let mut none = half.unreturned().is_empty();
         for part in bytes.chunks(1) {
             let number = at / CHUNK as u64;
-            if at % CHUNK as u64 == 0 {
+            if std::mem::take(&mut none) || at % CHUNK as u64 == 0 {
                 let chunk = self.arena.take_snd_chunk().unwrap().unwrap();
-                directory[number as usize % DIRECTORY].store(chunk, Ordering::Release);
+                directory.entry(number).store(chunk, Ordering::Release);
             }
-            let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+            let chunk = directory.entry(number).load(Ordering::Acquire);
             let place = self
                 .arena
                 .snd_place(chunk, (at % CHUNK as u64) as usize, 1)
@@ -329,11 +335,8 @@ impl Host {
             at += 1;
         }
         self.sent.insert(socket.index, at);
-        self.arena
-            .block(socket.index)
-            .snd
-            .edge
-            .store(at, Ordering::Release);
+        half.edge.store(at, Ordering::Release);
+        drop(lock);
         let rcv_consumed = self.read.get(&socket.index).copied().unwrap_or(0);
         self.put(Request::Edges {
             socket,
@@ -348,8 +351,13 @@ impl Host {
     pub(crate) fn reclaim(&mut self, socket: SocketId, from: u64) -> u64 {
         let acked = self.edges.get(&socket.index).map_or(0, |e| e.snd_acked);
         let directory = self.arena.snd_directory(socket.index);
+        let half = &self.arena.block(socket.index).snd;
+        let _lock = half.lock_to_send().unwrap();
+        let from = from.max(half.told.load(Ordering::Acquire) / CHUNK as u64);
+        let told = acked / CHUNK as u64 * CHUNK as u64;
+        half.told.fetch_max(told, Ordering::AcqRel);
         for number in from..acked / CHUNK as u64 {
-            let chunk = directory[number as usize % DIRECTORY].load(Ordering::Acquire);
+            let chunk = directory.entry(number).load(Ordering::Acquire);
             self.arena.give_snd_chunk(chunk).unwrap();
         }
         from.max(acked / CHUNK as u64)

@@ -3,7 +3,8 @@
 //! over, by the engine.
 
 use crate::STREAM_MAX;
-use longshore_ring::{Shared, SharedLock};
+use longshore_ring::{Locked, Offer, Reentered, Shared, SharedLock};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One direction of a socket, all zero when new.
@@ -18,7 +19,8 @@ pub struct StreamHalf {
     pub edge: AtomicU64,
     /// How far it is done with: acknowledged, or consumed.
     pub done: AtomicU64,
-    /// Send: how far chunks were given back. Receive: the last `done` that the
+    /// Send: how far chunks were given back; all were if the lock says so, too
+    /// ([`lock_to_send`](Self::lock_to_send)). Receive: the last `done` that the
     /// engine was told and, if it slept, woken for.
     pub told: AtomicU64,
     /// Send: TCP_NOTSENT_LOWAT, or UDP_SEGMENT; receive: SO_RCVLOWAT.
@@ -48,6 +50,40 @@ impl StreamHalf {
         self.edge.load(Ordering::Acquire).saturating_sub(done)
     }
 
+    /// Takes the lock of a sending half. If the engine has taken its chunks meanwhile, all
+    /// up to the edge were given back.
+    ///
+    /// # Errors
+    /// [`Reentered`] if this very thread holds it.
+    #[inline]
+    pub fn lock_to_send(&self) -> Result<Locked<'_>, Reentered> {
+        let mut lock = self.lock.lock()?;
+        if lock.is_taken() {
+            let edge = self.edge.load(Ordering::Relaxed);
+            self.told.store(edge, Ordering::Release);
+            lock.note_taken();
+        }
+        Ok(lock)
+    }
+
+    /// Of a sending half: the bytes whose chunks it still has, as the host says.
+    pub fn unreturned(&self) -> Range<u64> {
+        let edge = self.edge.load(Ordering::Acquire);
+        if self.lock.is_taken() {
+            return edge..edge;
+        }
+        self.told.load(Ordering::Acquire)..edge
+    }
+
+    /// Of a sending half, for the engine, which is done with all up to `edge`: if the host
+    /// has written no more, and no call is at work on it, an offer to take its chunks, and
+    /// the bytes that they have.
+    pub fn offer_chunks(&self, edge: u64) -> Option<(Offer<'_>, Range<u64>)> {
+        let offer = self.lock.offer()?;
+        let held = self.told.load(Ordering::Acquire)..self.edge.load(Ordering::Acquire);
+        (held.end == edge).then_some((offer, held))
+    }
+
     /// What `limit` says, or `usual` where nothing has set it.
     pub(super) fn limit_or(&self, usual: u32) -> u64 {
         match self.limit.load(Ordering::Relaxed) {
@@ -67,6 +103,7 @@ impl StreamHalf {
         ] {
             word.store(0, Ordering::Relaxed);
         }
+        self.lock.forget_taken();
         self.limit.store(0, Ordering::Relaxed);
         self.low_water.store(0, Ordering::Relaxed);
         self.time_limit.store(0, Ordering::Relaxed);

@@ -14,17 +14,26 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(Idle {
             name: "idle, no connection",
             connections: 0,
-            memory: false,
+            measured: Measured::Time,
+            asks: false,
         }),
         Box::new(Idle {
             name: "idle, 10,000 connections",
             connections: MANY,
-            memory: false,
+            measured: Measured::Time,
+            asks: false,
         }),
         Box::new(Idle {
             name: "memory of an idle connection",
             connections: MANY,
-            memory: true,
+            measured: Measured::Memory,
+            asks: false,
+        }),
+        Box::new(Idle {
+            name: "memory of a connection after a request",
+            connections: MANY,
+            measured: Measured::Memory,
+            asks: true,
         }),
     ]
 }
@@ -33,8 +42,18 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
 struct Idle {
     name: &'static str,
     connections: u64,
-    /// Memory, and not processor time.
-    memory: bool,
+    measured: Measured,
+    /// A file of 1 KB was asked for and sent on each.
+    asks: bool,
+}
+
+/// What is measured while nothing happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measured {
+    /// Processor time.
+    Time,
+    /// Memory, for each connection.
+    Memory,
 }
 
 impl Scenario for Idle {
@@ -43,7 +62,10 @@ impl Scenario for Idle {
     }
 
     fn unit(&self) -> &'static str {
-        if self.memory { "bytes" } else { "% of a core" }
+        match self.measured {
+            Measured::Memory => "bytes",
+            Measured::Time => "% of a core",
+        }
     }
 
     fn better(&self) -> Better {
@@ -51,7 +73,10 @@ impl Scenario for Idle {
     }
 
     fn target(&self) -> Option<Target> {
-        Some(Target::Value(if self.memory { 4096.0 } else { 1.0 }))
+        Some(Target::Value(match self.measured {
+            Measured::Memory => 4096.0,
+            Measured::Time => 1.0,
+        }))
     }
 
     fn has_baseline(&self) -> bool {
@@ -64,9 +89,10 @@ impl Scenario for Idle {
         let nginx = Nginx {
             top: "worker_rlimit_nofile 30000;",
             connections: 20_000,
-            server: "client_header_timeout 600s;",
+            server: "client_header_timeout 600s; keepalive_timeout 600s;",
             ..Nginx::default()
         };
+        let _ = lab.payload("www/file", 1 << 10);
         let server = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
         peer.wait_for(host.at(80));
         std::thread::sleep(Duration::from_millis(500));
@@ -75,6 +101,7 @@ impl Scenario for Idle {
             let far = program(&peer, "fill")
                 .arg(host.at(80).to_string())
                 .arg(self.connections.to_string())
+                .args(self.asks.then_some("/file"))
                 .spawn();
             eventually("all connections are open", || {
                 far.stdout().contains("full").then_some(())
@@ -82,11 +109,12 @@ impl Scenario for Idle {
             far
         });
         std::thread::sleep(Duration::from_secs(2));
-        let value = if self.memory {
-            (memory(&server) - memory_before)
-                / f64::from(u32::try_from(self.connections).expect("few"))
-        } else {
-            processor_share(&server, Duration::from_secs(effort.pick(2, 5)))
+        let value = match self.measured {
+            Measured::Memory => {
+                (memory(&server) - memory_before)
+                    / f64::from(u32::try_from(self.connections).expect("few"))
+            }
+            Measured::Time => processor_share(&server, Duration::from_secs(effort.pick(2, 5))),
         };
         Sample {
             value,

@@ -10,9 +10,7 @@ pub use send::Reserved;
 pub(crate) use urgent::{is_urgent, move_mark, stands_at_mark};
 
 use crate::errors::SocketError;
-use longshore_hostif::{
-    BlockFlags, CHUNK, DIRECTORY, EdgeFlags, Request, SocketBlock, SocketId, is_writable,
-};
+use longshore_hostif::{BlockFlags, CHUNK, EdgeFlags, Request, SocketBlock, SocketId, is_writable};
 use std::sync::atomic::Ordering;
 
 /// Bits that the host keeps in a block's `options`.
@@ -61,11 +59,6 @@ pub mod more_bits {
 /// Where byte `at` of a stream lies: its chunk's number and the offset in it.
 fn split(at: u64) -> (u64, usize) {
     (at / CHUNK as u64, (at % CHUNK as u64) as usize)
-}
-
-/// The place of a chunk number in a directory.
-fn entry(number: u64) -> usize {
-    (number % DIRECTORY as u64) as usize
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a
@@ -130,15 +123,15 @@ fn spans(from: u64, to: u64) -> impl Iterator<Item = (u64, usize, usize)> {
 }
 
 /// The places in memory of `len` bytes of a stream from `from` on, in order: `chunk` says
-/// what its directory has in an entry, and `place` where that chunk's bytes lie.
+/// what its directory has for one, and `place` where that chunk's bytes lie.
 fn places(
     from: u64,
     len: usize,
-    chunk: impl Fn(usize) -> u32,
+    chunk: impl Fn(u64) -> u32,
     place: impl Fn(u32, usize, usize) -> Option<usize>,
 ) -> impl Iterator<Item = Result<(usize, usize), SocketError>> {
     spans(from, from + len as u64).map(move |(number, within, len)| {
-        let place = place(chunk(entry(number)), within, len);
+        let place = place(chunk(number), within, len);
         place.map(|p| (p, len)).ok_or(SocketError::Broken)
     })
 }

@@ -158,7 +158,7 @@ impl Socket {
         places(
             at,
             len,
-            |at| directory[at].load(Ordering::Acquire),
+            move |number| directory.entry(number).load(Ordering::Acquire),
             |chunk, within, len| arena.rcv_place(chunk, within, len),
         )
     }

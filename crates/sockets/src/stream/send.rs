@@ -1,7 +1,7 @@
 //! Writing to a send stream: chunks are taken when the edge first enters them,
 //! and given back when all in them is acknowledged.
 
-use super::{edges, entry, places, spans, split};
+use super::{edges, places, spans, split};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::host::Wake;
@@ -105,7 +105,7 @@ impl Socket {
         // free them a second time.
         block.snd.told.store(told_now, Ordering::Release);
         for (number, _, _) in spans(told - told % CHUNK as u64, told_now) {
-            let chunk = directory[entry(number)].load(Ordering::Relaxed);
+            let chunk = directory.entry(number).load(Ordering::Relaxed);
             arena.give_snd_chunk(chunk)?;
         }
         self.host.set_short(false);
@@ -133,7 +133,7 @@ impl Socket {
         block: &'static SocketBlock,
         max: usize,
     ) -> Result<Reserved<'_>, SocketError> {
-        let lock = block.snd.lock.lock()?;
+        let lock = block.snd.lock_to_send()?;
         self.free_acked(block)?;
         let limit = block.snd_limit();
         let room = || {
@@ -157,7 +157,7 @@ impl Socket {
     pub(crate) fn reserve_record(&self, len: usize) -> Result<Reserved<'_>, SocketError> {
         self.check_writable()?;
         let block = self.block();
-        let lock = block.snd.lock.lock()?;
+        let lock = block.snd.lock_to_send()?;
         self.free_acked(block)?;
         // A record may pass the limit, if there was room for its beginning.
         let fits = |held: u64| held < block.snd_limit() && held + len as u64 <= STREAM_MAX;
@@ -205,7 +205,9 @@ impl Socket {
             let Some(chunk) = arena.take_snd_chunk()? else {
                 break;
             };
-            directory[entry(reserved.taken.end)].store(chunk, Ordering::Release);
+            directory
+                .entry(reserved.taken.end)
+                .store(chunk, Ordering::Release);
             reserved.taken.end += 1;
         }
         if reserved.taken.end <= last {
@@ -312,7 +314,7 @@ impl Reserved<'_> {
         places(
             self.edge + at as u64,
             len,
-            |at| directory[at].load(Ordering::Relaxed),
+            move |number| directory.entry(number).load(Ordering::Relaxed),
             |chunk, within, len| arena.snd_place(chunk, within, len),
         )
     }
@@ -374,7 +376,7 @@ impl Drop for Reserved<'_> {
         let arena = &self.socket.host.arena;
         let directory = arena.snd_directory(self.socket.id.index);
         for number in needed..self.taken.end {
-            let chunk = directory[entry(number)].load(Ordering::Relaxed);
+            let chunk = directory.entry(number).load(Ordering::Relaxed);
             let _ = arena.give_snd_chunk(chunk);
         }
     }

@@ -3,8 +3,8 @@
 use super::POISON;
 use super::session::Session;
 use longshore_hostif::{
-    ACCEPT_RECORD, AcceptRecord, BlockFlags, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord,
-    EdgeFlags, Edges, SocketId, SocketKind, SocketState, datagram_span,
+    ACCEPT_RECORD, AcceptRecord, BlockFlags, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags,
+    Edges, SocketId, SocketKind, SocketState, datagram_span,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -149,7 +149,9 @@ impl Session {
                     let all = arena.rcv_place(chunk, 0, CHUNK).expect("a chunk");
                     arena.memory().write(all, &[POISON; CHUNK]);
                     self.peer(index).chunks.insert(number, chunk);
-                    arena.rcv_directory(index)[number as usize % DIRECTORY]
+                    arena
+                        .rcv_directory(index)
+                        .entry(number)
                         .store(chunk, Ordering::Release);
                     chunk
                 }
@@ -171,7 +173,10 @@ impl Session {
         while done < len {
             let at = from + done as u64;
             let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
-            let chunk = self.arena.snd_directory(index)[number as usize % DIRECTORY]
+            let chunk = self
+                .arena
+                .snd_directory(index)
+                .entry(number)
                 .load(Ordering::Acquire);
             let step = (CHUNK - within).min(len - done);
             let place = self.arena.snd_place(chunk, within, step).expect("inside");
@@ -359,14 +364,13 @@ impl Session {
         }
         let arena = &self.arena;
         let block = arena.block(index);
-        let (told, edge) = (
-            block.snd.told.load(Ordering::Acquire),
-            block.snd.edge.load(Ordering::Acquire),
-        );
-        if told < edge {
-            for number in told / CHUNK as u64..edge.div_ceil(CHUNK as u64) {
-                let chunk =
-                    arena.snd_directory(index)[number as usize % DIRECTORY].load(Ordering::Acquire);
+        let held = block.snd.unreturned();
+        if !held.is_empty() {
+            for number in held.start / CHUNK as u64..held.end.div_ceil(CHUNK as u64) {
+                let chunk = arena
+                    .snd_directory(index)
+                    .entry(number)
+                    .load(Ordering::Acquire);
                 arena.give_snd_chunk(chunk).expect("a sane list");
             }
         }
