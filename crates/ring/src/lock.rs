@@ -59,7 +59,7 @@ fn new_thread_id() -> u32 {
 fn new_thread_id() -> u32 {
     use std::sync::atomic::AtomicU32;
     static NEXT: AtomicU32 = AtomicU32::new(DEAD + 1);
-    NEXT.fetch_add(1, Ordering::Relaxed) & !WAITED_FOR
+    NEXT.fetch_add(1, Ordering::Relaxed) & HOLDER
 }
 
 /// The thread of a model that has died.
