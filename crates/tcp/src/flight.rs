@@ -1,4 +1,4 @@
-//! What is in flight: when each stretch was sent, what became of it, and the repair of
+//! What is in flight: when each range was sent, what became of it, and the repair of
 //! what was lost.
 //!
 //! Owns [`Flight`], which `tcb.rs` keeps. Output tells it what goes out, `input/ack.rs`
@@ -7,7 +7,7 @@
 use crate::check::{Violation, require};
 use crate::plpmtu::MtuSearch;
 use crate::recovery::Recovery;
-use crate::scoreboard::{Scoreboard, grain};
+use crate::scoreboard::{Scoreboard, granularity};
 use crate::snd::SendSide;
 use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
@@ -87,10 +87,10 @@ impl Flight {
         }
     }
 
-    /// The same, if the last stretch does not take it in.
+    /// The same, if the last range does not take it in.
     pub(crate) fn send_apart(&mut self, snd: &SendSide, end: Pos, now: Instant) {
-        let grain = grain(snd.rtt.srtt().unwrap_or(0));
-        self.scoreboard.send_apart(end, now, grain);
+        let granularity = granularity(snd.rtt.srtt().unwrap_or(0));
+        self.scoreboard.send_apart(end, now, granularity);
     }
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self, snd: &SendSide) -> Result<(), Violation> {

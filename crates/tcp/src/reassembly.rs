@@ -6,7 +6,7 @@
 
 use crate::assembler::Assembler;
 use crate::check::{Violation, require};
-use crate::input::Floor;
+use crate::input::PawsFloor;
 use crate::rcv::ReceiveSide;
 use longshore_wire::SeqNumber;
 
@@ -19,7 +19,7 @@ pub(crate) struct Reassembly {
     /// (RFC 2018 section 4: they are reported in this order).
     pub(crate) recent: [SeqNumber; 3],
     /// What timestamps are held against while something is missing.
-    pub(crate) floor: Floor,
+    pub(crate) floor: PawsFloor,
     pub(crate) ranges: Assembler,
 }
 
@@ -29,7 +29,7 @@ impl Reassembly {
         Reassembly {
             duplicate: (SeqNumber(0), SeqNumber(0)),
             recent: [SeqNumber(0); 3],
-            floor: Floor::new(),
+            floor: PawsFloor::new(),
             ranges: Assembler::new(),
         }
     }

@@ -12,7 +12,7 @@
 //! | `stamps.rs` | which timestamps repetitions have |
 //! | `spurious.rs` | what was not lost after all: F-RTO, Eifel, DSACK (RFC 5682, 3522, 4015, 3708) |
 //!
-//! Every kind of repair looks at one picture, the scoreboard's: a stretch is in the
+//! Every kind of repair looks at one picture, the scoreboard's: a range is in the
 //! network, reported, or lost and not yet repeated. The pipe of RFC 6675 is the first
 //! kind, and what is to be repeated is the third, lowest first. Limited transmit (RFC
 //! 3042) falls out of it: what is reported leaves the pipe before anything is believed
@@ -455,7 +455,7 @@ impl Flight {
         self.stop_timing(congestion);
     }
 
-    /// The next stretch to repeat, if any: RFC 6675 section 4, NextSeg rules (1) and
+    /// The next range to repeat, if any: RFC 6675 section 4, NextSeg rules (1) and
     /// (4). Rule (3), repeating what is not known to be lost, is left out: it
     /// defeats the purpose where reordering is common.
     pub(crate) fn next_repetition(&self, snd: &SendSide) -> Option<(Pos, Pos)> {

@@ -1,4 +1,4 @@
-//! What is in flight, stretch by stretch: when each was last sent, and what became of
+//! What is in flight, range by range: when each was last sent, and what became of
 //! it (RFC 2018, RFC 6675 section 4, RFC 8985 section 5).
 //!
 //! Owns [`Scoreboard`]. Output tells it what goes out, `input/ack.rs` what came back,
@@ -6,27 +6,27 @@
 //! network.
 //!
 //! RACK wants the transmit time of every segment. A window may hold ten thousand of
-//! them, and nothing is allocated here, so neighbours share a [`Stretch`]: what goes
+//! them, and nothing is allocated here, so neighbours share a [`SentRange`]: what goes
 //! out in one tick of a clock a few times finer than the reordering window (see
-//! [`grain`]) extends the last one, and a SACK block or a repetition cuts a stretch
+//! [`granularity`]) extends the last one, and a SACK block or a repetition cuts a range
 //! where it must. A path without loss thus needs some forty of them whatever its
-//! rate. The stretches lie side by side from SND.UNA to SND.NXT, so each stores only
+//! rate. The ranges lie side by side from SND.UNA to SND.NXT, so each stores only
 //! its end. When the table is full, the two neighbours whose times differ least become
 //! one.
 //!
-//! A stretch knows when its first and its last part were sent. What is delivered counts
+//! A range knows when its first and its last part were sent. What is delivered counts
 //! by the first, what may be lost by the last, so that what is not known exactly delays
 //! the discovery of a loss by the difference and never invents one.
 //!
-//! If the table is full and every neighbour has another fate, a further SACK block is
+//! If the table is full and every neighbour has another state, a further SACK block is
 //! passed over: the sender believes less to have arrived than has, and at worst repeats
 //! it.
 
 mod in_order;
-mod stretch;
+mod sent_range;
 mod table;
 
-pub(crate) use stretch::{Fate, Stamp, Stretch, grain};
+pub(crate) use sent_range::{RangeState, SentRange, Stamp, granularity};
 
 use crate::check::{Violation, require};
 use crate::tcb::{NO_POS, Pos};
@@ -34,34 +34,34 @@ use crate::time::Instant;
 use in_order::CLOSED;
 use table::Table;
 
-/// How many stretches are remembered in place: enough for a path without loss, and for a
+/// How many ranges are remembered in place: enough for a path without loss, and for a
 /// few losses in a window.
-pub(crate) const FEW_STRETCHES: usize = 64;
+pub(crate) const INLINE_RANGES: usize = 64;
 /// How many are remembered while a loss follows the other, as where a queue has
 /// overflowed: 1023 reported ranges and the holes between them, as many as a receiver of
 /// ours remembers.
-pub(crate) const MAX_STRETCHES: usize = 2048;
+pub(crate) const MAX_RANGES: usize = 2048;
 
-/// When the first and the last part of a stretch were sent.
+/// When the first and the last part of a range were sent.
 pub(crate) type Times = (Stamp, Stamp);
 
 /// What is in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scoreboard {
-    few: Table<FEW_STRETCHES>,
+    inline: Table<INLINE_RANGES>,
     /// In its place from when it was too small until a recovery ends.
-    many: Option<Box<Table<MAX_STRETCHES>>>,
-    /// The stretches are `first..first + len` of the table.
+    heap: Option<Box<Table<MAX_RANGES>>>,
+    /// The ranges are `first..first + len` of the table.
     first: u16,
     len: u16,
-    /// What sends share a stretch, see [`grain`].
-    grain: u8,
-    /// The place in the table of the last stretch, if that is in `few`.
+    /// What sends share a range, see [`granularity`].
+    granularity: u8,
+    /// The place in the table of the last range, if that is in `inline`.
     open_at: u8,
-    /// So long, what goes out joins the last stretch: until its tick is over, or anything
+    /// So long, what goes out joins the last range: until its tick is over, or anything
     /// but that happens to it.
     open_until: Instant,
-    /// Nothing from here on was `REPEATED`, and all of it is in `few`; `NO_POS` if that
+    /// Nothing from here on was `REPEATED`, and all of it is in `inline`; `NO_POS` if that
     /// is not known.
     plain_from: Pos,
     /// Bytes that are `SACKED`, and that are `LOST`.
@@ -72,11 +72,11 @@ pub(crate) struct Scoreboard {
 impl Scoreboard {
     pub(crate) const fn new() -> Scoreboard {
         Scoreboard {
-            few: Table::new(),
-            many: None,
+            inline: Table::new(),
+            heap: None,
             first: 0,
             len: 0,
-            grain: 0,
+            granularity: 0,
             open_at: 0,
             open_until: CLOSED,
             plain_from: Pos::MIN,
@@ -100,14 +100,14 @@ impl Scoreboard {
         self.sacked == 0 && self.lost == 0
     }
 
-    /// How many stretches there are.
+    /// How many ranges there are.
     pub(crate) const fn len(&self) -> usize {
         self.len as usize
     }
 
     // ---- Times. ----
 
-    /// The stretch at `i` of the tables grows to `end`, with something sent at `at`.
+    /// The range at `i` of the tables grows to `end`, with something sent at `at`.
     #[inline(always)]
     fn extend(&mut self, i: usize, end: Pos, at: Stamp) {
         let first = self.first_of(i);
@@ -115,7 +115,7 @@ impl Scoreboard {
         self.set_times(i, first, at);
     }
 
-    /// When the first part of the stretch at `i` of the tables was sent.
+    /// When the first part of the range at `i` of the tables was sent.
     #[inline]
     fn first_of(&self, i: usize) -> Stamp {
         self.stored()[i].first
@@ -146,7 +146,7 @@ impl Scoreboard {
             self.plain_from = NO_POS;
             self.for_each(una, |s| {
                 if s.start < end && s.end > start && !s.is_sacked() {
-                    s.fate = (s.fate | Fate::REPEATED) - Fate::LOST;
+                    s.state = (s.state | RangeState::REPEATED) - RangeState::LOST;
                     s.first = Stamp::new(now);
                     s.at = s.first;
                 }
@@ -156,7 +156,7 @@ impl Scoreboard {
         for i in from..to {
             let mut s = self.get(una, i);
             if !s.is_sacked() {
-                s.fate = (s.fate | Fate::REPEATED) - Fate::LOST;
+                s.state = (s.state | RangeState::REPEATED) - RangeState::LOST;
                 s.first = Stamp::new(now);
                 s.at = s.first;
                 self.put(i, s);
@@ -167,17 +167,17 @@ impl Scoreboard {
 
     // ---- What came back. ----
 
-    /// SND.UNA goes from `old_una` to `una`, and `news` is told of each stretch, or
+    /// SND.UNA goes from `old_una` to `una`, and `news` is told of each range, or
     /// part of one, that this covers.
     #[inline]
-    pub(crate) fn advance(&mut self, old_una: Pos, una: Pos, mut news: impl FnMut(Stretch)) {
+    pub(crate) fn advance(&mut self, old_una: Pos, una: Pos, mut news: impl FnMut(SentRange)) {
         let mut start = old_una;
         while self.len > 0 && start < una {
             let mut s = self.get_from(start, 0);
             let whole = s.end <= una;
             start = s.end;
             s.end = s.end.min(una);
-            self.uncount(s.fate, s.len());
+            self.uncount(s.state, s.len());
             news(s);
             if !whole {
                 return;
@@ -187,7 +187,7 @@ impl Scoreboard {
         }
         if self.len == 0 {
             self.first = 0;
-            if self.plain_from == NO_POS && self.many.is_none() {
+            if self.plain_from == NO_POS && self.heap.is_none() {
                 self.plain_from = Pos::MIN;
             }
             self.open_until = CLOSED;
@@ -202,7 +202,7 @@ impl Scoreboard {
         una: Pos,
         start: Pos,
         end: Pos,
-        mut news: impl FnMut(Stretch),
+        mut news: impl FnMut(SentRange),
     ) -> u64 {
         if self.is_sacked_within(una, start, end) {
             return 0;
@@ -217,7 +217,7 @@ impl Scoreboard {
                 continue;
             }
             news(s);
-            s.fate = Fate::SACKED;
+            s.state = RangeState::SACKED;
             self.put(i, s);
         }
         self.merge_around(from, to);
@@ -240,14 +240,18 @@ impl Scoreboard {
 
     /// Marks as lost what `is_lost` says of what is in the network. Says how many
     /// bytes that were.
-    pub(crate) fn mark_lost(&mut self, una: Pos, mut is_lost: impl FnMut(&Stretch) -> bool) -> u64 {
+    pub(crate) fn mark_lost(
+        &mut self,
+        una: Pos,
+        mut is_lost: impl FnMut(&SentRange) -> bool,
+    ) -> u64 {
         let before = self.lost;
         let mut start = una;
         for i in 0..self.len() {
             let mut s = self.get_from(start, i);
             start = s.end;
             if s.in_network() && is_lost(&s) {
-                s.fate |= Fate::LOST;
+                s.state |= RangeState::LOST;
                 self.put(i, s);
             }
         }
@@ -267,24 +271,24 @@ impl Scoreboard {
 
     /// Nothing was lost after all: what waits to be repeated is in the network.
     pub(crate) fn unmark_lost(&mut self, una: Pos) {
-        self.for_each(una, |s| s.fate.remove(Fate::LOST));
+        self.for_each(una, |s| s.state.remove(RangeState::LOST));
         self.merge();
     }
 
     /// The peer may have thrown away what it reported (RFC 2018 section 8).
     pub(crate) fn forget_sacked(&mut self, una: Pos) {
-        self.for_each(una, |s| s.fate.remove(Fate::SACKED));
+        self.for_each(una, |s| s.state.remove(RangeState::SACKED));
         self.merge();
     }
 
     // ---- Questions. ----
 
-    /// The first stretch that is to be repeated.
-    pub(crate) fn first_lost(&self, una: Pos) -> Option<Stretch> {
+    /// The first range that is to be repeated.
+    pub(crate) fn first_lost(&self, una: Pos) -> Option<SentRange> {
         if self.lost == 0 {
             return None;
         }
-        let i = self.position(Fate::LOST)?;
+        let i = self.position(RangeState::LOST)?;
         Some(self.get(una, i))
     }
 
@@ -293,8 +297,8 @@ impl Scoreboard {
         if self.sacked == 0 {
             return una;
         }
-        let fates = &self.fates()[self.index(0)..self.index(self.len())];
-        let last = fates.iter().rposition(|f| f.contains(Fate::SACKED));
+        let states = &self.states()[self.index(0)..self.index(self.len())];
+        let last = states.iter().rposition(|f| f.contains(RangeState::SACKED));
         last.map_or(una, |i| self.get(una, i).end)
     }
 
@@ -308,7 +312,7 @@ impl Scoreboard {
     /// `enough`.
     pub(crate) fn segments_sacked(&self, una: Pos, mss: u16, enough: u64) -> u64 {
         let mut segments = 0;
-        for s in self.iter(una).filter(Stretch::is_sacked) {
+        for s in self.iter(una).filter(SentRange::is_sacked) {
             segments += s.len().div_ceil(u64::from(mss.max(1)));
             if segments >= enough {
                 break;
@@ -325,8 +329,8 @@ impl Scoreboard {
             .sum()
     }
 
-    /// The stretches, lowest first.
-    pub(crate) fn iter(&self, una: Pos) -> impl Iterator<Item = Stretch> + '_ {
+    /// The ranges, lowest first.
+    pub(crate) fn iter(&self, una: Pos) -> impl Iterator<Item = SentRange> + '_ {
         let mut start = una;
         (0..self.len()).map(move |i| {
             let s = self.get_from(start, i);
@@ -342,26 +346,26 @@ impl Scoreboard {
         usize::from(self.first) + i
     }
 
-    /// The first stretch with this fate.
-    fn position(&self, fate: Fate) -> Option<usize> {
-        let fates = &self.fates()[self.index(0)..self.index(self.len())];
-        fates.iter().position(|f| f.contains(fate))
+    /// The first range with this state.
+    fn position(&self, state: RangeState) -> Option<usize> {
+        let states = &self.states()[self.index(0)..self.index(self.len())];
+        states.iter().position(|f| f.contains(state))
     }
 
-    /// Stretch `i`, which begins at `start`.
-    fn get_from(&self, start: Pos, i: usize) -> Stretch {
+    /// Range `i`, which begins at `start`.
+    fn get_from(&self, start: Pos, i: usize) -> SentRange {
         let at = self.index(i);
         let stored = self.stored()[at];
-        Stretch {
+        SentRange {
             start,
             end: start + i64::from(stored.end.wrapping_sub(start as u32)),
             first: self.first_of(at),
             at: self.last_of(at),
-            fate: self.fates()[at],
+            state: self.states()[at],
         }
     }
 
-    fn get(&self, una: Pos, i: usize) -> Stretch {
+    fn get(&self, una: Pos, i: usize) -> SentRange {
         let start = match i {
             0 => una,
             _ => {
@@ -372,34 +376,34 @@ impl Scoreboard {
         self.get_from(start, i)
     }
 
-    fn count(&mut self, fate: Fate, bytes: u64) {
-        if fate.contains(Fate::SACKED) {
+    fn count(&mut self, state: RangeState, bytes: u64) {
+        if state.contains(RangeState::SACKED) {
             self.sacked += bytes;
-        } else if fate.contains(Fate::LOST) {
+        } else if state.contains(RangeState::LOST) {
             self.lost += bytes;
         }
     }
 
-    fn uncount(&mut self, fate: Fate, bytes: u64) {
-        if fate.contains(Fate::SACKED) {
+    fn uncount(&mut self, state: RangeState, bytes: u64) {
+        if state.contains(RangeState::SACKED) {
             self.sacked -= bytes;
-        } else if fate.contains(Fate::LOST) {
+        } else if state.contains(RangeState::LOST) {
             self.lost -= bytes;
         }
     }
 
-    /// Changes time and fate of stretch `i`.
-    fn put(&mut self, i: usize, s: Stretch) {
+    /// Changes time and state of range `i`.
+    fn put(&mut self, i: usize, s: SentRange) {
         let at = self.index(i);
         self.open_until = CLOSED;
-        self.uncount(self.fates()[at], s.len());
+        self.uncount(self.states()[at], s.len());
         self.set_times(at, s.first, s.at);
-        self.fates_mut()[at] = s.fate;
-        self.count(s.fate, s.len());
+        self.states_mut()[at] = s.state;
+        self.count(s.state, s.len());
     }
 
-    /// Lets `change` change time and fate of each stretch.
-    fn for_each(&mut self, una: Pos, mut change: impl FnMut(&mut Stretch)) {
+    /// Lets `change` change time and state of each range.
+    fn for_each(&mut self, una: Pos, mut change: impl FnMut(&mut SentRange)) {
         let mut start = una;
         for i in 0..self.len() {
             let mut s = self.get_from(start, i);
@@ -408,23 +412,23 @@ impl Scoreboard {
             self.put(i, s);
         }
     }
-    /// See [`Tcb::check`](crate::Tcb::check): the stretches lie side by side from `una` to
+    /// See [`Tcb::check`](crate::Tcb::check): the ranges lie side by side from `una` to
     /// `nxt`, and the sums are theirs. A SYN alone makes none.
     pub(crate) fn check(&self, una: Pos, nxt: Pos) -> Result<(), Violation> {
         let (mut end, mut sacked, mut lost) = (una, 0, 0);
         for s in self.iter(una) {
-            require(s.end > s.start, "a stretch with nothing in it")?;
+            require(s.end > s.start, "a range with nothing in it")?;
             end = s.end;
             if s.is_sacked() {
                 sacked += s.len();
-            } else if s.fate.contains(Fate::LOST) {
+            } else if s.state.contains(RangeState::LOST) {
                 lost += s.len();
             }
         }
-        require(end <= nxt, "stretches of what is not in flight")?;
-        require(end == nxt || nxt <= 0, "something in flight has no stretch")?;
+        require(end <= nxt, "ranges of what is not in flight")?;
+        require(end == nxt || nxt <= 0, "something in flight has no range")?;
         let sums = (self.sacked, self.lost);
-        require(sums == (sacked, lost), "sums that are not the stretches'")
+        require(sums == (sacked, lost), "sums that are not the ranges'")
     }
 }
 

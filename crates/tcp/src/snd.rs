@@ -2,7 +2,7 @@
 //! the user has written.
 //!
 //! Owns [`SendSide`], which `tcb.rs` keeps. `input/ack.rs` moves SND.UNA and the window,
-//! `output/` SND.NXT, `user.rs` the edge of what is written. What is known of each stretch
+//! `output/` SND.NXT, `user.rs` the edge of what is written. What is known of each range
 //! in flight is `flight.rs`'s.
 
 use crate::check::{Violation, require};

@@ -38,10 +38,10 @@ impl Instant {
         Instant(self.0.wrapping_add(micros))
     }
 
-    /// Where the next tick of `1 << grain` microseconds begins.
+    /// Where the next tick of `1 << granularity` microseconds begins.
     #[must_use]
-    pub(crate) const fn next_tick(self, grain: u8) -> Instant {
-        Instant(self.0 | ((1 << grain) - 1)).after_us(1)
+    pub(crate) const fn next_tick(self, granularity: u8) -> Instant {
+        Instant(self.0 | ((1 << granularity) - 1)).after_us(1)
     }
 
     /// Microseconds from `earlier` to here, 0 if `earlier` is later.

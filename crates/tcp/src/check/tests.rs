@@ -60,7 +60,7 @@ fn what_is_in_flight_is_on_the_scoreboard_and_has_a_timer() {
     let what = harmed_in_flight(|t| t.flight.timer.at = Instant::NEVER);
     assert_eq!(what, "something is in flight, and no timer runs");
     let what = harmed_in_flight(|t| t.snd.acknowledge(3_000));
-    assert_eq!(what, "a stretch with nothing in it");
+    assert_eq!(what, "a range with nothing in it");
     let what = harmed_in_flight(|t| t.flight.timed = 4_000);
     assert_eq!(what, "what is timed is not in flight");
 }

@@ -32,7 +32,7 @@ const PAWS_IDLE_US: u64 = 24 * 24 * 3600 * SECOND;
 /// It follows TS.Recent at a distance of one to two windows. A duplicate from a turn of
 /// the sequence numbers ago is older than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Floor {
+pub(crate) struct PawsFloor {
     /// What is missing was sent with this timestamp or a later one.
     floor: u32,
     /// The next floor, once all is there up to `until`.
@@ -40,10 +40,10 @@ pub(crate) struct Floor {
     until: Pos,
 }
 
-impl Floor {
+impl PawsFloor {
     /// Nothing has been missing yet.
-    pub(crate) const fn new() -> Floor {
-        Floor {
+    pub(crate) const fn new() -> PawsFloor {
+        PawsFloor {
             floor: 0,
             next: 0,
             until: Pos::MIN / 2,

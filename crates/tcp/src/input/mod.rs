@@ -13,7 +13,7 @@ mod fin;
 mod rst;
 mod syn_sent;
 
-pub(crate) use checks::Floor;
+pub(crate) use checks::PawsFloor;
 pub use fast_path::Predicted;
 pub(crate) use fast_path::UNPREDICTABLE;
 

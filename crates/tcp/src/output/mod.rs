@@ -1,6 +1,6 @@
 //! Segments out.
 //!
-//! Owns [`Tcb::poll_transmit`] and how a chosen stretch becomes a [`Transmit`]. The
+//! Owns [`Tcb::poll_transmit`] and how a chosen range becomes a [`Transmit`]. The
 //! engine calls it after each burst until it gives nothing. `select.rs` decides what
 //! goes, `options.rs` which options it carries.
 
@@ -238,7 +238,7 @@ impl Tcb {
             .turn_round(&self.snd, &self.flight, &self.liveness);
     }
 
-    /// A stretch that was sent before goes out again.
+    /// A range that was sent before goes out again.
     fn emit_repetition(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let packets = (end - start) as u64;
         let packets = packets.div_ceil(u64::from(self.snd.mss())) as u32;

@@ -28,7 +28,7 @@ impl Tcb {
         i64::from(self.snd.mss() - self.extra_len_due())
     }
 
-    /// The stretch to repeat now, FIN included.
+    /// The range to repeat now, FIN included.
     pub(super) fn select_repetition(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
         let (start, end) = self.flight.next_repetition(&self.snd)?;
         let mss = self.packet_payload();
@@ -59,7 +59,7 @@ impl Tcb {
         (len > 0).then_some((start, start + len))
     }
 
-    /// The stretch of new data to send now, FIN included.
+    /// The range of new data to send now, FIN included.
     #[inline(always)]
     pub(super) fn select_new(&mut self, now: Instant, max_payload: usize) -> Option<(Pos, Pos)> {
         let start = self.snd.nxt();

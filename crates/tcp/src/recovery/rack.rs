@@ -2,10 +2,10 @@
 //! has been delivered is lost.
 //!
 //! Owns [`Rack`] and [`Delivery`]. `input/ack.rs` walks through what an acknowledgment
-//! delivers and tells [`Rack`] of each stretch; `recovery.rs` asks for loss
+//! delivers and tells [`Rack`] of each range; `recovery.rs` asks for loss
 //! afterwards, `timers.rs` when the reordering timer runs out.
 //!
-//! Where the RFC counts segments we count stretches of the scoreboard and bytes. It
+//! Where the RFC counts segments we count ranges of the scoreboard and bytes. It
 //! replaces the counting of RFC 6675: as long as no reordering was seen, three
 //! segments reported make the window 0, and then RACK finds lost what IsLost would.
 
@@ -14,7 +14,7 @@ use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::flight::XmitTimer;
 use crate::rtt::RttEstimator;
-use crate::scoreboard::{Stamp, Stretch};
+use crate::scoreboard::{SentRange, Stamp};
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::tcb::{NO_POS, Pos};
@@ -30,7 +30,7 @@ const NOTHING: Pos = Pos::MIN;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rack {
     /// RACK.xmit_ts and RACK.end_seq: of what was sent last of all that is
-    /// delivered. It may be a part of a stretch: then it was sent between the times of
+    /// delivered. It may be a part of a range: then it was sent between the times of
     /// the first and of the last part.
     at: Stamp,
     first: Stamp,
@@ -108,8 +108,8 @@ impl Rack {
 
     /// RACK_sent_after: whether what RACK knows of was sent after `s`. What is sent for
     /// the first time goes out in the order of the stream; a repetition may have come
-    /// after the first parts of a stretch of new data and before the last ones.
-    fn is_after(&self, s: &Stretch) -> bool {
+    /// after the first parts of a range of new data and before the last ones.
+    fn is_after(&self, s: &SentRange) -> bool {
         let at = if s.was_repeated() {
             self.first
         } else {
@@ -121,7 +121,7 @@ impl Rack {
 
     /// `s` is delivered: by SACK if `reported`, by the cumulative acknowledgment
     /// otherwise (RFC 8985 section 6.2, steps 1 to 3).
-    pub(crate) fn on_delivered(&mut self, s: Stretch, reported: bool, d: &mut Delivery) {
+    pub(crate) fn on_delivered(&mut self, s: SentRange, reported: bool, d: &mut Delivery) {
         if s.is_sacked() {
             return;
         }

@@ -7,7 +7,7 @@ fn at(us: u64) -> Instant {
     Instant(us)
 }
 
-/// Flights of `n` stretches of 1000, sent a millisecond apart.
+/// Flights of `n` ranges of 1000, sent a millisecond apart.
 fn flight(n: i64) -> Scoreboard {
     let mut b = Scoreboard::new();
     for i in 0..n {
@@ -16,28 +16,28 @@ fn flight(n: i64) -> Scoreboard {
     b
 }
 
-fn shape(b: &Scoreboard, una: Pos) -> Vec<(Pos, Pos, Fate)> {
-    b.iter(una).map(|s| (s.start, s.end, s.fate)).collect()
+fn shape(b: &Scoreboard, una: Pos) -> Vec<(Pos, Pos, RangeState)> {
+    b.iter(una).map(|s| (s.start, s.end, s.state)).collect()
 }
 
 #[test]
-fn what_goes_out_in_one_tick_is_one_stretch() {
+fn what_goes_out_in_one_tick_is_one_range() {
     let mut b = Scoreboard::new();
     for i in 0..1000 {
         b.send((i + 1) * 1000, at(i as u64), 6);
     }
     assert_eq!(b.len(), 1000 / 64 + 1);
     // The time is that of the latest part.
-    let first = b.iter(0).next().expect("a stretch");
+    let first = b.iter(0).next().expect("a range");
     assert_eq!((first.end, first.at), (64_000, Stamp::new(at(63))));
     assert_eq!(first.first, Stamp::new(at(0)));
 }
 
 #[test]
 fn a_tick_is_a_small_part_of_the_round_trip() {
-    assert_eq!(grain(0), 0);
+    assert_eq!(granularity(0), 0);
     for srtt in [20, 100, 1_000, 50_000, 300_000, 10_000_000] {
-        let tick = 1 << grain(srtt);
+        let tick = 1 << granularity(srtt);
         assert!(tick <= (srtt / 32).max(1), "{srtt} {tick}");
         assert!(tick >= (srtt / 128).min(1 << 15), "{srtt} {tick}");
     }
@@ -66,14 +66,14 @@ fn an_advance_takes_from_the_front() {
     b.sack(0, 1_000, 2_000, |_| {});
     b.mark_lost_within(0, 0, 500);
     let mut news = Vec::new();
-    b.advance(0, 2_500, |s| news.push((s.start, s.end, s.fate)));
+    b.advance(0, 2_500, |s| news.push((s.start, s.end, s.state)));
     assert_eq!(
         news,
         [
-            (0, 500, Fate::LOST),
-            (500, 1_000, Fate::empty()),
-            (1_000, 2_000, Fate::SACKED),
-            (2_000, 2_500, Fate::empty()),
+            (0, 500, RangeState::LOST),
+            (500, 1_000, RangeState::empty()),
+            (1_000, 2_000, RangeState::SACKED),
+            (2_000, 2_500, RangeState::empty()),
         ]
     );
     assert!(b.is_plain());
@@ -91,13 +91,13 @@ fn what_is_lost_is_repeated_from_the_front() {
     assert_eq!(b.first_lost(0).map(|s| s.start), Some(1_000));
     assert_eq!(b.repeated_in_network(0), 1_000);
     // The repetition gets lost too, and is no longer marked as an original.
-    assert_eq!(b.mark_lost(0, Stretch::was_repeated), 1_000);
+    assert_eq!(b.mark_lost(0, SentRange::was_repeated), 1_000);
     assert_eq!(
         shape(&b, 0),
         [
-            (0, 1_000, Fate::LOST | Fate::REPEATED),
-            (1_000, 3_000, Fate::LOST),
-            (3_000, 4_000, Fate::empty()),
+            (0, 1_000, RangeState::LOST | RangeState::REPEATED),
+            (1_000, 3_000, RangeState::LOST),
+            (3_000, 4_000, RangeState::empty()),
         ]
     );
     b.unmark_lost(0);
@@ -112,8 +112,8 @@ fn a_full_table_joins_the_nearest_times() {
         let t = (i / 2) * 1000 + (i % 2) * 10;
         b.send((i + 1) * 1000, at(t as u64), 0);
     }
-    assert_eq!(b.len(), FEW_STRETCHES);
-    assert!(b.many.is_none(), "nothing is allocated without a loss");
+    assert_eq!(b.len(), INLINE_RANGES);
+    assert!(b.heap.is_none(), "nothing is allocated without a loss");
     let end = b.iter(0).last().map(|s| s.end);
     assert_eq!(end, Some(200_000));
     // Never earlier than it was.
@@ -133,7 +133,7 @@ fn a_table_full_of_holes_passes_blocks_over_and_goes_on() {
         taken += b.sack(0, i * 2000 + 1000, i * 2000 + 2000, |_| {});
     }
     assert_eq!(taken, b.sacked());
-    assert!(b.len() <= MAX_STRETCHES && taken >= 1_000_000, "{taken}");
+    assert!(b.len() <= MAX_RANGES && taken >= 1_000_000, "{taken}");
     // More is sent, and all of it is lost and repeated.
     for i in 0..100 {
         b.send(4_000_000 + (i + 1) * 1000, at(5_000 * i as u64), 0);
@@ -163,7 +163,7 @@ fn reneging_is_seen() {
 #[derive(Debug, Clone, Default)]
 struct Model {
     una: usize,
-    bytes: Vec<(u64, Fate)>,
+    bytes: Vec<(u64, RangeState)>,
 }
 
 #[derive(Debug, Clone)]
@@ -202,16 +202,16 @@ impl Model {
         (start < end).then_some((start, end))
     }
 
-    fn sum(&self, fate: Fate) -> u64 {
+    fn sum(&self, state: RangeState) -> u64 {
         self.bytes[self.una..]
             .iter()
-            .filter(|b| b.1.contains(fate))
+            .filter(|b| b.1.contains(state))
             .count() as u64
     }
 }
 
 proptest! {
-    /// As long as the table is not full it knows every byte's fate and time.
+    /// As long as the table is not full it knows every byte's state and time.
     #[test]
     fn it_remembers_every_byte(steps in prop::collection::vec(step(), 1..40)) {
         let (mut b, mut m, mut now) = (Scoreboard::new(), Model::default(), 0);
@@ -220,24 +220,24 @@ proptest! {
             let una = m.una as Pos;
             match step {
                 Step::Send(n) => {
-                    m.bytes.extend(std::iter::repeat_n((now, Fate::empty()), n));
+                    m.bytes.extend(std::iter::repeat_n((now, RangeState::empty()), n));
                     b.send(m.bytes.len() as Pos, at(now), 0);
                 }
                 Step::Repeat(a, n) => if let Some((s, e)) = m.range(a, n) {
-                    for x in m.bytes[s..e].iter_mut().filter(|x| !x.1.contains(Fate::SACKED)) {
-                        *x = (now, Fate::REPEATED);
+                    for x in m.bytes[s..e].iter_mut().filter(|x| !x.1.contains(RangeState::SACKED)) {
+                        *x = (now, RangeState::REPEATED);
                     }
                     b.repeat(una, s as Pos, e as Pos, at(now));
                 },
                 Step::Sack(a, n) => if let Some((s, e)) = m.range(a, n) {
-                    let before = m.sum(Fate::SACKED);
-                    m.bytes[s..e].iter_mut().for_each(|x| x.1 = Fate::SACKED);
+                    let before = m.sum(RangeState::SACKED);
+                    m.bytes[s..e].iter_mut().for_each(|x| x.1 = RangeState::SACKED);
                     let new = b.sack(una, s as Pos, e as Pos, |_| {});
-                    prop_assert_eq!(new, m.sum(Fate::SACKED) - before);
+                    prop_assert_eq!(new, m.sum(RangeState::SACKED) - before);
                 },
                 Step::Lose(a, n) => if let Some((s, e)) = m.range(a, n) {
-                    for x in m.bytes[s..e].iter_mut().filter(|x| !x.1.contains(Fate::SACKED)) {
-                        x.1 |= Fate::LOST;
+                    for x in m.bytes[s..e].iter_mut().filter(|x| !x.1.contains(RangeState::SACKED)) {
+                        x.1 |= RangeState::LOST;
                     }
                     b.mark_lost_within(una, s as Pos, e as Pos);
                 },
@@ -249,24 +249,24 @@ proptest! {
                     m.una = to;
                 }
                 Step::Unmark => {
-                    m.bytes.iter_mut().for_each(|x| x.1.remove(Fate::LOST));
+                    m.bytes.iter_mut().for_each(|x| x.1.remove(RangeState::LOST));
                     b.unmark_lost(una);
                 }
                 Step::Forget => {
-                    m.bytes.iter_mut().for_each(|x| x.1.remove(Fate::SACKED));
+                    m.bytes.iter_mut().for_each(|x| x.1.remove(RangeState::SACKED));
                     b.forget_sacked(una);
                 }
             }
             let una = m.una as Pos;
-            prop_assert!(b.len() <= MAX_STRETCHES);
-            prop_assert_eq!(b.sacked(), m.sum(Fate::SACKED));
-            prop_assert_eq!(b.lost(), m.sum(Fate::LOST));
+            prop_assert!(b.len() <= MAX_RANGES);
+            prop_assert_eq!(b.sacked(), m.sum(RangeState::SACKED));
+            prop_assert_eq!(b.lost(), m.sum(RangeState::LOST));
             let mut next = una;
             for s in b.iter(una) {
                 prop_assert!(s.start == next && s.end > s.start);
                 next = s.end;
                 for x in &m.bytes[s.start as usize..s.end as usize] {
-                    prop_assert_eq!(x.1, s.fate);
+                    prop_assert_eq!(x.1, s.state);
                     // Between the two times; joined while SACKED or LOST, they may
                     // lie wide apart.
                     let sent = Stamp::new(at(x.0));
@@ -317,24 +317,24 @@ proptest! {
                 }
                 _ => {}
             }
-            let sum = |want: fn(&Stretch) -> bool| -> u64 {
+            let sum = |want: fn(&SentRange) -> bool| -> u64 {
                 b.iter(una).filter(want).map(|s| s.len()).sum()
             };
-            prop_assert_eq!(b.sacked(), sum(Stretch::is_sacked));
-            prop_assert_eq!(b.lost(), sum(Stretch::is_lost));
+            prop_assert_eq!(b.sacked(), sum(SentRange::is_sacked));
+            prop_assert_eq!(b.lost(), sum(SentRange::is_lost));
             prop_assert_eq!(b.iter(una).last().map_or(una, |s| s.end), end);
         }
-        prop_assert!(b.many.is_some());
+        prop_assert!(b.heap.is_some());
         // The recovery ends, whatever the table looks like.
         b.forget_sacked(una);
         b.unmark_lost(una);
         b.shrink(end);
-        prop_assert!(b.many.is_none() && b.len() <= FEW_STRETCHES);
+        prop_assert!(b.heap.is_none() && b.len() <= INLINE_RANGES);
         prop_assert_eq!(b.iter(una).last().map_or(una, |s| s.end), end);
     }
 }
 
-/// The stretch where it ends says when it was sent; what was repeated is out of order
+/// The range where it ends says when it was sent; what was repeated is out of order
 /// until it is acknowledged.
 #[test]
 fn an_advance_in_order_tells_the_times_of_its_end() {
@@ -358,21 +358,21 @@ fn an_advance_in_order_tells_the_times_of_its_end() {
 /// What is remembered in the larger table is out of order until that is given back.
 #[test]
 fn a_larger_table_is_out_of_order() {
-    let mut b = flight(FEW_STRETCHES as i64);
-    let end = FEW_STRETCHES as Pos * 1000;
+    let mut b = flight(INLINE_RANGES as i64);
+    let end = INLINE_RANGES as Pos * 1000;
     for start in [1_500, 3_500, 5_500] {
         b.sack(0, start, start + 100, |_| {});
     }
-    assert!(b.many.is_some());
+    assert!(b.heap.is_some());
     b.forget_sacked(0);
     assert!(b.is_plain() && !b.is_in_order(0));
     b.shrink(end);
     assert!(!b.is_in_order(0) && b.is_in_order(end));
 }
 
-/// A stretch that others join is closed by whatever happens to it.
+/// A range that others join is closed by whatever happens to it.
 #[test]
-fn nothing_joins_a_stretch_that_is_reported_or_delivered() {
+fn nothing_joins_a_range_that_is_reported_or_delivered() {
     let sent = |b: &mut Scoreboard, end| b.send(end, at(end as u64), 10);
     let mut b = Scoreboard::new();
     sent(&mut b, 10);
@@ -382,19 +382,22 @@ fn nothing_joins_a_stretch_that_is_reported_or_delivered() {
     sent(&mut b, 30);
     assert_eq!(
         shape(&b, 0)[1..],
-        [(10, 20, Fate::SACKED), (20, 30, Fate::empty())]
+        [(10, 20, RangeState::SACKED), (20, 30, RangeState::empty())]
     );
     b.advance(0, 30, |_| {});
     sent(&mut b, 40);
     sent(&mut b, 50);
-    assert_eq!(shape(&b, 30), [(30, 50, Fate::empty())]);
+    assert_eq!(shape(&b, 30), [(30, 50, RangeState::empty())]);
     b.finish_in_order();
     sent(&mut b, 60);
-    assert_eq!(shape(&b, 50), [(50, 60, Fate::empty())]);
+    assert_eq!(shape(&b, 50), [(50, 60, RangeState::empty())]);
     b.repeat(50, 50, 60, at(70));
     sent(&mut b, 80);
     assert_eq!(
         shape(&b, 50),
-        [(50, 60, Fate::REPEATED), (60, 80, Fate::empty())]
+        [
+            (50, 60, RangeState::REPEATED),
+            (60, 80, RangeState::empty())
+        ]
     );
 }

@@ -1,15 +1,15 @@
-//! A stretch of the send stream and what is known of it.
+//! A range of the send stream and what is known of it.
 //!
-//! Owns [`Stretch`], its [`Fate`], the short time [`Stamp`] and the [`grain`] in which
-//! sends share a stretch. The scoreboard keeps them, RACK judges them.
+//! Owns [`SentRange`], its [`RangeState`], the short time [`Stamp`] and the [`granularity`] in which
+//! sends share a range. The scoreboard keeps them, RACK judges them.
 
 use crate::tcb::Pos;
 use crate::time::Instant;
 
 bitflags::bitflags! {
-    /// What became of a stretch. Without `SACKED` and `LOST` it is in the network.
+    /// What became of a range. Without `SACKED` and `LOST` it is in the network.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub(crate) struct Fate: u8 {
+    pub(crate) struct RangeState: u8 {
         /// The peer reports to have it.
         const SACKED = 1;
         /// It is believed lost, and has not been sent again since.
@@ -50,9 +50,9 @@ impl Stamp {
         Stamp(self.0.wrapping_add(u32::from(micros)))
     }
 
-    /// Whether both lie in one tick of `1 << grain` microseconds.
-    pub(super) fn is_same_tick(self, other: Stamp, grain: u8) -> bool {
-        (self.0 ^ other.0) >> grain == 0
+    /// Whether both lie in one tick of `1 << granularity` microseconds.
+    pub(super) fn is_same_tick(self, other: Stamp, granularity: u8) -> bool {
+        (self.0 ^ other.0) >> granularity == 0
     }
 
     /// The earlier of the two.
@@ -66,46 +66,48 @@ impl Stamp {
     }
 }
 
-/// A stretch of the send stream, SYN and FIN counted as bytes.
+/// A range of the send stream, SYN and FIN counted as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct SentRange {
     pub(crate) start: Pos,
     pub(crate) end: Pos,
     /// When its first part was last sent.
     pub(crate) first: Stamp,
     /// When its last part was last sent.
     pub(crate) at: Stamp,
-    pub(crate) fate: Fate,
+    pub(crate) state: RangeState,
 }
 
-impl Stretch {
+impl SentRange {
     pub(crate) const fn len(&self) -> u64 {
         (self.end - self.start) as u64
     }
 
     /// Whether it is believed to be in the network.
     pub(crate) fn in_network(&self) -> bool {
-        !self.fate.intersects(Fate::SACKED.union(Fate::LOST))
+        !self
+            .state
+            .intersects(RangeState::SACKED.union(RangeState::LOST))
     }
 
     #[cfg(test)]
     pub(crate) fn is_lost(&self) -> bool {
-        self.fate.contains(Fate::LOST)
+        self.state.contains(RangeState::LOST)
     }
 
     pub(crate) fn is_sacked(&self) -> bool {
-        self.fate.contains(Fate::SACKED)
+        self.state.contains(RangeState::SACKED)
     }
 
     pub(crate) fn was_repeated(&self) -> bool {
-        self.fate.contains(Fate::REPEATED)
+        self.state.contains(RangeState::REPEATED)
     }
 }
 
-/// The clock's tick, as a shift of microseconds, in which sends share a stretch: a
+/// The clock's tick, as a shift of microseconds, in which sends share a range: a
 /// thirty-second of the round trip or less, so that the times that RACK compares are
 /// wrong by an eighth of its reordering window at most.
-pub(crate) const fn grain(srtt_us: u64) -> u8 {
+pub(crate) const fn granularity(srtt_us: u64) -> u8 {
     // log2(srtt) - 5, from 1 us to 65 ms.
     let shift = ((srtt_us | 1).ilog2() as u8).saturating_sub(5);
     if shift > 16 { 16 } else { shift }
