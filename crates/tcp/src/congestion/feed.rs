@@ -16,6 +16,30 @@ use crate::tcb::{Flags, Pos, Tcb};
 use crate::time::Instant;
 
 impl CongestionState {
+    /// Whether the congestion window was what limited us when the data that is being
+    /// acknowledged was sent. In slow start, it is enough that more than half of it was
+    /// in use at some time in this round trip: bursts end below it.
+    #[inline(always)]
+    pub(crate) fn window_was_used(&mut self, snd: &SendSide) -> bool {
+        // First, so that the most of a round trip counts though it began with a full window.
+        let half_used = self.controller.in_slow_start()
+            && self.most_in_flight(snd) * 2 > self.controller.cwnd();
+        half_used || snd.una() <= self.full_at
+    }
+
+    /// The most that was in flight since the window's worth of data began that is being
+    /// acknowledged, bytes.
+    #[inline(always)]
+    fn most_in_flight(&mut self, snd: &SendSide) -> u32 {
+        // A window at most, which is 1 GiB at most.
+        let flight = snd.in_flight() as u32;
+        if snd.una() >= self.flight_until || flight > self.most_flight {
+            self.most_flight = flight;
+            self.flight_until = snd.nxt();
+        }
+        self.most_flight
+    }
+
     /// `acked` bytes were acknowledged outside of fast recovery, while the window was
     /// in use (RFC 9438 section 5.8, RFC 7661). `rtt` is the latest round trip,
     /// microseconds; 0 if there was none.

@@ -15,13 +15,13 @@ pub(crate) struct CongestionState {
     pub(crate) controller: Controller,
     /// The most that was in flight while what lies before `flight_until` was sent,
     /// bytes; only kept in slow start.
-    pub(crate) most_flight: u32,
+    pub(super) most_flight: u32,
     /// `bytes_retrans` when the rate was last sampled, its lower half.
-    pub(crate) repeated_seen: u32,
+    pub(super) repeated_seen: u32,
     /// SND.NXT when the congestion window last held something back.
-    pub(crate) full_at: Pos,
+    pub(super) full_at: Pos,
     /// See `most_flight`.
-    pub(crate) flight_until: Pos,
+    pub(super) flight_until: Pos,
     pub(crate) pacer: Pacer,
     pub(crate) rate: RateSampler,
 }
@@ -39,6 +39,12 @@ impl CongestionState {
             rate: RateSampler::new(),
         }
     }
+    /// The window holds something back, with SND.NXT at `nxt`.
+    #[inline(always)]
+    pub(crate) fn note_full(&mut self, nxt: Pos) {
+        self.full_at = nxt;
+    }
+
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self) -> Result<(), Violation> {
         let (cwnd, ssthresh) = (self.controller.cwnd(), self.controller.ssthresh());

@@ -7,7 +7,6 @@
 
 use super::fast_path::UNPREDICTABLE;
 use super::{Arrival, Step};
-use crate::congestion::CongestionState;
 use crate::events::Events;
 use crate::flight::Flight;
 use crate::liveness::Liveness;
@@ -23,32 +22,6 @@ use longshore_wire::tcp::{TcpFlags, TcpHeader, control};
 /// How far below the acknowledgment a duplicate may be reported, bytes: more than any
 /// window, less than what would make sequence numbers ambiguous.
 const MAX_DSACK_AGE: u32 = 1 << 30;
-
-impl CongestionState {
-    /// Whether the congestion window was what limited us when the data that is being
-    /// acknowledged was sent. In slow start, it is enough that more than half of it was
-    /// in use at some time in this round trip: bursts end below it.
-    #[inline(always)]
-    pub(crate) fn window_was_used(&mut self, snd: &SendSide) -> bool {
-        // First, so that the most of a round trip counts though it began with a full window.
-        let half_used = self.controller.in_slow_start()
-            && self.most_in_flight(snd) * 2 > self.controller.cwnd();
-        half_used || snd.una() <= self.full_at
-    }
-
-    /// The most that was in flight since the window's worth of data began that is being
-    /// acknowledged, bytes.
-    #[inline(always)]
-    fn most_in_flight(&mut self, snd: &SendSide) -> u32 {
-        // A window at most, which is 1 GiB at most.
-        let flight = snd.in_flight() as u32;
-        if snd.una() >= self.flight_until || flight > self.most_flight {
-            self.most_flight = flight;
-            self.flight_until = snd.nxt();
-        }
-        self.most_flight
-    }
-}
 
 impl Flight {
     /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.

@@ -127,7 +127,7 @@ impl Tcb {
         }
         let mut len = available.min(window).min(max_payload);
         if room < len {
-            self.congestion.full_at = self.snd.nxt();
+            self.congestion.note_full(self.snd.nxt());
             if room < mss.min(len) {
                 return None;
             }
