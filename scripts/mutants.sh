@@ -73,6 +73,16 @@ export NEXTEST_PROFILE=mutants
 # The copy has a target directory of its own.
 unset CARGO_TARGET_DIR
 
+# Adds what the last run of a crate has found to what those before it did; the last word on
+# a mutant counts.
+absorb() {
+  local kind file
+  for kind in caught timeout missed unviable; do
+    file=$1/mutants.out/$kind.txt
+    if [[ -f $file ]]; then sed "s/^/$kind /" "$file" >>"$1/results.txt"; fi
+  done
+}
+
 end=$((SECONDS + ${MINUTES:-100000} * 60))
 stopped=''
 for crate in "${crates[@]}"; do
@@ -86,6 +96,8 @@ for crate in "${crates[@]}"; do
   mkdir -p "$out"
   # What no run of it is through with is not asked for again by those of another shard.
   cargo mutants --list -p "longshore-$crate" >"$out/all.txt"
+  # One that was killed has not got to it.
+  absorb "$out"
   resume=()
   if [[ -f $out/mutants.out/caught.txt ]]; then resume=(--iterate); fi
   echo "== mutants of $crate${SHARD:+, shard $SHARD}"
@@ -94,6 +106,7 @@ for crate in "${crates[@]}"; do
     nice -n "${NICE:-10}" cargo mutants --test-tool nextest --jobs 1 --output "$out" \
     --colors never --no-times -p "longshore-$crate" "${of[@]}" "${which_shard[@]}" "${resume[@]}" ||
     status=$?
+  absorb "$out"
   # 0: all caught; 2: some missed; 3: some timed out. Others: it did not get so far.
   case $status in
     0 | 2 | 3) ;;
@@ -103,7 +116,9 @@ for crate in "${crates[@]}"; do
   [[ -z $stopped ]] || break
 done
 
-/usr/bin/python3 scripts/mutants_report.py "$OUT" "$survivors" "${CRATES[@]}" || exit
+status=0
+/usr/bin/python3 scripts/mutants_report.py "$OUT" "$survivors" "${CRATES[@]}" || status=$?
 if [[ -n $stopped ]]; then
-  echo "mutants: stopped after $MINUTES minutes; the same command goes on from here"
+  echo "mutants: stopped${MINUTES:+ after $MINUTES minutes}; the same command goes on from here"
 fi
+exit "$status"

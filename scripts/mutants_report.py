@@ -1,7 +1,7 @@
 """Says what came of mutants: mutants_report.py OUT SURVIVORS CRATE...
 
-OUT/CRATE/all.txt is the list of all mutants of a crate, OUT/CRATE/mutants.out what
-cargo-mutants has written. SURVIVORS lists those that may survive, one a line:
+OUT/CRATE/all.txt is the list of all mutants of a crate, OUT/CRATE/results.txt what runs have
+found, the latest last: `missed crates/wire/src/arp.rs:12:5: ...`. SURVIVORS lists those that may survive, one a line:
 
     crates/wire/src/arp.rs: replace + with - in parse #2  # why no test should notice
 
@@ -57,10 +57,12 @@ def main():
         names = named(lines(out / crate / "all.txt"))
         if not names:
             continue
-        results = out / crate / "mutants.out"
-        found = {kind: set(lines(results / f"{kind}.txt")) & names.keys()
+        latest = {}
+        for line in lines(out / crate / "results.txt"):
+            kind, mutant = line.split(" ", 1)
+            latest[mutant] = kind
+        found = {kind: {m for m, of in latest.items() if of == kind} & names.keys()
                  for kind in ("caught", "timeout", "missed", "unviable")}
-        found["caught"] |= set(lines(results / "previously_caught.txt")) & names.keys() - found["unviable"]
         counts = {kind: len(mutants) for kind, mutants in found.items()}
         total.update(counts)
         total["all"] += len(names)
