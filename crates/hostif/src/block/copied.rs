@@ -68,7 +68,7 @@ mod tests {
 
     fn notices(flags: BlockFlags) {
         let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
-        let block: &SocketBlock = Box::leak(Box::new(memory)).at(0);
+        let block: &SocketBlock = memory.at(0);
         block.begin(SocketState::Connected, flags);
         assert_eq!(block.take_copied(), None);
         block.note_copied();
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn what_datagrams_leave_with_is_no_notice() {
         let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
-        let block: &SocketBlock = Box::leak(Box::new(memory)).at(0);
+        let block: &SocketBlock = memory.at(0);
         block.begin(SocketState::Open, BlockFlags::DATAGRAM);
         block.change_sending(false, |sending| sending.hops = Some(7));
         assert!(!block.has_copied());

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn who_was_held_up_goes_on_below_half_of_the_mark() {
         let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
-        let block: &SocketBlock = Box::leak(Box::new(memory)).at(0);
+        let block: &SocketBlock = memory.at(0);
         let free = crate::BlockFlags::empty();
         block.begin(crate::SocketState::Connected, free);
         assert_eq!(block.room_before_lowat(), u64::MAX);
