@@ -5,7 +5,7 @@ use crate::address::{AddressOrder, Automatic, Network, list};
 use crate::args::{LoopbackOwner, PortName, Sysctl};
 use crate::network::LEAST_MTU_V6;
 use crate::sandbox::Files;
-use longshore_engine::{Access, Congestion, LowPorts, Rule, Rules};
+use longshore_engine::{Access, Congestion, LowPorts, Rule, Rules, UserLimits};
 use longshore_hostif::{CHUNK, DIRECTORY, Geometry};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::de::{self, SeqAccess, Visitor};
@@ -119,6 +119,34 @@ struct File {
     access: AccessLists,
     #[serde(default)]
     session: SessionLimits,
+    #[serde(default)]
+    user: UserKeys,
+}
+
+/// What the sessions of one user may have together.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct UserKeys {
+    sockets: Option<u32>,
+    memory_mib: Option<u32>,
+}
+
+impl UserKeys {
+    fn read(self) -> Result<UserLimits, (&'static str, String)> {
+        let mut limits = UserLimits::default();
+        let none = |key| Err((key, "must be at least 1".to_owned()));
+        match self.sockets {
+            Some(0) => return none("user.sockets"),
+            Some(sockets) => limits.sockets = sockets,
+            None => {}
+        }
+        match self.memory_mib {
+            Some(0) => return none("user.memory_mib"),
+            Some(mib) => limits.memory = u64::from(mib) << 20,
+            None => {}
+        }
+        Ok(limits)
+    }
 }
 
 /// Who may reach what; see [`Rule`].
@@ -228,6 +256,7 @@ pub(crate) struct Config {
     pub(crate) awake: bool,
     pub(crate) sandbox: bool,
     pub(crate) geometry: Geometry,
+    pub(crate) user_limits: UserLimits,
     pub(crate) access: Access,
     /// As the file has them, for those who compare.
     pub(crate) access_rules: String,
@@ -285,6 +314,7 @@ impl Config {
         let users = users.collect::<Result<_, _>>();
         Ok(Config {
             geometry: geometry(&file.session).map_err(|(key, why)| value(key, why))?,
+            user_limits: file.user.read().map_err(|(key, why)| value(key, why))?,
             access: file.access.read().map_err(|(key, why)| value(key, why))?,
             access_rules: file.access.shown(),
             users: users.map_err(|why| value("users", why))?,
@@ -412,6 +442,8 @@ mod tests {
         assert!(example.sandbox && least.sandbox);
         assert_eq!(example.geometry, least.geometry);
         assert_eq!(least.geometry, Geometry::DEFAULT);
+        assert_eq!(example.user_limits, least.user_limits);
+        assert_eq!(least.user_limits, UserLimits::default());
     }
 
     #[test]
@@ -427,6 +459,17 @@ mod tests {
         assert!(c.user_timeout_option && !parse(LEAST).unwrap().user_timeout_option);
         assert_eq!(c.gateways.len(), 1);
         assert_eq!(c.users, [0, 1000]);
+        assert_eq!(c.user_limits.memory, 4 << 30);
+    }
+
+    #[test]
+    fn limits_of_a_user_are_at_least_one() {
+        for key in ["sockets", "memory_mib"] {
+            let error = parse(&format!("{LEAST}[user]\n{key} = 0\n")).unwrap_err();
+            assert!(error.contains(&format!("user.{key}")), "{error}");
+        }
+        let limits = parse(&format!("{LEAST}[user]\nsockets = 7\n"));
+        assert_eq!(limits.unwrap().user_limits.sockets, 7);
     }
 
     #[test]

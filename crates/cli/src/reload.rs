@@ -50,6 +50,10 @@ const KEYS: [Key; 17] = [
     live("awake", |c| c.awake.to_string()),
     waits("sandbox", |c| c.sandbox.to_string()),
     live("access", |c| c.access_rules.clone()),
+    live("user (of users who come)", |c| {
+        let limits = &c.user_limits;
+        format!("{} sockets, {} MiB", limits.sockets, limits.memory >> 20)
+    }),
     live("session (of programs that come)", |c| {
         let g = &c.geometry;
         format!(
@@ -115,6 +119,7 @@ impl Config {
         self.drain = new.drain;
         self.awake = new.awake;
         self.geometry = new.geometry;
+        self.user_limits = new.user_limits;
     }
 
     /// What an engine is told of it, at its start and again when it has changed.
@@ -122,6 +127,7 @@ impl Config {
         Ok(Adjustable {
             users: self.users.clone(),
             geometry: self.geometry,
+            user_limits: self.user_limits,
             grace: self.drain,
             host_settings: self.sysctl.open(),
             ecn: self.ecn.map(Adjustable::ecn_mode).transpose()?,

@@ -6,6 +6,7 @@
 //! descriptors.
 
 use crate::access::Access;
+use crate::attach::UserLimits;
 use crate::control::{ControlReply, ControlRequest};
 use crate::engine::{Engine, EngineError};
 use crate::sysctl::HostSettings;
@@ -26,6 +27,8 @@ pub struct Adjustable {
     pub users: Vec<u32>,
     /// How much each new session can have of everything.
     pub geometry: Geometry,
+    /// What the sessions of each ordinary user who comes may have together.
+    pub user_limits: UserLimits,
     /// How long connections may go on after the engine was told to stop.
     pub grace: Duration,
     /// The host's settings, which new sockets start from; none for Longshore's own.
@@ -131,6 +134,7 @@ impl Engine {
     /// From now on, these settings hold.
     pub fn adjust(&mut self, settings: Adjustable) {
         self.attach.set_terms(settings.users, settings.geometry);
+        self.limit_users(settings.user_limits);
         self.grace = settings.grace;
         self.host_settings = settings.host_settings;
         self.ecn = settings.ecn;

@@ -1,5 +1,5 @@
-//! A connection's life in the engine: opened, settled after each turn that
-//! touched it. How it ends is in `end`.
+//! A connection's life in the engine: opened, and settled after each turn that
+//! touched it, as `settle` has it. How it ends is in `end`.
 
 mod end;
 
@@ -28,6 +28,8 @@ pub(crate) enum RequestError {
     BadEdge,
     Family,
     TooManyGroups,
+    /// The user has as many sockets as it may.
+    TooManySockets,
     NotPermitted,
     /// The rules of the configuration do not allow it.
     Denied,
@@ -44,7 +46,7 @@ impl RequestError {
             Self::AddressNotAvailable | Self::NoPortLeft => 99,
             Self::Unreachable => 101,
             Self::AlreadyConnected => 106,
-            Self::TooManyGroups => 105,
+            Self::TooManyGroups | Self::TooManySockets => 105,
             Self::NotPermitted => 13,
             Self::Denied => 1,
         }
@@ -170,7 +172,11 @@ impl Engine {
         }
         let port = match bound {
             Some(bound) => bound.port(),
-            None => self.pick_port(key, ip, remote)?,
+            None => {
+                let seed = ("port", ip, remote, key, self.now.0);
+                let port = self.demux.pick_port(seed, ip, remote);
+                port.ok_or(RequestError::NoPortLeft)?
+            }
         };
         let local = SocketAddr::new(ip, port);
         let flow = Flow::new(local, remote);
@@ -219,42 +225,8 @@ impl Engine {
         own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
     }
 
-    fn pick_port(&mut self, key: u32, ip: IpAddr, remote: SocketAddr) -> Result<u16, RequestError> {
-        let demux = &self.demux;
-        let usable = |port| {
-            demux.tcp.is_free(port)
-                && !demux.is_taken(&Flow::new(SocketAddr::new(ip, port), remote))
-        };
-        let port = demux.tcp.pick((ip, remote, key, self.now.0), usable);
-        port.ok_or(RequestError::NoPortLeft)
-    }
-
-    /// Looks at every socket that this turn has touched: sends what there is to
-    /// send, tells the host what there is to tell.
-    pub(crate) fn settle(&mut self) -> bool {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        let any = !dirty.is_empty();
-        for key in dirty.drain(..) {
-            let Some(socket) = self.sockets.get_mut(key) else {
-                continue;
-            };
-            socket.dirty = false;
-            match &socket.kind {
-                Kind::Stream(_) => self.settle_connection(key),
-                Kind::Pair(_) => self.settle_pair(key),
-                Kind::Listener(_) => self.settle_listener(key),
-                Kind::Datagram(_) => self.settle_datagram(key),
-                Kind::Idle(_) => {}
-            }
-        }
-        // What was touched meanwhile (a connection with more to send) is next
-        // turn's.
-        dirty.append(&mut self.dirty);
-        self.dirty = dirty;
-        any
-    }
-
-    fn settle_connection(&mut self, key: u32) {
+    /// Sends what a connection has to send, and tells its host what there is to tell.
+    pub(crate) fn settle_connection(&mut self, key: u32) {
         self.count_landed(key);
         match self.transmit(key) {
             Sent::All => {}
@@ -371,7 +343,8 @@ impl Engine {
         }
     }
 
-    fn settle_listener(&mut self, key: u32) {
+    /// Tells a listener's host of the connections that have come.
+    pub(crate) fn settle_listener(&mut self, key: u32) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };

@@ -27,6 +27,8 @@ longshore_wire::drop_reasons! {
     TooManySegments = "udp_too_many_segments",
     /// The session's memory is full.
     ArenaFull = "arena_full",
+    /// A connection has come, and the user of its listener has as many sockets as it may.
+    UserSockets = "user_has_no_socket_left",
     /// The connection would be established, but the session has no socket left.
     NoSocketLeft = "no_socket_left",
     /// It belongs to no connection and asks for an answer, while the port has more than the
@@ -81,12 +83,15 @@ pub(crate) struct Counters {
     pub(crate) cookies_taken: u64,
     pub(crate) datagrams_in: u64,
     pub(crate) datagrams_out: u64,
+    /// What that cost, as users' shares of output have it.
+    pub(crate) datagram_output: u64,
     pub(crate) turns: u64,
     pub(crate) sleeps: u64,
     pub(crate) cut_through_bytes: u64,
-    /// What had to wait for the next turn, since the session had had its share of this one.
+    /// What had to wait for the next turn, since the session, or its user, had had its share of this one.
     pub(crate) request_waits: u64,
-    pub(crate) datagram_waits: u64,
+    pub(crate) output_waits: u64,
+    pub(crate) wakeup_waits: u64,
     /// Channels left alone because their process takes no answers, and because it broke
     /// their rings.
     pub(crate) stalled_channels: u64,
@@ -114,11 +119,13 @@ impl Counters {
             cookies_taken: 0,
             datagrams_in: 0,
             datagrams_out: 0,
+            datagram_output: 0,
             turns: 0,
             sleeps: 0,
             cut_through_bytes: 0,
             request_waits: 0,
-            datagram_waits: 0,
+            output_waits: 0,
+            wakeup_waits: 0,
             stalled_channels: 0,
             broken_channels: 0,
         }

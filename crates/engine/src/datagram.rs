@@ -3,6 +3,7 @@
 mod outgoing;
 
 use crate::access::Transport;
+use crate::attach::turns::DATAGRAM;
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::engine::Engine;
@@ -16,9 +17,8 @@ use longshore_wire::dhcp;
 use longshore_wire::udp::{self, UdpHeader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Datagrams that one socket may send in one turn, and all of one session.
+/// Datagrams that one socket may send in one turn.
 const DATAGRAMS_A_TURN: u32 = 64;
-const DATAGRAMS_OF_A_SESSION: u32 = 1024;
 
 /// What a datagram's packet says of it beside its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -257,9 +257,8 @@ impl Engine {
         };
         let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
         let udp = &mut self.demux.udp;
-        let port = udp
-            .pick((key, self.now.0), |p| udp.is_free(p))
-            .ok_or(RequestError::NoPortLeft)?;
+        let port = udp.pick((key, self.now.0));
+        let port = port.ok_or(RequestError::NoPortLeft)?;
         let local = SocketAddr::new(any, port);
         if !udp.bind(local, key, Self::NO_REUSE, v6_only, user) {
             return Err(RequestError::AddressInUse);
@@ -273,12 +272,12 @@ impl Engine {
     /// Sends what the host has written, and tells it of what has come.
     pub(crate) fn settle_datagram(&mut self, key: u32) {
         let mut sent = 0;
-        while sent < DATAGRAMS_A_TURN && self.may_send_datagrams(key) {
+        while sent < DATAGRAMS_A_TURN {
             match self.send_next(key) {
                 Some(0) => break,
                 Some(n) => {
                     sent += n;
-                    self.spend_datagrams(key, n);
+                    self.counters.datagram_output += u64::from(n * DATAGRAM);
                 }
                 None => {
                     // The stream makes no sense: nothing of it is sent any more.
@@ -315,28 +314,6 @@ impl Engine {
         self.arm_quiet_datagram(key);
         if more {
             self.touch(key);
-        }
-    }
-
-    /// Whether the session of a socket may send more datagrams in this turn. If not, the
-    /// socket has its turn again.
-    fn may_send_datagrams(&mut self, key: u32) -> bool {
-        let turn = self.counters.turns;
-        let session = self.sockets.get(key).map(|socket| socket.session);
-        let Some(s) = session.and_then(|session| self.sessions.get_mut(session)) else {
-            return false;
-        };
-        let (of, spent) = s.datagrams_out;
-        of != turn || spent < DATAGRAMS_OF_A_SESSION
-    }
-
-    fn spend_datagrams(&mut self, key: u32, n: u32) {
-        let turn = self.counters.turns;
-        let session = self.sockets.get(key).map(|socket| socket.session);
-        if let Some(s) = session.and_then(|session| self.sessions.get_mut(session)) {
-            let (of, spent) = s.datagrams_out;
-            s.datagrams_out = (turn, if of == turn { spent + n } else { n });
-            self.counters.datagram_waits += u64::from(s.datagrams_out.1 >= DATAGRAMS_OF_A_SESSION);
         }
     }
 }

@@ -6,8 +6,10 @@
 //! listeners and datagram sockets by port and then by the most specific
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
+mod crowded;
 mod flow;
 mod held;
+mod port_set;
 mod ports;
 mod table4;
 
@@ -15,6 +17,7 @@ pub(crate) use flow::Flow;
 pub(crate) use ports::{Ports, Reuse};
 
 use crate::timers::Alarm;
+use crowded::Crowded;
 use flow::Keyed;
 use longshore_tcp::{Instant, TimeWait};
 use longshore_wire::SeqNumber;
@@ -22,7 +25,7 @@ use longshore_wire::tcp4::{Flow4, Known4};
 use longshore_wire::tcp6::Known6;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use table4::{NO_KEY, Table4};
 
 /// A connection in TIME-WAIT.
@@ -59,6 +62,7 @@ pub(crate) struct Demux {
     last: Option<(Flow, u32)>,
     flows6: HashMap<Flow, u32, Keyed>,
     waiting: HashMap<Flow, Waiting, Keyed>,
+    crowded: Crowded,
     secret: RandomState,
     /// TCP ports.
     pub(crate) tcp: Ports,
@@ -77,6 +81,7 @@ impl Demux {
             last: None,
             flows6: HashMap::with_hasher(Keyed::new()),
             waiting: HashMap::with_hasher(Keyed::new()),
+            crowded: Crowded::default(),
             secret: RandomState::new(),
             tcp: Ports::default(),
             udp: Ports::default(),
@@ -173,7 +178,30 @@ impl Demux {
         self.key_of(flow).is_some() || self.waiting.contains_key(flow)
     }
 
+    /// A local port for a connection from `ip` to `remote` whose socket is not bound: some
+    /// are tried at random (RFC 6056 section 3.3.2), and where hardly any is left, one is
+    /// taken of those that are. `None` if there is none.
+    pub(crate) fn pick_port(
+        &mut self,
+        seed: impl std::hash::Hash,
+        ip: IpAddr,
+        remote: SocketAddr,
+    ) -> Option<u16> {
+        let flow = |port| Flow::new(SocketAddr::new(ip, port), remote);
+        let usable = |port| self.tcp.is_free(port) && !self.is_taken(&flow(port));
+        let seed = self.hash(seed);
+        if let Some(port) = ports::tries(seed).find(|port| usable(*port)) {
+            return Some(port);
+        }
+        let mut crowded = std::mem::take(&mut self.crowded);
+        let taken = crowded.ports(&flow(0), |port| self.is_taken(&flow(port)));
+        let picked = self.tcp.first_free(seed, taken);
+        self.crowded = crowded;
+        picked
+    }
+
     pub(crate) fn insert(&mut self, flow: Flow, key: u32) {
+        self.crowded.note(&flow, true);
         match flow.flow4() {
             Some(flow4) => self.flows4.insert(&flow4, key),
             None => {
@@ -183,6 +211,7 @@ impl Demux {
     }
 
     pub(crate) fn remove(&mut self, flow: &Flow) {
+        self.crowded.note(flow, false);
         if self.last.is_some_and(|(last, _)| last == *flow) {
             self.last = None;
         }
@@ -201,6 +230,7 @@ impl Demux {
 
     pub(crate) fn wait(&mut self, flow: Flow, waiting: Waiting) {
         self.tcp.hold(waiting.local, waiting.reuse);
+        self.crowded.note(&flow, true);
         if let Some(old) = self.waiting.insert(flow, waiting) {
             self.tcp.let_go(old.local, old.reuse);
         }
@@ -212,6 +242,9 @@ impl Demux {
 
     pub(crate) fn end_wait(&mut self, flow: &Flow) {
         if let Some(waiting) = self.waiting.remove(flow) {
+            // A connection of the same name may have begun meanwhile.
+            let is_there = self.key_of(flow).is_some();
+            self.crowded.note(flow, is_there);
             self.tcp.let_go(waiting.local, waiting.reuse);
         }
     }

@@ -117,6 +117,10 @@ pub struct Engine {
     pub(crate) time_waits: Wheel<Flow>,
     /// Sockets to be looked at at the end of this turn.
     pub(crate) dirty: Vec<u32>,
+    /// Sessions whose sockets have their turn again.
+    pub(crate) waiting_sessions: std::collections::VecDeque<u32>,
+    /// What ended processes held and is not yet let go of.
+    pub(crate) burials: crate::burial::Burials,
     /// Connections that were denied memory for what they receive.
     pub(crate) starved: std::collections::VecDeque<u32>,
     /// Connections that wait for their next hop.
@@ -237,6 +241,8 @@ impl Engine {
             wheel: Wheel::new(now),
             time_waits: Wheel::new(now),
             dirty: Vec::new(),
+            waiting_sessions: std::collections::VecDeque::new(),
+            burials: crate::burial::Burials::default(),
             starved: std::collections::VecDeque::new(),
             unresolved: Vec::new(),
             reassembler: Reassembler::new(Limits::default()),
@@ -317,6 +323,11 @@ impl Engine {
         words.clone_into(&mut self.sandbox);
     }
 
+    /// From now on, the sessions of each ordinary user who comes may have this much together.
+    pub fn limit_users(&mut self, limits: crate::attach::UserLimits) {
+        self.attach.users.set_limits(limits);
+    }
+
     /// From now on, new sockets start from the host's settings.
     pub fn follow(&mut self, settings: crate::sysctl::HostSettings) {
         self.host_settings = Some(settings);
@@ -385,6 +396,9 @@ impl Engine {
         if !self.starved.is_empty() {
             self.feed_starved();
         }
+        if !self.burials.is_empty() {
+            worked |= self.go_on_burying();
+        }
         worked |= self.settle();
         worked |= self.bind_late();
         self.answer_questions();
@@ -452,8 +466,9 @@ impl Engine {
 
     fn publish(&mut self) {
         let none_under_way = self.link.own.is_empty();
+        let turn = self.counters.turns;
         for session in self.sessions.iter_mut() {
-            session.publish();
+            self.counters.wakeup_waits += u64::from(session.publish(turn));
             session.release_taken(none_under_way);
         }
     }

@@ -1,6 +1,7 @@
 //! Keeping house: noticing that sessions and processes are gone, ending sessions, and
 //! ending the engine.
 
+use crate::burial::Burial;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
@@ -15,6 +16,10 @@ use std::sync::atomic::Ordering;
 const HOUSEKEEPING: u64 = 1_000_000;
 /// How often while a session is about to end, or a child to be born, in microseconds.
 const SOON: u64 = 100_000;
+/// How often the sockets of a session that is about to end are looked at, in microseconds.
+const WINDING: u64 = 1_000_000;
+/// Ends of processes that are seen to before an address counts as in use.
+const DEATHS_FOR_A_BIND: usize = 64;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const LAST_WORDS: u64 = 60_000_000;
@@ -59,9 +64,16 @@ impl Engine {
         }
     }
 
+    /// Sees to the ends of so many processes at most, of those that the kernel tells of.
+    pub(crate) fn take_deaths(&mut self, most: usize) {
+        for (session, channel) in self.sleeper.deaths(most) {
+            self.process_died(session, channel);
+        }
+    }
+
     pub(crate) fn process_died(&mut self, session: u32, channel: u16) {
         // What it published before it died still counts.
-        self.take_requests();
+        self.take_requests_in(session);
         self.take_last(session, channel);
         let Some(s) = self.sessions.get_mut(session) else {
             return;
@@ -71,38 +83,36 @@ impl Engine {
         {
             self.sleeper.unwatch(fd.as_fd());
         }
-        for key in s.bury(channel, self.now) {
-            self.take_last_words(key);
-            self.close(key, Linger::Background);
+        let serial = s.serial;
+        if let Some(held) = s.take_dead(channel) {
+            self.bury(Burial {
+                session,
+                serial,
+                channel: Some(channel),
+                held,
+                aborts: false,
+            });
         }
-        self.unsubscribe_all(session, channel);
         self.housekeeping_at = self.now;
     }
 
     /// Looks for processes that have ended, before the kernel's word of it is come upon
     /// as one event among others.
+    /// `session` wants to know: children of its own that nobody has seen yet are looked for.
     #[cold]
-    pub(crate) fn bury_the_dead(&mut self) {
-        for (session, channel) in self.channels(Session::claimed) {
+    pub(crate) fn bury_the_dead(&mut self, session: u32) {
+        let claimed = self.sessions.get(session).map(Session::claimed);
+        for channel in claimed.into_iter().flatten() {
             self.take_requests_of(session, u32::from(channel));
         }
-        for (session, channel) in self.channels(Session::ended_watched) {
-            self.process_died(session, channel);
-        }
+        self.take_deaths(DEATHS_FOR_A_BIND);
         // Those that nobody watches, and children that ended before they were known.
         self.keep_house();
     }
 
-    fn channels(&self, of: impl Fn(&Session) -> Vec<u16>) -> Vec<(u32, u16)> {
-        let sessions = self.sessions.iter();
-        sessions
-            .flat_map(|(key, s)| of(s).into_iter().map(move |channel| (key, channel)))
-            .collect()
-    }
-
     /// What a dead process had written or read and not yet told us of is taken
     /// from the socket's block, checked like any request.
-    fn take_last_words(&mut self, key: u32) {
+    pub(crate) fn take_last_words(&mut self, key: u32) {
         let Some(socket) = self.sockets.get(key) else {
             return;
         };
@@ -118,18 +128,6 @@ impl Engine {
             block.rcv.done.load(Ordering::Acquire),
         );
         let _ = self.host_edges(key, snd, rcv, longshore_hostif::EdgeFlags::PUSH);
-    }
-
-    fn unsubscribe_all(&mut self, session: u32, channel: u16) {
-        let Some(s) = self.sessions.get(session) else {
-            return;
-        };
-        let keys: Vec<u32> = s.keys().collect();
-        for key in keys {
-            if let Some(socket) = self.sockets.get_mut(key) {
-                socket.subscribers.remove(channel);
-            }
-        }
     }
 
     /// Whether `keep_house` has anything to wait for.
@@ -152,7 +150,11 @@ impl Engine {
     pub(crate) fn keep_house(&mut self) {
         self.housekeeping_at = Instant(self.now.0 + HOUSEKEEPING);
         self.expire_fragments();
-        for key in self.sessions.keys() {
+        let wanting = self.sessions.iter_mut_with_keys();
+        let wanting: Vec<u32> = wanting
+            .filter_map(|(key, s)| s.takes_care().then_some(key))
+            .collect();
+        for key in wanting {
             let gone: Vec<u16> = match self.sessions.get(key) {
                 Some(s) => s.ended_unwatched().collect(),
                 None => continue,
@@ -163,11 +165,21 @@ impl Engine {
             let Some(s) = self.sessions.get_mut(key) else {
                 continue;
             };
-            let orphans = s.drop_stale_reservations(self.now);
-            let unused = !s.is_in_use();
-            for orphan in orphans {
+            let held = s.drop_stale_reservations(self.now);
+            let lost = s.lost_in_transit(self.now);
+            let (unused, serial) = (!s.is_in_use(), s.serial);
+            for orphan in lost {
                 self.take_last_words(orphan);
                 self.close(orphan, Linger::Background);
+            }
+            if !held.is_empty() {
+                self.bury(Burial {
+                    session: key,
+                    serial,
+                    channel: None,
+                    held,
+                    aborts: false,
+                });
             }
             if unused {
                 self.wind_up(key);
@@ -186,30 +198,58 @@ impl Engine {
     /// all it had to say is said.
     fn wind_up(&mut self, session: u32) {
         let now = self.now;
+        let is_attached = self.link.port.is_attached();
         let Some(s) = self.sessions.get_mut(session) else {
             return;
         };
         let ends = *s.ends_by.get_or_insert(Instant(now.0 + LAST_WORDS));
-        let keys: Vec<u32> = s.keys().collect();
-        for key in &keys {
-            let orphan = self.sockets.get(*key).is_none_or(|socket| socket.orphan);
-            if !orphan {
-                self.take_last_words(*key);
-                self.close(*key, Linger::Background);
-            } else if now >= ends || !self.link.port.is_attached() {
-                // Nobody is left to hear it, or nothing to say it on.
-                self.abort(*key);
-            }
+        if s.sockets == 0 {
+            return self.forget_session(session);
         }
-        if keys.is_empty()
-            && let Some(s) = self.sessions.remove(session)
-        {
+        if now < s.wound_at || self.burials.are_in(s.serial) {
+            return;
+        }
+        s.wound_at = Instant(now.0 + WINDING);
+        let burial = Burial {
+            session,
+            serial: s.serial,
+            channel: None,
+            held: s.indices(),
+            // Nobody is left to hear it, or nothing to say it on.
+            aborts: now >= ends || !is_attached,
+        };
+        self.bury(burial);
+        if self.sessions.get(session).is_some_and(|s| s.sockets == 0) {
+            self.forget_session(session);
+        }
+    }
+
+    fn forget_session(&mut self, session: u32) {
+        if let Some(mut s) = self.sessions.remove(session) {
             s.arena.header().closed.store(1, Ordering::Release);
             self.past_meter.add(&s.meter);
             self.sleeper.unwatch(s.doorbell.as_fd());
+            self.release_postponed(std::mem::take(&mut s.postponed));
             // Its memory may be gigabytes.
             self.attach.disposal.take(s);
         }
+    }
+
+    /// Ends a session whose programs take more than they may: they find their engine gone.
+    #[cold]
+    pub(crate) fn end_session(&mut self, session: u32) {
+        let now = self.now;
+        let Some(s) = self.sessions.get_mut(session) else {
+            return;
+        };
+        s.end();
+        s.ends_by = Some(now);
+        for process in s.processes.iter_mut().filter_map(Option::take) {
+            if let Some(fd) = &process.pidfd {
+                self.sleeper.unwatch(fd.as_fd());
+            }
+        }
+        self.housekeeping_at = now;
     }
 
     /// Whether there is nothing left to serve. Asked each turn: sockets are only looked at

@@ -15,7 +15,8 @@
 //! | `strangers` | how much is answered to packets of no connection |
 //! | `requests` | what programs ask |
 //! | `socket` | what is known of a socket |
-//! | `connection` | a connection's life; settling after each turn |
+//! | `connection` | a connection's life |
+//! | `settle` | what a turn has touched: sent and told, each user its share |
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbours |
@@ -29,7 +30,7 @@
 //! | `session/` | programs: their memory, processes, wake-ups |
 //! | `demux`, `timers`, `slab` | tables |
 //! | `sysctl` | the host's TCP settings |
-//! | `house`, `sleep`, `spare` | letting in, clearing up, sleeping |
+//! | `house`, `burial`, `sleep`, `spare` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `counters`, `info` | what a run costs, made visible |
 
 mod access;
@@ -39,6 +40,7 @@ mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod buffers;
+mod burial;
 mod carrier;
 mod catalog;
 mod connection;
@@ -73,6 +75,7 @@ mod returns;
 mod routing;
 mod scarcity;
 mod session;
+mod settle;
 mod slab;
 mod sleep;
 mod socket;
@@ -86,7 +89,7 @@ mod timers;
 
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use adjust::{Adjustable, Handle};
-pub use attach::ListenError;
+pub use attach::{ListenError, UserLimits};
 pub use automatic::Automatic;
 pub use catalog::{CounterInfo, counters};
 pub use counters::EngineDrop;

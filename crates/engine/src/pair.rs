@@ -24,8 +24,8 @@ use longshore_tcp::Instant;
 use std::net::SocketAddr;
 
 /// Bytes moved in one piece, and pieces moved in one turn for one end.
-const PIECE: u64 = 64 * 1024;
-pub(crate) const PIECES_A_TURN: usize = 16;
+pub(crate) const PIECE: u64 = 64 * 1024;
+pub(crate) const PIECES_A_TURN: usize = 4;
 
 /// How long a corked end holds back less than a full piece, in microseconds, as
 /// Linux does.
@@ -266,7 +266,11 @@ impl Engine {
             index: NONE,
             generation: 0,
         };
+        let Some(share) = self.take_socket_share(session) else {
+            return self.refuse(key);
+        };
         let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
+        accepted.share = share;
         accepted.local = Some(server);
         let other = self.sockets.insert(accepted);
         self.demux.insert(flow, other);

@@ -58,6 +58,15 @@ impl Engine {
                 let options = socket.options;
                 self.answer_with_cookie((local, remote), &options, segment);
             }
+            ListenVerdict::CheckCookie(_) | ListenVerdict::Accept
+                if self
+                    .sessions
+                    .get(socket.session)
+                    .and_then(|s| s.user.as_ref())
+                    .is_some_and(|user| user.is_out_of_sockets()) =>
+            {
+                self.counters.drop(EngineDrop::UserSockets);
+            }
             ListenVerdict::CheckCookie(reset) => {
                 if let Some(made) = self.check_cookie(key, (local, remote), segment, &reset) {
                     let beside = self.segment_for(made, segment, payload);
@@ -121,7 +130,11 @@ impl Engine {
         };
         let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
         socket.local = Some(local);
+        socket.share = self.take_socket_share(session).flatten();
         let key = self.sockets.insert(socket);
+        if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
+            l.children.insert(key);
+        }
         self.demux.insert(flow, key);
         self.touch(key);
         key
@@ -233,6 +246,7 @@ impl Engine {
         session.enter(id, key);
         l.rcv_edge += ACCEPT_RECORD as u64;
         l.queue.push_back(key);
+        l.children.remove(&key);
         l.listener.on_established();
         let count = [&mut listener.meter.to_host, &mut session.meter.to_host];
         Socket::count_payload(count, pieces, ACCEPT_RECORD as u64);
@@ -255,6 +269,7 @@ impl Engine {
             return;
         };
         if let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind) {
+            l.children.remove(&key);
             l.listener.on_half_open_gone();
         }
     }

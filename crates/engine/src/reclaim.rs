@@ -18,6 +18,9 @@ const NEXT_PART: u64 = 20_000;
 /// Chunks of a slab whose memory goes back in one part: what a turn has time for.
 const PART: usize = 16;
 
+/// Free send chunks that are counted, as their list is the program's and may have no end.
+const COUNTED: u32 = 4096;
+
 /// How far a session is with it.
 #[derive(Debug, Default)]
 pub(crate) struct Reclaim {
@@ -50,7 +53,7 @@ impl Session {
         if now < self.reclaim.at {
             return Some(self.reclaim.at);
         }
-        let warm = self.arena.free_snd_chunks().0;
+        let warm = self.arena.warm_snd_chunks(COUNTED);
         let r = &mut self.reclaim;
         if r.looks == 0 {
             r.fewest_warm = warm;

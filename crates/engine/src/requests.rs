@@ -7,6 +7,7 @@
 mod edges;
 mod setup;
 
+use crate::attach::turns::Of;
 use crate::connection::RequestError;
 use crate::engine::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL, Session};
@@ -21,7 +22,8 @@ use std::sync::atomic::Ordering;
 /// keep packets and timers waiting.
 const BATCH: u32 = 256;
 
-/// Requests taken from one session in one turn.
+/// Requests taken from one session in one turn; those of one user have a share, too
+/// (`attach::turns`).
 const BATCH_OF_A_SESSION: u32 = 1024;
 
 /// How long one session may be served in one turn, and how long all may be, in microseconds:
@@ -43,6 +45,8 @@ pub(crate) struct Share {
     left: u32,
     /// When its time is over, once a request was served that may take long.
     until: Option<Instant>,
+    /// The first session of this turn whose user had had all that it may.
+    denied: Option<u32>,
 }
 
 impl Share {
@@ -84,6 +88,7 @@ impl Engine {
         } else {
             0
         };
+        self.share.denied = None;
         for session in (first..end).chain(0..first) {
             any |= self.take_requests_in(session);
             if self.slow_request && self.clock.now().since(self.now) >= ALL_SHARES {
@@ -92,6 +97,10 @@ impl Engine {
                 self.counters.request_waits += 1;
                 break;
             }
+        }
+        // Whose user had no more of this turn comes first in the next.
+        if let Some(denied) = self.share.denied {
+            self.first_session = denied;
         }
         self.slow_request = false;
         any
@@ -106,14 +115,18 @@ impl Engine {
         if pending.any.load(Ordering::Relaxed) == 0 {
             return false;
         }
+        let user_has = self.requests_left(session);
         let (arena, words) = (s.arena.clone(), s.processes.len() / 64);
+        if user_has == 0 {
+            self.share.denied.get_or_insert(session);
+            self.counters.request_waits += 1;
+            return true;
+        }
         let first = s.first_word % words;
         let pending = &arena.header().requests_pending;
         pending.any.store(0, Ordering::SeqCst);
-        self.share = Share {
-            left: BATCH_OF_A_SESSION,
-            until: None,
-        };
+        self.share.left = BATCH_OF_A_SESSION.min(user_has);
+        self.share.until = None;
         let before = self.share.left;
         for i in (first..words).chain(0..first) {
             let bits = &pending.channels[i];
@@ -133,7 +146,22 @@ impl Engine {
                 break;
             }
         }
+        self.spend_requests(session, before - self.share.left);
         self.share.left != before
+    }
+
+    /// How many requests the user of a session may still have served in this turn.
+    fn requests_left(&self, session: u32) -> u32 {
+        let user = self.sessions.get(session).and_then(|s| s.user.as_ref());
+        user.map_or(u32::MAX, |user| {
+            user.spent.left(Of::Requests, self.counters.turns)
+        })
+    }
+
+    fn spend_requests(&self, session: u32, n: u32) {
+        if let Some(user) = self.sessions.get(session).and_then(|s| s.user.as_ref()) {
+            user.spent.spend(Of::Requests, self.counters.turns, n);
+        }
     }
 
     /// A request that may have taken long was served: the session's share of the turn is
@@ -282,7 +310,7 @@ impl Engine {
                 break;
             }
             match process.channel.room(&s.arena) {
-                Ok(free) if free >= room => {}
+                Ok(free) if free >= room + process.owed => {}
                 Ok(_) => {
                     // What it has published is looked at only when there is some.
                     if process.channel.pending(&s.arena) {
@@ -350,7 +378,15 @@ impl Engine {
         let Some(key) = self.key_of(from.session, id) else {
             // Late words of a socket that is gone are no fault; but whoever
             // waits for an answer gets one.
-            self.answer(from, request, Err(RequestError::NoSocket));
+            let user = self
+                .sessions
+                .get(from.session)
+                .and_then(|s| s.user.as_ref());
+            let why = match user {
+                Some(user) if user.is_out_of_sockets() => RequestError::TooManySockets,
+                _ => RequestError::NoSocket,
+            };
+            self.answer(from, request, Err(why));
             return Ok(());
         };
         match *request {
@@ -359,11 +395,14 @@ impl Engine {
                 let bound = self.bind_if_permitted(from, key, local);
                 self.spend_time();
                 match bound {
-                    Err(RequestError::AddressInUse) => self.late_binds.push(LateBind {
-                        from,
-                        request: *request,
-                        local,
-                    }),
+                    Err(RequestError::AddressInUse) => {
+                        self.owe(from);
+                        self.late_binds.push(LateBind {
+                            from,
+                            request: *request,
+                            local,
+                        });
+                    }
                     bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
                 }
             }
@@ -416,11 +455,14 @@ impl Engine {
                 self.answer(from, request, changed.map(|()| NOTHING));
             }
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),
-            Request::Query { query, .. } => self.questions.push(Question {
-                from,
-                request: *request,
-                query,
-            }),
+            Request::Query { query, .. } => {
+                self.owe(from);
+                self.questions.push(Question {
+                    from,
+                    request: *request,
+                    query,
+                });
+            }
             Request::Owner { .. } => {
                 self.set_owner(from.session, id, key);
                 self.answer(from, request, Ok(NOTHING));
@@ -492,9 +534,33 @@ impl Engine {
                 (None, _) => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
-            self.answer(q.from, &q.request, answer);
+            self.answer_owed(q.from, &q.request, answer);
         }
         self.questions = questions;
+    }
+
+    /// A request is answered later in this turn, or in another: there must be room for it.
+    fn owe(&mut self, from: From) {
+        if let Some(s) = self.sessions.get_mut(from.session)
+            && let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel))
+        {
+            process.owed += 1;
+        }
+    }
+
+    /// The answer that was owed.
+    fn answer_owed(
+        &mut self,
+        from: From,
+        request: &Request,
+        answer: Result<(u64, Address), RequestError>,
+    ) {
+        if let Some(s) = self.sessions.get_mut(from.session)
+            && let Some(Some(process)) = s.processes.get_mut(usize::from(from.channel))
+        {
+            process.owed = process.owed.saturating_sub(1);
+        }
+        self.answer(from, request, answer);
     }
 
     /// Answers a request, if it is one that is answered.

@@ -58,6 +58,11 @@ impl<T> Slab<T> {
             .filter_map(|(i, e)| Some((i as u32, e.as_ref()?)))
     }
 
+    pub(crate) fn iter_mut_with_keys(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        let all = self.entries.iter_mut().enumerate();
+        all.filter_map(|(i, e)| Some((i as u32, e.as_mut()?)))
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().flatten()
     }

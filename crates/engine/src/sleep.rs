@@ -14,7 +14,7 @@ use longshore_ring::Sleep;
 use longshore_tcp::Instant;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// What an event is about.
@@ -23,7 +23,10 @@ pub(crate) enum Source {
     Port,
     Attach,
     Doorbell(u32),
+    /// The process of a channel has ended.
     Process(u32, u16),
+    /// Processes have.
+    Deaths,
     Control,
     Orders,
     PortNews,
@@ -39,6 +42,7 @@ impl Source {
             Self::Control => (5, 0),
             Self::Orders => (6, 0),
             Self::PortNews => (7, 0),
+            Self::Deaths => (8, 0),
         };
         kind << 56 | value
     }
@@ -52,6 +56,7 @@ impl Source {
             4 => Self::Process((value >> 16) as u32, value as u16),
             5 => Self::Control,
             6 => Self::Orders,
+            8 => Self::Deaths,
             _ => Self::PortNews,
         }
     }
@@ -148,6 +153,9 @@ impl Spin {
 /// The event loop's descriptors and habits.
 pub(crate) struct Sleeper {
     epoll: OwnedFd,
+    /// What tells of the ends of processes: so that all that have ended are known by one
+    /// call, whatever else there is.
+    processes: OwnedFd,
     spin: Spin,
     /// Since when there has been nothing to do.
     idle_since: Option<Instant>,
@@ -157,6 +165,11 @@ pub(crate) struct Sleeper {
     /// What was found ready; empty between two looks.
     ready: Vec<Source>,
 }
+
+/// Ends of processes that are told of at once, at most.
+const MOST_DEATHS: usize = 64;
+/// And those that are seen to in one look; the others come up again.
+const DEATHS_A_LOOK: usize = 4;
 
 /// How often the loop looks at its other descriptors while it is busy, in
 /// microseconds.
@@ -173,6 +186,7 @@ impl Sleeper {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let sleeper = Self {
             epoll,
+            processes: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             spin: Spin::new(spin.as_micros() as u64),
             idle_since: None,
             looked_at: Instant(0),
@@ -185,6 +199,7 @@ impl Sleeper {
         if let Some(fd) = link.port.news_fd() {
             sleeper.watch(fd, Source::PortNews)?;
         }
+        sleeper.watch(sleeper.processes.as_fd(), Source::Deaths)?;
         sleeper.watch(inbox.fd(), Source::Attach)?;
         sleeper.watch(orders.fd(), Source::Orders)?;
         if let Some(control) = control {
@@ -198,7 +213,29 @@ impl Sleeper {
         let data = epoll::EventData::new_u64(source.encode());
         let mut events = epoll::EventFlags::IN;
         events.set(epoll::EventFlags::ET, matches!(source, Source::Doorbell(_)));
-        epoll::add(&self.epoll, fd, data, events)
+        let set = match source {
+            Source::Process(..) => &self.processes,
+            _ => &self.epoll,
+        };
+        epoll::add(set, fd, data, events)
+    }
+
+    /// Channels whose processes have ended, so many at most; those that are not unwatched
+    /// are told of again.
+    pub(crate) fn deaths(&self, most: usize) -> Vec<(u32, u16)> {
+        let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); MOST_DEATHS];
+        let end = most.min(MOST_DEATHS);
+        let at_once = rustix::event::Timespec::default();
+        match epoll::wait(&self.processes, &mut events[..end], Some(&at_once)) {
+            Ok((found, _)) => {
+                let of = |e: &epoll::Event| match Source::decode(e.data.u64()) {
+                    Source::Process(session, channel) => Some((session, channel)),
+                    _ => None,
+                };
+                found.iter().filter_map(of).collect()
+            }
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Requests will come soon.
@@ -209,6 +246,7 @@ impl Sleeper {
     /// No longer.
     pub(crate) fn unwatch(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.epoll, fd);
+        let _ = epoll::delete(&self.processes, fd);
     }
 
     fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<Source>) -> Result<(), Errno> {
@@ -347,7 +385,8 @@ impl Engine {
                 Source::Attach => {
                     self.take_attach_events();
                 }
-                Source::Process(session, channel) => self.process_died(session, channel),
+                Source::Process(..) => {}
+                Source::Deaths => self.take_deaths(DEATHS_A_LOOK),
                 Source::Control => self.answer_control(),
                 Source::Orders => self.take_orders(),
             }
@@ -422,6 +461,7 @@ mod tests {
             Source::Control,
             Source::Orders,
             Source::PortNews,
+            Source::Deaths,
         ];
         for s in all {
             assert_eq!(Source::decode(s.encode()), s);

@@ -1,5 +1,6 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
+use crate::attach::SocketShare;
 use crate::demux::{Flow, Reuse};
 use crate::errors::ErrorQueue;
 use crate::fast_output::Headers;
@@ -13,7 +14,7 @@ use longshore_hostif::{
 use longshore_tcp::{
     Config, Congestion, FastOpenQueue, FastOpenUse, Instant, Linger, Listener, Tcb,
 };
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 /// A socket.
@@ -22,6 +23,8 @@ pub(crate) struct Socket {
     /// Its block; the index is [`longshore_ring::NONE`] while a connection that
     /// came in has none yet.
     pub(crate) id: SocketId,
+    /// Counts it among the sockets of its user.
+    pub(crate) share: Option<SocketShare>,
     pub(crate) session: u32,
     pub(crate) subscribers: Subscribers,
     pub(crate) options: Options,
@@ -135,6 +138,8 @@ pub(crate) struct Listening {
     pub(crate) rcv_consumed: u64,
     /// Connections behind the records not yet read, oldest first.
     pub(crate) queue: VecDeque<u32>,
+    /// Half-open connections.
+    pub(crate) children: HashSet<u32>,
     /// Our own sockets that wait for room in the queue.
     pub(crate) line: Vec<u32>,
     pub(crate) told: u64,
@@ -360,6 +365,7 @@ impl Socket {
     ) -> Self {
         Self {
             id,
+            share: None,
             session,
             subscribers: channel.map_or_else(Subscribers::default, Subscribers::one),
             options,

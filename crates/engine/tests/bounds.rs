@@ -4,11 +4,13 @@
 mod common;
 
 use common::Host;
-use common::engines::{config, run};
+use common::engines::{Running, config, run, run_with};
+use longshore_engine::UserLimits;
 use longshore_engine::control::{ControlReply, StatReply};
+use longshore_hostif::attach::dial;
 use longshore_hostif::{
-    Address, ChannelControl, DatagramRecord, EdgeFlags, Loopback, Query, RING, Request, SocketId,
-    SocketKind,
+    Address, ChannelControl, DatagramRecord, EdgeFlags, Geometry, Loopback, OptionName, Query,
+    RING, Request, SocketId, SocketKind,
 };
 use longshore_ports::Port;
 use longshore_ports::memory::{MemoryConfig, pair};
@@ -17,6 +19,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 fn stat(control: &Path) -> Box<StatReply> {
@@ -154,4 +157,267 @@ fn a_datagram_is_not_cut_into_thousands() {
     }
     assert_eq!(stat(&control).drops["udp_too_many_segments"], 1);
     is_served(&mut hostile);
+}
+
+/// A counter of the engine.
+fn counts(control: &Path, name: &str) -> u64 {
+    stat(control).engine[name]
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < common::PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Each session publishes few enough for itself; together they are more than a user may
+/// have served in a turn.
+#[test]
+fn sessions_of_one_user_share_the_requests_of_a_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, control, _wire) = engine(dir.path());
+    let mut all: Vec<(Host, SocketId)> = (0..16)
+        .map(|_| {
+            let mut host = Host::new(&engine.path);
+            let socket = host.open(SocketKind::Stream);
+            (host, socket)
+        })
+        .collect();
+    is_served(&mut all[0].0);
+    assert_eq!(counts(&control, "request_waits"), 0);
+    let began = Instant::now();
+    while counts(&control, "request_waits") == 0 {
+        assert!(began.elapsed() < common::PATIENCE, "all are served at once");
+        for (host, socket) in &mut all {
+            for value in 0..250 {
+                let name = OptionName::KeepIdle;
+                let set = Request::SetOption {
+                    socket: *socket,
+                    name,
+                    value,
+                };
+                let _ = host.channel.put(&set);
+            }
+            // The engine sleeps until the last one rings.
+            host.channel.publish(&host.doorbell, false);
+        }
+        let last = &mut all[15].0;
+        last.channel.publish(&last.doorbell, true);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for (host, _) in &mut all {
+        is_served(host);
+    }
+}
+
+#[test]
+fn who_sends_on_many_sockets_has_its_share_of_a_turn() {
+    const SOCKETS: u64 = 12;
+    const EACH: u64 = 1_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, control, _wire) = engine(dir.path());
+    let mut hostile = Host::new(&engine.path);
+    let to: SocketAddr = "10.0.0.1:7".parse().unwrap();
+    let record = DatagramRecord::new(0, Address::from(to)).encode();
+    let bytes = record.repeat(EACH as usize);
+    for _ in 0..SOCKETS {
+        let socket = hostile.open(SocketKind::Datagram);
+        hostile.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
+        hostile.send(socket, &bytes, EdgeFlags::empty());
+    }
+    wait_until("all are sent", || {
+        stat(&control).net["datagrams_out"] == SOCKETS * EACH
+    });
+    assert!(
+        counts(&control, "output_waits") > 0,
+        "all were sent at once"
+    );
+    is_served(&mut hostile);
+}
+
+/// Memory that was never written to is no datagram: one descriptor would be half a million.
+#[test]
+fn nothing_is_sent_of_what_was_never_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, control, _wire) = engine(dir.path());
+    let mut hostile = Host::new(&engine.path);
+    let socket = hostile.open(SocketKind::Datagram);
+    hostile.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
+    hostile.send(socket, &[0; 4096], EdgeFlags::empty());
+    wait_until("the stream is given up", || {
+        stat(&control).drops.get("bad_send_stream") == Some(&1)
+    });
+    assert_eq!(stat(&control).net["datagrams_out"], 0);
+}
+
+#[test]
+fn sleepers_are_woken_a_few_in_a_turn() {
+    const SLEEPERS: u32 = 4096;
+    let dir = tempfile::tempdir().unwrap();
+    let control = dir.path().join("control");
+    let (wire, _other) = pair(&MemoryConfig::default());
+    let mut config = config(
+        dir.path(),
+        "10.0.0.1/24",
+        Box::new(wire),
+        Loopback::Kernel,
+        true,
+    );
+    config.spin = Duration::ZERO;
+    config.control = Some(control.clone());
+    config.geometry = Geometry {
+        waiters: SLEEPERS,
+        ..config.geometry
+    };
+    let engine = run(config);
+    let mut hostile = Host::new(&engine.path);
+    let socket = hostile.open(SocketKind::Stream);
+    is_served(&mut hostile);
+    let header = hostile.arena.header();
+    header.waiters_end.store(u32::MAX, Ordering::Relaxed);
+    let waiters = hostile.arena.clone();
+    let sleep = || {
+        let waiters = waiters.waiters().iter();
+        waiters.for_each(|w| w.declare(longshore_ring::Sleep::Futex));
+    };
+    sleep();
+    let block = hostile.arena.block(socket.index);
+    block.unlisted_waiters.store(1, Ordering::Relaxed);
+    let before = counts(&control, "turns");
+    hostile.put(Request::Subscribe { socket });
+    wait_until("all are woken", || {
+        waiters.waiters().iter().all(|w| !w.is_declared())
+    });
+    let turns = counts(&control, "turns") - before;
+    assert!(turns >= u64::from(SLEEPERS / 128), "in {turns} turns");
+    assert!(counts(&control, "wakeup_waits") > 0);
+}
+
+#[test]
+fn a_connection_over_which_nothing_is_asked_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, control, _wire) = engine(dir.path());
+    let mut settled = Host::new(&engine.path);
+    let silent = dial(&engine.path).unwrap();
+    let began = Instant::now();
+    // Its end comes, and nothing before.
+    let mut bytes = [0; 64];
+    let end = rustix::net::recv(&silent, &mut bytes[..], rustix::net::RecvFlags::empty());
+    assert!(matches!(end, Ok((0, _)) | Err(_)), "{end:?}");
+    let after = began.elapsed();
+    assert!(after > Duration::from_secs(9), "{after:?}");
+    assert!(after < Duration::from_secs(60), "{after:?}");
+    assert_eq!(counts(&control, "attach_silent"), 1);
+    is_served(&mut settled);
+}
+
+/// An engine where an ordinary user may have this much; and a user of it. `None` where that
+/// cannot be.
+fn engine_with_limits(dir: &Path, limits: UserLimits) -> Option<(Running, PathBuf, impl Port)> {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let open_to_all = || std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(dir, open_to_all()).unwrap();
+    let control = dir.join("control");
+    let (wire, other) = pair(&MemoryConfig::default());
+    let mut config = config(dir, "10.0.0.1/24", Box::new(wire), Loopback::Kernel, true);
+    config.spin = Duration::ZERO;
+    config.control = Some(control.clone());
+    let path = config.socket.clone();
+    let engine = run_with(config, |engine| {
+        engine.limit_users(limits);
+        std::fs::set_permissions(&path, open_to_all()).unwrap();
+    });
+    Some((engine, control, other))
+}
+
+/// In a thread with another user's identity, for the handshake.
+fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|s| {
+        let thread = s.spawn(|| {
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+            what()
+        });
+        thread.join().unwrap()
+    })
+}
+
+#[test]
+fn a_user_has_as_many_sockets_as_it_may() {
+    const NO_BUFFERS: u16 = 105;
+    let dir = tempfile::tempdir().unwrap();
+    let limits = UserLimits {
+        sockets: 10,
+        memory: u64::MAX,
+    };
+    let Some((engine, control, _wire)) = engine_with_limits(dir.path(), limits) else {
+        return;
+    };
+    let any: SocketAddr = "0.0.0.0:0".parse().unwrap();
+    let mut theirs = as_nobody(|| {
+        // Of all its sessions together.
+        let mut hosts = [Host::new(&engine.path), Host::new(&engine.path)];
+        let held: Vec<_> = (0..10)
+            .map(|i| hosts[i % 2].open(SocketKind::Stream))
+            .collect();
+        for (i, socket) in held.iter().enumerate() {
+            hosts[i % 2].bind(*socket, any).unwrap();
+        }
+        for host in &mut hosts {
+            let more = host.open(SocketKind::Stream);
+            assert_eq!(host.bind(more, any), Err(NO_BUFFERS));
+            assert_eq!(host.edges(more).unwrap().errno, NO_BUFFERS);
+        }
+        // One that is given back is another's.
+        hosts[0].close(held[0]);
+        let again = hosts[0].open(SocketKind::Stream);
+        hosts[0].bind(again, any).unwrap();
+        hosts
+    });
+    assert_eq!(counts(&control, "user_sockets"), 2);
+    assert_eq!(counts(&control, "sockets"), 10);
+    let mut ours = Host::new(&engine.path);
+    for _ in 0..20 {
+        let socket = ours.open(SocketKind::Stream);
+        ours.bind(socket, any).unwrap();
+    }
+    // Connections that come count, too: none is taken.
+    let listener = theirs[1].open(SocketKind::Stream);
+    assert_eq!(theirs[1].listen(listener), NO_BUFFERS);
+}
+
+#[test]
+fn who_takes_more_memory_than_it_may_loses_its_largest_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = UserLimits {
+        sockets: 10,
+        memory: 16 << 20,
+    };
+    let Some((engine, control, _wire)) = engine_with_limits(dir.path(), limits) else {
+        return;
+    };
+    let mut innocent = Host::new(&engine.path);
+    let hosts = as_nobody(|| [Host::new(&engine.path), Host::new(&engine.path)]);
+    let fill = |host: &Host, mib: u32| {
+        for chunk in 0..mib * 16 {
+            let place = host.arena.snd_place(chunk, 0, 1 << 16).unwrap();
+            host.arena.memory().write(place, &[7; 1 << 16]);
+        }
+    };
+    fill(&innocent, 24);
+    fill(&hosts[0], 4);
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(stat(&control).sessions.len(), 3);
+    fill(&hosts[1], 14);
+    let is_over = |host: &Host| host.arena.header().closed.load(Ordering::Acquire) != 0;
+    wait_until("the largest is ended", || is_over(&hosts[1]));
+    wait_until("it is gone", || stat(&control).sessions.len() == 2);
+    assert!(!is_over(&hosts[0]) && !is_over(&innocent));
+    assert!(counts(&control, "user_memory") >= 1);
+    is_served(&mut innocent);
+    drop(hosts);
 }

@@ -264,6 +264,12 @@ impl Arena {
         )
     }
 
+    /// Free chunks of the send slab that take memory, `most` if there are more.
+    pub fn warm_snd_chunks(&self, most: u32) -> u32 {
+        let list = &self.header().warm_snd_chunks;
+        list.count_up_to(self.snd_links(), most)
+    }
+
     /// Gives the memory of a free chunk of the send slab back to the system; the engine does
     /// this. Says whether there was one that took some.
     ///

@@ -16,8 +16,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// No index.
 pub const NONE: u32 = u32::MAX;
 
-/// How often a pop or push is tried before the other side counts as hostile.
-const TRIES: u32 = 1 << 20;
+/// How often a pop or push is tried before the other side counts as hostile: each failure
+/// but the first few is one of a peer that never does anything else.
+const TRIES: u32 = 1 << 12;
 
 /// The head of a stack of free indices; the links lie in an array beside it.
 #[repr(C, align(64))]
@@ -100,16 +101,22 @@ impl FreeList {
     /// time, more or less; never more than there are. It takes as many steps as indices have
     /// been given back.
     pub fn count(&self, next: &[AtomicU32]) -> u32 {
+        self.count_up_to(next, u32::MAX)
+    }
+
+    /// The same, if it is less than `most`, which is then the answer: in as many steps.
+    pub fn count_up_to(&self, next: &[AtomicU32], most: u32) -> u32 {
         let limit = next.len() as u32;
+        let most = most.min(limit);
         let mut index = self.head.load(Ordering::Acquire) as u32;
         let mut count = 0;
-        while count < limit
+        while count < most
             && let Some(link) = next.get(index as usize)
         {
             let link = link.load(Ordering::Relaxed);
             if link == 0 {
                 // It was never given back, so none of those behind it was ever taken.
-                return (count + limit - index).min(limit);
+                return (count + limit - index).min(most);
             }
             count += 1;
             index = follow(link, index, limit);
@@ -169,6 +176,7 @@ mod tests {
             list.push(&next, index).unwrap();
             assert_eq!(list.count(&next), free);
         }
+        assert_eq!(list.count_up_to(&next, 3), 3);
         // A circle, and a link that leads nowhere.
         next[0].store(link_to(0), Ordering::Relaxed);
         list.push(&next, 0).unwrap();

@@ -8,20 +8,40 @@
 //! signalled to that eventfd (IOCB_FLAG_RESFD); it is at its end when the call
 //! returns. That costs about twice as much as `write`, so an engine with one program
 //! alone, which can hold up nobody but itself, writes. An engine has one [`Ringer`].
+//!
+//! A program can also have its eventfd watched by ten thousands of epoll instances, each of
+//! which the kernel looks at before a signal is done. One that has taken long several times
+//! in a row is rung by a thread of its own from then on.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 /// Reads in flight at most. Each is over before the next is made; what the kernel
 /// notes of their ends is taken when there is no more room for it.
 const DEPTH: usize = 64;
 
+/// To ring takes a microsecond or two; as long as this if many look at it, or if the
+/// processor was taken away.
+const DEAR: Duration = Duration::from_micros(100);
+/// So often in a row it was dear: that is no chance.
+const STRIKES: u32 = 4;
+
 /// An eventfd that a side has that is not trusted.
 #[derive(Debug)]
-pub struct StrangersBell(OwnedFd);
+pub struct StrangersBell {
+    fd: OwnedFd,
+    /// How often in a row it was dear to ring.
+    strikes: AtomicU32,
+    /// It is about to be rung by the thread for dear ones.
+    is_due: AtomicBool,
+}
 
 impl StrangersBell {
     /// Makes one, non-blocking, as it stays unless the other side has evil in mind.
@@ -30,45 +50,88 @@ impl StrangersBell {
     /// The kernel's, most likely that the limit of descriptors is reached.
     pub fn make() -> io::Result<Self> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        Ok(Self(eventfd(0, flags)?))
+        Ok(Self {
+            fd: eventfd(0, flags)?,
+            strikes: AtomicU32::new(0),
+            is_due: AtomicBool::new(false),
+        })
     }
 
     /// The eventfd, to be given to the other side.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
+    }
+
+    /// Whether it is rung by a thread of its own, since that takes long.
+    pub fn is_dear(&self) -> bool {
+        self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 }
 
 /// What rings them: by the kernel's signals, if there is a submitter, and then it never
 /// waits; else by writing, and a program that has evil in mind can make it wait.
 #[derive(Debug)]
-pub struct Ringer(Option<Submitter>);
+pub struct Ringer {
+    submitter: Option<Arc<Submitter>>,
+    /// To the thread that rings dear ones.
+    dear: Option<Sender<Arc<StrangersBell>>>,
+}
 
 impl Ringer {
     /// One for programs that do not trust each other. Where the kernel has no AIO, or
     /// none left (fs.aio-max-nr), it writes after all, and [`Ringer::may_wait`].
     pub fn for_many() -> Self {
-        Self(Submitter::new().ok())
+        let submitter = Submitter::new().ok().map(Arc::new);
+        let dear = submitter.as_ref().and_then(|submitter| {
+            let (send, bells) = channel::<Arc<StrangersBell>>();
+            let submitter = submitter.clone();
+            let ring = move || {
+                for bell in bells {
+                    bell.is_due.store(false, Ordering::Release);
+                    submitter.signal(&bell.fd);
+                }
+            };
+            let thread = std::thread::Builder::new().name("bells".to_owned());
+            thread.spawn(ring).ok().map(|_| send)
+        });
+        Self { submitter, dear }
     }
 
     /// One for a program that holds up nobody but itself.
     pub fn for_one() -> Self {
-        Self(None)
+        Self {
+            submitter: None,
+            dear: None,
+        }
     }
 
     /// Whether a hostile program may hold it up.
     pub fn may_wait(&self) -> bool {
-        self.0.is_none()
+        self.submitter.is_none()
     }
 
     /// Wakes whoever waits for `bell`. One that rings already is left so.
-    pub fn ring(&self, bell: &StrangersBell) {
-        match &self.0 {
-            Some(submitter) => submitter.signal(&bell.0),
-            None => {
-                let _ = rustix::io::write(&bell.0, &1u64.to_ne_bytes());
+    pub fn ring(&self, bell: &Arc<StrangersBell>) {
+        let Some(submitter) = &self.submitter else {
+            let _ = rustix::io::write(&bell.fd, &1u64.to_ne_bytes());
+            return;
+        };
+        if bell.is_dear()
+            && let Some(dear) = &self.dear
+        {
+            if !bell.is_due.swap(true, Ordering::AcqRel) {
+                let _ = dear.send(bell.clone());
             }
+            return;
         }
+        let began = Instant::now();
+        submitter.signal(&bell.fd);
+        let strikes = if began.elapsed() >= DEAR {
+            bell.strikes.load(Ordering::Relaxed) + 1
+        } else {
+            0
+        };
+        bell.strikes.store(strikes, Ordering::Relaxed);
     }
 }
 
@@ -183,9 +246,44 @@ mod tests {
         rustix::io::read(bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
     }
 
-    fn bell() -> (OwnedFd, StrangersBell) {
+    fn bell() -> (OwnedFd, Arc<StrangersBell>) {
         let bell = StrangersBell::make().unwrap();
-        (bell.fd().try_clone_to_owned().unwrap(), bell)
+        (bell.fd().try_clone_to_owned().unwrap(), Arc::new(bell))
+    }
+
+    /// One that very many watch is rung elsewhere, and none is lost.
+    #[test]
+    fn a_bell_that_many_watch_holds_up_nobody_else() {
+        use rustix::event::epoll;
+        let ringer = Ringer::for_many();
+        if ringer.may_wait() {
+            return;
+        }
+        let (own, bell) = bell();
+        let copies: Vec<OwnedFd> = (0..200).map(|_| own.try_clone().unwrap()).collect();
+        let sets = (0..100).map(|_| {
+            let set = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+            for copy in &copies {
+                let data = epoll::EventData::new_u64(1);
+                epoll::add(&set, copy, data, epoll::EventFlags::IN).unwrap();
+            }
+            set
+        });
+        let sets: Vec<OwnedFd> = sets.collect();
+        let mut rung = 0;
+        while !bell.is_dear() {
+            ringer.ring(&bell);
+            rung += 1;
+            assert!(rung < 1000, "20,000 watch it, and it is not dear");
+        }
+        assert_eq!(count(&own), rung);
+        ringer.ring(&bell);
+        let began = Instant::now();
+        while count(&own) == 0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "it is not rung");
+            std::thread::yield_now();
+        }
+        drop(sets);
     }
 
     #[test]
@@ -195,6 +293,8 @@ mod tests {
         for ringer in [Ringer::for_many(), Ringer::for_one()] {
             for _ in 0..10 * DEPTH {
                 ringer.ring(&bell);
+                // On a machine that is busy with others.
+                bell.strikes.store(0, Ordering::Relaxed);
             }
             assert_eq!(count(&own), 10 * DEPTH as u64);
             assert_eq!(count(&own), 0);

@@ -140,7 +140,10 @@ impl Producer {
     /// never published.
     pub fn room(&mut self, ring: &Indices, capacity: u32) -> Result<u32, Corrupt> {
         let head = ring.head.0.load(Ordering::Acquire);
-        if self.published.wrapping_sub(head) > capacity {
+        // What is staged is in the ring, too: a head that goes back cannot have more behind
+        // it than there is.
+        let taken = self.tail.wrapping_sub(head);
+        if self.published.wrapping_sub(head) > capacity || taken > capacity {
             return Err(Corrupt::RingIndices {
                 head,
                 tail: self.published,
@@ -148,7 +151,7 @@ impl Producer {
             });
         }
         self.head_seen = head;
-        Ok(capacity - self.tail.wrapping_sub(head))
+        Ok(capacity - taken)
     }
 
     /// Stages one message; the consumer does not see it before [`publish`].

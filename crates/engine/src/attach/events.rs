@@ -75,7 +75,15 @@ impl Engine {
                 if let Some(s) = sessions.find(|s| s.launcher == Some(connection)) {
                     s.launcher = None;
                     s.launched = false;
+                    s.wants_care = true;
                     self.housekeeping_at = self.now;
+                }
+            }
+            Event::Overdrawn(serial) => {
+                let found = self.sessions.iter().find(|(_, s)| s.serial == serial);
+                let key = found.map(|(key, _)| key);
+                if let Some(key) = key {
+                    self.end_session(key);
                 }
             }
         }
@@ -121,7 +129,7 @@ impl Engine {
 
     fn key_of_token(&self, token: Token) -> Result<u32, Refusal> {
         let mut sessions = self.sessions.iter();
-        let found = sessions.find(|(_, s)| s.token == token);
+        let found = sessions.find(|(_, s)| s.token == token && !s.is_over);
         found.map(|(key, _)| key).ok_or(Refusal::UnknownSession)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! `server` has the listener and the connections, in a thread of its own, so that nothing
 //! that a program does to its connection holds up packets; `usage` counts what each user
-//! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
+//! has, and `turns` what it has had of a turn. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
 //! a queue of bounded length, and the loop answers on the [`Connection`] itself, which never
 //! blocks. The engine takes no descriptors from programs: closing one may last as long as
 //! its owner likes.
@@ -11,12 +11,14 @@
 mod disposal;
 mod events;
 mod server;
+pub(crate) mod turns;
 mod usage;
 
 use disposal::{Disposal, Dispose};
 pub use server::ListenError;
 pub(crate) use server::{Listener, Policy, Server, Terms};
-pub(crate) use usage::{Share, User};
+pub use usage::UserLimits;
+pub(crate) use usage::{Share, SocketShare, User};
 
 use crate::session::Session;
 use longshore_hostif::SocketId;
@@ -105,6 +107,8 @@ pub(crate) enum Event {
     Owner(SocketId, u32, u64, Arc<Connection>),
     /// The connection of this number, which had asked for a session, is closed.
     Gone(u64),
+    /// The session of this number is to end: its user's take more memory than they may.
+    Overdrawn(u64),
 }
 
 /// The loop's end of the queue of events.

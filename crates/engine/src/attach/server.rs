@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 const MOST_CONNECTIONS: u32 = 4096;
 /// How long a connection may be open without a session.
 const SILENT_FOR: Duration = Duration::from_secs(10);
+/// How often the memory of users' sessions is looked at, while there are any.
+const MEMORY_EVERY: Duration = Duration::from_secs(1);
 /// Events that wait for the loop; this thread waits when there are more.
 const QUEUE: usize = 256;
 /// Descriptors looked at in one call.
@@ -219,6 +221,7 @@ impl Server {
             connections: HashMap::new(),
             unsettled: VecDeque::new(),
             next: 0,
+            memory_at: Instant::now(),
             spare: Spare::new(),
             queue: Queue {
                 events: send,
@@ -281,6 +284,8 @@ struct Thread {
     /// session.
     unsettled: VecDeque<(Instant, u64)>,
     next: u64,
+    /// When memory is looked at next.
+    memory_at: Instant,
     spare: Spare,
     queue: Queue,
 }
@@ -292,7 +297,11 @@ impl Thread {
     fn run(&mut self) {
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); READY];
         loop {
-            let timeout = self.close_silent();
+            let silent = self.close_silent();
+            let Ok(memory) = self.look_at_memory() else {
+                return;
+            };
+            let timeout = silent.into_iter().chain(memory).min().map(timespec);
             let ready = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
                 Ok((ready, _)) => ready,
                 Err(Errno::INTR) => continue,
@@ -315,16 +324,12 @@ impl Thread {
     }
 
     /// Closes connections that have had no session for too long; says when to look again.
-    fn close_silent(&mut self) -> Option<rustix::event::Timespec> {
+    fn close_silent(&mut self) -> Option<Duration> {
         let now = Instant::now();
         while let Some((until, number)) = self.unsettled.front().copied() {
             let settled = self.connections.get(&number).is_none_or(|c| c.is_settled());
             if !settled && until > now {
-                let left = until - now;
-                return Some(rustix::event::Timespec {
-                    tv_sec: left.as_secs() as i64,
-                    tv_nsec: i64::from(left.subsec_nanos()),
-                });
+                return Some(until - now);
             }
             self.unsettled.pop_front();
             if !settled {
@@ -333,6 +338,23 @@ impl Thread {
             }
         }
         None
+    }
+
+    /// Has sessions end whose users' take more memory than they may; says when to look
+    /// again.
+    fn look_at_memory(&mut self) -> Result<Option<Duration>, Ended> {
+        let now = Instant::now();
+        if self.memory_at > now {
+            return Ok(Some(self.memory_at - now));
+        }
+        if !self.users.any_with_memory() {
+            return Ok(None);
+        }
+        for session in self.users.overdrawn() {
+            self.queue.put(Event::Overdrawn(session))?;
+        }
+        self.memory_at = now + MEMORY_EVERY;
+        Ok(Some(MEMORY_EVERY))
     }
 
     fn accept(&mut self) {
@@ -443,6 +465,9 @@ impl Thread {
             return Err(Refusal::NotAllowed);
         }
         let share = user.take_session().ok_or(Refusal::NoResources)?;
+        if user.overdrawn().is_some() {
+            return Err(Refusal::NoResources);
+        }
         let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
         let arena = Arena::create(geometry).map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
@@ -452,11 +477,19 @@ impl Thread {
         let ringer = self.policy.ringer.clone();
         let mut session = Session::new(Token(token), Arc::new(arena), doorbell, ringer);
         session.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        user.note_arena(session.serial, &session.arena);
         session.uid = user.uid;
         session.user = Some(user.clone());
         session.share = Some(share);
         session.launcher = Some(connection.number);
         Ok(session)
+    }
+}
+
+fn timespec(of: Duration) -> rustix::event::Timespec {
+    rustix::event::Timespec {
+        tv_sec: of.as_secs() as i64,
+        tv_nsec: i64::from(of.subsec_nanos()),
     }
 }
 

@@ -4,9 +4,12 @@
 //! sessions. Root, and the user that the engine runs as, are bounded by the totals alone:
 //! they could end it.
 
+use super::turns::Spent;
+use longshore_hostif::Arena;
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// How much a user may have at once.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +18,33 @@ pub(crate) struct Limits {
     pub(crate) sessions: u32,
     /// Eventfds and Unix sockets, which the engine makes when a program asks.
     pub(crate) descriptors: u32,
+    /// What its programs have chosen, or the operator.
+    pub(crate) chosen: UserLimits,
+}
+
+/// What the sessions of one ordinary user may have together, where the operator says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserLimits {
+    /// Sockets of the engine, those that no program holds any more among them.
+    pub sockets: u32,
+    /// Memory of arenas that is in use, bytes.
+    pub memory: u64,
+}
+
+impl Default for UserLimits {
+    /// Two full sessions of sockets, and a quarter of the machine's memory.
+    fn default() -> Self {
+        // Asked once: an engine that runs may ask no more.
+        static ALL: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+        let all = ALL.get_or_init(|| {
+            let system = rustix::system::sysinfo();
+            (system.totalram as u64).saturating_mul(u64::from(system.mem_unit))
+        });
+        Self {
+            sockets: 2 * longshore_hostif::Geometry::DEFAULT.sockets,
+            memory: all / 4,
+        }
+    }
 }
 
 impl Limits {
@@ -25,6 +55,7 @@ impl Limits {
             connections: connections / 4,
             sessions: connections / 16,
             descriptors: (descriptors / 4).min(u64::from(u32::MAX)) as u32,
+            chosen: UserLimits::default(),
         }
     }
 
@@ -32,6 +63,10 @@ impl Limits {
         connections: u32::MAX,
         sessions: u32::MAX,
         descriptors: u32::MAX,
+        chosen: UserLimits {
+            sockets: u32::MAX,
+            memory: u64::MAX,
+        },
     };
 }
 
@@ -50,6 +85,10 @@ pub(crate) struct Counts {
     pub(crate) user_sessions: AtomicU64,
     /// Descriptors.
     pub(crate) user_descriptors: AtomicU64,
+    /// Sockets.
+    pub(crate) user_sockets: AtomicU64,
+    /// Sessions refused or ended for want of memory.
+    pub(crate) user_memory: AtomicU64,
 }
 
 /// Counts one more.
@@ -65,6 +104,11 @@ pub(crate) struct User {
     connections: AtomicU32,
     sessions: AtomicU32,
     descriptors: AtomicU32,
+    sockets: AtomicU32,
+    /// The memory of its sessions, each with the session's number.
+    arenas: Mutex<Vec<(u64, Weak<Arena>)>>,
+    /// What its sessions have had of a turn of the loop.
+    pub(crate) spent: Spent,
     pub(crate) counts: Arc<Counts>,
 }
 
@@ -87,6 +131,16 @@ impl Drop for Share {
     fn drop(&mut self) {
         let (counter, n) = self.of.counter(self.what);
         counter.fetch_sub(n, Ordering::AcqRel);
+    }
+}
+
+/// A socket among those that a user may have; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct SocketShare(Arc<User>);
+
+impl Drop for SocketShare {
+    fn drop(&mut self) {
+        self.0.sockets.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -125,6 +179,53 @@ impl User {
         self.take(What::Session, most, refused)
     }
 
+    /// One socket more.
+    pub(crate) fn take_socket(self: &Arc<Self>) -> Option<SocketShare> {
+        let most = self.limits.chosen.sockets;
+        let fits = |now: u32| (now < most).then_some(now + 1);
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        if self.sockets.fetch_update(set, fetch, fits).is_err() {
+            count(&self.counts.user_sockets);
+            return None;
+        }
+        Some(SocketShare(self.clone()))
+    }
+
+    /// Whether it has as many sockets as it may.
+    pub(crate) fn is_out_of_sockets(&self) -> bool {
+        self.sockets.load(Ordering::Acquire) >= self.limits.chosen.sockets
+    }
+
+    /// The memory of a session of this number counts from now on.
+    pub(crate) fn note_arena(&self, session: u64, arena: &Arc<Arena>) {
+        if self.limits.chosen.memory == u64::MAX {
+            return;
+        }
+        let mut arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        arenas.retain(|(_, arena)| arena.strong_count() != 0);
+        arenas.push((session, Arc::downgrade(arena)));
+    }
+
+    /// If its sessions take more memory than they may: the number of the one that takes
+    /// most.
+    pub(crate) fn overdrawn(&self) -> Option<u64> {
+        let arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = arenas.iter().filter_map(|(session, arena)| {
+            let arena = arena.upgrade()?;
+            let stat = rustix::fs::fstat(arena.as_fd()).ok()?;
+            Some((stat.st_blocks as u64 * 512, *session))
+        });
+        let (mut all, mut largest) = (0, (0, 0));
+        for (bytes, session) in taken {
+            all += bytes;
+            largest = largest.max((bytes, session));
+        }
+        (all > self.limits.chosen.memory).then(|| {
+            count(&self.counts.user_memory);
+            largest.1
+        })
+    }
+
     /// So many descriptors more.
     pub(crate) fn take_descriptors(self: &Arc<Self>, n: u32) -> Option<Share> {
         let (most, refused) = (self.limits.descriptors, &self.counts.user_descriptors);
@@ -135,7 +236,7 @@ impl User {
 /// All users that have something.
 #[derive(Debug)]
 pub(crate) struct Users {
-    limits: Limits,
+    limits: Mutex<Limits>,
     known: Mutex<HashMap<u32, Arc<User>>>,
     pub(crate) counts: Arc<Counts>,
 }
@@ -143,10 +244,31 @@ pub(crate) struct Users {
 impl Users {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
-            limits,
+            limits: Mutex::new(limits),
             known: Mutex::new(HashMap::new()),
             counts: Arc::new(Counts::default()),
         }
+    }
+
+    /// What users may have who come from now on.
+    pub(crate) fn set_limits(&self, chosen: UserLimits) {
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        limits.chosen = chosen;
+    }
+
+    /// Sessions, by their numbers, that are to end because their user's take too much memory.
+    pub(crate) fn overdrawn(&self) -> Vec<u64> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter_map(|user| user.overdrawn()).collect()
+    }
+
+    /// Whether anybody's memory is to be looked at.
+    pub(crate) fn any_with_memory(&self) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().any(|user| {
+            let arenas = user.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+            arenas.iter().any(|(_, arena)| arena.strong_count() != 0)
+        })
     }
 
     /// A user, who is forgotten when nobody has it any more.
@@ -162,11 +284,14 @@ impl Users {
             limits: if is_trusted {
                 Limits::NONE
             } else {
-                self.limits
+                *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
             },
             connections: AtomicU32::new(0),
             sessions: AtomicU32::new(0),
             descriptors: AtomicU32::new(0),
+            sockets: AtomicU32::new(0),
+            arenas: Mutex::new(Vec::new()),
+            spent: Spent::default(),
             counts: self.counts.clone(),
         });
         known.insert(uid, user.clone());
@@ -184,6 +309,10 @@ mod tests {
             connections: 2,
             sessions: 1,
             descriptors: 4,
+            chosen: UserLimits {
+                sockets: 2,
+                memory: 1 << 20,
+            },
         });
         let (one, other) = (users.get(4_000_001), users.get(4_000_002));
         let held = [one.take_connection(), one.take_connection()];
@@ -196,11 +325,47 @@ mod tests {
         assert!(few.is_some() && one.take_descriptors(2).is_none());
         assert_eq!(users.counts.user_connections.load(Ordering::Relaxed), 1);
         assert_eq!(users.counts.user_descriptors.load(Ordering::Relaxed), 1);
+        let sockets = [one.take_socket(), one.take_socket()];
+        assert!(one.is_out_of_sockets() && one.take_socket().is_none());
+        assert!(other.take_socket().is_some(), "each has its own");
+        drop(sockets);
+        assert!(one.take_socket().is_some());
+        assert_eq!(users.counts.user_sockets.load(Ordering::Relaxed), 1);
         let root = users.get(0);
         let many: Vec<_> = (0..100).map(|_| root.take_session()).collect();
         assert!(
             many.iter().all(Option::is_some),
             "root could end the engine"
         );
+    }
+
+    #[test]
+    fn memory_counts_as_far_as_it_is_in_use_and_the_largest_session_is_named() {
+        let users = Users::new(Limits::of_one(16, 16));
+        users.set_limits(UserLimits {
+            sockets: 1,
+            memory: 3 << 20,
+        });
+        let user = users.get(4_000_001);
+        let arenas: Vec<_> = (0..2)
+            .map(|_| Arc::new(Arena::create(longshore_hostif::Geometry::DEFAULT).unwrap()))
+            .collect();
+        user.note_arena(7, &arenas[0]);
+        user.note_arena(8, &arenas[1]);
+        assert_eq!(users.overdrawn(), [0u64; 0], "it takes next to nothing");
+        let fill = |arena: &Arena, chunks| {
+            for chunk in 0..chunks {
+                let place = arena.snd_place(chunk, 0, 1 << 16).unwrap();
+                arena.memory().write(place, &[1; 1 << 16]);
+            }
+        };
+        fill(&arenas[0], 20);
+        assert_eq!(users.overdrawn(), [0u64; 0]);
+        fill(&arenas[1], 40);
+        assert_eq!(users.overdrawn(), [8]);
+        assert!(users.any_with_memory());
+        drop(arenas);
+        assert!(!users.any_with_memory() && users.overdrawn().is_empty());
+        assert_eq!(users.counts.user_memory.load(Ordering::Relaxed), 1);
     }
 }

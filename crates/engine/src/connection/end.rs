@@ -127,8 +127,13 @@ impl Engine {
             return;
         };
         let delivered = c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed;
+        let is_in_vain = delivered && c.tcb.state() == State::SynSent;
         if delivered {
             self.release_block(key);
+        }
+        if is_in_vain {
+            // Nobody waits for it, and it has nothing to say.
+            self.abort(key);
         }
     }
 

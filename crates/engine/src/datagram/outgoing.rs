@@ -59,8 +59,9 @@ impl Engine {
             self.bind_datagram(key).ok()?;
         }
         let local = self.own_or(record.own, self.sockets.get(key)?.local?);
-        let remote = record.peer.get();
-        let remote = remote.and_then(|r| Self::meant(&options, r).ok());
+        // Each names its peer; of memory that was never written one could send without end.
+        let remote = record.peer.get()?;
+        let remote = Self::meant(&options, remote).ok();
         let denied = remote.is_some_and(|r| !self.access.may_connect(Transport::Udp, r));
         let allowed = remote.filter(|_| !denied);
         let ends = allowed.and_then(|r| self.ends_towards(Some(local), r.ip()));

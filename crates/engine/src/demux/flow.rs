@@ -28,6 +28,15 @@ impl Flow {
         }
     }
 
+    /// Where it goes, and from which of our addresses: all but its local port.
+    pub(super) fn destination(&self) -> (u128, u128, u16) {
+        (self.remote, self.local, self.ports as u16)
+    }
+
+    pub(super) fn local_port(&self) -> u16 {
+        (self.ports >> 16) as u16
+    }
+
     /// What segments of it have in their headers, if it is of IPv4.
     pub(super) fn flow4(&self) -> Option<Flow4> {
         let v4 = |ip: u128| (ip >> 32 == 0xffff).then_some(Ipv4Addr::from_bits(ip as u32));

@@ -1,6 +1,7 @@
 //! The bound ports of one protocol: who may share one, who is found, which is free.
 
 use super::held::HeldPorts;
+use super::port_set::PortSet;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -51,12 +52,36 @@ pub(crate) struct Reuse {
 pub(crate) struct Ports {
     bound: HashMap<u16, Vec<Bound>>,
     held: HeldPorts,
+    /// The ports of these two, for those who look for one that nobody has.
+    are_bound: PortSet,
+    are_held: PortSet,
     secret: RandomState,
 }
 
 /// First and one past the last port that is given to those who ask for none in
 /// particular (Linux: net.ipv4.ip_local_port_range).
 pub(super) const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
+const EPHEMERAL_COUNT: u64 = (EPHEMERAL.end - EPHEMERAL.start) as u64;
+
+/// Sockets that may share one port: each that comes is compared with all, and each packet
+/// for the port, too.
+const MOST_SHARERS: usize = 1024;
+
+/// How many ports are tried at random before the sets are asked.
+const TRIES: u64 = 32;
+
+/// Ephemeral ports at random, as `seed` has it.
+pub(super) fn tries(seed: u64) -> impl Iterator<Item = u16> {
+    (0..TRIES).map(move |i| {
+        let mixed = (seed ^ seed >> 29).wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        ephemeral(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16)
+    })
+}
+
+/// One of them for a number.
+fn ephemeral(number: u64) -> u16 {
+    EPHEMERAL.start + (number % EPHEMERAL_COUNT) as u16
+}
 
 impl Ports {
     /// Binds `key`, of a program of `user`, to `address`, or says that the address is in
@@ -99,7 +124,11 @@ impl Ports {
             return false;
         }
         users.retain(|b| b.key != key);
+        if users.len() >= MOST_SHARERS {
+            return false;
+        }
         users.push(new);
+        self.are_bound.set(address.port(), true);
         true
     }
 
@@ -140,6 +169,7 @@ impl Ports {
             users.retain(|b| b.key != key);
             if users.is_empty() {
                 self.bound.remove(&port);
+                self.are_bound.set(port, false);
             }
         }
     }
@@ -147,37 +177,31 @@ impl Ports {
     /// A connection from `local`, which nobody has bound, holds its port.
     pub(crate) fn hold(&mut self, local: SocketAddr, reuse: Reuse) {
         self.held.hold(local, reuse);
+        self.are_held.set(local.port(), true);
     }
 
     /// It does no more.
     pub(crate) fn let_go(&mut self, local: SocketAddr, reuse: Reuse) {
         self.held.let_go(local, reuse);
-    }
-
-    /// Whether nobody has this port, no connection either.
-    pub(crate) fn is_unused(&self, port: u16) -> bool {
-        self.is_free(port) && self.held.of(port).next().is_none()
+        if self.held.of(local.port()).next().is_none() {
+            self.are_held.set(local.port(), false);
+        }
     }
 
     /// Whether nobody has bound this port.
     pub(crate) fn is_free(&self, port: u16) -> bool {
-        !self.bound.contains_key(&port)
+        !self.are_bound.contains(port)
     }
 
-    /// A free port for `seed` (RFC 6056 section 3.3.1: from a random one onwards; what is
-    /// random is a keyed hash of the connection and the time).
-    pub(crate) fn pick(
-        &self,
-        seed: impl std::hash::Hash,
-        usable: impl Fn(u16) -> bool,
-    ) -> Option<u16> {
-        let count = EPHEMERAL.end - EPHEMERAL.start;
-        let start = (self.secret.hash_one(seed) % u64::from(count)) as u16;
-        (0..count)
-            .map(|i| {
-                EPHEMERAL.start + ((u32::from(start) + u32::from(i)) % u32::from(count)) as u16
-            })
-            .find(|port| usable(*port))
+    /// A port that nobody has, no connection either: the first from a random one onwards
+    /// (RFC 6056 section 3.3.1; what is random is a keyed hash of `seed`).
+    pub(crate) fn pick(&self, seed: impl std::hash::Hash) -> Option<u16> {
+        self.first_free(self.secret.hash_one(seed), &self.are_held)
+    }
+
+    /// A port that nobody has bound and that is not in `taken`, from that of `seed` onwards.
+    pub(super) fn first_free(&self, seed: u64, taken: &PortSet) -> Option<u16> {
+        PortSet::first_free(&[&self.are_bound, taken], EPHEMERAL, ephemeral(seed))
     }
 
     /// The `nth` of the sockets that packets to `local` may be for: with what is sent to

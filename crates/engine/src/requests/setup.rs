@@ -1,7 +1,8 @@
 //! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
 
-use super::{From, LateBind};
+use super::From;
 use crate::access::{LowPorts, Transport};
+use crate::attach::SocketShare;
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::demux::Found;
@@ -11,7 +12,7 @@ use crate::privilege::may_bind_low_ports;
 use crate::socket::{Kind, Listening, Options, Socket};
 use crate::streams::RcvStream;
 use crate::sysctl::UNPRIVILEGED_FROM;
-use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
+use longshore_hostif::{Address, EdgeFlags, Edges, OpenFlags, SocketId, SocketKind};
 use longshore_ring::NONE;
 use longshore_tcp::Listener;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -49,19 +50,30 @@ impl Engine {
         let Some(block) = block.filter(|_| s.key(id.index).is_none()) else {
             return Err(RequestError::NoSocket);
         };
+        let share = match &s.user {
+            Some(user) => match user.take_socket() {
+                Some(share) => Some(share),
+                None => {
+                    self.refuse_socket(from, id);
+                    return Ok(());
+                }
+            },
+            None => None,
+        };
         if options.send_buffer != longshore_hostif::SEND_BUFFER {
             // Unless the program has set it meanwhile, of which we hear next.
             let limit = &block.snd.limit;
             let _ =
                 limit.compare_exchange(0, options.send_buffer, Ordering::AcqRel, Ordering::Relaxed);
         }
-        let socket = Socket::new(
+        let mut socket = Socket::new(
             id,
             from.session,
             Some(from.channel),
             options,
             Kind::Idle(kind),
         );
+        socket.share = share;
         let key = self.sockets.insert(socket);
         s.enter(id, key);
         Ok(())
@@ -89,27 +101,62 @@ impl Engine {
         }
         let late = std::mem::take(&mut self.late_binds);
         self.take_requests();
-        for LateBind {
-            from,
-            request,
-            local,
-        } in late
-        {
+        let mut are_buried = false;
+        for late in late {
+            let (from, request) = (late.from, late.request);
             let (session, id) = (from.session, request.socket());
             let bind = |engine: &mut Self| match engine.key_of(session, id) {
-                Some(key) => engine.bind(key, local),
+                Some(key) => engine.bind(key, late.local),
                 None => Err(RequestError::NoSocket),
             };
             let bound = match bind(self) {
-                Err(RequestError::AddressInUse) => {
-                    self.bury_the_dead();
+                // Once in a turn: it is about all processes.
+                Err(RequestError::AddressInUse) if !are_buried => {
+                    are_buried = true;
+                    self.bury_the_dead(session);
                     bind(self)
                 }
                 bound => bound,
             };
-            self.answer(from, &request, bound.map(|local| (0, local.into())));
+            if bound == Err(RequestError::AddressInUse) && self.buries_for(session) {
+                self.late_binds.push(late);
+                continue;
+            }
+            self.answer_owed(from, &request, bound.map(|local| (0, local.into())));
         }
         true
+    }
+
+    /// Whether sockets of ended processes are still to be closed that are of the user of
+    /// this session.
+    fn buries_for(&self, session: u32) -> bool {
+        let uid_of = |session| self.sessions.get(session).map(|s| s.uid);
+        let own = uid_of(session);
+        self.burials.sessions().any(|s| uid_of(s) == own)
+    }
+
+    /// Counts one socket more among those of a session's user; `None` if that may have no
+    /// more.
+    pub(crate) fn take_socket_share(&self, session: u32) -> Option<Option<SocketShare>> {
+        let user = self.sessions.get(session).and_then(|s| s.user.as_ref());
+        match user {
+            Some(user) => user.take_socket().map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// A socket that its user may not have: dead from the beginning.
+    #[cold]
+    fn refuse_socket(&mut self, from: From, id: SocketId) {
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            let edges = Edges {
+                flags: EdgeFlags::DEAD,
+                errno: RequestError::TooManySockets.errno(),
+                ..Edges::default()
+            };
+            s.put_edges(from.channel, id, edges);
+            s.wake_for(id.index);
+        }
     }
 
     /// Whether a process may bind this port.
@@ -162,7 +209,7 @@ impl Engine {
             SocketKind::Datagram => &mut self.demux.udp,
         };
         if local.port() == 0 {
-            let port = ports.pick((key, self.now.0), |p| ports.is_unused(p));
+            let port = ports.pick((key, self.now.0));
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
         }
         let transport = match kind {
@@ -209,6 +256,7 @@ impl Engine {
                     rcv_edge: 0,
                     rcv_consumed: 0,
                     queue: std::collections::VecDeque::new(),
+                    children: std::collections::HashSet::new(),
                     line: Vec::new(),
                     told: 0,
                     shut: false,
@@ -328,7 +376,7 @@ impl Engine {
             .map(|of| std::mem::replace(of, NONE))
             .collect();
         let line = std::mem::take(&mut l.line);
-        let children = self.children_of(key);
+        let children = std::mem::take(&mut l.children);
         for child in queue.into_iter().chain(children) {
             self.abort(child);
         }
@@ -363,16 +411,5 @@ impl Engine {
             _ => {}
         }
         self.touch(key);
-    }
-
-    /// Half-open connections of a listener.
-    fn children_of(&self, listener: u32) -> Vec<u32> {
-        let is_child =
-            |s: &Socket| matches!(&s.kind, Kind::Stream(c) if c.listener == Some(listener));
-        self.sockets
-            .iter()
-            .filter(|(_, s)| is_child(s))
-            .map(|(key, _)| key)
-            .collect()
     }
 }

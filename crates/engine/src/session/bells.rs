@@ -16,7 +16,7 @@ const KEPT: usize = 64;
 #[derive(Debug)]
 struct Made {
     name: u32,
-    bell: StrangersBell,
+    bell: Arc<StrangersBell>,
     _share: Option<Share>,
 }
 
@@ -84,7 +84,7 @@ impl Session {
         bells.last_name = bells.last_name.wrapping_add(1);
         let made = Arc::new(Made {
             name: bells.last_name,
-            bell: StrangersBell::make().ok()?,
+            bell: Arc::new(StrangersBell::make().ok()?),
             _share: share,
         });
         bells.all.push_back(made.clone());

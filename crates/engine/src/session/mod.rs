@@ -26,7 +26,7 @@ use longshore_hostif::{
 };
 use longshore_ring::{Doorbell, Ringer};
 use longshore_tcp::{Congestion, Instant};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,6 +45,8 @@ pub(crate) struct Process {
     pub(crate) pidfd: Option<OwnedFd>,
     /// Sockets whose edges found no room in its ring.
     untold: Untold,
+    /// Answers that are still to find room in it.
+    pub(crate) owed: u32,
 }
 
 /// How long a channel is left alone at first whose process takes no answers, in
@@ -119,8 +121,18 @@ pub(crate) struct Session {
     pub(crate) transit_overflows: u64,
     /// Sockets that it has on the engine.
     pub(crate) sockets: usize,
-    /// Datagrams that it sent, and in which turn.
-    pub(crate) datagrams_out: (u64, u32),
+    /// Sockets that have their turn again, as their user has had its share of one.
+    pub(crate) postponed: VecDeque<u32>,
+    /// Its processes, or its launcher, are not all that they were: it is to be looked over.
+    pub(crate) wants_care: bool,
+    /// It ends, whoever still uses it.
+    pub(crate) is_over: bool,
+    /// Some of its processes have nothing that tells of their ends.
+    pub(crate) has_unwatched: bool,
+    /// When sockets on their way are looked at again.
+    pub(crate) transit_at: Instant,
+    /// When its sockets are closed once more, while it is about to end.
+    pub(crate) wound_at: Instant,
     /// Channels whose processes take no answers, and when they are looked at again: after
     /// so many microseconds.
     pub(crate) stalled: Vec<u16>,
@@ -181,7 +193,12 @@ impl Session {
             foreign_claims: 0,
             transit_overflows: 0,
             sockets: 0,
-            datagrams_out: (0, 0),
+            postponed: VecDeque::new(),
+            wants_care: false,
+            is_over: false,
+            has_unwatched: false,
+            transit_at: Instant(0),
+            wound_at: Instant(0),
             stalled: Vec::new(),
             stalled_until: Instant::NEVER,
             stalled_for: SHORTEST_STALL,
@@ -256,22 +273,14 @@ impl Session {
         }
     }
 
-    /// Keys of all its sockets.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
-        self.by_index
-            .iter()
-            .filter_map(|place| place.checked_sub(1))
-    }
-
     /// Processes that live.
     pub(crate) fn living(&self) -> usize {
         self.processes.iter().flatten().count()
     }
 
-    /// Whether a channel is reserved for a child that is being made.
+    /// Whether a channel was seen to be reserved for a child that is being made.
     pub(crate) fn is_forking(&self) -> bool {
-        (0..self.arena.geometry().channels)
-            .any(|c| self.arena.control(c).state() == ChannelState::Reserved)
+        !self.reservations.is_empty()
     }
 
     /// Whether a channel may be reserved, or a socket be on its way to another process: a
@@ -283,6 +292,23 @@ impl Session {
             || self.arena.header().reservations.load(Ordering::Relaxed) != self.seen_reservations
     }
 
+    /// Whether there is something to be seen to: processes that may have ended, channels
+    /// that are reserved, or nobody who uses it. It is said once.
+    pub(crate) fn takes_care(&mut self) -> bool {
+        std::mem::take(&mut self.wants_care)
+            || self.has_unwatched
+            || !self.is_in_use()
+            || self.may_have_reservations()
+    }
+
+    /// It is over, whoever still uses it.
+    pub(crate) fn end(&mut self) {
+        self.is_over = true;
+        self.launched = false;
+        self.arena.header().closed.store(1, Ordering::SeqCst);
+        self.everybody_from = Some(0);
+    }
+
     /// Notes that those who wait for socket `index` are to be woken.
     pub(crate) fn wake_for(&mut self, index: u32) {
         self.touched.push(index);
@@ -291,6 +317,9 @@ impl Session {
     /// Whether anybody may still use it: a launcher, a process, or a child that
     /// is just being made.
     pub(crate) fn is_in_use(&self) -> bool {
+        if self.is_over {
+            return false;
+        }
         self.launched
             || self.processes.iter().any(Option::is_some)
             || (0..self.arena.geometry().channels).any(|c| {

@@ -2,8 +2,11 @@
 //! those that wait for them and sleep, and nobody else.
 
 use super::{Session, Subscribers};
+use crate::attach::User;
+use crate::attach::turns::Of;
 use longshore_hostif::{BlockFlags, Completion, EdgeFlags, Edges, PutError, SocketId};
 use longshore_ring::{Sleep, Waiter};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Turns for which requests that were taken wait for packets between our own sockets: one
@@ -126,9 +129,10 @@ impl Session {
     /// Shows the processes what is staged and wakes those noted that sleep.
     /// Who waits for a socket is read after the fence: a sleeper that listed
     /// itself later than that finds the completions when it looks once more.
-    pub(crate) fn publish(&mut self) {
+    /// Says whether others are still to be woken: they have to wait for the next turn.
+    pub(crate) fn publish(&mut self, turn: u64) -> bool {
         if self.staged.is_empty() && self.touched.is_empty() && !self.owes_wakeups() {
-            return;
+            return false;
         }
         for channel in self.staged.drain(..) {
             if let Some(Some(process)) = self.processes.get_mut(usize::from(channel)) {
@@ -151,27 +155,40 @@ impl Session {
         if everybody {
             self.everybody_from = Some(0);
         }
-        self.wake_some();
+        if !self.owes_wakeups() {
+            return false;
+        }
+        self.wake_some(turn);
+        self.owes_wakeups()
     }
 
     /// Wakes those that are to be woken, as many as a turn may: the others have to wait for
     /// the next.
-    fn wake_some(&mut self) {
+    fn wake_some(&mut self, turn: u64) {
+        let left = |user: &Arc<User>| user.spent.left(Of::Wakeups, turn) as usize;
+        let most = self.user.as_ref().map_or(WAKEUPS_A_TURN, left);
+        let most = most.min(WAKEUPS_A_TURN);
         let mut to_wake = std::mem::take(&mut self.to_wake);
-        if to_wake.len() > WAKEUPS_A_TURN {
+        if to_wake.len() > most {
             to_wake.sort_unstable();
             to_wake.dedup();
         }
-        let some = to_wake.len().min(WAKEUPS_A_TURN);
+        let some = to_wake.len().min(most);
         for waiter in to_wake.drain(..some) {
             self.wake(waiter);
         }
         self.to_wake = to_wake;
+        if let Some(user) = &self.user {
+            user.spent.spend(Of::Wakeups, turn, some as u32);
+        }
         let Some(from) = self.everybody_from.filter(|_| self.to_wake.is_empty()) else {
             return;
         };
         let end = self.arena.claimed_waiters().len() as u32;
-        let to = end.min(from + (WAKEUPS_A_TURN - some) as u32);
+        let to = end.min(from + (most - some) as u32);
+        if let Some(user) = &self.user {
+            user.spent.spend(Of::Wakeups, turn, to.saturating_sub(from));
+        }
         for waiter in from..to {
             self.wake(waiter);
         }

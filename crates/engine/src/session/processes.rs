@@ -22,6 +22,12 @@ const RESERVED_FOR: u64 = 10_000_000;
 /// never be: that cannot be known here.
 const IN_TRANSIT_FOR: u64 = 60_000_000;
 
+/// Reservations that are given up in one look: each may hold all sockets.
+const DROPPED_AT_ONCE: usize = 8;
+
+/// How often sockets on their way are looked at, in microseconds.
+const TRANSIT_EVERY: u64 = 100_000;
+
 /// Sockets that may be on their way at once, in one session.
 const MOST_IN_TRANSIT: usize = 4096;
 
@@ -108,6 +114,7 @@ impl Session {
             Some(old) => old.pidfd,
             None => peer.pidfd,
         };
+        self.has_unwatched |= pidfd.is_none();
         let process = Process {
             channel: AdapterChannel::new(channel as u32),
             is_broken: false,
@@ -115,6 +122,7 @@ impl Session {
             name,
             pidfd,
             untold: Untold::default(),
+            owed: 0,
         };
         self.processes[channel] = Some(process);
         Some(channel as u16)
@@ -181,7 +189,8 @@ impl Session {
     /// it for a while as a reservation does, until the child has found it.
     pub(crate) fn adopt(&mut self, channel: u16) -> Option<u32> {
         let control = self.arena.control(u32::from(channel));
-        if self.processes[usize::from(channel)].is_some()
+        if self.is_over
+            || self.processes[usize::from(channel)].is_some()
             || control.state() != ChannelState::Claimed
         {
             return None;
@@ -206,6 +215,7 @@ impl Session {
             return None;
         }
         control.set_state(ChannelState::Open);
+        self.has_unwatched |= pidfd.is_none();
         let process = Process {
             channel: AdapterChannel::new(u32::from(channel)),
             is_broken: false,
@@ -213,6 +223,7 @@ impl Session {
             name,
             pidfd,
             untold: Untold::default(),
+            owed: 0,
         };
         self.processes[usize::from(channel)] = Some(process);
         Some(pid)
@@ -222,12 +233,6 @@ impl Session {
     /// those that have none the kernel has to be asked.
     pub(crate) fn ended_unwatched(&self) -> impl Iterator<Item = u16> + '_ {
         self.channels_where(|p| p.pidfd.is_none() && has_ended(p.pid))
-    }
-
-    /// Channels of processes whose descriptor tells that they have ended.
-    pub(crate) fn ended_watched(&self) -> Vec<u16> {
-        let has_ended = |p: &Process| p.pidfd.as_ref().is_some_and(tells_of_an_end);
-        self.channels_where(has_ended).collect()
     }
 
     /// Channels that a child has claimed and nobody has seen yet.
@@ -253,24 +258,26 @@ impl Session {
         })
     }
 
-    /// The process of `channel` is gone. Frees what it had and returns the
-    /// engine's keys of the sockets that nobody holds now.
-    pub(crate) fn bury(&mut self, channel: u16, now: Instant) -> Vec<u32> {
-        let Some(process) = self.processes[usize::from(channel)].take() else {
-            return Vec::new();
-        };
+    /// The process of `channel` is gone: the blocks of the sockets that it held. The channel
+    /// is not free yet. `None` if there was no such process.
+    pub(crate) fn take_dead(&mut self, channel: u16) -> Option<Vec<u32>> {
+        let process = self.processes[usize::from(channel)].take()?;
+        self.wants_care = true;
         self.free_waiters_of(process.name);
-        let had = self.take_held(channel);
-        let control = self.arena.control(u32::from(channel));
-        control.pid.store(0, Ordering::Relaxed);
-        control.set_state(ChannelState::Free);
-        let orphans = self.orphans(had, now);
+        let held = self.take_held(channel);
         if self.is_in_use() {
-            orphans
-        } else {
-            // The last one: whatever it had taken and not yet marked, too.
-            self.keys().collect()
+            return Some(held);
         }
+        // The last one: whatever it had taken and not yet marked, too.
+        Some(self.indices())
+    }
+
+    /// The blocks of all its sockets.
+    pub(crate) fn indices(&self) -> Vec<u32> {
+        let all = self.by_index.iter().enumerate();
+        all.filter(|(_, place)| **place != 0)
+            .map(|(index, _)| index as u32)
+            .collect()
     }
 
     /// Whether the child for which `channel` is reserved needs it no more: it has another and
@@ -284,17 +291,20 @@ impl Session {
         child.is_some_and(|pid| settled(pid) || has_ended(pid))
     }
 
-    /// Gives back channels that a parent reserved for a child that never came.
-    /// Returns the engine's keys of the sockets that nobody holds now.
+    /// Gives back channels that a parent reserved for a child that never came, or that
+    /// somebody claimed of whom the engine does not hear, a few at a time. Returns the
+    /// blocks of the sockets that were held by them.
     pub(crate) fn drop_stale_reservations(&mut self, now: Instant) -> Vec<u32> {
         // Before the look: one that is made after it counts again.
         self.seen_reservations = self.arena.header().reservations.load(Ordering::Acquire);
         self.has_new_reservation = false;
         let known = std::mem::take(&mut self.reservations);
-        let mut had = Vec::new();
+        let (mut had, mut dropped) = (Vec::new(), 0);
         for channel in 0..self.processes.len() as u16 {
             let control = self.arena.control(u32::from(channel));
-            if control.state() != ChannelState::Reserved {
+            let state = control.state();
+            let is_kept = matches!(state, ChannelState::Reserved | ChannelState::Claimed);
+            if !is_kept || self.processes[usize::from(channel)].is_some() {
                 continue;
             }
             let stamp = control.reservations.load(Ordering::Acquire);
@@ -310,16 +320,18 @@ impl Session {
                 .copied()
                 .find(|r| (r.channel, r.stamp) == (channel, stamp))
                 .unwrap_or(seen);
-            if now.0 - first_seen.since.0 < RESERVED_FOR && !self.child_needs_none(channel) {
+            let may_come = now.0 - first_seen.since.0 < RESERVED_FOR;
+            if dropped == DROPPED_AT_ONCE || (may_come && !self.child_needs_none(channel)) {
                 self.reservations.push(first_seen);
                 continue;
             }
+            dropped += 1;
             had.extend(self.take_held(channel));
-            control.change_state(ChannelState::Reserved, ChannelState::Free);
+            control.change_state(state, ChannelState::Free);
         }
-        let mut orphans = self.orphans(had, now);
-        orphans.append(&mut self.lost_in_transit(now));
-        orphans
+        had.sort_unstable();
+        had.dedup();
+        had
     }
 
     /// Notes that a socket is on its way, if it is, and held by no process.
@@ -343,8 +355,12 @@ impl Session {
     }
 
     /// The engine's keys of the sockets that were on their way for too long.
-    fn lost_in_transit(&mut self, now: Instant) -> Vec<u32> {
+    pub(crate) fn lost_in_transit(&mut self, now: Instant) -> Vec<u32> {
         let mut lost = Vec::new();
+        if now < self.transit_at {
+            return lost;
+        }
+        self.transit_at = Instant(now.0 + TRANSIT_EVERY);
         let mut list = std::mem::take(&mut self.in_transit);
         list.retain(|key, t| {
             let arrived = self.key(t.index) != Some(*key) || self.is_held(t.index);
@@ -369,23 +385,6 @@ impl Session {
                     .map(move |b| i as u32 * 64 + b)
             })
             .collect()
-    }
-
-    /// Those of these sockets that no process holds and none is about to get, by
-    /// the engine's keys.
-    fn orphans(&mut self, had: Vec<u32>, now: Instant) -> Vec<u32> {
-        let mut keys = Vec::new();
-        for index in had {
-            if let Some(key) = self.key(index)
-                && !self.is_held(index)
-                && !self.note_transit(key, index, now)
-            {
-                keys.push(key);
-            }
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        keys
     }
 }
 

@@ -41,6 +41,24 @@ fn a_lying_consumer_is_an_error() {
     assert!(p.room(&ring, 4).is_err());
 }
 
+/// A head that goes back while messages are staged, as far as the published ones allow.
+#[test]
+fn a_consumer_that_goes_back_makes_no_room() {
+    let (ring, slots) = (Indices::new(), slots(4));
+    let mut p = Producer::new();
+    for i in 0..4 {
+        p.stage(&ring, &slots, &message(i)).unwrap().unwrap();
+    }
+    p.publish(&ring);
+    ring.head.0.store(4, Ordering::Relaxed);
+    p.stage(&ring, &slots, &message(4)).unwrap().unwrap();
+    ring.head.0.store(0, Ordering::Relaxed);
+    assert!(matches!(
+        p.room(&ring, 4),
+        Err(Corrupt::RingIndices { head: 0, .. })
+    ));
+}
+
 proptest! {
     #[test]
     fn behaves_as_a_bounded_queue(ops in proptest::collection::vec(0u8..4, 1..400)) {

@@ -183,21 +183,16 @@ fn what_is_on_its_way_outlives_its_holder_for_a_while() {
     reserve(&session, 3);
     held(&mut session);
     passes(&session, 1);
-    assert!(
-        session.orphans(vec![5], Instant(0)).is_empty(),
-        "it is held"
-    );
+    assert!(session.is_held(5));
     session.arena.set_held(3, 5, false);
     session.arena.control(3).set_state(ChannelState::Free);
-    assert!(session.orphans(vec![5], Instant(1000)).is_empty());
+    assert!(!session.is_held(5) && session.note_transit(77, 5, Instant(1000)));
     assert!(session.may_have_reservations(), "the house is to be kept");
     let late = Instant(1000 + IN_TRANSIT_FOR);
-    assert!(
-        session
-            .drop_stale_reservations(Instant(late.0 - 1))
-            .is_empty()
-    );
-    assert_eq!(session.drop_stale_reservations(late), [77]);
+    let soon = Instant(late.0 - TRANSIT_EVERY);
+    assert!(session.lost_in_transit(soon).is_empty());
+    assert_eq!(session.lost_in_transit(late), [77]);
+    session.drop_stale_reservations(late);
     assert!(!session.may_have_reservations());
 }
 
@@ -238,9 +233,9 @@ fn what_has_arrived_is_not_on_its_way() {
     session.arena.set_held(3, 5, true);
     passes(&session, 0);
     let late = Instant(IN_TRANSIT_FOR - 1);
-    assert!(session.drop_stale_reservations(late).is_empty());
+    assert!(session.lost_in_transit(late).is_empty());
     assert!(session.in_transit.is_empty());
-    assert_eq!(session.orphans(vec![5], late), [0u32; 0], "it is held");
+    assert!(session.is_held(5));
 }
 
 /// A child in another namespace of pids: what it says is its pid counts for nothing.
@@ -279,6 +274,44 @@ fn a_child_is_known_by_the_descriptor_that_introduces_it() {
     }
     let header = session.arena.header();
     header.waiters_end.store(2, Ordering::Relaxed);
-    session.bury(3, Instant(2000));
+    session.take_dead(3);
     assert_eq!(owners(&session), [0, own]);
+}
+
+/// Whoever claims a channel and is never heard of keeps it, and the session, no longer than
+/// a reservation.
+#[test]
+fn a_claim_that_nobody_makes_good_is_given_up() {
+    let mut session = session();
+    session.launched = false;
+    for (channel, name) in [(3, INTRODUCED | 3), (4, 1)] {
+        reserve(&session, channel);
+        let control = session.arena.control(channel);
+        control.pid.store(name, Ordering::Release);
+        control.set_state(ChannelState::Claimed);
+    }
+    session.drop_stale_reservations(Instant(0));
+    assert!(session.is_in_use() && session.may_have_reservations());
+    session.drop_stale_reservations(Instant(RESERVED_FOR - 1));
+    assert!(session.is_in_use());
+    session.drop_stale_reservations(Instant(RESERVED_FOR));
+    assert!(!session.is_in_use());
+}
+
+/// All channels reserved, with all sockets in each: a part is given up at a time.
+#[test]
+fn many_reservations_are_given_up_a_few_at_a_time() {
+    let mut session = session();
+    for channel in 0..64 {
+        reserve(&session, channel);
+        session.arena.set_held(channel, 5, true);
+    }
+    session.drop_stale_reservations(Instant(0));
+    let mut looks = 0;
+    while session.is_forking() {
+        let held = session.drop_stale_reservations(Instant(RESERVED_FOR));
+        assert_eq!(held, [5]);
+        looks += 1;
+    }
+    assert_eq!(looks, 64 / DROPPED_AT_ONCE);
 }

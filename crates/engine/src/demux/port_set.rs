@@ -1,0 +1,106 @@
+//! A set of ports, in which a port that is not in it is found in bounded time.
+//!
+//! `ports` has one of those that are bound and one of those that connections hold, and
+//! `crowded` one for each destination to which hardly a port is left.
+
+use std::ops::Range;
+
+/// Words of 64 ports.
+const WORDS: usize = 1024;
+
+/// A bit for each port.
+#[derive(Debug, Clone)]
+pub(super) struct PortSet(Box<[u64; WORDS]>);
+
+impl Default for PortSet {
+    fn default() -> Self {
+        Self(Box::new([0; WORDS]))
+    }
+}
+
+impl PortSet {
+    /// Puts a port in, or takes it out.
+    pub(super) fn set(&mut self, port: u16, is_in: bool) {
+        let (word, bit) = (usize::from(port / 64), 1 << (port % 64));
+        if is_in {
+            self.0[word] |= bit;
+        } else {
+            self.0[word] &= !bit;
+        }
+    }
+
+    pub(super) fn contains(&self, port: u16) -> bool {
+        self.0[usize::from(port / 64)] & 1 << (port % 64) != 0
+    }
+
+    /// How many of `range` are in it.
+    pub(super) fn count(&self, range: Range<u16>) -> u32 {
+        let words = usize::from(range.start / 64)..=usize::from((range.end - 1) / 64);
+        words
+            .map(|word| (self.0[word] & within(word, &range)).count_ones())
+            .sum()
+    }
+
+    /// The first port of `range` that is in none of these sets, looked for from `start` on
+    /// and then from the beginning: in as many steps as the range has words, at most.
+    pub(super) fn first_free(sets: &[&Self], range: Range<u16>, start: u16) -> Option<u16> {
+        let free = |part: Range<u16>| {
+            if part.is_empty() {
+                return None;
+            }
+            (usize::from(part.start / 64)..=usize::from((part.end - 1) / 64)).find_map(|word| {
+                let used = sets.iter().fold(0, |all, set| all | set.0[word]);
+                let free = !used & within(word, &part);
+                (free != 0).then(|| (word * 64) as u16 + free.trailing_zeros() as u16)
+            })
+        };
+        free(start..range.end).or_else(|| free(range.start..start))
+    }
+}
+
+/// Which bits of a word are of ports in `range`.
+fn within(word: usize, range: &Range<u16>) -> u64 {
+    let first = word as u32 * 64;
+    let (from, to) = (u32::from(range.start), u32::from(range.end));
+    let low = from.saturating_sub(first).min(64);
+    let high = to.saturating_sub(first).min(64);
+    let below = |n: u32| if n == 64 { u64::MAX } else { (1 << n) - 1 };
+    below(high) & !below(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn finds_what_a_walk_finds(
+            used in proptest::collection::vec(1_000u16..1_300, 0..600),
+            (start, from, len) in (1_000u16..1_300, 1_000u16..1_100, 1u16..200))
+        {
+            let (mut one, mut other) = (PortSet::default(), PortSet::default());
+            for (i, port) in used.iter().enumerate() {
+                if i % 2 == 0 { one.set(*port, true) } else { other.set(*port, true) }
+            }
+            let range = from..from + len;
+            let start = start.clamp(range.start, range.end - 1);
+            let mut walk = (start..range.end).chain(range.start..start);
+            let found = walk.find(|p| !used.contains(p));
+            prop_assert_eq!(PortSet::first_free(&[&one, &other], range.clone(), start), found);
+            let count = range.clone().filter(|p| one.contains(*p)).count() as u32;
+            prop_assert_eq!(one.count(range), count);
+        }
+    }
+
+    #[test]
+    fn what_is_taken_out_is_free_again() {
+        let mut set = PortSet::default();
+        for port in [0, 63, 64, u16::MAX] {
+            set.set(port, true);
+            assert!(set.contains(port));
+            set.set(port, false);
+            assert!(!set.contains(port));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Programs that keep to the rules, under `longshore run`: an echo, a ping that measures how
+//! long it waits, and one that is merely busy.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Bytes of a ping.
+const LEN: usize = 64;
+/// Pings of a line of what [`ping`] prints.
+const WINDOW: usize = 100;
+/// From one ping to the next.
+const EVERY: Duration = Duration::from_millis(1);
+/// As long as a reply may take before it counts as lost.
+const LOST: Duration = Duration::from_secs(60);
+
+pub(crate) fn echo(port: &str) {
+    let listener = TcpListener::bind(format!("0.0.0.0:{port}")).expect("listen");
+    println!("listens");
+    for stream in listener.incoming() {
+        let mut stream = stream.expect("accept");
+        std::thread::spawn(move || {
+            let _ = stream.set_nodelay(true);
+            let mut bytes = [0; LEN];
+            while stream.read_exact(&mut bytes).is_ok() && stream.write_all(&bytes).is_ok() {}
+        });
+    }
+}
+
+/// Prints, for each window of pings, the 50th and 99th percentile and the most of how long
+/// replies took, in microseconds. A ping that is due before the last is answered leaves then.
+pub(crate) fn ping(address: &str) {
+    let mut stream = TcpStream::connect(address).expect("connect");
+    stream.set_nodelay(true).expect("no delay");
+    stream.set_read_timeout(Some(LOST)).expect("a timeout");
+    let mut due = Instant::now();
+    let mut number = 0u64;
+    let mut window = Vec::with_capacity(WINDOW);
+    loop {
+        if let Some(wait) = due.checked_duration_since(Instant::now()) {
+            std::thread::sleep(wait);
+        }
+        number += 1;
+        let mut bytes = [0xa5; LEN];
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        let began = Instant::now();
+        stream.write_all(&bytes).expect("a ping leaves");
+        let mut reply = [0; LEN];
+        stream
+            .read_exact(&mut reply)
+            .expect("each ping is answered");
+        assert_eq!(reply, bytes, "an answer to another ping");
+        window.push(began.elapsed().as_micros());
+        due = Instant::now().max(due + EVERY);
+        if window.len() == WINDOW {
+            window.sort_unstable();
+            let at = |percent: usize| window[WINDOW * percent / 100 - 1];
+            println!("{} {} {}", at(50), at(99), at(100));
+            window.clear();
+        }
+    }
+}
+
+/// Sends to itself, over four connections, as fast as it goes: the engine has no rest.
+pub(crate) fn bulk(address: &str, port: &str) {
+    let listener = TcpListener::bind(format!("0.0.0.0:{port}")).expect("listen");
+    println!("sends");
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| send_to(&listener, address, port));
+        }
+    });
+}
+
+fn send_to(listener: &TcpListener, address: &str, port: &str) {
+    let mut out = TcpStream::connect(format!("{address}:{port}")).expect("connect");
+    let (mut inward, _) = listener.accept().expect("accept");
+    std::thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 16];
+        loop {
+            match inward.read(&mut bytes) {
+                Ok(0) => return,
+                Err(e) if e.kind() != ErrorKind::Interrupted => return,
+                _ => {}
+            }
+        }
+    });
+    let bytes = vec![7; 1 << 16];
+    while out.write_all(&bytes).is_ok() {}
+}
