@@ -99,7 +99,7 @@ soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simul
 		$(CARGO) test -p longshore-tcp --release --test sim any_path -- --nocapture
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $$(($(SOAK_MINUTES) * 60))
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
-	@$(STEP) 'soak' env LONGSHORE_SOAK=1 scripts/nextest.sh --profile soak --workspace \
+	@$(STEP) 'soak' env LONGSHORE_SOAK=1 LONGSHORE_MINUTES=$(SOAK_MINUTES) scripts/nextest.sh --profile soak --workspace \
 		-E 'package(longshore-e2e)'
 
 bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose

@@ -9,8 +9,8 @@ use longshore_engine::UserLimits;
 use longshore_engine::control::{ControlReply, StatReply};
 use longshore_hostif::attach::dial;
 use longshore_hostif::{
-    Address, ChannelControl, DatagramRecord, EdgeFlags, Geometry, Loopback, OptionName, Query,
-    RING, Request, SocketId, SocketKind,
+    Address, CHUNK, ChannelControl, DatagramRecord, EdgeFlags, Geometry, Loopback, OptionName,
+    Query, RING, Request, SocketId, SocketKind,
 };
 use longshore_ports::Port;
 use longshore_ports::memory::{MemoryConfig, pair};
@@ -215,20 +215,38 @@ fn sessions_of_one_user_share_the_requests_of_a_turn() {
 #[test]
 fn who_sends_on_many_sockets_has_its_share_of_a_turn() {
     const SOCKETS: u64 = 12;
-    const EACH: u64 = 1_000;
+    const CHUNKS: usize = 8;
     let dir = tempfile::tempdir().unwrap();
     let (engine, control, _wire) = engine(dir.path());
     let mut hostile = Host::new(&engine.path);
     let to: SocketAddr = "10.0.0.1:7".parse().unwrap();
+    // One chunk full of datagrams, through which a stream may lead again and again.
     let record = DatagramRecord::new(0, Address::from(to)).encode();
-    let bytes = record.repeat(EACH as usize);
-    for _ in 0..SOCKETS {
-        let socket = hostile.open(SocketKind::Datagram);
-        hostile.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
-        hostile.send(socket, &bytes, EdgeFlags::empty());
+    let each = (CHUNK / record.len() * CHUNKS) as u64;
+    let chunk = hostile.arena.take_snd_chunk().unwrap().unwrap();
+    let place = hostile.arena.snd_place(chunk, 0, CHUNK).unwrap();
+    let bytes = record.repeat(CHUNK / record.len());
+    hostile.arena.memory().write(place, &bytes);
+    let sockets: Vec<SocketId> = (0..SOCKETS)
+        .map(|_| {
+            let socket = hostile.open(SocketKind::Datagram);
+            hostile.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
+            for entry in &hostile.arena.snd_directory(socket.index)[..CHUNKS] {
+                entry.store(chunk, Ordering::Release);
+            }
+            socket
+        })
+        .collect();
+    for socket in sockets {
+        hostile.put(Request::Edges {
+            socket,
+            snd_edge: (CHUNK * CHUNKS) as u64,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+        });
     }
     wait_until("all are sent", || {
-        stat(&control).net["datagrams_out"] == SOCKETS * EACH
+        stat(&control).net["datagrams_out"] == SOCKETS * each
     });
     assert!(
         counts(&control, "output_waits") > 0,
