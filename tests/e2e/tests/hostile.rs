@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile");
 
 /// How long each attack goes on at a time.
-const SLICE: Duration = Duration::from_millis(1_500);
+const SLICE: Duration = Duration::from_millis(1_000);
 /// The 99th percentile of what innocent programs wait beside a neighbour that is merely
 /// busy may be doubled; below this it is not looked at, in microseconds: as much as one
 /// processor that two programs share makes of a wake-up.

@@ -56,7 +56,9 @@ impl Spent {
 
     /// So much of it is spent.
     pub(crate) fn spend(&self, of: Of, turn: u64, n: u32) {
-        if self.turn.swap(turn, Ordering::Relaxed) != turn {
+        // The loop alone writes here: a load and a store are enough.
+        if self.turn.load(Ordering::Relaxed) != turn {
+            self.turn.store(turn, Ordering::Relaxed);
             self.of
                 .iter()
                 .for_each(|spent| spent.store(0, Ordering::Relaxed));

@@ -102,8 +102,8 @@ fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
     assert_eq!(session.arena.control(3).state(), ChannelState::Reserved);
 }
 
-/// The engine has found no reservation, and nobody makes one of which it could tell by the
-/// count: it keeps its house all the same until what is held for the child is let go of.
+/// The engine has found a claim alone, and nobody makes a reservation of which it could tell
+/// by the count: it keeps its house all the same until what is held for the child is let go of.
 #[test]
 fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_died() {
     for dies in [false, true] {
@@ -117,7 +117,6 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
         control.pid.store(child.id(), Ordering::Release);
         control.set_state(ChannelState::Claimed);
         assert!(session.drop_stale_reservations(Instant(0)).is_empty());
-        assert!(!session.may_have_reservations());
         assert_eq!(session.adopt(3), None);
         assert!(session.may_have_reservations(), "the house is to be kept");
         // The child may be about to take hold of what is in it.
@@ -134,7 +133,7 @@ fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_die
                 break orphans;
             }
         };
-        assert_eq!(orphans, [77]);
+        assert_eq!(orphans, [5]);
         assert_eq!(session.arena.control(3).state(), ChannelState::Free);
         assert!(!session.may_have_reservations());
         // Another program in the place of this one has to settle again.
