@@ -289,9 +289,10 @@ fn attacked(lab: &Lab, length: Duration) {
         pings,
         random: seed,
     };
+    let mut before = held(&arena.engine);
     // Those who stay have all that they need once there was something to wait for.
     let _ = arena.busy();
-    let before = held(&arena.engine);
+    before.descriptors = before.descriptors.max(held(&arena.engine).descriptors);
     let began = Instant::now();
     let (mut first, mut round) = (None, 0);
     while round < 2 || began.elapsed() < length {
