@@ -22,7 +22,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 17] = [
+const KEYS: [Key; 18] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
