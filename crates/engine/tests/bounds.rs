@@ -231,8 +231,9 @@ fn who_sends_on_many_sockets_has_its_share_of_a_turn() {
         .map(|_| {
             let socket = hostile.open(SocketKind::Datagram);
             hostile.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
-            for entry in &hostile.arena.snd_directory(socket.index)[..CHUNKS] {
-                entry.store(chunk, Ordering::Release);
+            let directory = hostile.arena.snd_directory(socket.index);
+            for number in 0..CHUNKS as u64 {
+                directory.entry(number).store(chunk, Ordering::Release);
             }
             socket
         })

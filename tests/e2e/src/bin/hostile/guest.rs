@@ -242,7 +242,7 @@ fn places(arena: &Arena, g: &Geometry) -> Places {
     let of = |at: usize| at - base;
     let page = |at: usize| at.next_multiple_of(4096);
     let held = of(arena.held(0).as_ptr() as usize);
-    let rcv_directories = of(arena.rcv_directory(0).as_ptr() as usize);
+    let rcv_directories = of(std::ptr::from_ref(arena.rcv_directory(0).entry(0)) as usize);
     let sockets = g.sockets as usize;
     Places {
         controls: of(std::ptr::from_ref::<ChannelControl>(arena.control(0)) as usize),
@@ -251,7 +251,7 @@ fn places(arena: &Arena, g: &Geometry) -> Places {
         held,
         requests: page(held + g.channels as usize * sockets / 8),
         blocks: of(std::ptr::from_ref::<SocketBlock>(arena.block(0)) as usize),
-        snd_directories: of(arena.snd_directory(0).as_ptr() as usize),
+        snd_directories: of(std::ptr::from_ref(arena.snd_directory(0).entry(0)) as usize),
         rcv_directories,
         slabs: page(rcv_directories + sockets * longshore_hostif::DIRECTORY * 4),
     }

@@ -208,8 +208,9 @@ pub(super) fn unread(a: &mut Attack<'_>) {
             },
             a.until,
         );
-        for entry in &g.arena.snd_directory(socket.index)[..DIRECTORY] {
-            entry.store(chunk, Ordering::Release);
+        let directory = g.arena.snd_directory(socket.index);
+        for number in 0..DIRECTORY as u64 {
+            directory.entry(number).store(chunk, Ordering::Release);
         }
         let _ = g.edges(socket, STREAM_MAX - CHUNK as u64, 0, a.until);
         g.publish();

@@ -5,8 +5,8 @@ use super::memory::settle;
 use crate::guest::{Guest, store};
 use crate::random::Random;
 use longshore_hostif::{
-    Address, CHUNK, DATAGRAM_HEADER, DIRECTORY, DatagramRecord, EdgeFlags, OpenFlags, OptionName,
-    Query, RING, Request, STREAM_MAX, SocketId, SocketKind,
+    Address, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, OpenFlags, OptionName, Query, RING,
+    Request, STREAM_MAX, SocketId, SocketKind,
 };
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -223,7 +223,9 @@ pub(super) fn garble(a: &mut Attack<'_>) {
 /// Writes to a send stream, of which one chunk is enough.
 fn write(g: &Guest, socket: SocketId, at: u64, bytes: &[u8], chunk: u32) {
     let directory = g.arena.snd_directory(socket.index);
-    directory[(at / CHUNK as u64) as usize % DIRECTORY].store(chunk, Ordering::Release);
+    directory
+        .entry(at / CHUNK as u64)
+        .store(chunk, Ordering::Release);
     let within = (at % CHUNK as u64) as usize;
     if let Some(place) = g.arena.snd_place(chunk, within, bytes.len()) {
         g.arena.memory().write(place, bytes);

@@ -191,8 +191,9 @@ pub(super) fn aim(a: &mut Attack<'_>) {
         _ => {
             for socket in &sockets {
                 let to = a.random.of(&[0, 1, u32::MAX, 1 << 30]);
-                for entry in g.arena.snd_directory(socket.index) {
-                    entry.store(to, Ordering::Relaxed);
+                let directory = g.arena.snd_directory(socket.index);
+                for number in 0..DIRECTORY as u64 {
+                    directory.entry(number).store(to, Ordering::Relaxed);
                 }
                 let _ = g.edges(*socket, longshore_hostif::STREAM_MAX, 0, a.until);
             }
