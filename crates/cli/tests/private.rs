@@ -99,8 +99,10 @@ impl Running {
 
 fn is_alive(pid: &serde_json::Value) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // One that nobody has waited for yet is dead.
-    !stat.is_empty() && !stat.contains(") Z ")
+    // One that nobody has waited for yet is dead, once all of its threads are: until then
+    // its descriptors are open.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    !stat.is_empty() && (!stat.contains(") Z ") || threads > 1)
 }
 
 fn kill(pid: u64, signal: i32) {
