@@ -231,6 +231,7 @@ impl Engine {
         {
             let channel = channel as u16;
             self.share.left = BATCH + 1;
+            self.share.until = None;
             self.take_from(From { session, channel });
         }
     }
@@ -239,15 +240,17 @@ impl Engine {
         if let Some(s) = self.sessions.get_mut(from.session)
             && s.processes[usize::from(from.channel)].is_none()
         {
-            match s.adopt(from.channel) {
-                Some(_) => self.watch_process(from.session, from.channel),
-                None => {
-                    if s.has_new_reservation {
-                        self.keep_house_soon();
-                    }
-                    return false;
+            let adopted = s.adopt(from.channel).is_some();
+            let has_reservation = s.has_new_reservation;
+            // Who claims it was asked of the kernel, which takes its time.
+            self.spend_time();
+            if !adopted {
+                if has_reservation {
+                    self.keep_house_soon();
                 }
+                return false;
             }
+            self.watch_process(from.session, from.channel);
         }
         self.tell_rest(from);
         // An answer must find room: otherwise the rest waits until the process has

@@ -10,8 +10,10 @@
 //! alone, which can hold up nobody but itself, writes. An engine has one [`Ringer`].
 //!
 //! A program can also have its eventfd watched by ten thousands of epoll instances, each of
-//! which the kernel looks at before a signal is done. One that has taken long several times
-//! in a row is rung by a thread of its own from then on.
+//! which the kernel looks at before a signal is done, and it lets nobody else have the
+//! processor meanwhile. One that has taken long is rung by a thread for such from then on,
+//! which pauses for a multiple of what it took, until it has been quick several times in a
+//! row.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -30,14 +32,19 @@ const DEPTH: usize = 64;
 /// To ring takes a microsecond or two; as long as this if many look at it, or if the
 /// processor was taken away.
 const DEAR: Duration = Duration::from_micros(100);
-/// So often in a row it was dear: that is no chance.
-const STRIKES: u32 = 4;
+/// So often in a row the thread for dear ones has rung one quickly: it is one no more.
+const QUICK: u32 = 16;
+/// The thread for dear ones pauses so many times as long as it took to ring one: what it does
+/// comes to less of a processor than what is noticed in the 99th of 100 cases.
+const PAUSE: u32 = 200;
+/// But no longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// An eventfd that a side has that is not trusted.
 #[derive(Debug)]
 pub struct StrangersBell {
     fd: OwnedFd,
-    /// How often in a row it was dear to ring.
+    /// How often it has to be quick to ring before it is not dear; 0 if it is not.
     strikes: AtomicU32,
     /// It is about to be rung by the thread for dear ones.
     is_due: AtomicBool,
@@ -62,9 +69,23 @@ impl StrangersBell {
         self.fd.as_fd()
     }
 
-    /// Whether it is rung by a thread of its own, since that takes long.
+    /// Rings it, and notes whether that took long; how long it took.
+    fn rung_by(&self, submitter: &Submitter) -> Duration {
+        let began = Instant::now();
+        submitter.signal(&self.fd);
+        let took = began.elapsed();
+        let strikes = if took >= DEAR {
+            QUICK
+        } else {
+            self.strikes.load(Ordering::Relaxed).saturating_sub(1)
+        };
+        self.strikes.store(strikes, Ordering::Relaxed);
+        took
+    }
+
+    /// Whether it is rung by a thread for such, since that takes long.
     pub fn is_dear(&self) -> bool {
-        self.strikes.load(Ordering::Relaxed) >= STRIKES
+        self.strikes.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -88,7 +109,10 @@ impl Ringer {
             let ring = move || {
                 for bell in bells {
                     bell.is_due.store(false, Ordering::Release);
-                    submitter.signal(&bell.fd);
+                    let took = bell.rung_by(&submitter);
+                    if took >= DEAR {
+                        std::thread::sleep((took * PAUSE).min(LONGEST_PAUSE));
+                    }
                 }
             };
             let thread = std::thread::Builder::new().name("bells".to_owned());
@@ -124,14 +148,7 @@ impl Ringer {
             }
             return;
         }
-        let began = Instant::now();
-        submitter.signal(&bell.fd);
-        let strikes = if began.elapsed() >= DEAR {
-            bell.strikes.load(Ordering::Relaxed) + 1
-        } else {
-            0
-        };
-        bell.strikes.store(strikes, Ordering::Relaxed);
+        bell.rung_by(submitter);
     }
 }
 
@@ -283,7 +300,13 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(60), "it is not rung");
             std::thread::yield_now();
         }
+        // When nobody watches it any more it is soon like any other.
         drop(sets);
+        while bell.is_dear() {
+            ringer.ring(&bell);
+            assert!(began.elapsed() < Duration::from_secs(60), "it stays dear");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]

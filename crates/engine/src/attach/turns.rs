@@ -15,8 +15,8 @@ pub(crate) const OUTPUT: u32 = 500;
 pub(crate) const DATAGRAM: u32 = 2;
 pub(crate) const SEGMENT: u32 = 8;
 pub(crate) const PIECE: u32 = 32;
-/// Sleepers that are woken for them.
-pub(crate) const WAKEUPS: u32 = 256;
+/// Sleepers that are woken for them, each in some two microseconds.
+pub(crate) const WAKEUPS: u32 = 64;
 
 /// What there are shares of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

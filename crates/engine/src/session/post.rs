@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 /// may not look at them, and the next takes all that there are.
 const MOST_TURNS: u8 = 2;
 /// Threads and poll sets of one session that are woken in one turn.
-const WAKEUPS_A_TURN: usize = 128;
+const WAKEUPS_A_TURN: usize = 32;
 
 impl Session {
     /// Stages an answer for one channel. There is room for it, unless the process does
