@@ -7,8 +7,9 @@
 use super::Address;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Packets held for one neighbor: a datagram of 64 KiB in fragments of 1500 bytes are 45.
-pub(super) const MOST_PACKETS: usize = 96;
+/// Packets held for one neighbor: as many small datagrams as Linux holds by default
+/// (net.ipv4.neigh.default.unres_qlen_bytes, by what each takes of its memory).
+pub(super) const MOST_PACKETS: usize = 256;
 /// Bytes of them.
 pub(super) const MOST_BYTES: usize = 128 << 10;
 /// Neighbors for which packets are held.
