@@ -54,9 +54,9 @@ demo: deps ## nginx on Longshore: files, rates, crossings, beside the kernel
 # All of it runs, whatever fails, and then it is said what did. A short while for each fuzz
 # target, and the same inputs each time, so that a failure is of the change; `make fuzz`
 # takes longer and goes elsewhere each time.
-test: export FUZZ_SECONDS = 60
+test: export FUZZ_SECONDS = 30
 test: export FUZZ_SEED = 1
-test: deps ## all checks and tests; each fuzz target for a minute
+test: deps ## all checks and tests; each fuzz target for half a minute
 	@scripts/test.sh lint boundaries unit doctest loom miri docs e2e fuzz
 
 lint: toolchain ## formatting and clippy
