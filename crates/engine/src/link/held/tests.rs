@@ -142,15 +142,15 @@ fn packets_go_when_their_neighbour_answers() {
 #[test]
 fn packets_are_dropped_and_counted_when_it_is_given_up_or_they_are_too_many() {
     let ((mut link, mut far), mut counters) = (link(), Counters::new());
-    for n in 0..100 {
-        send(&mut link, PEER.into(), &[n], &mut counters);
+    for n in 0u16..260 {
+        send(&mut link, PEER.into(), &n.to_be_bytes(), &mut counters);
     }
     send(&mut link, PEER6.into(), b"six", &mut counters);
     for second in 11..20 {
         link.poll_neighbors(at(second), &mut counters);
     }
     assert_eq!(dropped(&counters, "neighbor_queue_full"), 4);
-    assert_eq!(dropped(&counters, "neighbor_unresolved"), 97);
+    assert_eq!(dropped(&counters, "neighbor_unresolved"), 257);
     let answer = arp_answer(&link);
     link.take_arp(&answer, at(20), &mut counters);
     assert!(datagrams(&mut far).is_empty());
