@@ -392,6 +392,10 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(
+        miri,
+        ignore = "32,768 addresses take it minutes, and none of them is used"
+    )]
     fn every_entry_of_every_directory_is_another_word() {
         let arena = Arena::create(Geometry::SMALL).unwrap();
         let sockets = 0..Geometry::SMALL.sockets;

@@ -270,6 +270,7 @@ mod tests {
 
     /// One that very many watch is rung elsewhere, and none is lost.
     #[test]
+    #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn a_bell_that_many_watch_holds_up_nobody_else() {
         use rustix::event::epoll;
         let ringer = Ringer::for_many();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile");
 
 /// How long each attack goes on at a time.
-const SLICE: Duration = Duration::from_millis(1_000);
+const SLICE: Duration = Duration::from_millis(700);
 /// The 99th percentile of what innocent programs wait beside a neighbour that is merely
 /// busy may be doubled; below this it is not looked at, in microseconds: the attackers'
 /// threads run, too, and where all processors are taken a thread of the engine's or of an
