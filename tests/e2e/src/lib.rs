@@ -4,10 +4,12 @@
 
 pub mod conformance;
 pub mod iperf3;
+mod ordinary;
 mod scenario;
 
 pub use longshore_lab::{
     Cmd, Engine, Finished, Host, Lab, Namespace, PATIENCE, Proc, Stack, eventually, longshore,
     payload, servers, signal,
 };
+pub use ordinary::as_ordinary_user;
 pub use scenario::{run, run_uncounted, soak};

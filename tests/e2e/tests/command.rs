@@ -1,7 +1,7 @@
 //! The command line: exit codes, errors that say what to do, ordinary users.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Cmd, Finished, Lab, Stack, payload, run, run_uncounted};
+use longshore_e2e::{Finished, Lab, Stack, as_ordinary_user, payload, run, run_uncounted};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -211,27 +211,8 @@ fn a_family_in_a_pid_namespace_of_its_own() {
     });
 }
 
-/// `longshore run` as an ordinary user, on a machine whose TUN device has this
-/// mode (distributions differ).
-fn as_ordinary_user(lab: &Lab, mode: &str, arguments: &str) -> Cmd {
-    // That user may not look into the directory in which it was built.
-    let (built, copied) = (longshore_e2e::longshore(), lab.directory("bin"));
-    for file in ["longshore", "liblongshore_preload.so"] {
-        std::fs::copy(built.with_file_name(file), copied.join(file)).expect("copy the product");
-    }
-    let script = format!(
-        "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod {mode} /dev/net/tun; \
-         exec setpriv --reuid 65534 --regid 65534 --clear-groups -- {} run {arguments}",
-        copied.join("longshore").display()
-    );
-    lab.peer()
-        .cmd("unshare")
-        .args(["--mount", "--", "/bin/sh", "-ec", &script])
-        // The laboratory's directory for engines is root's.
-        .env("LONGSHORE_RUNTIME_DIR", "")
-        .env("XDG_RUNTIME_DIR", "/nonexistent")
-        .env("HOME", "/nonexistent")
-}
+/// The TUN device is root's alone, as on some distributions.
+const NO_TUN: &str = "chmod 600 /dev/net/tun";
 
 /// An ordinary user has a namespace made for it, and a port of the kernel leads
 /// to the program.
@@ -241,10 +222,10 @@ fn ordinary_user_with_exposed_port() {
         let peer = lab.peer();
         let (_, hash) = lab.payload("www/file", 3 << 20);
         let arguments = format!(
-            "--expose 8080:8000 -- {PYTHON} -m http.server 8000 --directory {}",
+            "run --expose 8080:8000 -- {PYTHON} -m http.server 8000 --directory {}",
             lab.path("www").display()
         );
-        let mut server = as_ordinary_user(lab, "666", &arguments).spawn();
+        let mut server = as_ordinary_user(lab, "true", &arguments).spawn();
         longshore_e2e::eventually("the program is reached", || {
             let end = peer
                 .cmd("curl")
@@ -277,7 +258,7 @@ fn ordinary_user_with_exposed_port() {
 #[test]
 fn ordinary_user_without_permission() {
     quiet(|lab| {
-        let end = as_ordinary_user(lab, "600", "-- /bin/true").run();
+        let end = as_ordinary_user(lab, NO_TUN, "run -- /bin/true").run();
         failed(&end, &["/dev/net/tun", "root"]);
     });
 }

@@ -2,7 +2,7 @@
 //! same, and that the programs on them give up nothing.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Lab, Proc, Stack, eventually, run_uncounted};
+use longshore_e2e::{Lab, Proc, Stack, as_ordinary_user, eventually, run_uncounted};
 use rustix::process::Signal;
 use std::path::Path;
 use std::time::Duration;
@@ -112,25 +112,6 @@ fn private_engines_are_confined() {
     });
 }
 
-/// `longshore` as an ordinary user who may open the TUN device, after root has done something.
-fn as_ordinary_user(lab: &Lab, before: &str, arguments: &str) -> Proc {
-    let (built, copied) = (longshore_e2e::longshore(), lab.directory("bin"));
-    for file in ["longshore", "liblongshore_preload.so"] {
-        std::fs::copy(built.with_file_name(file), copied.join(file)).expect("copy");
-    }
-    let script = format!(
-        "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod 666 /dev/net/tun; \
-         {before}; exec setpriv --reuid 65534 --regid 65534 --clear-groups -- {} {arguments}",
-        copied.join("longshore").display()
-    );
-    lab.peer()
-        .cmd("unshare")
-        .args(["--mount", "--", "/bin/sh", "-ec", &script])
-        .env("LONGSHORE_RUNTIME_DIR", "")
-        .env("XDG_RUNTIME_DIR", "/nonexistent")
-        .spawn()
-}
-
 /// One that an ordinary user shares has no capabilities to give up, and is confined all the
 /// same.
 #[test]
@@ -154,7 +135,8 @@ fn an_ordinary_users_shared_engine_is_confined() {
             lab,
             &before,
             &format!("engine --config {}", config.display()),
-        );
+        )
+        .spawn();
         let says = |what: &str| {
             eventually(&format!("the engine says {what:?}"), || {
                 engine.stderr().contains(what).then_some(())
@@ -189,7 +171,8 @@ fn an_ordinary_users_engine_is_confined() {
             &format!(
                 "run --expose 8080:8000 --expose 8080:8000/udp -- {PYTHON} -m http.server 8000"
             ),
-        );
+        )
+        .spawn();
         let fetch = || {
             let url = ["-sf", "http://127.0.0.1:8080/"];
             lab.peer().cmd("curl").args(url).run().status.success()
