@@ -2,33 +2,18 @@
 
 mod common;
 
-use common::engines::{config, run_with, sleepy};
+use common::engines::{alone, run_with, sleepy, stat};
 use common::{Host, PATIENCE};
-use longshore_engine::control::{ControlReply, StatReply};
+use longshore_hostif::ChannelState;
 use longshore_hostif::attach::{AttachError, Message, Refusal, SessionOptions, dial, new_session};
-use longshore_hostif::{ChannelState, Loopback};
-use longshore_ports::memory::{MemoryConfig, pair};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use std::io::{BufRead, BufReader, IoSlice, Write};
+use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
-
-fn stat(control: &Path) -> Box<StatReply> {
-    let mut stream = UnixStream::connect(control).unwrap();
-    stream.write_all(b"{\"cmd\":\"stat\"}\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    match serde_json::from_str(&line).unwrap() {
-        ControlReply::Stat(stat) => stat,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// A TCP socket of the kernel that takes ten seconds to close: what it has sent is not
 /// acknowledged before that.
@@ -105,16 +90,8 @@ fn a_channel_cannot_be_claimed_for_somebody_elses_process() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
     let control = dir.path().join("control");
-    let (wire, _other) = pair(&MemoryConfig::default());
-    let mut config = config(
-        dir.path(),
-        "10.0.0.1/24",
-        Box::new(wire),
-        Loopback::Kernel,
-        true,
-    );
+    let (mut config, _other) = alone(dir.path());
     config.control = Some(control.clone());
-    config.spin = Duration::ZERO;
     let path = config.socket.clone();
     let engine = run_with(config, |_| {
         std::fs::set_permissions(&path, open_to_all()).unwrap();
@@ -159,16 +136,8 @@ fn one_user_cannot_take_all_sessions() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), open_to_all()).unwrap();
     let control = dir.path().join("control");
-    let (wire, _other) = pair(&MemoryConfig::default());
-    let mut config = config(
-        dir.path(),
-        "10.0.0.1/24",
-        Box::new(wire),
-        Loopback::Kernel,
-        true,
-    );
+    let (mut config, _other) = alone(dir.path());
     config.control = Some(control.clone());
-    config.spin = Duration::ZERO;
     let path = config.socket.clone();
     let engine = run_with(config, |_| {
         std::fs::set_permissions(&path, open_to_all()).unwrap();

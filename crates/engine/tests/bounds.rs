@@ -4,41 +4,24 @@
 mod common;
 
 use common::Host;
-use common::engines::{Running, config, run, run_with};
+use common::engines::{Running, alone, run, run_with, stat};
 use longshore_engine::UserLimits;
-use longshore_engine::control::{ControlReply, StatReply};
 use longshore_hostif::attach::dial;
 use longshore_hostif::{
-    Address, CHUNK, ChannelControl, DatagramRecord, EdgeFlags, Geometry, Loopback, OptionName,
-    Query, RING, Request, SocketId, SocketKind,
+    Address, CHUNK, ChannelControl, DatagramRecord, EdgeFlags, Geometry, OptionName, Query, RING,
+    Request, SocketId, SocketKind,
 };
 use longshore_ports::Port;
-use longshore_ports::memory::{MemoryConfig, pair};
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-fn stat(control: &Path) -> Box<StatReply> {
-    let mut stream = UnixStream::connect(control).unwrap();
-    stream.write_all(b"{\"cmd\":\"stat\"}\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    match serde_json::from_str(&line).unwrap() {
-        ControlReply::Stat(stat) => stat,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// An engine that sleeps whenever it has nothing to do, and where it answers.
 fn engine(dir: &Path) -> (common::engines::Running, PathBuf, impl Port) {
     let control = dir.join("control");
-    let (wire, other) = pair(&MemoryConfig::default());
-    let mut config = config(dir, "10.0.0.1/24", Box::new(wire), Loopback::Kernel, true);
-    config.spin = Duration::ZERO;
+    let (mut config, other) = alone(dir);
     config.control = Some(control.clone());
     (run(config), control, other)
 }
@@ -276,15 +259,7 @@ fn sleepers_are_woken_a_few_in_a_turn() {
     const SLEEPERS: u32 = 4096;
     let dir = tempfile::tempdir().unwrap();
     let control = dir.path().join("control");
-    let (wire, _other) = pair(&MemoryConfig::default());
-    let mut config = config(
-        dir.path(),
-        "10.0.0.1/24",
-        Box::new(wire),
-        Loopback::Kernel,
-        true,
-    );
-    config.spin = Duration::ZERO;
+    let (mut config, _other) = alone(dir.path());
     config.control = Some(control.clone());
     config.geometry = Geometry {
         waiters: SLEEPERS,
@@ -342,9 +317,7 @@ fn engine_with_limits(dir: &Path, limits: UserLimits) -> Option<(Running, PathBu
     let open_to_all = || std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(dir, open_to_all()).unwrap();
     let control = dir.join("control");
-    let (wire, other) = pair(&MemoryConfig::default());
-    let mut config = config(dir, "10.0.0.1/24", Box::new(wire), Loopback::Kernel, true);
-    config.spin = Duration::ZERO;
+    let (mut config, other) = alone(dir);
     config.control = Some(control.clone());
     let path = config.socket.clone();
     let engine = run_with(config, |engine| {

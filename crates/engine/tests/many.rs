@@ -3,13 +3,11 @@
 
 mod common;
 
-use common::engines::{config, run};
+use common::engines::{alone, run};
 use common::{Host, PATIENCE};
 use longshore_hostif::{
-    Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, Loopback, RING, SocketId,
-    SocketKind,
+    Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, RING, SocketId, SocketKind,
 };
-use longshore_ports::memory::{MemoryConfig, pair};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -62,16 +60,8 @@ fn take(host: &mut Host, most: usize, reached: &mut [u64]) -> usize {
 #[test]
 fn a_host_that_stalls_hears_of_sixty_thousand() {
     let dir = tempfile::tempdir().unwrap();
-    let (wire, _other) = pair(&MemoryConfig::default());
-    let mut config = config(
-        dir.path(),
-        "10.0.0.1/24",
-        Box::new(wire),
-        Loopback::Kernel,
-        true,
-    );
+    let (mut config, _other) = alone(dir.path());
     config.geometry = GEOMETRY;
-    config.spin = Duration::ZERO;
     let engine = run(config);
     let mut host = Host::new(&engine.path);
     let sockets: Vec<SocketId> = (0..MANY)

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::engines::{bytes, joined, sleepy};
+use common::engines::{Running, bytes, joined, sleepy};
 use common::{Host, PATIENCE};
 use longshore_hostif::{
     Arena, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Request, SocketId, SocketKind,
@@ -37,51 +37,72 @@ fn listening(host: &mut Host, at: &str) -> SocketId {
     listener
 }
 
-/// A request and its answer, of 1 KB each and such that the chunk ends within it some day.
-fn exchange(
-    (client, socket): (&mut Host, SocketId),
-    (server, accepted): (&mut Host, SocketId),
-    seed: u32,
-) {
-    let (request, answer) = (bytes(1024, seed), bytes(1000, seed + 1));
-    client.send(socket, &request, EdgeFlags::empty());
-    assert_eq!(server.receive(accepted, request.len()), request);
-    server.send(accepted, &answer, EdgeFlags::empty());
-    assert_eq!(client.receive(socket, answer.len()), answer);
+/// A client and a server with an engine each.
+struct Joined {
+    client: Host,
+    server: Host,
+    listener: SocketId,
+    _engines: (Running, Running),
+    _dir: tempfile::TempDir,
+}
+
+/// The client's socket of a connection, and the server's.
+type Ends = (SocketId, SocketId);
+
+impl Joined {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let engines = joined(dir.path(), "10.0.0.1/24", "10.0.0.2/24");
+        let mut server = Host::new(&engines.0.path);
+        Self {
+            client: Host::new(&engines.1.path),
+            listener: listening(&mut server, "0.0.0.0:80"),
+            server,
+            _engines: engines,
+            _dir: dir,
+        }
+    }
+
+    fn connect(&mut self) -> Ends {
+        let socket = self.client.open(SocketKind::Stream);
+        let server = "10.0.0.1:80".parse().unwrap();
+        assert_eq!(self.client.connect(socket, server), 0);
+        (socket, self.server.accept(self.listener).socket)
+    }
+
+    /// A request and its answer, of 1 KB each and such that the chunk ends within it some day.
+    fn exchange(&mut self, (socket, accepted): Ends, seed: u32) {
+        let (request, answer) = (bytes(1024, seed), bytes(1000, seed + 1));
+        self.client.send(socket, &request, EdgeFlags::empty());
+        assert_eq!(self.server.receive(accepted, request.len()), request);
+        self.server.send(accepted, &answer, EdgeFlags::empty());
+        assert_eq!(self.client.receive(socket, answer.len()), answer);
+    }
 }
 
 #[test]
 fn a_connection_that_is_quiet_holds_no_chunk() {
-    let dir = tempfile::tempdir().unwrap();
-    let (a, b) = joined(dir.path(), "10.0.0.1/24", "10.0.0.2/24");
-    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
-    let listener = listening(&mut server, "0.0.0.0:80");
-    let ends: Vec<(SocketId, SocketId)> = (0..CONNECTIONS)
-        .map(|_| {
-            let socket = client.open(SocketKind::Stream);
-            assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
-            (socket, server.accept(listener).socket)
-        })
-        .collect();
-    let (of_server, of_client) = (server.arena.clone(), client.arena.clone());
+    let mut joined = Joined::new();
+    let ends: Vec<Ends> = (0..CONNECTIONS).map(|_| joined.connect()).collect();
+    let (of_server, of_client) = (joined.server.arena.clone(), joined.client.arena.clone());
     for round in 0..3 {
-        for (socket, accepted) in &ends {
-            exchange((&mut client, *socket), (&mut server, *accepted), round);
+        for ends in &ends {
+            joined.exchange(*ends, round);
         }
         wait_for_all(&[&of_server, &of_client]);
     }
     // Much at once, more chunks than one.
     let (socket, accepted) = ends[0];
     let much = bytes(5 * CHUNK + 17, 9);
-    client.send(socket, &much, EdgeFlags::empty());
-    assert_eq!(server.receive(accepted, much.len()), much);
+    joined.client.send(socket, &much, EdgeFlags::empty());
+    assert_eq!(joined.server.receive(accepted, much.len()), much);
     wait_for_all(&[&of_server, &of_client]);
     // Nothing is given back twice when they close.
-    for (socket, accepted) in &ends {
-        exchange((&mut client, *socket), (&mut server, *accepted), 7);
-        client.close(*socket);
-        server.wait_flag(*accepted, EdgeFlags::PEER_FIN);
-        server.close(*accepted);
+    for (socket, accepted) in ends {
+        joined.exchange((socket, accepted), 7);
+        joined.client.close(socket);
+        joined.server.wait_flag(accepted, EdgeFlags::PEER_FIN);
+        joined.server.close(accepted);
     }
     wait_for_all(&[&of_server, &of_client]);
 }
@@ -129,15 +150,10 @@ fn a_datagram_socket_that_is_quiet_holds_no_chunk() {
 
 #[test]
 fn a_call_that_is_at_work_keeps_its_chunk() {
-    let dir = tempfile::tempdir().unwrap();
-    let (a, b) = joined(dir.path(), "10.0.0.1/24", "10.0.0.2/24");
-    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
-    let listener = listening(&mut server, "0.0.0.0:80");
-    let socket = client.open(SocketKind::Stream);
-    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
-    let accepted = server.accept(listener).socket;
-    exchange((&mut client, socket), (&mut server, accepted), 1);
-    let arena = client.arena.clone();
+    let mut joined = Joined::new();
+    let ends = joined.connect();
+    joined.exchange(ends, 1);
+    let (socket, arena) = (ends.0, joined.client.arena.clone());
     let all = arena.geometry().snd_chunks;
     let held = arena.block(socket.index).snd.lock_to_send().unwrap();
     let before = free(&arena);
@@ -145,22 +161,17 @@ fn a_call_that_is_at_work_keeps_its_chunk() {
     // It may have been taken back before the call began, never while it was at work.
     assert_eq!(free(&arena), before);
     drop(held);
-    exchange((&mut client, socket), (&mut server, accepted), 2);
+    joined.exchange(ends, 2);
     wait_for_all(&[&arena]);
     assert_eq!(free(&arena), all);
 }
 
 #[test]
 fn a_chunk_that_is_none_is_not_taken_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let (a, b) = joined(dir.path(), "10.0.0.1/24", "10.0.0.2/24");
-    let (mut server, mut client) = (Host::new(&a.path), Host::new(&b.path));
-    let listener = listening(&mut server, "0.0.0.0:80");
-    let socket = client.open(SocketKind::Stream);
-    assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
-    let accepted = server.accept(listener).socket;
-    exchange((&mut client, socket), (&mut server, accepted), 1);
-    let arena = client.arena.clone();
+    let mut joined = Joined::new();
+    let ends = joined.connect();
+    joined.exchange(ends, 1);
+    let (socket, arena) = (ends.0, joined.client.arena.clone());
     // A host that says what it likes of its chunks.
     arena
         .snd_directory(socket.index)
@@ -175,6 +186,6 @@ fn a_chunk_that_is_none_is_not_taken_back() {
     assert!(free(&arena) < arena.geometry().snd_chunks);
     // The engine goes on.
     let nothing = Request::Subscribe { socket };
-    client.put(nothing);
-    client.open(SocketKind::Stream);
+    joined.client.put(nothing);
+    joined.client.open(SocketKind::Stream);
 }

@@ -2,10 +2,13 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use super::Host;
+use longshore_engine::control::{ControlReply, StatReply};
 use longshore_engine::{Config, Engine, Handle};
 use longshore_hostif::{EdgeFlags, Geometry, Loopback, SocketId};
 use longshore_ports::Port;
 use longshore_ports::memory::{MemoryConfig, pair};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -103,14 +106,32 @@ pub(crate) fn start(
     run(config(dir, addresses, port, loopback, cut_through))
 }
 
-/// Starts an engine that hears nothing on its wire, sleeps whenever it has nothing to
-/// do, and ends with its last session. The other end of its wire has to be kept.
-pub(crate) fn sleepy(dir: &Path) -> (Running, impl Port) {
+/// An engine that hears nothing on its wire and sleeps whenever it has nothing to do. The
+/// other end of its wire has to be kept.
+pub(crate) fn alone(dir: &Path) -> (Config, impl Port) {
     let (wire, other) = pair(&MemoryConfig::default());
     let mut config = config(dir, "10.0.0.1/24", Box::new(wire), Loopback::Kernel, true);
     config.spin = Duration::ZERO;
+    (config, other)
+}
+
+/// Starts such an engine, which ends with its last session.
+pub(crate) fn sleepy(dir: &Path) -> (Running, impl Port) {
+    let (mut config, other) = alone(dir);
     config.private = true;
     (run(config), other)
+}
+
+/// What an engine says of itself at its control socket.
+pub(crate) fn stat(control: &Path) -> Box<StatReply> {
+    let mut stream = UnixStream::connect(control).unwrap();
+    stream.write_all(b"{\"cmd\":\"stat\"}\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    match serde_json::from_str(&line).unwrap() {
+        ControlReply::Stat(stat) => stat,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Two engines on one wire, with these addresses each.
