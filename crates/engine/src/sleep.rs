@@ -12,7 +12,7 @@ use crate::engine::{Engine, EngineError};
 use crate::link::Link;
 use longshore_ring::Sleep;
 use longshore_tcp::Instant;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -225,7 +225,7 @@ impl Sleeper {
     pub(crate) fn deaths(&self, most: usize) -> Vec<(u32, u16)> {
         let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); MOST_DEATHS];
         let end = most.min(MOST_DEATHS);
-        let at_once = rustix::event::Timespec::default();
+        let at_once = Timespec::default();
         match epoll::wait(&self.processes, &mut events[..end], Some(&at_once)) {
             Ok((found, _)) => {
                 let of = |e: &epoll::Event| match Source::decode(e.data.u64()) {
@@ -250,10 +250,7 @@ impl Sleeper {
     }
 
     fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<Source>) -> Result<(), Errno> {
-        let timeout = timeout.map(|t| rustix::event::Timespec {
-            tv_sec: t.as_secs() as i64,
-            tv_nsec: i64::from(t.subsec_nanos()),
-        });
+        let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
         let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 64];
         match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok((found, _)) => ready.extend(found.iter().map(|e| Source::decode(e.data.u64()))),

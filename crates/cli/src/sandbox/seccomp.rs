@@ -146,8 +146,6 @@ fn engine_rules(relays: bool) -> Result<Rules, seccompiler::Error> {
                 allow(libc::SYS_socket, vec![family, bits(1, KINDS, kind as u64)])?;
             }
         }
-    }
-    if relays {
         rules.insert(libc::SYS_connect, Vec::new());
     }
     Ok(rules)

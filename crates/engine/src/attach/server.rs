@@ -10,7 +10,7 @@ use longshore_hostif::attach::{
 };
 use longshore_hostif::{Arena, Geometry};
 use longshore_ring::{Doorbell, Ringer, peer_credentials, peer_pidfd, refuse_descriptors};
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{
@@ -301,7 +301,8 @@ impl Thread {
             let Ok(memory) = self.look_at_memory() else {
                 return;
             };
-            let timeout = silent.into_iter().chain(memory).min().map(timespec);
+            let timeout = silent.into_iter().chain(memory).min();
+            let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
             let ready = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
                 Ok((ready, _)) => ready,
                 Err(Errno::INTR) => continue,
@@ -483,13 +484,6 @@ impl Thread {
         session.share = Some(share);
         session.launcher = Some(connection.number);
         Ok(session)
-    }
-}
-
-fn timespec(of: Duration) -> rustix::event::Timespec {
-    rustix::event::Timespec {
-        tv_sec: of.as_secs() as i64,
-        tv_nsec: i64::from(of.subsec_nanos()),
     }
 }
 
