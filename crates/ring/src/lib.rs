@@ -13,6 +13,7 @@
 //! reached through atomics, each value is loaded once and checked before it is
 //! used, and a value that cannot be is an error, never a panic.
 
+mod bytes;
 mod confined;
 mod doorbell;
 mod freelist;
@@ -26,9 +27,12 @@ pub mod spsc;
 mod sync;
 mod waiter;
 
+pub use bytes::SharedBytes;
 pub use confined::{is_confined, set_confined};
 pub use doorbell::Doorbell;
 pub use freelist::{FreeList, NONE};
+#[cfg(loom)]
+pub use lock::die;
 pub use lock::{Locked, Offer, Reentered, SharedLock, forget_thread_id};
 pub use peer::{PeerCredentials, peer_credentials, peer_pidfd, refuse_descriptors};
 pub use ringer::{Ringer, StrangersBell};

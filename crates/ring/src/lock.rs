@@ -62,9 +62,20 @@ fn new_thread_id() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed) & HOLDER
 }
 
-/// The thread of a model that has died.
+/// The thread of a model that has died before it began.
 #[cfg(loom)]
 const DEAD: u32 = 1;
+
+/// The thread of a model that has died last.
+#[cfg(loom)]
+static DIED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(DEAD);
+
+/// The thread of a model that calls this dies, and another goes on in its place.
+#[cfg(loom)]
+pub fn die() {
+    DIED.store(thread_id(), Ordering::Relaxed);
+    forget_thread_id();
+}
 
 /// Forgets the cached id of this thread: a child of `fork` has another.
 pub fn forget_thread_id() {
@@ -148,15 +159,16 @@ impl SharedLock {
             .compare_exchange(TAKEN, FREE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Makes this thread the holder in the place of whoever `word` names.
+    /// Makes this thread the holder in the place of whoever `word` names. Those that sleep
+    /// for a dead holder's lock now sleep for this thread's.
     fn succeed(&self, word: u32, me: u32) -> Option<Locked<'_>> {
-        let mark = word & TAKEN;
+        let marks = word & (TAKEN | WAITED_FOR);
         self.0
-            .compare_exchange(word, me | mark, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(word, me | marks, Ordering::Acquire, Ordering::Relaxed)
             .ok()
             .map(|_| Locked {
                 lock: self,
-                taken: mark != 0,
+                taken: marks & TAKEN != 0,
             })
     }
 
@@ -263,7 +275,7 @@ impl Drop for Offer<'_> {
 /// Whether a thread of this id exists (in this pid namespace).
 #[cfg(loom)]
 fn lives(id: u32) -> bool {
-    id != DEAD
+    id != DEAD && id != DIED.load(Ordering::Relaxed)
 }
 
 /// Whether a thread of this id exists (in this pid namespace).
@@ -367,6 +379,21 @@ mod tests {
             s.spawn(|| std::mem::forget(lock.lock().unwrap()));
         });
         assert!(lock.lock().is_ok());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel which threads live")]
+    fn threads_that_slept_for_a_dead_holder_are_woken_by_its_successor() {
+        let lock = SharedLock::new();
+        std::thread::scope(|s| {
+            s.spawn(|| std::mem::forget(lock.lock().unwrap()));
+        });
+        // Another thread sleeps.
+        lock.0.fetch_or(WAITED_FOR, Ordering::Relaxed);
+        let held = lock.lock().unwrap();
+        assert_ne!(lock.0.load(Ordering::Relaxed) & WAITED_FOR, 0);
+        drop(held);
+        assert_eq!(lock.0.load(Ordering::Relaxed), FREE);
     }
 
     #[test]

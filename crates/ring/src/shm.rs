@@ -2,6 +2,7 @@
 
 mod pages;
 
+use crate::SharedBytes;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -265,6 +266,14 @@ impl SharedMemory {
         unsafe {
             std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), to.as_mut_ptr(), to.len())
         }
+    }
+
+    /// The `len` bytes at `offset`, to be read in place. Panics if they lie outside.
+    #[inline]
+    pub fn shared(&self, offset: usize, len: usize) -> SharedBytes<'_> {
+        assert!(offset <= self.len && len <= self.len - offset);
+        // SAFETY: in bounds by the line above, and mapped as long as `self` is there.
+        unsafe { SharedBytes::new(self.base.as_ptr().add(offset), len) }
     }
 
     /// The `len` bytes at `offset`, to be handed to the kernel or to be copied

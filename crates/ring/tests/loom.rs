@@ -270,6 +270,21 @@ fn a_lock_excludes_and_wakes_who_waits_for_it() {
 fn a_dead_holders_lock_is_taken_by_one() {
     model(3, || contend(SharedLock::left_by_the_dead()));
 }
+
+/// A thread sleeps for a lock whose holder dies: the thread that takes the lock over wakes it.
+#[test]
+fn a_dead_holders_sleepers_are_woken_by_its_successor() {
+    model(3, || {
+        let lock = Arc::new(SharedLock::new());
+        let other = lock.clone();
+        std::mem::forget(lock.lock().unwrap());
+        let sleeper = thread::spawn(move || drop(other.lock().unwrap()));
+        longshore_ring::die();
+        drop(lock.lock().unwrap());
+        sleeper.join().unwrap();
+    });
+}
+
 /// What a lock protects, as a send stream's last chunk is: in use by the holder from one
 /// call to the next, or free since the other side has taken it.
 struct Chunk {

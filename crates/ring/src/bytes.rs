@@ -1,0 +1,106 @@
+//! Stretches of memory that another process may write while this one reads them.
+//!
+//! They are never a `&[u8]`, which promises that nobody writes: they are copied out, or
+//! handed to a system call. `SharedMemory` makes them; both halves of the interface use them
+//! for payload in place.
+
+use std::io::IoSlice;
+use std::marker::PhantomData;
+
+/// Bytes of shared memory, to be read. They may be others at each look.
+///
+/// It has the layout of the kernel's `iovec`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SharedBytes<'a> {
+    base: *const u8,
+    len: usize,
+    memory: PhantomData<&'a [u8]>,
+}
+
+const _: () = assert!(size_of::<SharedBytes<'_>>() == size_of::<IoSlice<'_>>());
+const _: () = assert!(align_of::<SharedBytes<'_>>() == align_of::<IoSlice<'_>>());
+
+impl<'a> SharedBytes<'a> {
+    /// No bytes.
+    pub const EMPTY: Self = Self {
+        base: std::ptr::dangling(),
+        len: 0,
+        memory: PhantomData,
+    };
+
+    /// The `len` bytes at `base`.
+    ///
+    /// # Safety
+    /// They stay mapped for `'a`, and nobody has a `&mut` to them.
+    #[inline(always)]
+    pub(crate) unsafe fn new(base: *const u8, len: usize) -> Self {
+        Self {
+            base,
+            len,
+            memory: PhantomData,
+        }
+    }
+
+    /// How many there are.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies them out, as they are now. Panics if `to` is not as long.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert!(to.len() == self.len);
+        // SAFETY: mapped for `'a`, by the promise to `new`; `to` is private memory of that
+        // length. Another process may write meanwhile, and changes what is copied alone.
+        unsafe { std::ptr::copy_nonoverlapping(self.base, to.as_mut_ptr(), self.len) }
+    }
+
+    /// Several of them as the kernel takes them.
+    ///
+    /// # Safety
+    /// Another process may change the bytes at any moment. The caller passes the slices to a
+    /// system call, or to what copies or sums each byte once, and decides nothing by them.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn io_slices<'b>(all: &'b [Self]) -> &'b [IoSlice<'a>] {
+        // SAFETY: both have the layout of an `iovec`; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts(all.as_ptr().cast(), all.len()) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::SharedMemory;
+
+    #[test]
+    fn bytes_are_copied_out_and_handed_over_where_they_lie() {
+        let memory = SharedMemory::create("test", 8192).unwrap();
+        memory.write(100, b"abcdef");
+        let both = [memory.shared(100, 2), memory.shared(103, 3)];
+        let mut got = [0; 3];
+        both[1].copy_to(&mut got);
+        assert_eq!(&got, b"def");
+        // SAFETY: nobody writes meanwhile.
+        let slices = unsafe { SharedBytes::io_slices(&both) };
+        assert_eq!((&*slices[0], &*slices[1]), (&b"ab"[..], &b"def"[..]));
+        assert!(memory.shared(8192, 0).is_empty() && SharedBytes::EMPTY.is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion")]
+    fn bytes_beyond_the_memory_are_refused() {
+        let memory = SharedMemory::create("test", 4096).unwrap();
+        let _ = memory.shared(4090, 7);
+    }
+}
