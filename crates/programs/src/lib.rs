@@ -2,6 +2,9 @@
 //! that it is to run, and `preload` at each that a program executes; both read the file
 //! themselves. Nothing here takes memory: the caller may be a child of a process with threads.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
 use std::fmt;
 
 /// As much of a file as is looked at.
@@ -173,20 +176,7 @@ fn has_note_of_go(mut notes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A dynamic executable with these notes.
-    fn with_notes(notes: &[u8]) -> Vec<u8> {
-        let mut elf = std::fs::read("/bin/sh").unwrap()[..64].to_vec();
-        elf[32..40].copy_from_slice(&64u64.to_le_bytes());
-        elf[54..58].copy_from_slice(&[56, 0, 2, 0]);
-        let mut interpreter = [0; 56];
-        interpreter[0] = 3;
-        let mut noted = [0; 56];
-        noted[0] = 4;
-        noted[8..16].copy_from_slice(&176u64.to_le_bytes());
-        noted[32..40].copy_from_slice(&(notes.len() as u64).to_le_bytes());
-        [&elf, &interpreter[..], &noted, notes].concat()
-    }
+    use crate::testing::with_notes;
 
     #[test]
     fn notes_that_lie_about_their_lengths_are_none() {
