@@ -11,11 +11,14 @@ SOAK_MINUTES ?= 60
 # What a program under Longshore needs: the command and the POSIX shim beside it.
 PRODUCT := -p longshore-cli -p longshore-preload
 
+# The shared-memory code in a build in which loom takes the steps of threads.
+LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test -p longshore-ring --release --test loom
+
 .DEFAULT_GOAL := help
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-impaired bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants clean packetdrill compat
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -59,6 +62,14 @@ test: export FUZZ_SEED = 1
 test: deps ## all checks and tests; each fuzz target for half a minute
 	@scripts/test.sh lint boundaries unit doctest loom miri docs e2e fuzz
 
+# What the steps of `test` compile beside the workspace's tests, and nothing else: they find
+# it done, or wait until it is. A step says itself what does not compile.
+ahead: toolchain
+	-@$(LOOM) --no-run --quiet
+	-@$(CARGO) build --release --quiet $(PRODUCT)
+	-@scripts/fuzz.sh --build
+	-@scripts/miri.sh --no-run
+
 lint: toolchain ## formatting and clippy
 	@$(STEP) 'formatting' $(CARGO) fmt --all --check
 	@$(STEP) 'clippy' $(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
@@ -85,8 +96,7 @@ doctest: toolchain ## the examples in the documentation
 model-check: loom miri ## loom and Miri on the shared-memory code
 
 loom: toolchain ## every order of steps in the shared-memory code
-	@$(STEP) 'loom' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
-		$(CARGO) test -p longshore-ring --release --test loom
+	@$(STEP) 'loom' $(LOOM)
 
 miri: ## undefined behaviour in the shared-memory code and the interface on it
 	@$(STEP) 'miri' scripts/miri.sh

@@ -4,6 +4,7 @@
 # that of an odd number on two processors none is left to run alone.
 #   fuzz.sh 60 [target...]
 #   fuzz.sh --again TARGET FILE     runs one input again
+#   fuzz.sh --build                 builds the targets and runs none
 # A target begins with the inputs in fuzz/seeds/TARGET. FUZZ_SEED=N repeats a run: the same
 # inputs in the same order, where the target has no threads. Without it each run goes its
 # own way, and keeps in fuzz/corpus/TARGET what leads to new code, for the next time; when
@@ -63,6 +64,10 @@ if ! scripts/tools.sh nightly cargo-fuzz; then
 fi
 if [[ ${1:-} == --again ]]; then
   exec cargo "+$NIGHTLY" fuzz run "$2" "$3"
+fi
+
+if [[ ${1:-} == --build ]]; then
+  exec cargo "+$NIGHTLY" fuzz build
 fi
 
 seconds=${1:-60}

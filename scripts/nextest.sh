@@ -9,5 +9,5 @@ scripts/tools.sh cargo-nextest
 # As many tests at once as there are processors, counted in sixths: most take six, and those
 # that only wait for the kernel take one.
 threads=()
-if [[ " $* " != *" --profile soak "* ]]; then threads=(--test-threads "$((6 * $(nproc)))"); fi
+if [[ " $* " != *" --profile soak "* && " $* " != *" --no-run "* ]]; then threads=(--test-threads "$((6 * $(nproc)))"); fi
 exec cargo nextest run --no-fail-fast "${threads[@]}" "$@"

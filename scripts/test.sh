@@ -3,6 +3,10 @@
 # and closes with what failed, what was skipped and the counts: `make test`.
 #   test.sh TARGET...
 # What each said is kept in target/test/TARGET.log.
+#
+# Beside them, what later ones compile is compiled (`make ahead`, target/test/ahead.log), in
+# the time that nobody else wants of the processors (SCHED_IDLE): compiling a large crate
+# takes one, and many tests wait.
 set -uo pipefail
 # shellcheck source=scripts/env.sh
 . "$(dirname "$0")/env.sh"
@@ -34,6 +38,15 @@ count() {
     }
   ' "$1"
 }
+
+# In a process group of its own, which ends with this script.
+set -m
+chrt --idle 0 "${MAKE:-make}" --no-print-directory ahead >"$logs/ahead.log" 2>&1 &
+ahead=$!
+set +m
+trap 'kill -- "-$ahead" 2>/dev/null' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 start=$SECONDS
 passed=0 failed=0 wrong=() times=()

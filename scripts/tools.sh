@@ -42,6 +42,10 @@ toolchain() {
   local name=$1 component
   shift
   if has_toolchain "$name" "$@"; then return; fi
+  # One at a time on the machine, also of other clones: rustup is not made for two at once.
+  exec 9>"${RUSTUP_HOME:-$HOME/.rustup}/.longshore-tools.lock"
+  flock 9
+  if has_toolchain "$name" "$@"; then return; fi
   say "installing the toolchain $name ($*)"
   local -a words=()
   for component in "$@"; do words+=(--component "$component"); done

@@ -120,7 +120,7 @@ fn one(
         }
         Call::Accept(slot, into) => {
             if let Some(s) = slot_of(slot) {
-                let (socket, _, ()) = s.socket.accept_with(|_| Ok(()))?;
+                let (socket, _, ()) = s.socket.accept_with(|| Ok(()))?;
                 slots[index(into)] = Some(fresh(socket));
             }
         }

@@ -18,7 +18,7 @@ use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::ipv6::{Ipv6Header, next_header, walk};
 use longshore_wire::tcp::TcpHeader;
 use longshore_wire::tcp4::Tcp4;
-use longshore_wire::tcp6::Known6;
+use longshore_wire::tcp6::CachedHeaders6;
 use longshore_wire::udp::{self, UdpHeader};
 use std::net::IpAddr;
 
@@ -57,8 +57,8 @@ fn ipv4(link: &[u8; HEADER_LEN], frame: &[u8], packet: &[u8], repaired: bool) {
     let payload = &packet[payload];
     if let Some(whole) = whole {
         assert_eq!(whole.segment, payload);
-        let known = whole.known(*link);
-        assert_eq!(known.segment_of(frame, false), Some(payload));
+        let cached = whole.cached(*link);
+        assert_eq!(cached.segment_of(frame, false), Some(payload));
     }
     let fragment = header.more_fragments || header.fragment_offset != 0;
     let ends = (IpAddr::V4(header.source), IpAddr::V4(header.destination));
@@ -83,7 +83,7 @@ fn ipv6(link: &[u8; HEADER_LEN], frame: &[u8], packet: &[u8], repaired: bool) {
         return;
     };
     let payload = &packet[payload];
-    if let Some(segment) = Known6::of(link, packet).and_then(|k| k.segment_of(frame, false)) {
+    if let Some(segment) = CachedHeaders6::of(link, packet).and_then(|k| k.segment_of(frame, false)) {
         assert_eq!(segment, payload);
     }
     let Ok(upper) = walk(header.next_header, payload) else {

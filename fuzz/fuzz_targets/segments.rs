@@ -64,6 +64,8 @@ enum Step {
         which: u8,
         value: u16,
     },
+    /// The connection moves to another process.
+    Moves,
 }
 
 /// A segment, in terms of where the connection stands.
@@ -215,6 +217,10 @@ impl Run {
             }
             Step::PathMss(mss) => self.tcb.set_path_mss(mss),
             Step::Option { which, value } => self.option(which, value),
+            Step::Moves => {
+                let restored = Tcb::restore(&self.tcb.save(), now);
+                self.tcb = restored.expect("what was saved is a connection");
+            }
         }
     }
 

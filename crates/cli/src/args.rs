@@ -161,7 +161,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "MIB", conflicts_with = "engine")]
     pub(crate) receive_memory: Option<u32>,
     /// Whether sockets that are bound to the wildcard are bound on the kernel, too, where loopback
-    /// and the host's other addresses reach them: yes (the default), or no
+    /// and the host's other addresses reach them: yes, or no; by default yes, or what the
+    /// configuration of the engine says (kernel_too)
     #[arg(long, value_name = "yes|no")]
     pub(crate) kernel_too: Option<YesNo>,
     /// Relay this port of the kernel to this port of the program; repeatable. Ranges are relayed
@@ -177,7 +178,8 @@ pub(crate) struct RunArguments {
     /// later), or stays without its sockets
     #[arg(long, value_name = "WHAT", default_value = "end")]
     pub(crate) on_engine_loss: EngineLoss,
-    /// Hold the processors out of deep idle: shorter round trips, more power (root only)
+    /// Hold the processors out of deep idle: shorter round trips, more power (root only; where the
+    /// kernel has no driver of idle states it has no effect, and a warning says so)
     #[arg(long)]
     pub(crate) awake: bool,
     /// Let the engine keep its privileges: else it gives up capabilities, files and system calls
@@ -211,8 +213,8 @@ Signals:
   TERM, INT, QUIT  take no new programs, wait for those there are to end, at most as long as
                    `drain_seconds` says, and end; at a second of these, end at once
   HUP              read the configuration again. Changes of sysctl, ecn, congestion,
-                   user_timeout_option, users, drain_seconds, awake, access and session hold
-                   from then on, for what begins then; the log says which of the others need a
+                   user_timeout_option, kernel_too, users, drain_seconds, awake, access, user
+                   and session hold from then on, for what begins then; the log says which of the others need a
                    restart. A configuration that is not right is refused as a whole
   USR1             write to the log what `longshore stat` shows
   USR2             write to the log what `longshore ss` shows
@@ -316,7 +318,7 @@ impl RunArguments {
         };
         longshore_hostif::attach::SessionOptions {
             congestion: self.congestion.and_then(place),
-            engine_alone: self.kernel_too == Some(YesNo::No),
+            kernel_too: self.kernel_too.map(|answer| answer == YesNo::Yes),
         }
     }
 }

@@ -140,6 +140,7 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longshore_programs::testing::with_notes;
     use std::os::unix::fs::PermissionsExt;
 
     fn file(dir: &Path, name: &str, contents: &[u8], mode: u32) -> PathBuf {
@@ -204,20 +205,6 @@ mod tests {
         let script = format!("#! {} -x\n", fixed.display());
         let script = file(dir.path(), "script", script.as_bytes(), 0o755);
         assert_eq!(obstacle(&script), lost(&fixed, Obstacle::Static));
-    }
-
-    /// A dynamic executable with these notes.
-    fn with_notes(notes: &[u8]) -> Vec<u8> {
-        let mut elf = std::fs::read("/bin/sh").unwrap()[..64].to_vec();
-        elf[32..40].copy_from_slice(&64u64.to_le_bytes());
-        elf[54..58].copy_from_slice(&[56, 0, 2, 0]);
-        let mut interpreter = [0; 56];
-        interpreter[0] = 3;
-        let mut noted = [0; 56];
-        noted[0] = 4;
-        noted[8..16].copy_from_slice(&176u64.to_le_bytes());
-        noted[32..40].copy_from_slice(&(notes.len() as u64).to_le_bytes());
-        [&elf, &interpreter[..], &noted, notes].concat()
     }
 
     #[test]

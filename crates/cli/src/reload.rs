@@ -22,7 +22,7 @@ struct Key {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 18] = [
+const KEYS: [Key; 19] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => format!("{found:?}"),
@@ -39,6 +39,7 @@ const KEYS: [Key; 18] = [
         optional(c.congestion.map(Congestion::name))
     }),
     live("user_timeout_option", |c| c.user_timeout_option.to_string()),
+    live("kernel_too", |c| c.kernel_too.to_string()),
     live("users", |c| match joined(&c.users) {
         none if c.users.is_empty() => format!("everybody ({none})"),
         some => some,
@@ -115,6 +116,7 @@ impl Config {
         self.access_rules = new.access_rules;
         self.congestion = new.congestion;
         self.user_timeout_option = new.user_timeout_option;
+        self.kernel_too = new.kernel_too;
         self.users = new.users;
         self.drain = new.drain;
         self.awake = new.awake;
@@ -134,6 +136,7 @@ impl Config {
             access: self.access.clone(),
             congestion: self.congestion,
             user_timeout_option: self.user_timeout_option,
+            kernel_too: self.kernel_too,
         })
     }
 }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A network namespace of this test's own, with its loopback up; false if there can be none.
 fn in_own_namespace() -> bool {
-    let is_there = longshore_lab::in_own_namespace();
+    let is_there = longshore_testbed::in_own_namespace();
     if is_there {
         ip("link set lo up");
     }

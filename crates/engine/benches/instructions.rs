@@ -16,11 +16,13 @@ use common::Host;
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use longshore_engine::bench::{Lookup, Placing, Timers};
 use longshore_engine::{Config, Engine};
-use longshore_hostif::{Arena, EdgeFlags, Geometry, Loopback, OpenFlags, SocketId, SocketKind};
+use longshore_hostif::adapter::AdapterSession;
+use longshore_hostif::{EdgeFlags, Geometry, Loopback, OpenFlags, SocketId, SocketKind};
 use longshore_net::ndp;
 use longshore_net::template::Ipv4Template;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, RxChecksum, RxMeta, TxFrame};
+use longshore_ring::Ringer;
 use longshore_tcp::{Config as TcpConfig, Instant, Segment, Tcb, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
@@ -28,11 +30,12 @@ use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::ipv6::{self, Ipv6Header};
 use longshore_wire::tcp::{PLAIN_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
-use longshore_wire::tcp4::{Flow4, Known4, Tcp4};
-use longshore_wire::tcp6::Known6;
+use longshore_wire::tcp4::{CachedHeaders4, Flow4, Tcp4};
+use longshore_wire::tcp6::CachedHeaders6;
 use longshore_wire::{MacAddr, arp};
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 const MSS: u16 = 1460;
@@ -305,45 +308,49 @@ fn was_read(all: Box<(Vec<u8>, Flow4, usize)>) {
     assert_eq!((all.1.source(), all.2), ((PEER, 1000), 1480));
 }
 
-fn with_known() -> Box<(Vec<u8>, Known4, usize)> {
+fn with_known() -> Box<(Vec<u8>, CachedHeaders4, usize)> {
     let packet = packet();
-    let known = Tcp4::read(&packet).expect("a segment").known([0; 14]);
-    Box::new((packet, known, 0))
+    let cached = Tcp4::read(&packet).expect("a segment").cached([0; 14]);
+    Box::new((packet, cached, 0))
 }
 
 // The same for the next packet of a flow: its connection is known with it.
 #[library_benchmark]
 #[bench::next(args = (with_known()), teardown = was_known)]
-fn ip_input_known(mut all: Box<(Vec<u8>, Known4, usize)>) -> Box<(Vec<u8>, Known4, usize)> {
-    let (bytes, known, len) = &mut *all;
-    if let Some(segment) = known.segment_of(bytes, true) {
+fn ip_input_known(
+    mut all: Box<(Vec<u8>, CachedHeaders4, usize)>,
+) -> Box<(Vec<u8>, CachedHeaders4, usize)> {
+    let (bytes, cached, len) = &mut *all;
+    if let Some(segment) = cached.segment_of(bytes, true) {
         *len = segment.len();
     }
     all
 }
 
-fn was_known(all: Box<(Vec<u8>, Known4, usize)>) {
+fn was_known(all: Box<(Vec<u8>, CachedHeaders4, usize)>) {
     assert_eq!(all.2, 1480);
 }
 
 /// The same of IPv6, which has one entry for what was known of the one before.
-fn with_known6() -> Box<(Vec<u8>, Known6, usize)> {
+fn with_known6() -> Box<(Vec<u8>, CachedHeaders6, usize)> {
     let packet = frame(Version::V6, &data_header(1, 1), 1448).split_off(14);
-    let known = Known6::of(&[0; 14], &packet).expect("a segment");
-    Box::new((packet, known, 0))
+    let cached = CachedHeaders6::of(&[0; 14], &packet).expect("a segment");
+    Box::new((packet, cached, 0))
 }
 
 #[library_benchmark]
 #[bench::next(args = (with_known6()), teardown = was_known6)]
-fn ip6_input_known(mut all: Box<(Vec<u8>, Known6, usize)>) -> Box<(Vec<u8>, Known6, usize)> {
-    let (bytes, known, len) = &mut *all;
-    if let Some(segment) = known.segment_of(bytes, true) {
+fn ip6_input_known(
+    mut all: Box<(Vec<u8>, CachedHeaders6, usize)>,
+) -> Box<(Vec<u8>, CachedHeaders6, usize)> {
+    let (bytes, cached, len) = &mut *all;
+    if let Some(segment) = cached.segment_of(bytes, true) {
         *len = segment.len();
     }
     all
 }
 
-fn was_known6(all: Box<(Vec<u8>, Known6, usize)>) {
+fn was_known6(all: Box<(Vec<u8>, CachedHeaders6, usize)>) {
     assert_eq!(all.2, 1480);
 }
 
@@ -433,10 +440,9 @@ const SMALL: Geometry = Geometry {
 };
 
 fn placing(len: usize) -> Box<(Placing, Vec<u8>)> {
-    Box::new((
-        Placing::new(Arena::create(SMALL).expect("an arena")),
-        vec![1; len],
-    ))
+    let session = AdapterSession::create(SMALL, Arc::new(Ringer::for_one()));
+    let placing = Placing::new(session.expect("a session"));
+    Box::new((placing, vec![1; len]))
 }
 
 #[library_benchmark]

@@ -5,10 +5,11 @@
 //! Orders wait in a channel, and the engine takes them when it next looks at its
 //! descriptors.
 
-use crate::access::Access;
 use crate::attach::UserLimits;
 use crate::control::{ControlReply, ControlRequest};
 use crate::engine::{Engine, EngineError};
+use crate::kernel::Kernel;
+use crate::stack::access::Access;
 use crate::sysctl::HostSettings;
 use longshore_hostif::Geometry;
 use longshore_tcp::{Congestion, EcnMode};
@@ -43,6 +44,9 @@ pub struct Adjustable {
     /// New sockets tell their peers of the time that TCP_USER_TIMEOUT sets, and go by what
     /// those tell of theirs where it is not set (RFC 5482).
     pub user_timeout_option: bool,
+    /// What programs bind to the wildcard is bound on the kernel, too, unless the launcher
+    /// of a session has said which it wants.
+    pub kernel_too: bool,
 }
 
 impl Adjustable {
@@ -135,20 +139,21 @@ impl Engine {
     pub fn adjust(&mut self, settings: Adjustable) {
         self.attach.set_terms(settings.users, settings.geometry);
         self.limit_users(settings.user_limits);
-        self.grace = settings.grace;
-        self.host_settings = settings.host_settings;
-        self.ecn = settings.ecn;
-        self.access = settings.access;
-        self.congestion = settings.congestion;
-        self.publish_congestion();
-        self.user_timeout_option = settings.user_timeout_option;
+        self.lifetime.grace = settings.grace;
+        self.stack.settings.host = Box::new(Kernel(settings.host_settings));
+        self.stack.settings.ecn = settings.ecn;
+        self.stack.settings.access = settings.access;
+        self.stack.settings.congestion = settings.congestion;
+        self.stack.publish_congestion();
+        self.stack.settings.user_timeout_option = settings.user_timeout_option;
+        self.stack.settings.kernel_too = settings.kernel_too;
     }
 
     pub(crate) fn take_orders(&mut self) {
         let _ = rustix::io::read(self.orders.fd(), &mut [0u8; 8]);
         while let Ok(order) = self.orders.waiting.try_recv() {
             match order {
-                Order::Stop => self.drain(self.grace),
+                Order::Stop => self.drain(self.lifetime.grace),
                 Order::Adjust(settings) => self.adjust(*settings),
                 Order::Ask(request, answers) => {
                     // Whoever has lost patience wants it no more.

@@ -1,11 +1,11 @@
 //! The engine's inner parts, one call each, for the benchmark that counts their
 //! instructions (`--features bench`). Nothing else uses it.
 
-use crate::demux::{Demux, Flow};
 use crate::engine::{Engine, EngineError};
-use crate::streams::{RcvSlab, RcvStream};
-use crate::timers::{Alarm, Wheel};
-use longshore_hostif::Arena;
+use crate::stack::demux::{Demux, Flow};
+use crate::stack::secrets::Secrets;
+use crate::stack::timers::{Alarm, Wheel};
+use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
 use longshore_ports::RxMeta;
 use longshore_tcp::Instant;
 use longshore_wire::tcp4::Flow4;
@@ -27,7 +27,7 @@ impl Lookup {
     /// A table of `count` connections to port 80 of 10.0.0.1.
     #[must_use]
     pub fn with_connections(count: u32) -> Self {
-        let mut demux = Demux::new();
+        let mut demux = Demux::new(&Secrets::from_seed(1), Instant(0));
         for i in 0..count {
             demux.insert(Flow::new(LOCAL.into(), peer(i).into()), i);
         }
@@ -61,7 +61,7 @@ impl Engine {
     /// Takes a frame as if the port had given it.
     #[inline(always)]
     pub fn take_frame(&mut self, frame: &[u8], meta: &RxMeta) {
-        self.frame_in(frame, meta);
+        self.stack.frame_in(frame, meta);
     }
 
     /// A turn at this time, in microseconds since the engine was made, whatever the clock
@@ -128,21 +128,18 @@ impl Default for Timers {
 
 /// A receive stream.
 pub struct Placing {
-    slab: RcvSlab,
-    stream: RcvStream,
-    arena: Arena,
+    session: AdapterSession,
+    stream: ReceiveStream,
     at: u64,
 }
 
 impl Placing {
-    /// An empty stream in `arena`.
+    /// An empty stream of `session`.
     #[must_use]
-    pub fn new(arena: Arena) -> Self {
-        let chunks = arena.geometry().rcv_chunks;
+    pub fn new(session: AdapterSession) -> Self {
         let mut placing = Self {
-            slab: RcvSlab::new(chunks),
-            stream: RcvStream::EMPTY,
-            arena,
+            session,
+            stream: ReceiveStream::EMPTY,
             at: 0,
         };
         placing.place(&[0; 64]);
@@ -154,7 +151,7 @@ impl Placing {
     pub fn place(&mut self, bytes: &[u8]) -> bool {
         let placed = self
             .stream
-            .place(0, self.at, bytes, &mut self.slab, &self.arena, 1);
+            .place(0, self.at, bytes, &mut self.session.receive, 1);
         self.at += bytes.len() as u64;
         placed.is_ok()
     }

@@ -5,8 +5,7 @@
 //! nobody has come for a reservation, and when a session is; the loop goes on with them each
 //! turn until all are done. The channel of the process belongs to nobody else before.
 
-use crate::engine::Engine;
-use longshore_hostif::ChannelState;
+use crate::stack::Stack;
 use longshore_tcp::Linger;
 use std::collections::VecDeque;
 
@@ -53,7 +52,7 @@ impl Burials {
     }
 }
 
-impl Engine {
+impl Stack {
     /// Begins one, and does what of it there is time for at once: nearly always all.
     pub(crate) fn bury(&mut self, mut burial: Burial) {
         let mut budget = A_TURN;
@@ -94,8 +93,7 @@ impl Engine {
             && s.serial == burial.serial
             && let Some(channel) = burial.channel
         {
-            let control = s.arena.control(u32::from(channel));
-            control.change_state(ChannelState::Open, ChannelState::Free);
+            s.processes.free_channel(channel);
         }
         false
     }
@@ -125,7 +123,8 @@ impl Engine {
         if socket.orphan {
             return;
         }
-        let is_anybodys = s.is_in_use() && (s.is_held(index) || s.note_transit(key, index, now));
+        let is_anybodys =
+            s.is_in_use() && (s.processes.is_held(index) || s.note_transit(key, index, now));
         if !is_anybodys {
             self.take_last_words(key);
             self.close(key, Linger::Background);

@@ -2,9 +2,9 @@
 //! what it counts. `report` makes the answers to `longshore stat` of it, and the glossary
 //! (docs/glossary.md) is held to it by a test.
 
-use crate::counters::EngineDrop;
 use crate::engine::Engine;
-use crate::socket::Socket;
+use crate::stack::counters::EngineDrop;
+use crate::stack::socket::Socket;
 use longshore_wire::WireError;
 use std::sync::atomic::Ordering;
 
@@ -46,7 +46,7 @@ const fn counter(
 
 /// Segments that came for connections, by whichever way.
 fn segments_in(e: &Engine) -> u64 {
-    let c = &e.counters;
+    let c = &e.stack.counters;
     c.predicted_data + c.predicted_acks + c.unpredicted
 }
 
@@ -65,28 +65,28 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "data_segments_in",
         "segments",
         "those among segments_in that brought payload",
-        |e| e.counters.predicted_data + e.counters.unpredicted_data,
+        |e| e.stack.counters.predicted_data + e.stack.counters.unpredicted_data,
     ),
     counter(
         "tcp",
         "predicted_data",
         "segments",
         "segments with payload that header prediction took: the fast path",
-        |e| e.counters.predicted_data,
+        |e| e.stack.counters.predicted_data,
     ),
     counter(
         "tcp",
         "predicted_acks",
         "segments",
         "acknowledgments without payload that header prediction took",
-        |e| e.counters.predicted_acks,
+        |e| e.stack.counters.predicted_acks,
     ),
     counter(
         "tcp",
         "unpredicted",
         "segments",
         "segments that went the whole way of RFC 9293 section 3.10.7",
-        |e| e.counters.unpredicted,
+        |e| e.stack.counters.unpredicted,
     ),
     counter(
         "tcp",
@@ -94,119 +94,127 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "segments",
         "TCP segments sent, repeated ones and bare acknowledgments included; one that the port \
          cuts into many counts once",
-        |e| e.counters.segments_out,
+        |e| e.stack.counters.segments_out,
     ),
     counter(
         "tcp",
         "retransmissions",
         "segments",
         "those among segments_out that were sent before",
-        |e| e.counters.retransmissions,
+        |e| e.stack.counters.retransmissions,
     ),
     counter(
         "tcp",
         "resets_out",
         "segments",
         "resets sent in answer to segments that belong to no connection",
-        |e| e.counters.resets_out,
+        |e| e.stack.counters.resets_out,
     ),
     counter(
         "tcp",
         "active_opens",
         "connections",
         "connections begun by connect",
-        |e| e.counters.active_opens,
+        |e| e.stack.counters.active_opens,
     ),
     counter(
         "tcp",
         "passive_opens",
         "connections",
         "connections that listeners have taken",
-        |e| e.counters.passive_opens,
+        |e| e.stack.counters.passive_opens,
     ),
     counter(
         "tcp",
         "fast_opens",
         "connections",
         "those among passive_opens whose SYN brought data that were taken (RFC 7413)",
-        |e| e.counters.fast_opens,
+        |e| e.stack.counters.fast_opens,
+    ),
+    counter(
+        "tcp",
+        "syns_dropped_at_port",
+        "segments",
+        "SYNs that the port dropped in a flood, before its queue; estimated from those that it \
+         let through",
+        |e| e.stack.limits.syns.dropped(),
     ),
     counter(
         "tcp",
         "syn_cookies_sent",
         "segments",
         "SYNs answered by a SYN cookie (RFC 4987)",
-        |e| e.counters.cookies_sent,
+        |e| e.stack.counters.cookies_sent,
     ),
     counter(
         "tcp",
         "syn_cookies_taken",
         "segments",
         "SYN cookies that came back and made a connection",
-        |e| e.counters.cookies_taken,
+        |e| e.stack.counters.cookies_taken,
     ),
     counter(
         "tcp",
         "time_wait",
         "connections",
         "connections in TIME-WAIT now",
-        |e| e.demux.waiting_count() as u64,
+        |e| e.stack.demux.waiting_count() as u64,
     ),
     counter(
         "net",
         "datagrams_in",
         "datagrams",
         "UDP datagrams given to sockets",
-        |e| e.counters.datagrams_in,
+        |e| e.stack.counters.datagrams_in,
     ),
     counter(
         "net",
         "datagrams_out",
         "datagrams",
         "UDP datagrams sent",
-        |e| e.counters.datagrams_out,
+        |e| e.stack.counters.datagrams_out,
     ),
     counter(
         "engine",
         "turns",
         "turns",
         "rounds of the event loop",
-        |e| e.counters.turns,
+        |e| e.stack.counters.turns,
     ),
     counter(
         "engine",
         "sleeps",
         "sleeps",
         "times that the event loop has slept for want of work",
-        |e| e.counters.sleeps,
+        |e| e.stack.counters.sleeps,
     ),
     counter(
         "engine",
         "cut_through_bytes",
         "bytes",
         "bytes passed between two sockets of the engine without a packet",
-        |e| e.counters.cut_through_bytes,
+        |e| e.stack.counters.cut_through_bytes,
     ),
     counter(
         "engine",
         "edges_put_off",
         "times",
         "news of a socket that waited, since its process had not taken those before (sessions that there are)",
-        |e| e.sessions.iter().map(|(_, s)| s.put_off).sum(),
+        |e| e.stack.sessions.iter().map(|(_, s)| s.host.put_off()).sum(),
     ),
     counter(
         "engine",
         "connection_cache_hits",
         "segments",
         "segments for the same connection as the one before, found without the hash table",
-        |e| segments_in(e).saturating_sub(e.demux.cache_misses),
+        |e| segments_in(e).saturating_sub(e.stack.demux.cache_misses),
     ),
     counter(
         "engine",
         "connection_cache_misses",
         "segments",
         "segments for which the hash table was asked",
-        |e| e.demux.cache_misses,
+        |e| e.stack.demux.cache_misses,
     ),
     counter(
         "engine",
@@ -220,63 +228,75 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "sockets",
         "sockets",
         "sockets now, of all sessions, those in TIME-WAIT left out",
-        |e| e.sockets.len() as u64,
+        |e| e.stack.sockets.len() as u64,
     ),
     counter(
         "engine",
         "request_waits",
         "turns",
         "turns in which a session or its user had its share of requests, or of the time for them, and others of its own waited",
-        |e| e.counters.request_waits,
+        |e| e.stack.counters.request_waits,
     ),
     counter(
         "engine",
         "output_waits",
         "sockets",
         "sockets that had to wait for another turn with what they send, as those of their user had had their share of it",
-        |e| e.counters.output_waits,
+        |e| e.stack.counters.output_waits,
     ),
     counter(
         "engine",
         "wakeup_waits",
         "turns",
         "turns in which a session had its share of sleepers woken, and others of its own waited",
-        |e| e.counters.wakeup_waits,
+        |e| e.stack.counters.wakeup_waits,
     ),
     counter(
         "engine",
         "burials",
         "sockets",
         "sockets of processes that have ended which wait to be closed, now",
-        |e| e.burials.len() as u64,
+        |e| e.stack.burials.len() as u64,
     ),
     counter(
         "engine",
         "stalled_channels",
         "channels",
         "times that a process's requests waited because it took no answers",
-        |e| e.counters.stalled_channels,
+        |e| e.stack.counters.stalled_channels,
     ),
     counter(
         "engine",
         "broken_channels",
         "channels",
         "processes that broke their rings and are served no more",
-        |e| e.counters.broken_channels,
+        |e| e.stack.counters.broken_channels,
     ),
     counter(
         "engine",
         "foreign_claims",
         "channels",
         "channels claimed for processes of other users, by the sessions that there are",
-        |e| e.sessions.iter().map(|(_, s)| s.foreign_claims).sum(),
+        |e| {
+            e.stack
+                .sessions
+                .iter()
+                .map(|(_, s)| s.processes.foreign_claims())
+                .sum()
+        },
     ),
     counter(
         "engine",
         "transit_overflows",
         "sockets",
         "sockets in messages that were closed because a session had too many, by the sessions that there are",
-        |e| e.sessions.iter().map(|(_, s)| s.transit_overflows).sum(),
+        |e| {
+            e.stack
+                .sessions
+                .iter()
+                .map(|(_, s)| s.in_transit.overflows())
+                .sum()
+        },
     ),
     counter(
         "engine",

@@ -5,12 +5,10 @@ use crate::burial::Burial;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
-use crate::socket::Kind;
-use longshore_hostif::Arena;
+use crate::stack::Stack;
+use crate::stack::socket::Kind;
 use longshore_tcp::{Congestion, Instant, Linger, State};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 /// How often sessions are looked over, in microseconds.
 const HOUSEKEEPING: u64 = 1_000_000;
@@ -31,36 +29,14 @@ pub(crate) fn place_of(congestion: Congestion) -> u32 {
 }
 
 impl Engine {
-    /// What new sockets begin with of whose session nobody has chosen.
-    pub(crate) fn default_congestion(&mut self) -> Congestion {
-        let now = self.now;
-        let host = self.host_settings.as_mut();
-        self.congestion
-            .or_else(|| Some(host?.get(now).tcp.congestion))
-            .unwrap_or_default()
-    }
-
-    /// Programs read the engine's choice in their arenas.
-    pub(crate) fn publish_congestion(&mut self) {
-        let place = place_of(self.default_congestion());
-        for (_, s) in self.sessions.iter().filter(|(_, s)| s.congestion.is_none()) {
-            s.arena.header().congestion.store(place, Ordering::Relaxed);
-        }
-    }
-
     /// Sees to it that the death of a process is noticed.
     pub(crate) fn watch_process(&mut self, session: u32, channel: u16) {
-        let Some(s) = self.sessions.get(session) else {
-            return;
-        };
-        let Some(Some(process)) = s.processes.get(usize::from(channel)) else {
+        let Some(s) = self.stack.sessions.get(session) else {
             return;
         };
         // Without a descriptor it is asked for from time to time.
-        if let Some(fd) = &process.pidfd {
-            let _ = self
-                .sleeper
-                .watch(fd.as_fd(), Source::Process(session, channel));
+        if let Some(fd) = s.processes.pidfd(channel) {
+            let _ = self.sleeper.watch(fd, Source::Process(session, channel));
         }
     }
 
@@ -75,17 +51,15 @@ impl Engine {
         // What it published before it died still counts.
         self.take_requests_in(session);
         self.take_last(session, channel);
-        let Some(s) = self.sessions.get_mut(session) else {
+        let Some(s) = self.stack.sessions.get_mut(session) else {
             return;
         };
-        if let Some(Some(process)) = s.processes.get(usize::from(channel))
-            && let Some(fd) = &process.pidfd
-        {
-            self.sleeper.unwatch(fd.as_fd());
+        if let Some(fd) = s.processes.pidfd(channel) {
+            self.sleeper.unwatch(fd);
         }
         let serial = s.serial;
         if let Some(held) = s.take_dead(channel) {
-            self.bury(Burial {
+            self.stack.bury(Burial {
                 session,
                 serial,
                 channel: Some(channel),
@@ -93,7 +67,7 @@ impl Engine {
                 aborts: false,
             });
         }
-        self.housekeeping_at = self.now;
+        self.housekeeping_at = self.stack.now;
     }
 
     /// Looks for processes that have ended, before the kernel's word of it is come upon
@@ -101,7 +75,11 @@ impl Engine {
     /// `session` wants to know: children of its own that nobody has seen yet are looked for.
     #[cold]
     pub(crate) fn bury_the_dead(&mut self, session: u32) {
-        let claimed = self.sessions.get(session).map(Session::claimed);
+        let claimed = self
+            .stack
+            .sessions
+            .get(session)
+            .map(|s| s.processes.claimed());
         for channel in claimed.into_iter().flatten() {
             self.take_requests_of(session, u32::from(channel));
         }
@@ -110,6 +88,156 @@ impl Engine {
         self.keep_house();
     }
 
+    /// Whether `keep_house` has anything to wait for.
+    pub(crate) fn needs_house_kept(&self) -> bool {
+        self.lifetime.draining
+            || !self.stack.fragments.is_empty()
+            || self
+                .stack
+                .sessions
+                .iter()
+                .any(|(_, s)| !s.is_in_use() || s.may_have_reservations() || s.wants_reclaim())
+    }
+
+    /// Something has changed that is to be looked after, but not at once.
+    pub(crate) fn keep_house_soon(&mut self) {
+        self.housekeeping_at = self.housekeeping_at.min(Instant(self.stack.now.0 + SOON));
+    }
+
+    /// Ends sessions that nobody uses any more.
+    pub(crate) fn keep_house(&mut self) {
+        self.housekeeping_at = Instant(self.stack.now.0 + HOUSEKEEPING);
+        self.stack.expire_fragments();
+        let wanting = self.stack.sessions.iter_mut_with_keys();
+        let wanting: Vec<u32> = wanting
+            .filter_map(|(key, s)| s.takes_care().then_some(key))
+            .collect();
+        for key in wanting {
+            let gone: Vec<u16> = match self.stack.sessions.get(key) {
+                Some(s) => s.processes.ended_unwatched(),
+                None => continue,
+            };
+            for channel in gone {
+                self.process_died(key, channel);
+            }
+            let Some(s) = self.stack.sessions.get_mut(key) else {
+                continue;
+            };
+            let held = s.processes.drop_stale_reservations(self.stack.now.0);
+            let lost = s.lost_in_transit(self.stack.now);
+            let (unused, serial) = (!s.is_in_use(), s.serial);
+            for orphan in lost {
+                self.stack.take_last_words(orphan);
+                self.stack.close(orphan, Linger::Background);
+            }
+            if !held.is_empty() {
+                self.stack.bury(Burial {
+                    session: key,
+                    serial,
+                    channel: None,
+                    held,
+                    aborts: false,
+                });
+            }
+            if unused {
+                self.wind_up(key);
+            }
+        }
+        let changes = |s: &Session| !s.is_in_use() || s.processes.is_forking();
+        if self.stack.sessions.iter().any(|(_, s)| changes(s)) {
+            self.housekeeping_at = Instant(self.stack.now.0 + SOON);
+        }
+        if let Some(at) = self.stack.reclaim_memory() {
+            self.housekeeping_at = self.housekeeping_at.min(at);
+        }
+    }
+
+    /// A session without processes: its sockets are closed, and it ends when
+    /// all it had to say is said.
+    fn wind_up(&mut self, session: u32) {
+        let now = self.stack.now;
+        let is_attached = self.stack.link.port.is_attached();
+        let Some(s) = self.stack.sessions.get_mut(session) else {
+            return;
+        };
+        let ends = *s.ends_by.get_or_insert(Instant(now.0 + LAST_WORDS));
+        if s.sockets == 0 {
+            return self.forget_session(session);
+        }
+        if now < s.wound_at || self.stack.burials.are_in(s.serial) {
+            return;
+        }
+        s.wound_at = Instant(now.0 + WINDING);
+        let burial = Burial {
+            session,
+            serial: s.serial,
+            channel: None,
+            held: s.indices(),
+            // Nobody is left to hear it, or nothing to say it on.
+            aborts: now >= ends || !is_attached,
+        };
+        self.stack.bury(burial);
+        if self
+            .stack
+            .sessions
+            .get(session)
+            .is_some_and(|s| s.sockets == 0)
+        {
+            self.forget_session(session);
+        }
+    }
+
+    fn forget_session(&mut self, session: u32) {
+        if let Some(mut s) = self.stack.sessions.remove(session) {
+            s.host.mark_closed();
+            self.past_meter.add(&s.host.meter);
+            self.sleeper.unwatch(s.doorbell.as_fd());
+            self.stack
+                .release_postponed(std::mem::take(&mut s.postponed));
+            // Its memory may be gigabytes.
+            self.attach.disposal.take(s);
+        }
+    }
+
+    /// Ends a session whose programs take more than they may: they find their engine gone.
+    #[cold]
+    pub(crate) fn end_session(&mut self, session: u32) {
+        let now = self.stack.now;
+        let Some(s) = self.stack.sessions.get_mut(session) else {
+            return;
+        };
+        s.end();
+        s.ends_by = Some(now);
+        for pidfd in s.take_all() {
+            self.sleeper.unwatch(pidfd.as_fd());
+        }
+        self.housekeeping_at = now;
+    }
+
+    /// Whether there is nothing left to serve. Asked each turn: sockets are only looked at
+    /// when no program has any.
+    pub(crate) fn is_finished(&self) -> bool {
+        let may_end =
+            self.lifetime.draining || (self.lifetime.private && self.lifetime.had_session);
+        // What cannot be sent need not be waited for.
+        may_end
+            && ((self.stack.sessions.len() == 0
+                && (!self.stack.link.port.is_attached() || self.stack.is_quiet()))
+                || (self.lifetime.draining && self.stack.now >= self.lifetime.drain_by))
+    }
+
+    /// Tells all programs that the engine is gone.
+    pub(crate) fn say_goodbye(&mut self) {
+        for key in self.stack.sessions.keys() {
+            if let Some(s) = self.stack.sessions.get_mut(key) {
+                s.host.mark_closed();
+                s.host.wake_everybody();
+            }
+        }
+    }
+}
+
+impl Stack {
     /// What a dead process had written or read and not yet told us of is taken
     /// from the socket's block, checked like any request.
     pub(crate) fn take_last_words(&mut self, key: u32) {
@@ -122,144 +250,8 @@ impl Engine {
         if !socket.has_block() {
             return;
         }
-        let block = s.arena.block(socket.id.index);
-        let (snd, rcv) = (
-            block.snd.edge.load(Ordering::Acquire),
-            block.rcv.done.load(Ordering::Acquire),
-        );
+        let (snd, rcv) = s.host.edges_noted(socket.id.index);
         let _ = self.host_edges(key, snd, rcv, longshore_hostif::EdgeFlags::PUSH);
-    }
-
-    /// Whether `keep_house` has anything to wait for.
-    pub(crate) fn needs_house_kept(&self) -> bool {
-        self.draining
-            || !self.reassembler.is_empty()
-            || !self.reassembler6.is_empty()
-            || self
-                .sessions
-                .iter()
-                .any(|(_, s)| !s.is_in_use() || s.may_have_reservations() || s.has_warm_chunks())
-    }
-
-    /// Something has changed that is to be looked after, but not at once.
-    pub(crate) fn keep_house_soon(&mut self) {
-        self.housekeeping_at = self.housekeeping_at.min(Instant(self.now.0 + SOON));
-    }
-
-    /// Ends sessions that nobody uses any more.
-    pub(crate) fn keep_house(&mut self) {
-        self.housekeeping_at = Instant(self.now.0 + HOUSEKEEPING);
-        self.expire_fragments();
-        let wanting = self.sessions.iter_mut_with_keys();
-        let wanting: Vec<u32> = wanting
-            .filter_map(|(key, s)| s.takes_care().then_some(key))
-            .collect();
-        for key in wanting {
-            let gone: Vec<u16> = match self.sessions.get(key) {
-                Some(s) => s.ended_unwatched().collect(),
-                None => continue,
-            };
-            for channel in gone {
-                self.process_died(key, channel);
-            }
-            let Some(s) = self.sessions.get_mut(key) else {
-                continue;
-            };
-            let held = s.drop_stale_reservations(self.now);
-            let lost = s.lost_in_transit(self.now);
-            let (unused, serial) = (!s.is_in_use(), s.serial);
-            for orphan in lost {
-                self.take_last_words(orphan);
-                self.close(orphan, Linger::Background);
-            }
-            if !held.is_empty() {
-                self.bury(Burial {
-                    session: key,
-                    serial,
-                    channel: None,
-                    held,
-                    aborts: false,
-                });
-            }
-            if unused {
-                self.wind_up(key);
-            }
-        }
-        let changes = |s: &Session| !s.is_in_use() || s.is_forking();
-        if self.sessions.iter().any(|(_, s)| changes(s)) {
-            self.housekeeping_at = Instant(self.now.0 + SOON);
-        }
-        if let Some(at) = self.reclaim_memory() {
-            self.housekeeping_at = self.housekeeping_at.min(at);
-        }
-    }
-
-    /// A session without processes: its sockets are closed, and it ends when
-    /// all it had to say is said.
-    fn wind_up(&mut self, session: u32) {
-        let now = self.now;
-        let is_attached = self.link.port.is_attached();
-        let Some(s) = self.sessions.get_mut(session) else {
-            return;
-        };
-        let ends = *s.ends_by.get_or_insert(Instant(now.0 + LAST_WORDS));
-        if s.sockets == 0 {
-            return self.forget_session(session);
-        }
-        if now < s.wound_at || self.burials.are_in(s.serial) {
-            return;
-        }
-        s.wound_at = Instant(now.0 + WINDING);
-        let burial = Burial {
-            session,
-            serial: s.serial,
-            channel: None,
-            held: s.indices(),
-            // Nobody is left to hear it, or nothing to say it on.
-            aborts: now >= ends || !is_attached,
-        };
-        self.bury(burial);
-        if self.sessions.get(session).is_some_and(|s| s.sockets == 0) {
-            self.forget_session(session);
-        }
-    }
-
-    fn forget_session(&mut self, session: u32) {
-        if let Some(mut s) = self.sessions.remove(session) {
-            s.arena.header().closed.store(1, Ordering::Release);
-            self.past_meter.add(&s.meter);
-            self.sleeper.unwatch(s.doorbell.as_fd());
-            self.release_postponed(std::mem::take(&mut s.postponed));
-            // Its memory may be gigabytes.
-            self.attach.disposal.take(s);
-        }
-    }
-
-    /// Ends a session whose programs take more than they may: they find their engine gone.
-    #[cold]
-    pub(crate) fn end_session(&mut self, session: u32) {
-        let now = self.now;
-        let Some(s) = self.sessions.get_mut(session) else {
-            return;
-        };
-        s.end();
-        s.ends_by = Some(now);
-        for process in s.processes.iter_mut().filter_map(Option::take) {
-            if let Some(fd) = &process.pidfd {
-                self.sleeper.unwatch(fd.as_fd());
-            }
-        }
-        self.housekeeping_at = now;
-    }
-
-    /// Whether there is nothing left to serve. Asked each turn: sockets are only looked at
-    /// when no program has any.
-    pub(crate) fn is_finished(&self) -> bool {
-        let may_end = self.draining || (self.private && self.had_session);
-        // What cannot be sent need not be waited for.
-        may_end
-            && ((self.sessions.len() == 0 && (!self.link.port.is_attached() || self.is_quiet()))
-                || (self.draining && self.now >= self.drain_by))
     }
 
     /// Whether no socket that nobody has any more still has something to deliver.
@@ -274,60 +266,5 @@ impl Engine {
             }
             _ => true,
         })
-    }
-
-    /// Tells all programs that the engine is gone.
-    pub(crate) fn say_goodbye(&mut self) {
-        for key in self.sessions.keys() {
-            if let Some(s) = self.sessions.get_mut(key) {
-                s.arena.header().closed.store(1, Ordering::SeqCst);
-                s.wake_everybody();
-            }
-        }
-    }
-
-    /// Programs are told where their connections go now.
-    pub(crate) fn addresses_changed(&mut self) {
-        for (_, session) in self.sessions.iter() {
-            self.publish_routes(&session.arena);
-        }
-        self.neighbors_changed();
-    }
-
-    pub(crate) fn publish_routes(&self, arena: &Arena) {
-        let routes = &arena.header().routes;
-        routes.publish(&self.routes_for_programs(), self.loopback);
-        self.publish_mtu(arena);
-    }
-
-    /// Programs are told what links and paths take: those that refuse to have datagrams
-    /// cut look there (IP_MTU_DISCOVER).
-    pub(crate) fn path_mtu_changed(&self) {
-        for (_, session) in self.sessions.iter() {
-            self.publish_mtu(&session.arena);
-        }
-    }
-
-    fn publish_mtu(&self, arena: &Arena) {
-        let any = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        let link = any.map(|to| self.link.link_mtu(to));
-        let narrow = !self.link.pmtu.is_empty();
-        arena.header().routes.publish_mtu(link, narrow);
-    }
-
-    fn routes_for_programs(&self) -> Vec<longshore_hostif::Route> {
-        let route = |address, prefix_len, local| longshore_hostif::Route {
-            address,
-            prefix_len,
-            local,
-            scope: self.scope,
-        };
-        let own = self.link.addresses().map(|c| {
-            let all = if c.address.is_ipv4() { 32 } else { 128 };
-            route(c.address, all, true)
-        });
-        let reached = self.link.routes.iter();
-        let reached = reached.map(|r| route(r.to.network(), r.to.prefix_len, false));
-        own.chain(reached).collect()
     }
 }

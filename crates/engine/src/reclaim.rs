@@ -5,8 +5,8 @@
 //! wanted for [`LOOKS`] looks are not. Owns [`Reclaim`], which each session has; called by
 //! the engine's maintenance, never for a packet, and it does a bounded part at a time.
 
-use crate::engine::Engine;
 use crate::session::Session;
+use crate::stack::Stack;
 use longshore_tcp::Instant;
 
 /// Looks, one each [`LOOK_EVERY`], in which a chunk must not be wanted.
@@ -36,14 +36,14 @@ pub(crate) struct Reclaim {
 }
 
 impl Session {
-    /// Whether free chunks take memory.
-    pub(crate) fn has_warm_chunks(&self) -> bool {
-        !self.reclaim.refused && (self.rcv_slab.warm() != 0 || self.arena.has_warm_snd_chunk())
+    /// Whether free chunks take memory that may go back.
+    pub(crate) fn wants_reclaim(&self) -> bool {
+        !self.reclaim.refused && self.host.has_warm_chunks()
     }
 
     /// Looks, or does a part of the work; says when to come again.
     fn reclaim_memory(&mut self, now: Instant) -> Option<Instant> {
-        if !self.has_warm_chunks() {
+        if !self.wants_reclaim() {
             self.reclaim = Reclaim {
                 refused: self.reclaim.refused,
                 ..Reclaim::default()
@@ -53,11 +53,11 @@ impl Session {
         if now < self.reclaim.at {
             return Some(self.reclaim.at);
         }
-        let warm = self.arena.warm_snd_chunks(COUNTED);
+        let warm = self.host.warm_send_chunks(COUNTED);
         let r = &mut self.reclaim;
         if r.looks == 0 {
             r.fewest_warm = warm;
-            self.rcv_slab.note_free();
+            self.host.receive.note_free();
         }
         r.fewest_warm = r.fewest_warm.min(warm);
         let mut pause = LOOK_EVERY;
@@ -75,11 +75,10 @@ impl Session {
 
     /// Gives back what a turn has time for; says whether there is more.
     fn cool_part(&mut self) -> bool {
-        let arena = self.arena.clone();
-        let received = self.rcv_slab.cool(&arena, PART);
+        let received = self.host.receive.cool(PART);
         let mut sent = 0;
         while sent < PART && self.reclaim.surplus != 0 {
-            match arena.cool_snd_chunk() {
+            match self.host.cool_send_chunk() {
                 Ok(true) => {
                     self.reclaim.surplus -= 1;
                     sent += 1;
@@ -101,7 +100,7 @@ impl Session {
     }
 }
 
-impl Engine {
+impl Stack {
     /// Does what is due of it for all sessions; says when it is to be called again at the
     /// latest.
     pub(crate) fn reclaim_memory(&mut self) -> Option<Instant> {

@@ -7,7 +7,7 @@ use crate::control::{
 };
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::socket::{Kind, Socket};
+use crate::stack::socket::{Kind, Socket};
 use longshore_hostif::{Loopback, Meter};
 use longshore_tcp::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
@@ -62,34 +62,45 @@ impl Engine {
     /// Whether a session's sockets are shown to who asks.
     fn is_shown(&self, asker: Asker, session: u32) -> bool {
         let own = |s: &Session| s.uid == asker.uid;
-        asker.sees_all() || self.sessions.get(session).is_some_and(own)
+        asker.sees_all() || self.stack.sessions.get(session).is_some_and(own)
     }
 
     /// Totals are of the whole engine, whoever asks; sessions are those that the asker may
     /// see.
     fn stat(&self, asker: Asker) -> StatReply {
-        let c = &self.counters;
+        let c = &self.stack.counters;
         let mut meter = self.past_meter;
-        for (_, s) in self.sessions.iter() {
-            meter.add(&s.meter);
+        for (_, s) in self.stack.sessions.iter() {
+            meter.add(&s.host.meter);
         }
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
-        let overruns = self.sessions.iter().map(|(_, s)| s.bad_descriptors).sum();
+        let overruns = self
+            .stack
+            .sessions
+            .iter()
+            .map(|(_, s)| s.host.bad_descriptors + s.processes.bad_claims())
+            .sum();
         drops.insert(BAD_DESCRIPTORS.to_owned(), overruns);
         StatReply {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,
             pid: std::process::id(),
-            uptime_ms: self.now.0 / 1000,
-            addresses: self.link.addresses().map(|c| c.to_string()).collect(),
-            gateways: self.link.gateways.iter().map(IpAddr::to_string).collect(),
-            loopback: if self.loopback == Loopback::Engine {
+            uptime_ms: self.stack.now.0 / 1000,
+            addresses: self.stack.link.addresses().map(|c| c.to_string()).collect(),
+            gateways: self
+                .stack
+                .link
+                .gateways
+                .iter()
+                .map(IpAddr::to_string)
+                .collect(),
+            loopback: if self.stack.settings.loopback == Loopback::Engine {
                 "engine"
             } else {
                 "kernel"
             }
             .to_owned(),
-            sandbox: self.sandbox.clone(),
+            sandbox: self.about.sandbox.clone(),
             port: self.port_stat(),
             drops,
             crossings: CrossingsStat::from(&meter),
@@ -97,6 +108,7 @@ impl Engine {
             net: self.counts("net"),
             engine: self.counts("engine"),
             sessions: self
+                .stack
                 .sessions
                 .iter()
                 .filter(|(key, _)| self.is_shown(asker, *key))
@@ -106,10 +118,10 @@ impl Engine {
     }
 
     fn port_stat(&self) -> PortStat {
-        let port = self.link.port.counters();
+        let port = self.stack.link.port.counters();
         PortStat {
-            name: self.port_name.clone(),
-            mtu: self.link.capabilities.mtu as u32,
+            name: self.about.port_name.clone(),
+            mtu: self.stack.link.capabilities.mtu as u32,
             rx: TrafficStat {
                 frames: port.rx_frames,
                 bytes: port.rx_bytes,
@@ -139,7 +151,7 @@ impl Engine {
     fn ss(&self, asker: Asker, from: u32) -> SsReply {
         let mut reply = SsReply::default();
         let is_full = |reply: &SsReply| reply.rows.len() as u32 == ROWS_AT_ONCE;
-        for (key, socket) in self.sockets.iter().filter(|(key, _)| *key >= from) {
+        for (key, socket) in self.stack.sockets.iter().filter(|(key, _)| *key >= from) {
             if is_full(&reply) {
                 reply.next = Some(key);
                 return reply;
@@ -152,7 +164,7 @@ impl Engine {
             return reply;
         }
         let first = from.saturating_sub(WAITING);
-        for (w, number) in self.demux.all_waiting().zip(0..WAITING) {
+        for (w, number) in self.stack.demux.all_waiting().zip(0..WAITING) {
             if number < first {
                 continue;
             }
@@ -167,7 +179,7 @@ impl Engine {
                 peer: w.remote.to_string(),
                 timer: Some((
                     "timewait".to_owned(),
-                    w.record.expires().since(self.now) / 1000,
+                    w.record.expires().since(self.stack.now) / 1000,
                 )),
                 ..SsRow::default()
             });
@@ -185,14 +197,14 @@ impl Engine {
             crossings: CrossingsStat::from(&socket.meter),
             ..SsRow::default()
         };
-        if let Some(s) = self.sessions.get(socket.session)
+        if let Some(s) = self.stack.sessions.get(socket.session)
             && socket.has_block()
         {
-            row.pids = s.holders(socket.id.index);
+            row.pids = s.processes.holders(socket.id.index);
         }
         match &socket.kind {
             Kind::Stream(c) => {
-                let info = c.tcb.info(self.now);
+                let info = c.tcb.info(self.stack.now);
                 row.state = c.tcb.state().name().to_owned();
                 row.peer = c.remote.to_string();
                 row.recv_q = c.tcb.rcv_edge() - c.tcb.rcv_consumed();
@@ -200,7 +212,7 @@ impl Engine {
                 row.timer = c
                     .tcb
                     .running_timer()
-                    .map(|(timer, at)| (timer.name().to_owned(), at.since(self.now) / 1000));
+                    .map(|(timer, at)| (timer.name().to_owned(), at.since(self.stack.now) / 1000));
                 row.timer_repeats = u32::from(info.retransmits.max(info.probes));
                 row.tcp = Some(tcp_stat(&info));
             }
@@ -222,7 +234,7 @@ impl Engine {
                     row.peer = peer.to_string();
                     // As its program is told, and as it sends.
                     if local.ip().is_unspecified()
-                        && let Some(source) = self.link.source_for(peer.ip())
+                        && let Some(source) = self.stack.link.source_for(peer.ip())
                     {
                         row.local = SocketAddr::new(source, local.port()).to_string();
                     }
@@ -268,35 +280,18 @@ fn tcp_stat(info: &TcpInfo) -> TcpStat {
 }
 
 impl Session {
-    /// The processes that hold socket `index`.
-    fn holders(&self, index: u32) -> Vec<u32> {
-        let holds = |c: usize| self.arena.holds(c as u32, index);
-        self.processes
-            .iter()
-            .enumerate()
-            .filter_map(|(c, p)| p.as_ref().filter(|_| holds(c)).map(|p| p.pid))
-            .collect()
-    }
-
-    /// The send chunks that none of its sockets has, by the lists that its programs keep.
-    fn free_send_chunks(&self) -> u32 {
-        let (warm, cold) = self.arena.free_snd_chunks();
-        let all = self.arena.geometry().snd_chunks;
-        warm.saturating_add(cold).min(all)
-    }
-
     fn stat(&self, key: u32) -> SessionStat {
-        let geometry = self.arena.geometry();
-        let meter: Meter = self.meter;
+        let geometry = self.host.geometry();
+        let meter: Meter = self.host.meter;
         SessionStat {
             id: key,
             uid: self.uid,
-            processes: self.living() as u32,
+            processes: self.processes.living() as u32,
             sockets: self.sockets as u32,
             sockets_max: geometry.sockets,
-            snd_chunks: geometry.snd_chunks - self.free_send_chunks(),
+            snd_chunks: geometry.snd_chunks - self.host.free_send_chunks(),
             snd_chunks_max: geometry.snd_chunks,
-            rcv_chunks: self.rcv_slab.in_use(),
+            rcv_chunks: self.host.receive.in_use(),
             rcv_chunks_max: geometry.rcv_chunks,
             crossings: CrossingsStat::from(&meter),
         }

@@ -6,12 +6,9 @@
 //! lock for it and waits for nobody: `longshore_ring::Offer` says how. Called by
 //! `connection`, whose timers say when; owns [`Returns`], which each session has.
 
-use crate::engine::Engine;
-use crate::session::Session;
-use crate::socket::{Kind, Socket, Told};
-use longshore_hostif::{CHUNK, DIRECTORY};
+use crate::stack::Stack;
+use crate::stack::socket::{Kind, Socket, Told};
 use longshore_tcp::Instant;
-use std::sync::atomic::Ordering;
 
 /// How long the end of a send stream must have been quiet, in microseconds. After the same
 /// time the host is told of acknowledgments that nobody waits for.
@@ -85,40 +82,7 @@ impl Socket {
     }
 }
 
-impl Session {
-    /// Takes back the chunks of socket `index`, whose host has written up to `edge` and to
-    /// whom nobody owes anything. If a call is at work there, it has more to write.
-    fn take_back(&mut self, index: u32, edge: u64) {
-        let arena = self.arena.clone();
-        let Some((offer, held)) = arena.block(index).snd.offer_chunks(edge) else {
-            return;
-        };
-        if held.is_empty() {
-            return;
-        }
-        let (first, last) = (held.start / CHUNK as u64, (held.end - 1) / CHUNK as u64);
-        if last - first >= DIRECTORY as u64 {
-            self.bad_descriptors += 1;
-            return;
-        }
-        // Read before they are ours: from then on the host may write to its directory.
-        let directory = arena.snd_directory(index);
-        let mut chunks = [0; DIRECTORY];
-        let count = (last - first + 1) as usize;
-        for (chunk, number) in chunks[..count].iter_mut().zip(first..) {
-            *chunk = directory.entry(number).load(Ordering::Acquire);
-        }
-        self.returns.chunks += count as u32;
-        if offer.take() {
-            for chunk in &chunks[..count] {
-                let pushed = arena.give_snd_chunk(*chunk);
-                self.bad_descriptors += u64::from(pushed.is_err());
-            }
-        }
-    }
-}
-
-impl Engine {
+impl Stack {
     /// Sees to it that the host is told, some day, that what it sent is gone, and that its
     /// chunks are taken back.
     pub(crate) fn arm_quiet_datagram(&mut self, key: u32) {
@@ -132,7 +96,7 @@ impl Engine {
         let returns = d.told.returns_at(d.snd_done, d.snd_edge, now);
         if d.snd_done != d.told.snd_acked || !returns.is_never() {
             d.tell_by = Some(now.after_us(QUIET_US));
-            self.arm(key);
+            self.sockets.arm(key);
         }
     }
 
@@ -145,7 +109,7 @@ impl Engine {
         }
         p.tell_by = p.told.returns_at(p.snd_moved, p.snd_edge, now);
         if !p.tell_by.is_never() {
-            self.arm(key);
+            self.sockets.arm(key);
         }
     }
 
@@ -168,7 +132,7 @@ impl Engine {
         }
         if session.returns.may_go_on(turn) {
             told.returned = edge;
-            session.take_back(index, edge);
+            session.returns.chunks += session.host.take_send_chunks(index, edge);
         } else {
             socket.look_again(now.after_us(LATER_US));
         }

@@ -9,8 +9,8 @@ use crate::adjust::Orders;
 use crate::attach::Inbox;
 use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
-use crate::link::Link;
-use longshore_ring::Sleep;
+use crate::session::Session;
+use crate::stack::link::Link;
 use longshore_tcp::Instant;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -277,26 +277,26 @@ impl Engine {
     /// Between two turns: looks at the other descriptors from time to time,
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
-        self.sleeper.crowd.leave(self.now);
+        self.sleeper.crowd.leave(self.stack.now);
         // What it finds may be work for a turn, before any sleep.
-        if self.now.since(self.sleeper.looked_at) >= LOOK_EVERY
+        if self.stack.now.since(self.sleeper.looked_at) >= LOOK_EVERY
             && self.look(Some(Duration::ZERO))?
         {
             return Ok(());
         }
         if worked {
             self.sleeper.idle_since = None;
-            if self.inlet.gives_way() && !self.sleeper.crowd.is_dense(self.now) {
+            if self.receiver.inlet.gives_way() && !self.sleeper.crowd.is_dense(self.stack.now) {
                 self.give_way();
             }
             return Ok(());
         }
-        self.inlet.rests();
-        let since = *self.sleeper.idle_since.get_or_insert(self.now);
-        let spins = self.now.since(since) < self.sleeper.spin.length;
+        self.receiver.inlet.rests();
+        let since = *self.sleeper.idle_since.get_or_insert(self.stack.now);
+        let spins = self.stack.now.since(since) < self.sleeper.spin.length;
         // A port without a descriptor wakes nobody.
-        let wakes = self.link.port.fd().is_some();
-        if spins && !(wakes && self.sleeper.crowd.is_dense(self.now)) {
+        let wakes = self.stack.link.port.fd().is_some();
+        if spins && !(wakes && self.sleeper.crowd.is_dense(self.stack.now)) {
             self.give_way();
             return Ok(());
         }
@@ -304,34 +304,27 @@ impl Engine {
     }
 
     fn give_way(&mut self) {
-        self.sleeper.crowd.enter(self.now);
+        self.sleeper.crowd.enter(self.stack.now);
         std::thread::yield_now();
     }
 
     fn sleep(&mut self) -> Result<(), EngineError> {
-        for (_, session) in self.sessions.iter() {
-            session.arena.header().engine.declare(Sleep::Eventfd);
+        for (_, session) in self.stack.sessions.iter() {
+            session.host.declare_asleep();
         }
-        let pending = self.sessions.iter().any(|(_, s)| {
-            s.arena
-                .header()
-                .requests_pending
-                .any
-                .load(std::sync::atomic::Ordering::SeqCst)
-                != 0
-                || s.owes_wakeups()
-        });
+        let is_pending = |s: &Session| s.host.still_has_requests() || s.host.owes_wakeups();
+        let pending = self.stack.sessions.iter().any(|(_, s)| is_pending(s));
         let timeout = if pending {
             Some(Duration::ZERO)
         } else {
             self.next_deadline()
         };
-        self.counters.sleeps += 1;
-        let began = self.now;
+        self.stack.counters.sleeps += 1;
+        let began = self.stack.now;
         let result = self.look(timeout);
-        self.sleeper.spin.slept(self.now.since(began));
-        for (_, session) in self.sessions.iter() {
-            session.arena.header().engine.cancel();
+        self.sleeper.spin.slept(self.stack.now.since(began));
+        for (_, session) in self.stack.sessions.iter() {
+            session.host.declare_awake();
         }
         self.sleeper.idle_since = None;
         result.map(drop)
@@ -342,10 +335,8 @@ impl Engine {
         let now = self.clock.now();
         let housekeeping = Some(self.housekeeping_at).filter(|_| self.needs_house_kept());
         [
-            self.wheel.next(),
-            self.time_waits.next(),
-            Some(self.stalled_until).filter(|at| *at != Instant::NEVER),
-            self.link.neighbor_deadline(),
+            self.stack.next_timeout(),
+            Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),
             housekeeping,
         ]
         .into_iter()
@@ -359,24 +350,24 @@ impl Engine {
     fn look(&mut self, timeout: Option<Duration>) -> Result<bool, EngineError> {
         let mut ready = std::mem::take(&mut self.sleeper.ready);
         self.sleeper.wait(timeout, &mut ready)?;
-        self.now = self.clock.now();
-        self.sleeper.looked_at = self.now;
+        self.stack.now = self.clock.now();
+        self.sleeper.looked_at = self.stack.now;
         let any = !ready.is_empty();
         for source in ready.drain(..) {
             match source {
                 Source::PortNews => {
-                    self.link.take_port_news(self.now);
-                    if let Some(refusal) = self.link.port.take_refusal() {
-                        (self.notice)(&refusal);
+                    self.stack.link.take_port_news(self.stack.now);
+                    if let Some(refusal) = self.stack.link.port.take_refusal() {
+                        (self.about.notice)(&refusal);
                     }
-                    self.demux.forget_known();
+                    self.stack.demux.forget_known();
                 }
                 Source::Port => {}
                 // It counts on, and is not read: only that it rings is of interest. What
                 // its programs say of how often they rang it could be anything.
                 Source::Doorbell(session) => {
-                    if let Some(s) = self.sessions.get_mut(session) {
-                        s.meter.to_adapter.wakeups += 1;
+                    if let Some(s) = self.stack.sessions.get_mut(session) {
+                        s.host.meter.to_adapter.wakeups += 1;
                     }
                 }
                 Source::Attach => {

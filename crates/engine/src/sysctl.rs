@@ -5,7 +5,8 @@
 //! open, because they show the network namespace of whoever opened them: an
 //! engine that goes on into a namespace of its own still reads its program's.
 
-use longshore_tcp::{Config, Congestion, EcnMode, FastOpenKey, FastOpenUse, Instant, SynCookies};
+use crate::stack::host::Defaults;
+use longshore_tcp::{Congestion, EcnMode, FastOpenKey, FastOpenUse, Instant, SynCookies};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -16,35 +17,8 @@ const GOOD_FOR: u64 = 1_000;
 /// Of a file's text, what is read at most: three numbers, a name, or two keys.
 const LONGEST: usize = 80;
 
-/// What new sockets start from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) tcp: Config,
-    pub(crate) fast_open: FastOpenUse,
-    /// Bytes that the send buffer holds at first, and that it may be tuned to.
-    pub(crate) send_buffer: u32,
-    pub(crate) send_most: u32,
-    /// The first port that everybody may bind.
-    pub(crate) unprivileged_from: u16,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            tcp: Config::default(),
-            fast_open: FastOpenUse::default(),
-            send_buffer: longshore_hostif::SEND_BUFFER,
-            send_most: longshore_hostif::STREAM_MAX as u32,
-            unprivileged_from: UNPRIVILEGED_FROM,
-        }
-    }
-}
-
-/// The first port that everybody may bind, unless the host says otherwise.
-pub(crate) const UNPRIVILEGED_FROM: u16 = 1024;
-
 /// Sets what a file's numbers say; there is at least one.
-type Setter = fn(&mut Settings, &[u64]);
+type Setter = fn(&mut Defaults, &[u64]);
 
 /// The files with numbers, and what each sets.
 const NUMBERS: [(&str, Setter); 21] = [
@@ -132,7 +106,7 @@ fn millis(seconds: u64) -> u32 {
 }
 
 /// Least, at the start, and most.
-fn receive_memory(settings: &mut Settings, values: &[u64]) {
+fn receive_memory(settings: &mut Defaults, values: &[u64]) {
     let &[_, start, most] = values else {
         return;
     };
@@ -146,7 +120,7 @@ fn receive_memory(settings: &mut Settings, values: &[u64]) {
 
 /// The same for sending. The least is of no use here: it is what Linux lets a socket have
 /// when memory is short, and here a session's is its own.
-fn send_memory(settings: &mut Settings, values: &[u64]) {
+fn send_memory(settings: &mut Defaults, values: &[u64]) {
     let &[_, start, most] = values else {
         return;
     };
@@ -166,7 +140,7 @@ pub struct HostSettings {
     numbers: Vec<(Setter, File)>,
     congestion: Option<File>,
     fast_open_key: Option<File>,
-    settings: Settings,
+    settings: Defaults,
     /// When `settings` was read; `None` before the first time.
     read_at: Option<Instant>,
 }
@@ -187,13 +161,13 @@ impl HostSettings {
                 .collect(),
             congestion: open(CONGESTION),
             fast_open_key: open(FAST_OPEN_KEY),
-            settings: Settings::default(),
+            settings: Defaults::default(),
             read_at: None,
         }
     }
 
     /// What a new socket starts from.
-    pub(crate) fn get(&mut self, now: Instant) -> Settings {
+    pub(crate) fn get(&mut self, now: Instant) -> Defaults {
         if self.read_at.is_none_or(|t| now.since(t) >= GOOD_FOR) {
             self.settings = self.read();
             self.read_at = Some(now);
@@ -211,8 +185,8 @@ impl HostSettings {
         (keys.next().flatten(), keys.next().flatten())
     }
 
-    fn read(&self) -> Settings {
-        let mut settings = Settings::default();
+    fn read(&self) -> Defaults {
+        let mut settings = Defaults::default();
         let mut text = [0; LONGEST];
         for (set, file) in &self.numbers {
             let mut values = [0; 3];
@@ -249,6 +223,7 @@ fn parse(text: &str, values: &mut [u64; 3]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longshore_tcp::Config;
 
     fn settings(files: &[(&str, &str)]) -> (tempfile::TempDir, HostSettings) {
         let dir = tempfile::tempdir().unwrap();
@@ -314,7 +289,7 @@ mod tests {
             ("tcp_ecn", "6\n"),
             ("tcp_congestion_control", "westwood\n"),
         ]);
-        assert_eq!(settings.get(Instant(1)), Settings::default());
+        assert_eq!(settings.get(Instant(1)), Defaults::default());
     }
 
     #[test]
@@ -323,7 +298,7 @@ mod tests {
             ("tcp_rmem", "4096\t131072\t6291456\n"),
             ("tcp_wmem", "4096\t16384\t4194304\n"),
         ]);
-        assert_eq!(settings.get(Instant(1)), Settings::default());
+        assert_eq!(settings.get(Instant(1)), Defaults::default());
     }
 
     #[test]

@@ -48,11 +48,7 @@ fn a_descriptor_that_is_slow_to_close_holds_up_nobody() {
     let (engine, _wire) = sleepy(dir.path());
     let mut innocent = Host::new(&engine.path);
     let hostile = Host::new(&engine.path);
-    let question = Message::Eventfd {
-        waiter: 0,
-        ask: 1,
-        name: 0,
-    };
+    let question = Message::Eventfd { waiter: 0, ask: 1 };
     for settled in [true, false] {
         let (_listener, stream) = slow_to_close();
         let silent = dial(&engine.path).unwrap();

@@ -12,8 +12,10 @@ use longshore_hostif::{
     Request, SocketId, SocketKind,
 };
 use longshore_ports::Port;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -412,4 +414,38 @@ fn who_takes_more_memory_than_it_may_loses_its_largest_session() {
     assert!(counts(&control, "user_memory") >= 1);
     is_served(&mut innocent);
     drop(hosts);
+}
+
+/// Says something at a control socket, and hears the line that answers it.
+fn asked(control: &Path, question: &[u8]) -> String {
+    let mut stream = UnixStream::connect(control).unwrap();
+    // The engine may have hung up on us already: its reason can be read all the same.
+    let _ = stream.write_all(question);
+    let mut answer = String::new();
+    let _ = BufReader::new(stream).read_line(&mut answer);
+    answer
+}
+
+#[test]
+fn one_user_cannot_take_all_places_at_the_control_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = UserLimits::default();
+    let Some((engine, control, _wire)) = engine_with_limits(dir.path(), limits) else {
+        return;
+    };
+    let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&control, open_to_all).unwrap();
+    let stat = b"{\"cmd\":\"stat\"}\n";
+    as_nobody(|| {
+        let silent: Vec<_> = (0..4)
+            .map(|_| UnixStream::connect(&control).unwrap())
+            .collect();
+        let answer = asked(&control, stat);
+        assert!(answer.contains("other questions of this user"), "{answer}");
+        drop(silent);
+        wait_until("its questions are answered again", || {
+            asked(&control, stat).contains("engine")
+        });
+    });
+    is_served(&mut Host::new(&engine.path));
 }

@@ -1,6 +1,6 @@
 //! What crossed between programs and engines, from `longshore stat --json`.
 
-use longshore_lab::Host;
+use longshore_testbed::Host;
 use serde::Serialize;
 use serde_json::Value;
 use std::ops::Sub;

@@ -13,7 +13,7 @@ pub struct Environment {
     pub processors: usize,
     /// The kernel's release.
     pub kernel: String,
-    /// Congestion control of kernel ends, which the laboratory pins.
+    /// Congestion control of kernel ends, which the testbed pins.
     pub congestion_control: &'static str,
 }
 
@@ -39,14 +39,24 @@ impl Environment {
     }
 }
 
-/// While it lives, idle processors stay out of deep sleep, so a wake-up takes
-/// one or two microseconds instead of tens.
+/// Names what chooses among idle states. Without such a driver nothing heeds the request.
+const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
+
+/// While it lives, idle processors do not sleep, so a wake-up takes one or two
+/// microseconds instead of tens.
 #[derive(Debug)]
 pub struct Awake {
     _request: File,
 }
 
 impl Awake {
+    /// Whether it makes a difference: the kernel has idle states to choose from.
+    #[must_use]
+    pub fn has_effect() -> bool {
+        let driver = fs::read_to_string(DRIVER).unwrap_or_default();
+        !matches!(driver.trim(), "none" | "")
+    }
+
     /// Asks the kernel for it.
     ///
     /// # Errors

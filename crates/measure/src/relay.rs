@@ -218,7 +218,7 @@ mod tests {
     /// A host in a network namespace of its own, whose interface ends in a TAP.
     fn host(last: u8) -> Option<(Tap, UdpSocket)> {
         std::thread::spawn(move || {
-            if !longshore_lab::in_own_namespace() {
+            if !longshore_testbed::in_own_namespace() {
                 return None;
             }
             let address = Ipv4Addr::new(10, 79, 0, last);

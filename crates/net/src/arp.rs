@@ -1,11 +1,11 @@
 //! The packets of address resolution (RFC 826, RFC 5227): what to ask, what to
-//! answer. Who is known is [`neighbor`](crate::neighbor)'s.
+//! answer. Which neighbors are known is [`neighbor`](crate::neighbor)'s.
 
 use core::net::Ipv4Addr;
 use longshore_wire::MacAddr;
 use longshore_wire::arp::{ArpPacket, Operation};
 
-/// Who has `target`?
+/// Asks which host has `target`.
 #[must_use]
 pub const fn request(mac: MacAddr, ip: Ipv4Addr, target: Ipv4Addr) -> ArpPacket {
     ArpPacket {

@@ -69,7 +69,7 @@ impl Message {
     /// The datagram's payload.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
@@ -146,7 +146,9 @@ impl Client {
     pub fn new(mac: MacAddr, id: &[u8], seed: u64, now: Instant) -> Self {
         let id_len = id.len().min(MAX_CLIENT_ID);
         let mut bytes = [0; MAX_CLIENT_ID];
-        bytes[..id_len].copy_from_slice(&id[..id_len]);
+        for (to, from) in bytes.iter_mut().zip(id) {
+            *to = *from;
+        }
         let mut client = Self {
             mac,
             id: bytes,
@@ -252,7 +254,7 @@ impl Client {
     }
 
     /// A datagram from a server.
-    pub fn take_reply(&mut self, reply: &Reply, now: Instant) {
+    pub fn handle_reply(&mut self, reply: &Reply, now: Instant) {
         if reply.xid != self.xid || reply.client != self.mac {
             return;
         }
@@ -291,7 +293,7 @@ impl Client {
 
     /// What a station says of itself by ARP: whether it has our address, or wants it at
     /// the same time (RFC 5227 sections 2.1.1 and 2.4).
-    pub fn take_arp(&mut self, packet: &ArpPacket, now: Instant) {
+    pub fn handle_arp(&mut self, packet: &ArpPacket, now: Instant) {
         let Some(ours) = self.address() else { return };
         if packet.sender_mac == self.mac {
             return;
@@ -471,7 +473,7 @@ impl Client {
             in_use: source,
             wanted: lease.map(|l| l.address).filter(|_| wanted),
             server: server.filter(|_| named),
-            client_id: &self.id[..self.id_len],
+            client_id: self.id.get(..self.id_len).unwrap_or_default(),
         };
         let mut bytes = [0; MAX_REQUEST_LEN];
         let len = request.emit(&mut bytes);

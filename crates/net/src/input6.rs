@@ -24,7 +24,7 @@ pub fn classify(
     if !is_ours(header.destination) {
         return Err(DropReason::NotForUs);
     }
-    // Who has no address yet asks whether it may have one, and no more.
+    // A host without an address asks whether it may have one, and no more.
     let asks = header.source.is_unspecified()
         && matches!(
             header.next_header,

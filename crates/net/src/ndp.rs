@@ -1,5 +1,5 @@
 //! Neighbour discovery's messages (RFC 4861 section 7, RFC 4862 section 5.4): what to
-//! ask, what to answer. Who is known is [`neighbor`](crate::neighbor)'s, which
+//! ask, what to answer. Which neighbors are known is [`neighbor`](crate::neighbor)'s, which
 //! addresses are ours [`address6`](crate::address6)'s.
 
 use core::net::Ipv6Addr;
@@ -32,8 +32,10 @@ impl Message {
     ) -> Self {
         let mut bytes = [0; MAX_LEN];
         let header_len = message.header_len();
-        let len = header_len + options.emit(&mut bytes[header_len..]);
-        message.emit(source, destination, &mut bytes[..len]);
+        let (_, room) = bytes.split_at_mut(header_len);
+        let len = header_len + options.emit(room);
+        let (whole, _) = bytes.split_at_mut(len);
+        message.emit(source, destination, whole);
         Self {
             source,
             destination,
@@ -45,7 +47,7 @@ impl Message {
     /// The ICMPv6 message, checksum and all.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
@@ -56,7 +58,7 @@ fn at_source(mac: Option<MacAddr>) -> NdpOptions {
     }
 }
 
-/// Who has `target`? Asks everybody who may have it. `mac` is ours, left out while
+/// Asks all hosts that may have `target` which of them has it. `mac` is ours, left out while
 /// the address `source` is not certain to be ours alone (RFC 4429 section 3.2).
 #[must_use]
 pub fn solicit(source: Ipv6Addr, target: Ipv6Addr, mac: Option<MacAddr>) -> Message {

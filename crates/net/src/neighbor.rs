@@ -278,7 +278,7 @@ impl<A: Address> Neighbors<A> {
             return false;
         }
         if differs && !overrides && !awaited {
-            // Another one claims it too: who is right will be asked.
+            // Another host claims it too: which of them is right will be asked.
             if e.state == State::Reachable {
                 e.state = State::Stale;
             }
@@ -377,7 +377,7 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// Who is waited for is due to be asked now, as if for the first time: what was asked
+    /// Neighbors that are waited for are due to be asked now, as if for the first time: what was asked
     /// before could not be answered, since our address was not known to be ours yet (RFC
     /// 4429 section 3.3).
     pub fn ask_again(&mut self, now: Instant) {
@@ -389,8 +389,9 @@ impl<A: Address> Neighbors<A> {
         }
     }
 
-    /// The link was away, or is another: who was in use is asked now whether it is still
-    /// there, who was waited for or given up is asked for as if for the first time.
+    /// The link was away, or is another: a neighbor that was in use is asked now whether it
+    /// is still there, one that was waited for or given up is asked for as if for the first
+    /// time.
     pub fn link_returned(&mut self, now: Instant) {
         for e in &mut self.entries {
             match e.state {

@@ -140,7 +140,7 @@ impl Routers {
 
     /// Takes an advertisement from the link-local address `from` (RFC 4861 section
     /// 6.3.4). Says whether addresses, routers or networks have changed.
-    pub fn take_advert(
+    pub fn handle_advert(
         &mut self,
         from: Ipv6Addr,
         advert: &Advert,
@@ -316,7 +316,7 @@ impl Routers {
         let ours: Vec<(Ipv6Addr, Instant)> =
             addresses.made_with(prefix.prefix, prefix.len).collect();
         for (address, end) in &ours {
-            // Who forges advertisements must not take addresses away at once.
+            // Forged advertisements must not take addresses away at once.
             let least = now.after_ms(LEAST_VALID_MS);
             let valid = if said.valid > least || said.valid > *end {
                 said.valid

@@ -30,8 +30,10 @@ impl Ipv4Template {
         bytes[2..4].fill(0);
         bytes[10..12].fill(0);
         let sum = bytes
-            .chunks_exact(2)
-            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|word| u32::from(u16::from_be_bytes(*word)))
             .sum();
         Self { bytes, sum }
     }

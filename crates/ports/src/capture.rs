@@ -231,6 +231,10 @@ impl<P: Port, W: Write + Send> Port for CapturePort<P, W> {
         self.inner.set_addresses(addresses, dhcp)
     }
 
+    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
+        self.inner.drop_syns(shift)
+    }
+
     fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
         self.inner.set_groups(groups)
     }

@@ -253,6 +253,10 @@ impl<P: Port> Port for FaultPort<P> {
         self.inner.set_addresses(addresses, dhcp)
     }
 
+    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
+        self.inner.drop_syns(shift)
+    }
+
     fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
         self.inner.set_groups(groups)
     }

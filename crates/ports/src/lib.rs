@@ -5,6 +5,13 @@
 //! thread; nothing else does. This crate knows frames and the offloads that a
 //! carrier can do for them (checksums, segmentation, coalescing), and nothing
 //! of connections.
+mod bpf;
+
+// The example of a port there is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extending.md")]
+struct Extending;
+
 pub mod capture;
 mod check;
 mod counters;
@@ -19,6 +26,7 @@ mod port;
 mod random;
 pub mod segment;
 pub mod sim;
+mod syn_drop;
 pub mod tap;
 mod vnet;
 
@@ -30,3 +38,4 @@ pub use port::{
     Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, Port, RECV_ROOM, RecvBuffer,
     RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
 };
+pub use syn_drop::MAX_SYN_DROP;

@@ -56,6 +56,8 @@ pub struct PacketPort {
     /// wanted, and groups.
     addresses: Vec<(IpAddr, u8)>,
     dhcp: bool,
+    /// One SYN in `1 << syn_shift` passes.
+    syn_shift: u8,
     groups: Vec<IpAddr>,
     /// The stations of groups whose frames the interface is to let through.
     stations: Vec<[u8; 6]>,
@@ -91,6 +93,7 @@ impl PacketPort {
             uso: opened.uso,
             addresses: config.addresses.clone(),
             dhcp: false,
+            syn_shift: 0,
             groups: Vec::new(),
             stations: stations(&config.addresses, &[]),
             capabilities: interface.capabilities(opened.uso),
@@ -136,7 +139,7 @@ impl PacketPort {
 
     /// Lets through what is wanted now.
     fn refilter(&mut self) -> Result<(), PortError> {
-        let program = filter::program(&self.addresses, &self.groups, self.dhcp);
+        let program = filter::program(&self.addresses, &self.groups, self.dhcp, self.syn_shift);
         sys::attach_filter(self.fd.as_fd(), &program).map_err(|errno| PortError::Os {
             operation: "setting the filter of the packet socket",
             errno,
@@ -346,6 +349,12 @@ impl Port for PacketPort {
     fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
         self.groups = groups.to_vec();
         self.refilter()
+    }
+
+    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
+        self.syn_shift = shift;
+        self.refilter()?;
+        Ok(true)
     }
 
     fn is_attached(&self) -> bool {

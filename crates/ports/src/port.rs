@@ -340,6 +340,17 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// From now on one SYN in `1 << shift` reaches the port's queue, by chance, and the others
+    /// are dropped before it (0: all reach it; at most [`MAX_SYN_DROP`](crate::MAX_SYN_DROP)).
+    /// Says whether the port can do this.
+    ///
+    /// # Errors
+    /// [`PortError::Os`]; what the port lets through is then what it was.
+    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
+        let _ = shift;
+        Ok(false)
+    }
+
     /// Whether the port's interface is there. While it is not, what is sent is
     /// lost and nothing comes.
     fn is_attached(&self) -> bool {
@@ -403,6 +414,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
         (**self).set_groups(groups)
+    }
+
+    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
+        (**self).drop_syns(shift)
     }
 
     fn is_attached(&self) -> bool {

@@ -18,6 +18,7 @@ use crate::{
     Capabilities, InterfaceName, LinkKind, Port, PortCounters, PortError, RecvBuffer, RxMeta,
     TxFrame,
 };
+use crate::{bpf, syn_drop};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -227,6 +228,20 @@ impl Port for Tap {
 
     fn link_has_returned(&mut self) -> bool {
         self.link.take_returned()
+    }
+
+    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
+        let result = if shift == 0 {
+            sys::tun_detach_filter(self.fd.as_fd())
+        } else {
+            let mut program = syn_drop::program(shift);
+            program.push(bpf::step(bpf::RETURN, bpf::PASS));
+            sys::tun_attach_filter(self.fd.as_fd(), &program)
+        };
+        result.map(|()| true).map_err(|errno| PortError::Os {
+            operation: "setting the filter of the TAP device",
+            errno,
+        })
     }
 
     fn counters(&self) -> &PortCounters {

@@ -4,11 +4,11 @@
 mod common;
 
 use common::{PATIENCE, ask, expect_frame, ip};
-use longshore_lab::in_own_namespace;
 use longshore_ports::packet::{PacketConfig, PacketError, PacketPort};
 use longshore_ports::{
     GsoKind, InterfaceName, LinkKind, Port, RECV_ROOM, RxChecksum, TxChecksum, TxFrame, TxGso,
 };
+use longshore_testbed::in_own_namespace;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -103,7 +103,7 @@ fn the_kernel_sums_and_cuts_what_we_send() {
     veth();
     let mut port = PacketPort::open(&config("near")).unwrap();
     if !port.capabilities().uso {
-        longshore_lab::skip("this kernel does not cut UDP from packet sockets");
+        longshore_testbed::skip("this kernel does not cut UDP from packet sockets");
         return;
     }
     let peer = meet(&mut port);

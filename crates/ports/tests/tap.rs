@@ -4,9 +4,11 @@
 mod common;
 
 use common::{PATIENCE, ask, expect_frame, ip};
-use longshore_lab::in_own_namespace;
 use longshore_ports::tap::{Tap, TapConfig, TapError};
-use longshore_ports::{Capabilities, LinkKind, Port, PortError, RECV_ROOM, RecvBuffer, TxFrame};
+use longshore_ports::{
+    Capabilities, LinkKind, MAX_SYN_DROP, Port, PortError, RECV_ROOM, RecvBuffer, TxFrame,
+};
+use longshore_testbed::in_own_namespace;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -40,6 +42,17 @@ fn arp(mac: [u8; 6], to: [u8; 6], operation: u8, target: [u8; 6]) -> Vec<u8> {
     frame
 }
 
+/// Whether a frame is an answer to a question for a hardware address.
+fn is_arp_answer(f: &[u8]) -> bool {
+    f[12..14] == [8, 6] && f[21] == 2
+}
+
+/// Asks for the kernel's hardware address, so that it learns ours; its answer is in `buf`.
+fn meet_the_kernel(tap: &mut Tap, buf: &mut [u8]) {
+    let question = arp(our_mac(tap.capabilities()), [0xff; 6], 1, [0; 6]);
+    ask(tap, buf, &question, is_arp_answer);
+}
+
 #[test]
 fn the_kernel_answers_arp() {
     if !in_own_namespace() {
@@ -50,7 +63,7 @@ fn the_kernel_answers_arp() {
     let mut buf = vec![0; RECV_ROOM];
     tap.send(&TxFrame::whole(&arp(mac, [0xff; 6], 1, [0; 6])))
         .unwrap();
-    let meta = expect_frame(&mut tap, &mut buf, |f| f[12..14] == [8, 6] && f[21] == 2);
+    let meta = expect_frame(&mut tap, &mut buf, is_arp_answer);
     let answer = &buf[..meta.len];
     assert_eq!(answer[..6], mac);
     assert_eq!(answer[28..32], KERNEL.octets());
@@ -65,12 +78,8 @@ fn large_datagrams_come_scattered_and_unsegmented() {
         return;
     }
     let mut tap = Tap::open(&config()).unwrap();
-    let mac = our_mac(tap.capabilities());
     let mut buf = vec![0; RECV_ROOM];
-    // Ask for the kernel's address first, so that it learns ours.
-    ask(&mut tap, &mut buf, &arp(mac, [0xff; 6], 1, [0; 6]), |f| {
-        f[12..14] == [8, 6] && f[21] == 2
-    });
+    meet_the_kernel(&mut tap, &mut buf);
 
     let socket = UdpSocket::bind((KERNEL, 0)).unwrap();
     let data: Vec<u8> = (0..1400u32).map(|i| (i * 7) as u8).collect();
@@ -133,13 +142,7 @@ fn frames_of_any_length_come_back() {
     let mut tap = Tap::open(&config()).unwrap();
     let mac = our_mac(tap.capabilities());
     let mut buf = vec![0; RECV_ROOM];
-    let arp_answer = |f: &[u8]| f[12..14] == [8, 6] && f[21] == 2;
-    ask(
-        &mut tap,
-        &mut buf,
-        &arp(mac, [0xff; 6], 1, [0; 6]),
-        arp_answer,
-    );
+    meet_the_kernel(&mut tap, &mut buf);
     let kernels = buf[6..12].try_into().unwrap();
     let mut buffer = RecvBuffer::new();
     // With 42 bytes of headers, some of them around the length that counts as short.
@@ -326,9 +329,7 @@ fn an_interface_that_is_down_loses_frames_and_comes_back() {
     assert_eq!(tap.counters().drops.link_down, 1);
     while tap.recv(&mut buf).unwrap().is_some() {}
     set("up");
-    ask(&mut tap, &mut buf, &question, |f| {
-        f[12..14] == [8, 6] && f[21] == 2
-    });
+    ask(&mut tap, &mut buf, &question, is_arp_answer);
 }
 
 #[test]
@@ -357,4 +358,67 @@ fn the_kernels_end_that_is_up_again_is_told_of() {
     ip("link add other type veth peer name another");
     ip("link set other up");
     assert!(!returned(&mut tap));
+}
+
+/// Of packets that the kernel sends to our side, those that are SYNs reach us by chance, and
+/// the others all.
+#[test]
+fn of_syns_as_many_come_as_are_wanted() {
+    if !in_own_namespace() {
+        return;
+    }
+    let mut tap = Tap::open(&config()).unwrap();
+    let mut buf = vec![0; RECV_ROOM];
+    meet_the_kernel(&mut tap, &mut buf);
+    let mut of_a_round = |tap: &mut Tap| {
+        let (mut syns, mut others) = (0, 0);
+        for _ in 0..20 {
+            for flags in [0x02, 0x10] {
+                for _ in 0..64 {
+                    send_from_kernel(flags);
+                }
+                while let Some(meta) = tap.recv(&mut buf).unwrap() {
+                    let frame = &buf[..meta.len];
+                    match (frame.get(23), frame.get(47)) {
+                        (Some(6), Some(0x02)) => syns += 1,
+                        (Some(6), Some(0x10)) => others += 1,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        (syns, others)
+    };
+    assert_eq!(of_a_round(&mut tap), (1280, 1280));
+    assert!(tap.drop_syns(3).unwrap());
+    let (syns, others) = of_a_round(&mut tap);
+    assert_eq!(others, 1280);
+    // 160 on average, give or take six standard deviations.
+    assert!((89..232).contains(&syns), "{syns}");
+    assert!(tap.drop_syns(MAX_SYN_DROP).unwrap());
+    let (syns, others) = of_a_round(&mut tap);
+    assert_eq!(others, 1280);
+    assert!(syns < 5, "{syns}");
+    assert!(tap.drop_syns(0).unwrap());
+    assert_eq!(of_a_round(&mut tap), (1280, 1280));
+}
+
+/// A TCP segment of these flags from the kernel's address to ours.
+fn send_from_kernel(flags: u8) {
+    thread_local! {
+        static RAW: std::os::fd::OwnedFd = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::RAW,
+            Some(rustix::net::ipproto::RAW),
+        )
+        .unwrap();
+    }
+    let mut packet = vec![0; 40];
+    packet[..10].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6]);
+    packet[12..16].copy_from_slice(&KERNEL.octets());
+    packet[16..20].copy_from_slice(&OURS.octets());
+    packet[32..34].copy_from_slice(&[0x50, flags]);
+    let to = std::net::SocketAddrV4::new(OURS, 0);
+    RAW.with(|raw| rustix::net::sendto(raw, &packet, rustix::net::SendFlags::empty(), &to))
+        .unwrap();
 }

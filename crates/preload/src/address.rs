@@ -1,6 +1,7 @@
 //! Socket addresses as C has them.
 
 use crate::calls::refused;
+use crate::user::{In, Out, Zero};
 use crate::vectors;
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
 use longshore_sockets::SocketError;
@@ -18,10 +19,7 @@ pub(crate) enum Given {
 }
 
 /// Reads an address. Of one that is nowhere the kernel knows what to say, too.
-///
-/// # Safety
-/// `addr` is null or points to `len` readable bytes.
-pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Given {
+pub(crate) fn read(addr: In<'_, sockaddr>, len: socklen_t) -> Given {
     let len = len as usize;
     let (least, most) = (
         size_of::<libc::sa_family_t>(),
@@ -30,25 +28,26 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Given {
     if !(least..=most).contains(&len) || vectors::check(addr, len).is_err() {
         return Given::Other;
     }
-    // SAFETY: the family is there, by the length; C aligns it or not.
-    let family = unsafe { (&raw const (*addr).sa_family).read_unaligned() };
+    let bytes = addr.cast::<u8>().slice(len);
+    let Some(family) = addr.cast::<libc::sa_family_t>().get() else {
+        return Given::Other;
+    };
     match c_int::from(family) {
         libc::AF_UNSPEC => Given::Unspecified,
-        libc::AF_INET if len >= size_of::<sockaddr_in>() => {
-            // SAFETY: long enough, by the line above.
-            let a = unsafe { addr.cast::<sockaddr_in>().read_unaligned() };
-            let ip = Ipv4Addr::from(u32::from_be(a.sin_addr.s_addr));
-            Given::Inet(SocketAddr::new(ip.into(), u16::from_be(a.sin_port)))
-        }
+        libc::AF_INET => match bytes {
+            [_, _, p, q, a, b, c, d, ..] if len >= size_of::<sockaddr_in>() => {
+                let ip = Ipv4Addr::new(*a, *b, *c, *d);
+                Given::Inet(SocketAddr::new(ip.into(), u16::from_be_bytes([*p, *q])))
+            }
+            _ => Given::Other,
+        },
         // Linux takes it without the scope, too.
         libc::AF_INET6 if len >= 24 => {
-            // SAFETY: all-zero is a valid address.
-            let mut a: sockaddr_in6 = unsafe { std::mem::zeroed() };
-            let take = len.min(size_of::<sockaddr_in6>());
-            // SAFETY: both have `take` bytes.
-            unsafe {
-                std::ptr::copy_nonoverlapping(addr.cast::<u8>(), (&raw mut a).cast(), take);
-            }
+            let mut whole = [0; size_of::<sockaddr_in6>()];
+            let take = len.min(whole.len());
+            whole[..take].copy_from_slice(&bytes[..take]);
+            let a: In<'_, sockaddr_in6> = In::from(&whole).cast();
+            let a = a.get().unwrap_or_else(Zero::zero);
             let ip = Ipv6Addr::from(a.sin6_addr.s6_addr);
             let port = u16::from_be(a.sin6_port);
             Given::Inet(SocketAddrV6::new(ip, port, 0, a.sin6_scope_id).into())
@@ -82,8 +81,7 @@ impl Native {
     /// `addr` as a socket of the family has it: an IPv6 socket sees IPv4 peers
     /// as mapped addresses.
     pub(crate) fn new(addr: SocketAddr, v6: bool) -> Self {
-        // SAFETY: all-zero is a valid address.
-        let mut storage: sockaddr_storage = unsafe { std::mem::zeroed() };
+        let mut storage: sockaddr_storage = Zero::zero();
         let len = if v6 {
             let ip = match addr.ip() {
                 IpAddr::V4(ip) if ip.is_unspecified() => Ipv6Addr::UNSPECIFIED,
@@ -102,8 +100,7 @@ impl Native {
                     SocketAddr::V6(addr) => addr.scope_id(),
                 },
             };
-            // SAFETY: the storage is larger, and aligned for all addresses.
-            unsafe { (&raw mut storage).cast::<sockaddr_in6>().write(a) };
+            Out::from(&mut storage).cast().put(a);
             size_of::<sockaddr_in6>()
         } else {
             let ip = match addr.ip().to_canonical() {
@@ -118,8 +115,7 @@ impl Native {
                 },
                 sin_zero: [0; 8],
             };
-            // SAFETY: as above.
-            unsafe { (&raw mut storage).cast::<sockaddr_in>().write(a) };
+            Out::from(&mut storage).cast().put(a);
             size_of::<sockaddr_in>()
         };
         Self {
@@ -128,29 +124,31 @@ impl Native {
         }
     }
 
+    /// It, as its family has it in whole.
+    pub(crate) fn whole<A: Copy + Zero>(&self) -> A {
+        const { assert!(size_of::<A>() <= size_of::<sockaddr_storage>()) };
+        In::from(&self.storage).cast().get().unwrap_or_else(A::zero)
+    }
+
     /// It, for a call of libc.
-    pub(crate) fn as_ptr(&self) -> *const sockaddr {
-        (&raw const self.storage).cast()
+    pub(crate) fn as_in(&self) -> In<'_, sockaddr> {
+        In::from(&self.storage).cast()
     }
 
     /// Copies what fits to where C wants it, and says how long it is.
     ///
     /// # Errors
     /// EFAULT; EINVAL for a negative length.
-    ///
-    /// # Safety
-    /// `addr` is null, or `len` points to the bytes that it has room for.
-    pub(crate) unsafe fn copy_out(
+    pub(crate) fn copy_out(
         &self,
-        addr: *mut sockaddr,
-        len: *mut socklen_t,
+        addr: Out<'_, sockaddr>,
+        len: Out<'_, socklen_t>,
     ) -> Result<(), SocketError> {
         if addr.is_null() {
             return Ok(());
         }
         vectors::check(len, size_of::<socklen_t>())?;
-        // SAFETY: the caller's promise.
-        let room = unsafe { *len };
+        let room = len.get().unwrap_or(0);
         if room.cast_signed() < 0 {
             return Err(refused(libc::EINVAL));
         }
@@ -158,15 +156,8 @@ impl Native {
         if take != 0 {
             vectors::check(addr, take)?;
         }
-        // SAFETY: both have `take` bytes.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                (&raw const self.storage).cast::<u8>(),
-                addr.cast(),
-                take,
-            );
-            *len = self.len;
-        }
+        addr.put_bytes(self.as_in().cast().slice(take));
+        len.put(self.len);
         Ok(())
     }
 }
@@ -184,8 +175,7 @@ mod tests {
         ] {
             let addr: SocketAddr = text.parse().unwrap();
             let native = Native::new(addr, v6);
-            // SAFETY: a whole address.
-            let given = unsafe { read(native.as_ptr(), native.len) };
+            let given = read(native.as_in(), native.len);
             assert_eq!(given, Given::Inet(addr));
         }
     }
@@ -194,18 +184,14 @@ mod tests {
     fn an_ipv6_socket_sees_mapped_addresses() {
         let native = Native::new("10.1.2.3:80".parse().unwrap(), true);
         let mapped = "[::ffff:10.1.2.3]:80".parse().unwrap();
-        // SAFETY: a whole address.
-        let given = unsafe { read(native.as_ptr(), native.len) };
+        let given = read(native.as_in(), native.len);
         assert_eq!(given, Given::Inet(mapped));
     }
 
     #[test]
     fn what_is_short_or_foreign_is_left_to_the_kernel() {
         let native = Native::new("10.1.2.3:80".parse().unwrap(), false);
-        // SAFETY: fewer bytes than there are.
-        unsafe {
-            assert_eq!(read(native.as_ptr(), 8), Given::Other);
-            assert_eq!(read(std::ptr::null(), 16), Given::Other);
-        }
+        assert_eq!(read(native.as_in(), 8), Given::Other);
+        assert_eq!(read(In::null(), 16), Given::Other);
     }
 }

@@ -4,6 +4,7 @@
 use crate::calls::{borrow, epoll, options, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::{Level, once, say};
+use crate::user::In;
 use crate::{owner, state};
 use longshore_hostif::{OpenFlags, Owner, SocketId, SocketKind, SocketState};
 use longshore_sockets::{Host, Socket, SocketError, host_bits};
@@ -152,8 +153,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
             sa_data: [0; 14],
         };
         let len = size_of::<libc::sockaddr>() as libc::socklen_t;
-        // SAFETY: an address and its length.
-        crate::cancel::held(|| unsafe { crate::real::connect(fd, &unspecified, len) });
+        crate::cancel::held(|| crate::real::connect(fd, In::from(&unspecified), len));
     }
     Ok(())
 }

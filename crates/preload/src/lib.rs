@@ -24,4 +24,5 @@ mod real;
 mod room;
 mod signals;
 mod state;
+pub mod user;
 mod vectors;

@@ -10,6 +10,7 @@
 use crate::cancel::held;
 use crate::fds;
 use crate::log::once;
+use crate::user::In;
 use crate::{real, signals};
 use libc::{c_int, pid_t, sigset_t};
 use longshore_hostif::{OwnersSignal, Raised};
@@ -87,7 +88,7 @@ impl Interruption {
     pub(crate) fn has_come(
         &mut self,
         raised: impl Fn(OwnersSignal) -> Raised,
-        mask: *const sigset_t,
+        mask: In<'_, sigset_t>,
         restarts: bool,
     ) -> bool {
         let Some(now) = count(raised) else {
@@ -101,7 +102,7 @@ impl Interruption {
         each.any(|(signal, (now, before))| {
             now.is_after(before)
                 && signals::interrupts(signal, restarts)
-                && !signals::is_blocked(signal, mask)
+                && !signals::is_blocked(signal, mask.as_ptr())
         })
     }
 }
@@ -115,8 +116,9 @@ fn count(raised: impl Fn(OwnersSignal) -> Raised) -> Option<[Raised; 2]> {
 /// Tells the engine how to reach the owner of the socket behind `fd`.
 fn tell(fd: RawFd, socket: &Socket) {
     let mut owner = OwnerEx::default();
-    // SAFETY: this command writes such a structure.
-    if unsafe { real::fcntl(fd, F_GETOWN_EX, (&raw mut owner).addr()) } != 0 {
+    // SAFETY: a command that fills such a structure.
+    let asked = unsafe { real::fcntl(fd, F_GETOWN_EX, (&raw mut owner).addr()) };
+    if asked != 0 {
         return;
     }
     let wants_io = wants_io(fd);
@@ -176,8 +178,8 @@ fn has_raise(socket: &OwnedFd, owner: &OwnerEx, signal: c_int) -> bool {
         (F_SETSIG, signal as usize),
         (libc::F_SETFL, (libc::O_NONBLOCK | libc::O_ASYNC) as usize),
     ];
-    steps.into_iter().all(|(command, argument)| {
-        // SAFETY: numbers, and a structure that outlives the call.
-        unsafe { real::fcntl(fd, command, argument) == 0 }
-    })
+    steps
+        .into_iter()
+        // SAFETY: commands that take these numbers, and one that reads such a structure.
+        .all(|(command, argument)| unsafe { real::fcntl(fd, command, argument) } == 0)
 }

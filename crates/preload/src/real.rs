@@ -3,6 +3,7 @@
 //! Many are cancellation points, at which a cancelled thread ends by unwinding: they are
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
+use crate::user::{In, Out};
 use libc::{
     addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
     nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
@@ -60,53 +61,75 @@ macro_rules! real {
 
 pub(crate) use real;
 
-real! {
+/// The same of functions that do nothing but what their arguments say, which carry C's
+/// promises with them ([`In`], [`Out`]).
+macro_rules! plain {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {
+        mod raw {
+            use super::*;
+            real! { $($name($($arg: $type),*) -> $ret;)* }
+        }
+        $(
+            #[inline]
+            #[allow(non_snake_case, clippy::too_many_arguments)]
+            pub(crate) fn $name($($arg: $type),*) -> $ret {
+                // SAFETY: what C has promised for the arguments, they say by their types.
+                unsafe { raw::$name($($arg),*) }
+            }
+        )*
+    };
+}
+
+plain! {
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
-    bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int;
+    bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int;
     listen(fd: c_int, backlog: c_int) -> c_int;
-    accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
-    connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int;
-    getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int;
-    getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int;
-    getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
-    setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
+    accept4(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flags: c_int) -> c_int;
+    connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int;
+    getsockname(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>) -> c_int;
+    getpeername(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>) -> c_int;
+    getsockopt(fd: c_int, level: c_int, name: c_int, value: Out<'_, c_void>, len: Out<'_, socklen_t>) -> c_int;
+    setsockopt(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen_t) -> c_int;
     shutdown(fd: c_int, how: c_int) -> c_int;
-    send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t;
-    sendto(fd: c_int, buf: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, alen: socklen_t) -> ssize_t;
-    sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t;
-    sendmmsg(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
-    recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
-    recvfrom(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, alen: *mut socklen_t) -> ssize_t;
-    recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t;
-    recvmmsg(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
-    read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t;
-    readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
-    write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t;
-    writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t;
-    preadv2(fd: c_int, iov: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
-    pwritev2(fd: c_int, iov: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
-    getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int;
-    getnameinfo(addr: *const sockaddr, len: socklen_t, node: *mut c_char, node_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int) -> c_int;
-    chroot(path: *const c_char) -> c_int;
+    send(fd: c_int, buf: In<'_, c_void>, len: size_t, flags: c_int) -> ssize_t;
+    sendto(fd: c_int, buf: In<'_, c_void>, len: size_t, flags: c_int, addr: In<'_, sockaddr>, alen: socklen_t) -> ssize_t;
+    sendmsg(fd: c_int, msg: In<'_, msghdr>, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int) -> c_int;
+    recv(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int) -> ssize_t;
+    recvfrom(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int, addr: Out<'_, sockaddr>, alen: Out<'_, socklen_t>) -> ssize_t;
+    recvmsg(fd: c_int, msg: Out<'_, msghdr>, flags: c_int) -> ssize_t;
+    recvmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int, timeout: Out<'_, timespec>) -> c_int;
+    read(fd: c_int, buf: Out<'_, c_void>, len: size_t) -> ssize_t;
+    readv(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t;
+    write(fd: c_int, buf: In<'_, c_void>, len: size_t) -> ssize_t;
+    writev(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t;
+    preadv2(fd: c_int, iov: In<'_, iovec>, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    pwritev2(fd: c_int, iov: In<'_, iovec>, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    chroot(path: In<'_, c_char>) -> c_int;
     mlockall(flags: c_int) -> c_int;
     close(fd: c_int) -> c_int;
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     dup(fd: c_int) -> c_int;
     dup2(from: c_int, to: c_int) -> c_int;
     dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
+    ppoll(fds: Out<'_, pollfd>, count: nfds_t, timeout: In<'_, timespec>, mask: In<'_, sigset_t>) -> c_int;
+    poll(fds: Out<'_, pollfd>, count: nfds_t, timeout: c_int) -> c_int;
+    select(count: c_int, read: Out<'_, fd_set>, write: Out<'_, fd_set>, except: Out<'_, fd_set>, timeout: Out<'_, timeval>) -> c_int;
+    pselect(count: c_int, read: Out<'_, fd_set>, write: Out<'_, fd_set>, except: Out<'_, fd_set>, timeout: In<'_, timespec>, mask: In<'_, sigset_t>) -> c_int;
+    epoll_create1(flags: c_int) -> c_int;
+    epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: Out<'_, epoll_event>) -> c_int;
+    epoll_wait(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: c_int) -> c_int;
+    epoll_pwait(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: c_int, mask: In<'_, sigset_t>) -> c_int;
+    epoll_pwait2(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: In<'_, timespec>, mask: In<'_, sigset_t>) -> c_int;
+    sendfile(out: c_int, from: c_int, offset: Out<'_, off_t>, count: size_t) -> ssize_t;
+    splice(from: c_int, from_at: Out<'_, i64>, to: c_int, to_at: Out<'_, i64>, len: size_t, flags: c_uint) -> ssize_t;
+}
+
+real! {
+    getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int;
+    getnameinfo(addr: *const sockaddr, len: socklen_t, node: *mut c_char, node_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int) -> c_int;
     fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int;
     ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int;
-    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
-    poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int;
-    select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int;
-    pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int;
-    epoll_create1(flags: c_int) -> c_int;
-    epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
-    epoll_wait(ep: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int;
-    epoll_pwait(ep: c_int, events: *mut epoll_event, most: c_int, timeout: c_int, mask: *const sigset_t) -> c_int;
-    epoll_pwait2(ep: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
-    sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
-    splice(from: c_int, from_at: *mut i64, to: c_int, to_at: *mut i64, len: size_t, flags: c_uint) -> ssize_t;
     fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE;
     fileno(file: *mut libc::FILE) -> c_int;
     vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;

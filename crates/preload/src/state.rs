@@ -104,6 +104,7 @@ fn begin_anew() -> Option<&'static Host> {
         // SAFETY: what has made this process has made it with one thread, which is here.
         Ok(joined) => room::within(|| unsafe {
             host.begin_anew(joined, fds::counts().into_iter());
+            crate::calls::epoll::apart::in_child();
         }),
         Err(e) => {
             say(
@@ -191,7 +192,7 @@ fn join() -> Mode {
 }
 
 /// Closes a descriptor that was kept.
-fn discard(fd: OwnedFd) {
+pub(crate) fn discard(fd: OwnedFd) {
     let raw = fd.into_raw_fd();
     fds::put(raw, Entry::Kernel);
     // SAFETY: it was owned a line ago.

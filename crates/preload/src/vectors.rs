@@ -7,6 +7,7 @@
 //! and all that is not the program's half of the address space.
 
 use crate::calls::refused;
+use crate::user::{In, Out, Pointer};
 use libc::{c_void, iovec};
 use longshore_sockets::SocketError;
 use std::io::{IoSlice, IoSliceMut};
@@ -30,8 +31,8 @@ const HIGHEST: usize = if cfg!(target_arch = "x86_64") {
 /// # Errors
 /// EFAULT.
 #[inline]
-pub(crate) fn check<T>(at: *const T, len: usize) -> Result<(), SocketError> {
-    let start = at as usize;
+pub(crate) fn check(at: impl Pointer, len: usize) -> Result<(), SocketError> {
+    let start = at.address();
     let inside = start >= LOWEST && start.checked_add(len).is_some_and(|end| end <= HIGHEST);
     if inside {
         Ok(())
@@ -45,57 +46,45 @@ pub(crate) fn check<T>(at: *const T, len: usize) -> Result<(), SocketError> {
 ///
 /// # Errors
 /// `too_many`, EINVAL for a length that is none, EFAULT.
-///
-/// # Safety
-/// `iov` points to `count` buffers that may be read for as long as the result
-/// is used.
-pub(crate) unsafe fn sources<'a>(
-    iov: *const iovec,
+pub(crate) fn sources<'a>(
+    iov: In<'a, iovec>,
     count: usize,
     too_many: i32,
 ) -> Result<Vec<IoSlice<'a>>, SocketError> {
-    // SAFETY: the caller's promise.
-    let list = unsafe { list(iov, count, too_many)? };
-    let filled = list.iter().filter(|v| v.iov_len != 0);
-    // SAFETY: as above.
-    filled
-        .map(|v| unsafe { source(v.iov_base, v.iov_len) })
-        .collect()
+    let filled = list(iov, count, too_many)?
+        .iter()
+        .filter(|v| v.iov_len != 0);
+    filled.map(|v| source(base(v).as_in(), v.iov_len)).collect()
 }
 
 /// The same, to be filled.
 ///
 /// # Errors
 /// As [`sources`].
-///
-/// # Safety
-/// As [`sources`], and they may be written to and do not overlap.
-pub(crate) unsafe fn sinks<'a>(
-    iov: *const iovec,
+pub(crate) fn sinks<'a>(
+    iov: In<'a, iovec>,
     count: usize,
     too_many: i32,
 ) -> Result<Vec<IoSliceMut<'a>>, SocketError> {
-    // SAFETY: the caller's promise.
-    let list = unsafe { list(iov, count, too_many)? };
-    let filled = list.iter().filter(|v| v.iov_len != 0);
-    // SAFETY: as above.
-    filled
-        .map(|v| unsafe { sink(v.iov_base, v.iov_len) })
-        .collect()
+    let filled = list(iov, count, too_many)?
+        .iter()
+        .filter(|v| v.iov_len != 0);
+    filled.map(|v| sink(base(v), v.iov_len)).collect()
 }
 
-unsafe fn list<'a>(
-    iov: *const iovec,
-    count: usize,
-    too_many: i32,
-) -> Result<&'a [iovec], SocketError> {
+/// Where a buffer of a list lies.
+fn base<'a>(one: &iovec) -> Out<'a, c_void> {
+    // SAFETY: of a list that C has passed, which promises as much for what the list names.
+    unsafe { Out::new(one.iov_base) }
+}
+
+fn list(iov: In<'_, iovec>, count: usize, too_many: i32) -> Result<&[iovec], SocketError> {
     match count {
         0 => return Ok(&[]),
         1..=MOST => check(iov, count * size_of::<iovec>())?,
         _ => return Err(refused(too_many)),
     }
-    // SAFETY: the caller's promise.
-    let list = unsafe { std::slice::from_raw_parts(iov, count) };
+    let list = iov.slice(count);
     if list.iter().any(|v| isize::try_from(v.iov_len).is_err()) {
         return Err(refused(libc::EINVAL));
     }
@@ -106,42 +95,22 @@ unsafe fn list<'a>(
 ///
 /// # Errors
 /// EFAULT.
-///
-/// # Safety
-/// `base` points to `len` readable bytes, or to nowhere, or `len` is 0.
-pub(crate) unsafe fn source<'a>(
-    base: *const c_void,
-    len: usize,
-) -> Result<IoSlice<'a>, SocketError> {
-    if len == 0 {
-        return Ok(IoSlice::new(&[]));
-    }
+pub(crate) fn source(base: In<'_, c_void>, len: usize) -> Result<IoSlice<'_>, SocketError> {
     let len = len.min(MOST_BYTES);
-    check(base, len)?;
-    // SAFETY: the caller's promise.
-    Ok(IoSlice::new(unsafe {
-        std::slice::from_raw_parts(base.cast(), len)
-    }))
+    if len != 0 {
+        check(base, len)?;
+    }
+    Ok(IoSlice::new(base.cast().slice(len)))
 }
 
 /// One buffer to be filled.
 ///
 /// # Errors
 /// EFAULT.
-///
-/// # Safety
-/// `base` points to `len` writable bytes, or to nowhere, or `len` is 0.
-pub(crate) unsafe fn sink<'a>(
-    base: *mut c_void,
-    len: usize,
-) -> Result<IoSliceMut<'a>, SocketError> {
-    if len == 0 {
-        return Ok(IoSliceMut::new(&mut []));
-    }
+pub(crate) fn sink(base: Out<'_, c_void>, len: usize) -> Result<IoSliceMut<'_>, SocketError> {
     let len = len.min(MOST_BYTES);
-    check(base, len)?;
-    // SAFETY: the caller's promise.
-    Ok(IoSliceMut::new(unsafe {
-        std::slice::from_raw_parts_mut(base.cast(), len)
-    }))
+    if len != 0 {
+        check(base, len)?;
+    }
+    Ok(IoSliceMut::new(base.cast().slice_mut(len)))
 }

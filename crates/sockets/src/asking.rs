@@ -28,27 +28,23 @@ const ATTEMPT: Timespec = Timespec {
 
 /// An eventfd that the engine made and rings.
 #[derive(Debug)]
-pub(crate) struct Bell {
-    fd: OwnedFd,
-    /// What the engine calls it.
-    name: u32,
-}
+pub(crate) struct Bell(OwnedFd);
 
 impl Bell {
     pub(crate) fn into_fd(self) -> OwnedFd {
-        self.fd
+        self.0
     }
 }
 
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.0.as_fd()
     }
 }
 
 impl AsRawFd for Bell {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.0.as_raw_fd()
     }
 }
 
@@ -67,36 +63,17 @@ impl Host {
             return None;
         }
         let ask = mark();
-        let question = Message::Eventfd {
-            waiter,
-            ask,
-            name: 0,
-        };
+        let question = Message::Eventfd { waiter, ask };
         let mut made = None;
         (self.hooks.with_room)(&mut || {
             let answer = self.ask(&question, |m| match m {
                 Message::Eventfd { ask: theirs, .. } => *theirs == ask,
                 _ => false,
             });
-            if let Some((Message::Eventfd { name, .. }, fds)) = answer
-                && let Some(fd) = fds.into_iter().next()
-            {
-                let fd = (self.hooks.keep)(fd);
-                made = Some(Bell { fd, name });
-            }
+            let fd = answer.and_then(|(_, fds)| fds.into_iter().next());
+            made = fd.map(|fd| Bell((self.hooks.keep)(fd)));
         });
         made
-    }
-
-    /// Has the engine ring `bell` for another waiter, too.
-    pub(crate) fn share_bell(&self, waiter: u32, bell: &Bell) {
-        let message = Message::SameEventfd {
-            waiter,
-            name: bell.name,
-        };
-        if attach::send(self.connection.as_fd(), &message, &[]).is_err() {
-            self.look_at_engine();
-        }
     }
 
     /// What becomes readable when a signal is due to whoever owns a socket: one Unix socket

@@ -3,6 +3,7 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
+use crate::stream::Peeked;
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Request, STAMP_BYTES, Stamp,
 };
@@ -17,6 +18,8 @@ pub struct Received {
     pub copied: usize,
     /// Bytes that it had.
     pub len: usize,
+    /// Whether there was no room for all of what was asked for (MSG_TRUNC).
+    pub is_cut: bool,
     /// Who sent it.
     pub from: Option<SocketAddr>,
     /// If not 0, it is a train of datagrams of this size.
@@ -48,12 +51,17 @@ impl Socket {
     ) -> Result<Received, SocketError> {
         let block = self.block();
         self.report_pending()?;
+        let mut offset = match self.peek_offset() {
+            Some(offset) if keep => offset as usize,
+            _ => 0,
+        };
         let peeked = self.peek_at_records()?;
         if peeked.is_empty() {
             // Shut down for reading.
             return Ok(Received {
                 copied: 0,
                 len: 0,
+                is_cut: false,
                 from: None,
                 segment: 0,
                 own: None,
@@ -63,33 +71,35 @@ impl Socket {
                 stamp: None,
             });
         }
-        if peeked.len() < DATAGRAM_HEADER {
-            return Err(SocketError::Broken);
+        let (mut first, mut record) = (0, record_at(&peeked, 0)?);
+        // The datagrams that the offset leaves behind (SO_PEEK_OFF).
+        while offset != 0 && offset >= record.len as usize {
+            offset -= record.len as usize;
+            first += record.span() as usize;
+            if first >= peeked.len() {
+                return Err(SocketError::WouldBlock);
+            }
+            record = record_at(&peeked, first)?;
         }
-        let mut header = [0; DATAGRAM_HEADER];
-        peeked.read_at(0, &mut header)?;
-        let record = DatagramRecord::decode(&header);
-        let (begins, span) = (record.payload_at(), record.span());
-        if span > peeked.len() as u64 {
-            return Err(SocketError::Broken);
-        }
+        let (begins, span) = (first + record.payload_at(), record.span());
         let mut to = None;
         if record.to_group {
             let mut group = [0; GROUP_BYTES];
-            peeked.read_at(DATAGRAM_HEADER, &mut group)?;
+            peeked.read_at(first + DATAGRAM_HEADER, &mut group)?;
             to = Some(IpAddr::from(group).to_canonical());
         }
         let mut stamp = None;
         if record.stamped {
             let mut bytes = [0; STAMP_BYTES];
-            peeked.read_at(record.stamp_at(), &mut bytes)?;
+            peeked.read_at(first + record.stamp_at(), &mut bytes)?;
             stamp = Some(Stamp::decode(&bytes));
         }
         let len = record.len as usize;
         let mut copied = 0;
+        let room: usize = parts.iter().map(|part| part.len()).sum();
         for part in parts {
-            let fits = part.len().min(len - copied);
-            peeked.read_at(begins + copied, &mut part[..fits])?;
+            let fits = part.len().min(len - offset - copied);
+            peeked.read_at(begins + offset + copied, &mut part[..fits])?;
             copied += fits;
         }
         if !keep {
@@ -98,6 +108,8 @@ impl Socket {
         Ok(Received {
             copied,
             len,
+            // As Linux has it, also where it ends with the room.
+            is_cut: room < len - offset || (offset != 0 && room == len - offset),
             from: record.peer.get().or_else(|| block.peer().get()),
             segment: record.segment,
             own: self.own_address(record.own),
@@ -159,4 +171,19 @@ impl Socket {
         }
         DatagramRecord::decode(&header).len as usize
     }
+}
+
+/// The record at offset `at` of those that are there.
+fn record_at(peeked: &Peeked<'_>, at: usize) -> Result<DatagramRecord, SocketError> {
+    let rest = peeked.len() - at;
+    if rest < DATAGRAM_HEADER {
+        return Err(SocketError::Broken);
+    }
+    let mut header = [0; DATAGRAM_HEADER];
+    peeked.read_at(at, &mut header)?;
+    let record = DatagramRecord::decode(&header);
+    if record.span() > rest as u64 {
+        return Err(SocketError::Broken);
+    }
+    Ok(record)
 }

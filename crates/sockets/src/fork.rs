@@ -161,6 +161,11 @@ impl Host {
         if let Ok(mut untold) = self.untold.enter() {
             untold.clear();
         }
+        if let Ok(mut hub) = self.hub.enter() {
+            hub.leave_to_parent()
+                .into_iter()
+                .for_each(self.hooks.discard);
+        }
         let pid = self.arena.control(channel).pid.load(Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
         self.is_abroad.store(pid != own_pid(), Ordering::Relaxed);
@@ -235,7 +240,9 @@ impl Forking {
             untold.clear();
         }
         if let Some(hub) = &mut self.hub {
-            hub.leave_to_parent();
+            hub.leave_to_parent()
+                .into_iter()
+                .for_each(host.hooks.discard);
         }
         // What the parent has begun, it ends.
         if let Some(unfinished) = &mut self.unfinished {

@@ -10,7 +10,7 @@ use longshore_hostif::{Arena, SocketId};
 use longshore_ring::{NONE, Waiter};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 
 /// One socket in one set, under one descriptor.
 #[derive(Debug)]
@@ -194,11 +194,14 @@ impl Hub {
     }
 
     /// This is another process now, the child of a fork: the waiters are its parent's, and
-    /// so are those that sleep.
-    pub(crate) fn leave_to_parent(&mut self) {
+    /// so are those that sleep. Gives the eventfds on which they do, to be closed.
+    pub(crate) fn leave_to_parent(&mut self) -> Vec<OwnedFd> {
+        let mut left = Vec::new();
         for set in self.sets.iter_mut().flatten() {
             (set.waiter, set.sleepers) = (None, 0);
+            left.extend(set.bell.take().map(Bell::into_fd));
         }
+        left
     }
 
     pub(crate) fn set(&mut self, set: u32) -> Result<&mut Set, SocketError> {

@@ -66,15 +66,16 @@ impl Socket {
         self.block().rcv.held() >= ACCEPT_RECORD as u64
     }
 
-    /// Accepts the next connection. `prepare` is called with it before it is
-    /// taken off the queue, and leaves it there by failing.
+    /// Accepts the next connection. `prepare` is called before it is taken off the queue, if
+    /// one waits, and leaves it there by failing. It may make system calls: the listener is
+    /// not locked meanwhile, and so somebody else may have taken the connection after it.
     ///
     /// # Errors
     /// [`SocketError::WouldBlock`] if none waits, EINVAL if the socket does not
     /// listen, what `prepare` says.
     pub fn accept_with<T>(
         &self,
-        prepare: impl FnOnce(&AcceptRecord) -> Result<T, SocketError>,
+        prepare: impl FnOnce() -> Result<T, SocketError>,
     ) -> Result<(Socket, AcceptRecord, T), SocketError> {
         let block = self.block();
         if self.is_datagram() {
@@ -89,18 +90,41 @@ impl Socket {
         if !self.has_connection() {
             self.host.await_own();
         }
+        if !self.has_connection() {
+            return Err(self.no_connection());
+        }
+        let prepared = prepare()?;
+        let (accepted, record) = self.take_connection()?;
+        if block.flags().contains(BlockFlags::HAS_LINE) {
+            let _ = self.host.wake_engine();
+        }
+        let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
+        accepted.set_host_bits(host_bits::CONNECT_TOLD);
+        self.hand_on_limits(&accepted, &record);
+        Ok((accepted, record, prepared))
+    }
+
+    fn no_connection(&self) -> SocketError {
+        if self.host.is_gone() {
+            SocketError::EngineGone
+        } else {
+            SocketError::WouldBlock
+        }
+    }
+
+    /// Takes a connection off the queue: `None` in its place if it was reset in that moment.
+    /// No system call is made under the lock: a process that is stopped in one would keep
+    /// all others from accepting.
+    fn take_connection(&self) -> Result<(Option<Socket>, AcceptRecord), SocketError> {
+        let (block, host) = (self.block(), self.host);
         let _lock = block.rcv.lock.lock()?;
         loop {
             if !self.has_connection() {
-                if self.host.is_gone() {
-                    return Err(SocketError::EngineGone);
-                }
-                return Err(SocketError::WouldBlock);
+                return Err(self.no_connection());
             }
             let at = block.rcv.done.load(Ordering::Relaxed);
             let record = self.record_at(at)?;
             let next = at + ACCEPT_RECORD as u64;
-            let host = self.host;
             let gone = host
                 .arena
                 .get_block(record.socket.index)
@@ -110,7 +134,6 @@ impl Socket {
                 block.rcv.done.store(next, Ordering::Release);
                 continue;
             }
-            let prepared = prepare(&record)?;
             let ours = record.subscriber.map(u32::from) == Some(host.own_channel());
             let accepted = host.adopt_accepted(record.socket, ours);
             block.rcv.done.store(next, Ordering::Release);
@@ -120,25 +143,24 @@ impl Socket {
             // waits for this. It looks at what is published after it has marked the line.
             let _ = host.tell(&request, Wake::Never);
             Waiter::fence();
-            if block.flags().contains(BlockFlags::HAS_LINE) {
-                let _ = host.wake_engine();
-            }
-            let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
-            accepted.set_host_bits(host_bits::CONNECT_TOLD);
-            let of = accepted.block();
-            of.rcv
-                .edge
-                .fetch_max(u64::from(record.rcv_edge), Ordering::AcqRel);
-            for (to, from) in [
-                (&of.linger, &block.linger),
-                (&of.rcv.limit, &block.rcv.limit),
-                (&of.rcv.low_water, &block.rcv.low_water),
-                (&of.snd.time_limit, &block.snd.time_limit),
-                (&of.rcv.time_limit, &block.rcv.time_limit),
-            ] {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            return Ok((accepted, record, prepared));
+            return Ok((accepted, record));
+        }
+    }
+
+    /// Gives an accepted connection what its listener was set to.
+    fn hand_on_limits(&self, accepted: &Socket, record: &AcceptRecord) {
+        let (of, block) = (accepted.block(), self.block());
+        of.rcv
+            .edge
+            .fetch_max(u64::from(record.rcv_edge), Ordering::AcqRel);
+        for (to, from) in [
+            (&of.linger, &block.linger),
+            (&of.rcv.limit, &block.rcv.limit),
+            (&of.rcv.low_water, &block.rcv.low_water),
+            (&of.snd.time_limit, &block.snd.time_limit),
+            (&of.rcv.time_limit, &block.rcv.time_limit),
+        ] {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
@@ -167,7 +189,10 @@ mod tests {
         }
         let (accepted, _, limit) = listener
             .socket()
-            .accept_with(|record| {
+            .accept_with(|| {
+                let socket = listener.socket();
+                let at = socket.block().rcv.done.load(Ordering::Relaxed);
+                let record = socket.record_at(at)?;
                 let limit = &host.arena.block(record.socket.index).snd.limit;
                 limit.store(3 << 20, Ordering::Release);
                 Ok(limit)

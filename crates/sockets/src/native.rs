@@ -133,7 +133,7 @@ impl Listener {
     pub fn accept(&self) -> Result<(Stream, SocketAddr), SocketError> {
         let (socket, record, ()) = self
             .0
-            .wait(None, Patience::ENDLESS, || self.0.accept_with(|_| Ok(())))?;
+            .wait(None, Patience::ENDLESS, || self.0.accept_with(|| Ok(())))?;
         let peer = record.peer.get().ok_or(SocketError::Broken)?;
         Ok((Stream(socket), peer))
     }

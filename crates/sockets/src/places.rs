@@ -4,12 +4,13 @@
 //! A place belongs to a thread for as long as it has a waiter. Places are used again and
 //! never freed, so that they can be looked through without a lock.
 
+use crate::grow_only::GrowOnly;
 use crate::host::Host;
 use longshore_ring::{Sleep, Waiter};
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
-static PLACES: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+static PLACES: GrowOnly<Place> = GrowOnly::new();
 const NOBODY: usize = 0;
 const NO_BELL: RawFd = -1;
 
@@ -22,46 +23,24 @@ pub(crate) struct Place {
     /// Threads that are about to wake this one: until they have, neither its waiter nor
     /// its eventfd becomes another's.
     wakers: AtomicU32,
-    next: AtomicPtr<Place>,
-}
-
-fn places() -> impl Iterator<Item = &'static Place> {
-    let mut at = &PLACES;
-    std::iter::from_fn(move || {
-        // SAFETY: null, or a place that was leaked.
-        let place = unsafe { at.load(Ordering::Acquire).as_ref() }?;
-        at = &place.next;
-        Some(place)
-    })
 }
 
 impl Place {
     /// The place of `thread`, which sleeps on `waiter`.
     pub(crate) fn take(thread: usize, waiter: u32) -> &'static Self {
-        let free = places().find(|p| {
+        let free = PLACES.iter().find(|p| {
             p.wakers.load(Ordering::Relaxed) == 0
                 && p.thread
                     .compare_exchange(NOBODY, usize::MAX, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
         });
         let place = free.unwrap_or_else(|| {
-            let place: &'static Self = Box::leak(Box::new(Self {
+            PLACES.push(Self {
                 thread: AtomicUsize::new(usize::MAX),
                 waiter: AtomicU32::new(waiter),
                 bell: AtomicI32::new(NO_BELL),
                 wakers: AtomicU32::new(0),
-                next: AtomicPtr::new(PLACES.load(Ordering::Acquire)),
-            }));
-            let new = std::ptr::from_ref(place).cast_mut();
-            while let Err(first) = PLACES.compare_exchange(
-                place.next.load(Ordering::Relaxed),
-                new,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                place.next.store(first, Ordering::Relaxed);
-            }
-            place
+            })
         });
         place.waiter.store(waiter, Ordering::Relaxed);
         place.bell.store(NO_BELL, Ordering::Relaxed);
@@ -94,7 +73,7 @@ impl Host {
     ///
     /// [`Hooks::thread`]: crate::Hooks::thread
     pub fn wake_thread(&self, thread: usize) {
-        for place in places() {
+        for place in PLACES.iter() {
             place.wakers.fetch_add(1, Ordering::SeqCst);
             if place.thread.load(Ordering::SeqCst) == thread {
                 self.wake_at(place);

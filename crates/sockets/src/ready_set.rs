@@ -124,9 +124,15 @@ impl ReadySet {
         Ok(())
     }
 
+    /// The eventfd on which its threads sleep, if it was made.
+    pub fn bell_if_made(&self) -> Option<RawFd> {
+        let mut hub = self.host.hub.enter().ok()?;
+        let bell = hub.set(self.index).ok()?.bell.as_ref()?;
+        Some(bell.as_raw_fd())
+    }
+
     /// The eventfd on which its threads sleep, made if it is not there yet, and
-    /// whether it was made now. After a fork the child gets a waiter of its own
-    /// for the eventfd that it inherited. `None` without a waiter or a descriptor, of which
+    /// whether it was made now. After a fork the child gets one of its own. `None` without a waiter or a descriptor, of which
     /// there may be one the next time, or under a filter of system calls if nothing was
     /// prepared: nobody wakes who sleeps for the set, and he must not sleep for long.
     ///
@@ -145,19 +151,12 @@ impl ReadySet {
         let Some(waiter) = self.host.claim_waiter() else {
             return Ok(None);
         };
-        let new = set.bell.is_none();
-        match &set.bell {
-            Some(bell) => self.host.share_bell(waiter, bell),
-            None => match self.host.make_bell(waiter) {
-                Some(bell) => set.bell = Some(bell),
-                None => {
-                    self.host.free_waiter(waiter);
-                    return Ok(None);
-                }
-            },
-        }
-        set.waiter = Some(waiter);
-        let fd = set.bell.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let Some(bell) = self.host.make_bell(waiter) else {
+            self.host.free_waiter(waiter);
+            return Ok(None);
+        };
+        let fd = bell.as_raw_fd();
+        (set.bell, set.waiter) = (Some(bell), Some(waiter));
         let sockets: Vec<SocketId> = set
             .by_key
             .keys()
@@ -181,7 +180,7 @@ impl ReadySet {
                 ..socket
             }));
         }
-        Ok(Some((fd, new)))
+        Ok(Some((fd, true)))
     }
 
     /// Enters a socket under descriptor `fd`. The set does not keep the socket

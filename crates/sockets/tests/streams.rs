@@ -328,13 +328,45 @@ fn any_process_accepts_from_a_shared_listener() {
         let socket = if accept_here {
             listener.accept().unwrap().0.socket().clone()
         } else {
-            let accept = || other.accept_with(|_| Ok(()));
+            let accept = || other.accept_with(|| Ok(()));
             other.wait(None, Patience::ENDLESS, accept).unwrap().0
         };
         let mut buf = [0; 9];
         let read = || socket.recv(&mut [IoSliceMut::new(&mut buf)], false);
         assert_eq!(socket.wait(None, Patience::ENDLESS, read), Ok(2));
     }
+}
+
+#[test]
+fn one_that_is_held_up_in_accept_holds_up_nobody_else() {
+    let (engine, _directory) = engine();
+    let (first, second) = (engine.join(), engine.join());
+    let listener = Listener::bind(first, Engine::address(0), 8).unwrap();
+    let other = second.adopt(listener.socket().id()).unwrap();
+    listener.socket().share();
+    let _client = Stream::connect(first, listener.local().unwrap()).unwrap();
+    let accepted_by_other = || {
+        // As long as the first is in a system call of its accept.
+        let accepting = std::thread::spawn(move || {
+            let accept = || other.accept_with(|| Ok(()));
+            other.wait(None, Patience::ENDLESS, accept).map(drop)
+        });
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !accepting.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(accepting.is_finished(), "the listener is locked");
+        assert!(accepting.join().unwrap().is_ok());
+        Ok(())
+    };
+    let asks = || match listener.socket().has_connection() {
+        true => Ok(()),
+        false => Err(SocketError::WouldBlock),
+    };
+    let socket = listener.socket();
+    socket.wait(None, Patience::ENDLESS, asks).unwrap();
+    let held_up = socket.accept_with(accepted_by_other).map(drop);
+    assert_eq!(held_up, Err(SocketError::WouldBlock));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What a connection has done so far, for `info.rs`.
 //!
-//! Owns [`Accounting`], which `tcb.rs` keeps, and [`Counters`]; `busy.rs` has the times.
+//! Owns [`Accounting`], which `tcb.rs` keeps, and [`Counters`]; `accounting/busy.rs` has the times.
 
-use crate::busy::BusyTimes;
+mod busy;
+
+use busy::BusyTimes;
 
 /// Counters of one connection, as Linux's `tcp_info` has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub(crate) struct Counters {
     pub(crate) timeouts: u16,
     /// Repairs that began with one.
     pub(crate) timeout_repairs: u16,
-    /// How long they have taken, in milliseconds, as `busy.rs` sums up.
+    /// How long they have taken, in milliseconds, as `accounting/busy.rs` sums up.
     pub(crate) timeout_repair_ms: u32,
     pub(crate) bytes_retrans: u64,
 }

@@ -3,9 +3,15 @@
 //! Owns [`OwedAcks`], which `tcb.rs` keeps. `input/data.rs` decides when one is owed,
 //! `output/` takes it off.
 
-use crate::check::{Violation, require};
+use crate::codec::saved_part;
+use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
-use crate::tcb::Pos;
+use crate::time::MS;
+use crate::violation::{Violation, require};
+
+/// How long an acknowledgment may wait (Linux's TCP_DELACK_MIN; RFC 9293 section
+/// 3.8.6.3 allows 500 ms).
+pub(crate) const DELAY_US: u64 = 40 * MS;
 
 /// Duplicate acknowledgments in store for a peer without SACK.
 const MAX_DUPLICATES: u8 = 8;
@@ -24,6 +30,12 @@ pub(crate) struct OwedAcks {
     /// Duplicate acknowledgments owed to a peer without SACK.
     duplicates: u8,
 }
+
+saved_part!(OwedAcks {
+    saved {
+        last_sent, segment, quick, duplicates,
+    }
+});
 
 impl OwedAcks {
     /// None are, to a peer whose segments are taken to have `segment` bytes.

@@ -9,8 +9,8 @@
 //! finds out only by timeout). Progress is safe, for what continues RCV.NXT needs
 //! no room here.
 
+use crate::pos::Pos;
 use crate::ranges::{Full, RangeSet};
-use crate::tcb::Pos;
 
 /// How many separate ranges are remembered: enough for a queue that has overflowed on a
 /// long path, where a loss follows the other. A peer that makes holes for their own sake

@@ -1,23 +1,15 @@
 //! What must hold of a connection whenever nothing is being done with it.
 //!
-//! Owns [`Tcb::check`] and [`Violation`]. Each part has a `check` of its own beside its
+//! Owns [`Tcb::check`]. Each part has a `check` of its own beside its
 //! fields; here is what holds between parts. Debug builds ask after each segment, timeout
 //! and call of the user; the simulation and the fuzz targets ask in every build.
 
-use crate::input::UNPREDICTABLE;
+use crate::flags::Flags;
 use crate::state::State;
-use crate::tcb::{Flags, Tcb};
+use crate::tcb::Tcb;
+use crate::tcb::UNPREDICTABLE;
 use crate::timers::Timers;
-
-/// An invariant that does not hold. That is a fault of this crate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the state of a connection is inconsistent: {0}")]
-pub struct Violation(pub &'static str);
-
-/// `Ok` if it holds.
-pub(crate) fn require(holds: bool, what: &'static str) -> Result<(), Violation> {
-    if holds { Ok(()) } else { Err(Violation(what)) }
-}
+use crate::violation::{Violation, require};
 
 impl Tcb {
     /// Whether the block is consistent, between two calls of other methods.

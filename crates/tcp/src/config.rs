@@ -6,8 +6,8 @@
 //! `Tcb` change it afterwards. Defaults are Linux's, since the programs above
 //! expect them.
 
+use crate::codec::{saved_enum, saved_part};
 use crate::congestion::Congestion;
-use crate::syn_cookie::SynCookies;
 
 /// Explicit congestion notification: Linux's net.ipv4.tcp_ecn, with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +28,15 @@ pub enum EcnMode {
     AcceptAccurate = 5,
 }
 
+saved_enum!(EcnMode {
+    Off = 0,
+    Request = 1,
+    Accept = 2,
+    RequestAccurate = 3,
+    RequestAcceptAccurate = 4,
+    AcceptAccurate = 5,
+});
+
 impl EcnMode {
     /// The mode of this number, `None` if there is none.
     #[must_use]
@@ -39,6 +48,38 @@ impl EcnMode {
             3 => EcnMode::RequestAccurate,
             4 => EcnMode::RequestAcceptAccurate,
             5 => EcnMode::AcceptAccurate,
+            _ => return None,
+        })
+    }
+}
+
+/// When SYNs are answered by cookies (Linux's net.ipv4.tcp_syncookies).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum SynCookies {
+    /// Never: SYNs beyond the queue are dropped.
+    Off = 0,
+    /// When the queue is full.
+    #[default]
+    OnOverflow = 1,
+    /// Always.
+    Always = 2,
+}
+
+saved_enum!(SynCookies {
+    Off = 0,
+    OnOverflow = 1,
+    Always = 2,
+});
+
+impl SynCookies {
+    /// The mode of this number, `None` if there is none.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<SynCookies> {
+        Some(match number {
+            0 => SynCookies::Off,
+            1 => SynCookies::OnOverflow,
+            2 => SynCookies::Always,
             _ => return None,
         })
     }
@@ -57,6 +98,12 @@ pub struct Keepalive {
     /// Unanswered probes before the connection is given up.
     pub probes: u8,
 }
+
+saved_part!(Keepalive {
+    saved {
+        enabled, idle_ms, interval_ms, probes,
+    }
+});
 
 impl Default for Keepalive {
     fn default() -> Self {
@@ -80,6 +127,11 @@ pub enum Linger {
     /// SO_LINGER with time 0: reset at once.
     Reset,
 }
+
+saved_enum!(Linger {
+    Background = 0,
+    Reset = 1,
+});
 
 /// The parameters of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +209,16 @@ pub struct Config {
     /// (tcp_orphan_retries).
     pub orphan_retries: u8,
 }
+
+saved_part!(Config {
+    saved {
+        mss, ipv6, window_scaling, timestamps, sack, rcvbuf, rcvbuf_max, window_clamp, nodelay,
+        cork, quickack, keepalive, user_timeout_ms, user_timeout_option, linger, fin_wait_ms,
+        congestion, syn_cookies, abort_on_overflow, ecn, urgent_names_itself, max_pacing_rate,
+        mtu_probing, initial_window, min_batch, slow_start_after_idle, syn_retries,
+        synack_retries, retries, orphan_retries,
+    }
+});
 
 impl Default for Config {
     fn default() -> Self {

@@ -15,15 +15,17 @@
 
 mod accurate;
 
+use crate::codec::{saved_enum, saved_flags, saved_part};
 use crate::config::Config;
 use crate::config::EcnMode;
 use crate::congestion::Congestion;
 use crate::congestion::CongestionState;
+use crate::flags::Flags;
 use crate::flight::Flight;
+use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
 use crate::segment::{Ecn, Segment};
 use crate::snd::SendSide;
-use crate::tcb::{Flags, Pos, Tcb};
 pub use accurate::EcnTotals;
 use accurate::{Accurate, NOT_CAPABLE_SEEN, handshake_ace};
 use longshore_wire::tcp::{AccurateEcn, TcpFlags};
@@ -39,6 +41,12 @@ pub(crate) enum Variant {
     /// RFC 9768.
     Accurate,
 }
+
+saved_enum!(Variant {
+    Off = 0,
+    Classic = 1,
+    Accurate = 2,
+});
 
 /// The three flags that ECN uses.
 pub(crate) const ECN_FLAGS: TcpFlags = TcpFlags(TcpFlags::AE.0 | TcpFlags::CWR.0 | TcpFlags::ECE.0);
@@ -67,6 +75,8 @@ bitflags::bitflags! {
     }
 }
 
+saved_flags!(Bits: u8);
+
 /// What one acknowledgment says of congestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Feedback {
@@ -92,6 +102,12 @@ pub(crate) struct EcnState {
     before_change: Pos,
     accurate: Accurate,
 }
+
+saved_part!(EcnState {
+    saved {
+        variant, asked, bits, handshake, answered, before_change, accurate,
+    }
+});
 
 impl EcnState {
     pub(crate) const fn new() -> EcnState {
@@ -389,7 +405,7 @@ impl EcnState {
     ) {
         self.answered = snd.nxt();
         if flight.recovery.is_open() {
-            let window = congestion.window_in_use(snd, flight.recovery.phase);
+            let window = congestion.window_in_use(snd, flight.recovery.is_fast());
             congestion.controller.on_congestion_marked(window);
         }
         if self.variant == Variant::Classic {
@@ -433,7 +449,7 @@ impl EcnState {
         }
     }
 
-    /// How much one segment may carry of `most`. Whoever cuts a long segment into
+    /// How much one segment may carry of `most`. A port that cuts a long segment into
     /// packets leaves CWR on the first only, as RFC 3168 wants it; where the bit is part
     /// of a count, such a segment must not be cut.
     #[inline]
@@ -474,14 +490,6 @@ impl EcnState {
         };
         Some((e.before_change, old))
     }
-}
-
-impl Tcb {
-    // ---- The handshake. ----
-
-    // ---- Receiving. ----
-
-    // ---- Sending. ----
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! Owns [`Events`] and [`Error`]. The engine reads them after each burst and turns
 //! them into completions.
 
+use crate::codec::{saved_enum, saved_flags};
+
 bitflags::bitflags! {
     /// What has happened since the last `take_events`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +40,8 @@ bitflags::bitflags! {
         const URGENT = 4096;
     }
 }
+
+saved_flags!(Events: u16);
 
 /// Why a connection died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -80,6 +84,21 @@ pub enum Error {
     #[error("aborted by this side")]
     Aborted,
 }
+
+saved_enum!(Error {
+    Refused = 0,
+    Reset = 1,
+    BrokenPipe = 2,
+    TimedOut = 3,
+    HostUnreachable = 4,
+    NetUnreachable = 5,
+    ProtocolUnreachable = 6,
+    SourceRouteFailed = 7,
+    HostUnknown = 8,
+    HostIsolated = 9,
+    Prohibited = 10,
+    Aborted = 11,
+});
 
 impl Error {
     /// The errno that a program gets for it on Linux.

@@ -2,6 +2,8 @@
 //!
 //! Owns [`Flags`], which `tcb.rs` keeps for each connection and everything else reads.
 
+use crate::codec::saved_flags;
+
 bitflags::bitflags! {
     /// What holds of a connection, and what it owes.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,9 +44,9 @@ bitflags::bitflags! {
         /// What goes out is paced or may be marked, or the rate of delivery is
         /// measured: the common path leaves it to the other.
         const CAREFUL = 1 << 18;
-        /// The peer's window alone holds data back (`busy.rs`).
+        /// The peer's window alone holds data back (`accounting/busy.rs`).
         const WINDOW_LIMITED = 1 << 19;
-        /// Something written waits with nothing in flight (`busy.rs`).
+        /// Something written waits with nothing in flight (`accounting/busy.rs`).
         const WAITING = 1 << 20;
         /// There is urgent data that is not acknowledged: headers say where it ends.
         const URGENT = 1 << 21;
@@ -52,14 +54,16 @@ bitflags::bitflags! {
         const ADVISED_TIMEOUT = 1 << 22;
         /// The peer is to be told of the user timeout (RFC 5482).
         const TELL_TIMEOUT = 1 << 23;
-        /// The send buffer alone holds the user up (`busy.rs`).
+        /// The send buffer alone holds the user up (`accounting/busy.rs`).
         const BUFFER_LIMITED = 1 << 24;
-        /// What a timeout has found is not repaired yet (`busy.rs`).
+        /// What a timeout has found is not repaired yet (`accounting/busy.rs`).
         const REPAIRS_TIMEOUT = 1 << 25;
         /// There is no memory for payload: none is taken, and the window is told as closed.
         const NO_ROOM = 1 << 26;
     }
 }
+
+saved_flags!(Flags: u32);
 
 impl Flags {
     /// Everything that `poll_transmit` would act on.

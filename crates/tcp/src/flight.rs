@@ -4,13 +4,23 @@
 //! Owns [`Flight`], which `tcb.rs` keeps. Output tells it what goes out, `input/ack.rs`
 //! what comes back. All of it may be forgotten: what is outstanding then counts as lost.
 
-use crate::check::{Violation, require};
-use crate::plpmtu::MtuSearch;
-use crate::recovery::Recovery;
-use crate::scoreboard::{Scoreboard, granularity};
+mod plpmtu;
+mod recovery;
+#[allow(
+    clippy::indexing_slicing,
+    reason = "indices are the table's own, found by position; nothing of the wire is one"
+)]
+mod scoreboard;
+
+pub(crate) use plpmtu::{MtuSearch, ProbeChoice};
+pub(crate) use recovery::{AckReport, Advice, Delivery, Phase, Recovery};
+
+use crate::congestion::CongestionState;
+use crate::pos::{NO_POS, Pos};
 use crate::snd::SendSide;
-use crate::tcb::{NO_POS, Pos};
 use crate::time::Instant;
+use crate::violation::{Violation, require};
+use scoreboard::{Scoreboard, granularity};
 
 /// What the timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,5 +111,37 @@ impl Flight {
             "what is timed is not in flight",
         )?;
         self.recovery.check(snd.nxt())
+    }
+
+    /// Whether a round trip is being timed.
+    #[inline]
+    pub(crate) fn is_timing(&self) -> bool {
+        self.timed != NO_POS
+    }
+
+    /// RFC 6298 section 3, Karn: what is being timed may have been repeated.
+    #[inline]
+    pub(crate) fn stop_timing(&mut self, congestion: &mut CongestionState) {
+        self.timed = NO_POS;
+        congestion.rate.spoil_round();
+    }
+
+    /// Starts the retransmission timer anew (RFC 6298 section 5.1 and 5.3).
+    #[inline]
+    pub(crate) fn arm_retransmit(&mut self, snd: &SendSide, now: Instant) {
+        self.timer.kind = XmitTimer::Retransmit;
+        self.timer.at = now.after_us(snd.rtt.rto());
+        self.timer.from = now;
+    }
+
+    /// When the retransmission timer runs out, whatever stands in its place.
+    pub(crate) fn rto_deadline(&self, snd: &SendSide) -> Instant {
+        self.timer.from.after_us(snd.rtt.rto())
+    }
+
+    /// What stood in place of the retransmission timer is over: it has its turn.
+    pub(crate) fn wait_for_rto(&mut self, snd: &SendSide, now: Instant) {
+        self.timer.kind = XmitTimer::Retransmit;
+        self.timer.at = self.rto_deadline(snd).max(now.after_us(1));
     }
 }

@@ -4,6 +4,7 @@
 //! number that the error quotes.
 
 use crate::events::{Error, Events};
+use crate::snd::MIN_MSS;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
@@ -107,9 +108,6 @@ impl Tcb {
         }
     }
 }
-
-/// The least MSS that is believed; less would be an attack on both ends' time.
-pub(crate) const MIN_MSS: u16 = 48;
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,10 @@
 
 use crate::ecn::{EcnTotals, Variant};
 use crate::fast_open::FastOpenFailure;
-use crate::recovery::Phase;
+use crate::flags::Flags;
+use crate::flight::Phase;
 use crate::state::State;
-use crate::tcb::{Flags, Tcb};
+use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
 
 /// Bytes of Linux's `struct tcp_info` (version 6.18). Programs check the length
@@ -123,9 +124,7 @@ impl Tcb {
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
         let una = self.snd.una();
         let r = &self.flight.recovery;
-        let rate = self
-            .congestion
-            .delivery_rate(&self.snd, &self.flight, &self.liveness);
+        let rate = self.delivery_rate();
         TcpInfo {
             state: self.state,
             ca_state: match r.phase {

@@ -28,24 +28,29 @@
 //! | part | what | where |
 //! | --- | --- | --- |
 //! | `snd` | the send side: sequence space, the peer's window, what is written, the round trip | `snd.rs`, `nagle.rs`, `urgent.rs`, `rtt.rs` |
-//! | `rcv` | the receive side: sequence space, the window offered, what is read | `rcv.rs`, `window.rs` |
+//! | `rcv` | the receive side: sequence space, the window offered, what is read | `rcv.rs`, `receive_buffer.rs`, `window.rs` |
 //! | `stamps` | timestamps | `stamps.rs` |
 //! | `acks` | acknowledgments that are owed | `acks.rs`, `input/data.rs` |
-//! | `reassembly` | what has arrived out of order, and what is reported of it | `reassembly.rs`, `assembler.rs`, `ranges.rs` |
-//! | `flight` | what is in flight, what became of it, its repair and its timer | `flight.rs`, `scoreboard.rs`, `recovery/`, `plpmtu.rs` |
-//! | `congestion` | how much may be in flight, how fast it goes out | `congestion/`, `rate.rs`, `pacing.rs` |
+//! | `reassembly` | what has arrived out of order, and what is reported of it | `reassembly.rs`, `assembler.rs`, `ranges.rs`, `paws.rs` |
+//! | `flight` | what is in flight, what became of it, its repair and its timer | `flight.rs`, `flight/` |
+//! | `congestion` | how much may be in flight, how fast it goes out | `congestion/`, `delivery.rs` |
 //! | `ecn` | marks of congestion, told and heard | `ecn.rs`, `ecn/` |
-//! | `fast_open` | data on the SYN | `fast_open.rs` |
+//! | `fast_open` | data on the SYN | `fast_open.rs`, `syn_data.rs` |
 //! | `liveness` | signs of life, and attempts without an answer | `liveness.rs`, `user_timeout.rs` |
-//! | `timers` | the other deadlines | `timers.rs` |
+//! | `timers` | the other deadlines | `timers.rs`, `timeouts.rs` |
 //! | `outcome` | what the user is to be told | `outcome.rs`, `events.rs` |
-//! | `accounting` | what was done so far | `accounting.rs`, `busy.rs`, `info.rs` |
+//! | `accounting` | what was done so far | `accounting.rs`, `accounting/`, `send_buffer.rs`, `info.rs` |
+//!
+//! Modules use each other in no circle: the parts know nothing of the block, and of each
+//! other what stands below (`flight` uses `congestion`, which uses `snd`); what has
+//! methods of [`Tcb`] stands above it.
 //!
 //! | where else | what |
 //! | --- | --- |
 //! | `tcb.rs`, `open.rs`, `user.rs` | the block, how it begins, what the user may ask |
 //! | `input/` | a segment in: prediction, checks, ACK, payload, FIN, RST |
 //! | `output/` | a segment out: what to send, with which options |
+//! | `restore.rs`, `codec.rs` | a connection saved and restored, by another process |
 //! | `check.rs` | what must hold whenever nothing is being done |
 //! | `listener.rs`, `syn_cookie.rs` | the queues behind `listen`, and doing without them |
 //!
@@ -65,10 +70,11 @@ mod script;
 mod accounting;
 mod acks;
 mod assembler;
-mod busy;
 mod check;
+mod codec;
 mod config;
 mod congestion;
+mod delivery;
 mod drop;
 mod ecn;
 mod events;
@@ -84,40 +90,34 @@ mod nagle;
 mod open;
 mod outcome;
 mod output;
-mod pacing;
-mod plpmtu;
+mod paws;
+mod pos;
 mod ranges;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "a ring of fixed length, its indices are its own"
-)]
-mod rate;
 mod rcv;
 mod reassembly;
-mod recovery;
+mod receive_buffer;
 mod reset;
+mod restore;
 mod rtt;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "indices are the table's own, found by position; nothing of the wire is one"
-)]
-mod scoreboard;
 mod segment;
+mod send_buffer;
 mod snd;
 mod stamps;
 mod state;
 mod syn_cookie;
+mod syn_data;
 mod tcb;
 mod time;
 mod time_wait;
+mod timeouts;
 mod timers;
 mod urgent;
 mod user;
 mod user_timeout;
+mod violation;
 mod window;
 
-pub use check::Violation;
-pub use config::{Config, EcnMode, Keepalive, Linger};
+pub use config::{Config, EcnMode, Keepalive, Linger, SynCookies};
 pub use congestion::Congestion;
 pub use drop::DropReason;
 pub use ecn::EcnTotals;
@@ -131,10 +131,12 @@ pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
 pub use input::Predicted;
 pub use listener::{ListenVerdict, Listener};
 pub use reset::reset_for;
+pub use restore::{RestoreError, SavedTcb};
 pub use segment::{Disposition, Ecn, Place, PlainTransmit, Segment, Transmit};
 pub use state::State;
-pub use syn_cookie::{SynCookie, SynCookies};
+pub use syn_cookie::SynCookie;
 pub use tcb::Tcb;
 pub use time::Instant;
 pub use time_wait::{TimeWait, TimeWaitVerdict};
 pub use timers::RunningTimer;
+pub use violation::Violation;

@@ -1,9 +1,13 @@
 //! When the two ends last heard of each other, and how often we have asked since.
 //!
-//! Owns [`Liveness`], which `tcb.rs` keeps; `timers.rs` and `user_timeout.rs` decide by it
+//! Owns [`Liveness`], which `tcb.rs` keeps; `timeouts.rs` and `user_timeout.rs` decide by it
 //! when a peer is given up.
 
+use crate::codec::saved_part;
+use crate::config::Config;
+use crate::state::State;
 use crate::time::Instant;
+use crate::timers::Timers;
 
 /// The connection's last signs of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,12 @@ pub(crate) struct Liveness {
     /// Unanswered keepalive probes.
     keepalive_probes: u8,
 }
+
+saved_part!(Liveness {
+    saved {
+        last_ack, last_data, stalled_since, last_challenge, retries, keepalive_probes,
+    }
+});
 
 impl Liveness {
     /// A connection begins.
@@ -118,5 +128,22 @@ impl Liveness {
     /// A rate-limited acknowledgment goes out, or went out then.
     pub(crate) fn challenged(&mut self, at: Instant) {
         self.last_challenge = at;
+    }
+
+    /// Starts the keepalive timer, if wanted.
+    pub(crate) fn arm_keepalive(
+        &mut self,
+        timers: &mut Timers,
+        cfg: &Config,
+        state: State,
+        now: Instant,
+    ) {
+        let k = cfg.keepalive;
+        self.forget_probes();
+        timers.keepalive = if k.enabled && state.is_synchronized() {
+            now.after_ms(u64::from(k.idle_ms))
+        } else {
+            Instant::NEVER
+        };
     }
 }

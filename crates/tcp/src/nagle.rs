@@ -7,9 +7,10 @@
 
 use crate::config::Config;
 use crate::events::Events;
+use crate::flags::Flags;
 use crate::outcome::Outcome;
+use crate::pos::Pos;
 use crate::snd::SendSide;
-use crate::tcb::{Flags, Pos};
 
 impl SendSide {
     /// Whether the segment `SND.NXT..end`, shorter than the MSS, may be sent.

@@ -11,21 +11,22 @@ use crate::congestion::{CongestionState, Controller};
 use crate::ecn::EcnState;
 use crate::events::Events;
 use crate::fast_open::FastOpen;
+use crate::flags::Flags;
 use crate::flight::{Flight, XmitTimer};
-use crate::icmp::MIN_MSS;
-use crate::input::UNPREDICTABLE;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::output::TIMESTAMPS_LEN;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
+use crate::receive_buffer::{ReceiveBuffer, scale_for};
+use crate::snd::MIN_MSS;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
-use crate::tcb::{Flags, Tcb};
+use crate::tcb::Tcb;
+use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 use crate::timers::Timers;
-use crate::window::{ReceiveBuffer, scale_for};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 
@@ -72,7 +73,7 @@ impl Tcb {
         tcb.state = State::SynReceived;
         tcb.flags = Flags::SYN_DUE;
         tcb.accounting.counters.slow_segs_in = 1;
-        tcb.take_syn(syn.header, now);
+        tcb.handle_syn(syn.header, now);
         tcb.ecn.on_syn(&tcb.cfg, syn);
         tcb
     }
@@ -118,12 +119,12 @@ impl Tcb {
 
     /// Takes the peer's SYN: its sequence number and its options (RFC 9293 section
     /// 3.7.1, RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2).
-    pub(crate) fn take_syn(&mut self, syn: &TcpHeader, now: Instant) {
+    pub(crate) fn handle_syn(&mut self, syn: &TcpHeader, now: Instant) {
         let cfg = self.cfg;
         let options = &syn.options;
-        self.rcv.take_syn(syn.seq);
+        self.rcv.handle_syn(syn.seq);
         let peer_mss = options.mss.unwrap_or(default_mss(cfg.ipv6)).max(MIN_MSS);
-        self.snd.take_syn(peer_mss, syn.window);
+        self.snd.handle_syn(peer_mss, syn.window);
         match options.window_scale {
             Some(shift) if cfg.window_scaling => {
                 self.flags |= Flags::SCALING;
@@ -140,7 +141,7 @@ impl Tcb {
         if cfg.sack && options.sack_permitted {
             self.snd.expect_sack(true);
         }
-        self.take_user_timeout_advice(options.user_timeout);
+        self.handle_user_timeout_advice(options.user_timeout);
         self.liveness.heard(now);
         self.update_mss();
         self.congestion.controller =
@@ -181,13 +182,7 @@ impl Tcb {
         }
         self.liveness
             .arm_keepalive(&mut self.timers, &self.cfg, self.state, now);
-        self.congestion.start_congestion_control(
-            &self.snd,
-            &self.ecn,
-            &self.accounting,
-            &mut self.flags,
-            now,
-        );
+        self.start_congestion_control(now);
     }
 
     /// What bounds segments has changed.

@@ -3,6 +3,7 @@
 //! Owns [`Outcome`], which `tcb.rs` keeps. Whatever changes for the user leaves an event
 //! here, and `Tcb::take_events` hands them out.
 
+use crate::codec::saved_part;
 use crate::events::{Error, Events};
 
 /// Events that were not taken yet, and errors.
@@ -14,6 +15,12 @@ pub(crate) struct Outcome {
     /// The last ICMP error since the peer last answered.
     soft_error: Option<Error>,
 }
+
+saved_part!(Outcome {
+    saved {
+        events, error, soft_error,
+    }
+});
 
 impl Outcome {
     /// Nothing has happened yet.

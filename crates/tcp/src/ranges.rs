@@ -5,7 +5,7 @@
 //! window, so 32 bits and a base near them say it all. Each call is given that base, a
 //! position not above any range and less than 2^31 below.
 
-use crate::tcb::Pos;
+use crate::pos::Pos;
 
 /// One range as stored: first position, and the one after the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,9 +5,10 @@
 //! RCV.NXT, `window.rs` decides what is offered, `user.rs` tells what was read. What has
 //! arrived beyond RCV.NXT is `reassembly.rs`'s.
 
-use crate::check::{Violation, require};
-use crate::tcb::{NO_POS, Pos};
-use crate::window::ReceiveBuffer;
+use crate::codec::saved_part;
+use crate::pos::{NO_POS, Pos};
+use crate::receive_buffer::ReceiveBuffer;
+use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
 
 /// Sequence space, window and edges of the receive stream.
@@ -37,6 +38,12 @@ pub(crate) struct ReceiveSide {
     up: Pos,
     pub(crate) buffer: ReceiveBuffer,
 }
+
+saved_part!(ReceiveSide {
+    saved {
+        nxt, adv, base, mss, wscale, options, consumed, fin, up, buffer,
+    }
+});
 
 impl ReceiveSide {
     /// Bytes at its front that header prediction reads and changes.
@@ -118,10 +125,15 @@ impl ReceiveSide {
         self.mss - u16::from(self.options)
     }
 
+    /// Bytes of options that every segment of the peer has.
+    pub(crate) const fn options(&self) -> u8 {
+        self.options
+    }
+
     // ---- The handshake. ----
 
     /// The peer's SYN has this sequence number.
-    pub(crate) fn take_syn(&mut self, seq: SeqNumber) {
+    pub(crate) fn handle_syn(&mut self, seq: SeqNumber) {
         self.base = seq.0.wrapping_add(1);
         self.nxt = 0;
     }
@@ -161,7 +173,7 @@ impl ReceiveSide {
     }
 
     /// RCV.NXT moves over the FIN.
-    pub(crate) fn take_fin(&mut self) {
+    pub(crate) fn handle_fin(&mut self) {
         self.nxt += 1;
         self.promise(self.nxt);
     }

@@ -5,9 +5,9 @@
 //! the peer then sends again what was never acknowledged.
 
 use crate::assembler::Assembler;
-use crate::check::{Violation, require};
-use crate::input::PawsFloor;
+use crate::paws::PawsFloor;
 use crate::rcv::ReceiveSide;
+use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
 
 /// Ranges out of order, and what is reported first.

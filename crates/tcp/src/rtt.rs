@@ -5,7 +5,9 @@
 //! and double it. As Linux does, the minimum of 200 ms bounds the variance term and
 //! not the sum, so that the timeout never comes down to the round trip itself.
 
+use crate::codec::saved_part;
 use crate::time::{Instant, MS, SECOND};
+use crate::violation::{Violation, require};
 use core::hint::cold_path;
 
 /// The initial timeout (RFC 6298 section 2.1).
@@ -31,6 +33,12 @@ pub(crate) struct RttEstimator {
     /// How often the timeout has been doubled.
     backoff: u8,
 }
+
+saved_part!(RttEstimator {
+    saved {
+        srtt8, rttvar4, initial_rto, min_rtt, backoff,
+    }
+});
 
 impl RttEstimator {
     pub(crate) const fn new() -> RttEstimator {
@@ -58,6 +66,16 @@ impl RttEstimator {
     #[inline]
     pub(crate) fn sample(&mut self, micros: u64) {
         self.take(micros.clamp(1, MAX_RTO));
+    }
+
+    /// See [`Tcb::check`](crate::Tcb::check).
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        let known = self.srtt8 == 0 || (8..=8 * MAX_RTO).contains(&self.srtt8);
+        require(known, "a round trip that is none")?;
+        require(
+            self.rttvar4 <= 4 * MAX_RTO,
+            "a variation beyond any round trip",
+        )
     }
 
     /// RFC 6298 section 2.2 and 2.3: the first sample R sets SRTT = R and

@@ -5,11 +5,14 @@
 //! `output/` SND.NXT, `user.rs` the edge of what is written. What is known of each range
 //! in flight is `flight.rs`'s.
 
-use crate::check::{Violation, require};
-use crate::icmp::MIN_MSS;
+use crate::codec::saved_part;
+use crate::pos::{Pos, SYN_POS};
 use crate::rtt::RttEstimator;
-use crate::tcb::{Pos, SYN_POS};
+use crate::violation::{Violation, require};
 use longshore_wire::SeqNumber;
+
+/// The least MSS that is believed; less would be an attack on both ends' time.
+pub(crate) const MIN_MSS: u16 = 48;
 
 /// Sequence space, window and edges of the send stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,13 @@ pub(crate) struct SendSide {
     sack: bool,
     pub(crate) rtt: RttEstimator,
 }
+
+saved_part!(SendSide {
+    saved {
+        una, nxt, edge, wl1, wl2, base, wnd, max_wnd, mss, wscale, options, push, small, up,
+        peer_mss, path_mss, bound, fin, sack, rtt,
+    }
+});
 
 impl SendSide {
     /// Bytes at its front that header prediction reads and changes.
@@ -249,7 +259,7 @@ impl SendSide {
 
     /// The peer's SYN tells its MSS and its window, which is never scaled in a SYN (RFC
     /// 7323 section 2.2).
-    pub(crate) fn take_syn(&mut self, mss: u16, window: u16) {
+    pub(crate) fn handle_syn(&mut self, mss: u16, window: u16) {
         self.peer_mss = mss;
         self.wnd = u32::from(window);
         self.max_wnd = self.wnd;
@@ -273,12 +283,12 @@ impl SendSide {
     }
 
     /// The acknowledgment of our SYN covers everything before `ack`.
-    pub(crate) fn take_first_ack(&mut self, ack: Pos) {
+    pub(crate) fn handle_first_ack(&mut self, ack: Pos) {
         self.una = ack;
         self.wl2 = ack;
     }
 
-    /// The same as [`take_syn`](Self::take_syn), but for the window.
+    /// The same as [`handle_syn`](Self::handle_syn), but for the window.
     #[cfg(test)]
     pub(crate) fn set_peer_mss(&mut self, mss: u16) {
         self.peer_mss = mss;

@@ -3,6 +3,7 @@
 //! Owns [`TimestampState`], which `tcb.rs` keeps; input takes TS.Recent from segments,
 //! output writes both.
 
+use crate::codec::saved_part;
 use crate::time::Instant;
 
 /// Both ends' timestamps. Without meaning unless they were agreed.
@@ -18,6 +19,12 @@ pub(crate) struct TimestampState {
     /// The echo that last told of the receiver's round trip.
     echo: u32,
 }
+
+saved_part!(TimestampState {
+    saved {
+        recent_at, recent, offset, echo,
+    }
+});
 
 impl TimestampState {
     pub(crate) const fn new(offset: u32, now: Instant) -> TimestampState {

@@ -4,6 +4,8 @@
 //! place that changes a state. LISTEN is not here: a listener is no connection and
 //! has a type of its own.
 
+use crate::codec::saved_enum;
+
 /// The state of a connection. The numbers are Linux's (`tcpi_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
@@ -30,6 +32,19 @@ pub enum State {
     /// Both closed at once; our FIN is not acknowledged.
     Closing = 11,
 }
+
+saved_enum!(State {
+    Established = 1,
+    SynSent = 2,
+    SynReceived = 3,
+    FinWait1 = 4,
+    FinWait2 = 5,
+    TimeWait = 6,
+    Closed = 7,
+    CloseWait = 8,
+    LastAck = 9,
+    Closing = 11,
+});
 
 impl State {
     /// Every state, for tables.

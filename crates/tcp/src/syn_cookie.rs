@@ -38,32 +38,6 @@ const STAMP_BITS: u32 = 6;
 const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
 
-/// When SYNs are answered by cookies (Linux's net.ipv4.tcp_syncookies).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u8)]
-pub enum SynCookies {
-    /// Never: SYNs beyond the queue are dropped.
-    Off = 0,
-    /// When the queue is full.
-    #[default]
-    OnOverflow = 1,
-    /// Always.
-    Always = 2,
-}
-
-impl SynCookies {
-    /// The mode of this number, `None` if there is none.
-    #[must_use]
-    pub const fn from_number(number: u8) -> Option<SynCookies> {
-        Some(match number {
-            0 => SynCookies::Off,
-            1 => SynCookies::OnOverflow,
-            2 => SynCookies::Always,
-            _ => return None,
-        })
-    }
-}
-
 /// What a cookie has kept of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SynCookie {

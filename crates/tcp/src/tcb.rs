@@ -2,7 +2,7 @@
 //!
 //! Owns [`Tcb`], which puts the parts of a connection together, and its getters
 //! (`flags.rs` has what its flags mean). The engine keeps one for each connection;
-//! `open.rs` makes it, `input/` and `user.rs` and `timers.rs` change it, `output/` reads
+//! `open.rs` makes it, `input/` and `user.rs` and `timeouts.rs` change it, `output/` reads
 //! it to make segments.
 //!
 //! **Positions.** Inside, sequence numbers are 64-bit positions ([`Pos`]): position
@@ -17,11 +17,11 @@ use crate::congestion::CongestionState;
 use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
-pub(crate) use crate::flags::Flags;
+use crate::flags::Flags;
 use crate::flight::{Flight, LossTimer};
-use crate::input::UNPREDICTABLE;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
+use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::snd::SendSide;
@@ -31,13 +31,9 @@ use crate::time::MS;
 use crate::timers::Timers;
 use longshore_wire::SeqNumber;
 
-/// A position in a stream: the byte of that number; -1 is the SYN.
-pub(crate) type Pos = i64;
-
-/// The position of the SYN.
-pub(crate) const SYN_POS: Pos = -1;
-/// No position: later than every other.
-pub(crate) const NO_POS: Pos = i64::MAX;
+/// The value of `predict` that stands for none: a data offset of 15 words with flags
+/// that exclude each other.
+pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 
 /// A connection.
 ///
@@ -59,8 +55,9 @@ pub(crate) const NO_POS: Pos = i64::MAX;
 /// nothing more.
 ///
 /// **Composition.** Each field is a part with a file and methods of its own (the crate's
-/// documentation has a table of them). What must outlive the process lies in front,
-/// contiguous and plain; from `timers` on, everything can be rebuilt or forgotten.
+/// documentation has a table of them). What must outlive the process
+/// ([`save`](Tcb::save) lists it field by field) lies in front, contiguous and plain; from
+/// `timers` on, nearly everything can be rebuilt or forgotten.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Tcb {
@@ -82,7 +79,7 @@ pub struct Tcb {
     pub(crate) ecn: EcnState,
     pub(crate) fast_open: FastOpen,
     pub(crate) outcome: Outcome,
-    // ---- From here on, what can be rebuilt or forgotten. ----
+    // ---- From here on, what can be rebuilt or forgotten, but for a few numbers. ----
     pub(crate) timers: Timers,
     pub(crate) congestion: CongestionState,
     pub(crate) accounting: Accounting,
@@ -107,21 +104,6 @@ const _: () = {
 const SHORT_PATH_BUFFER: u64 = 2 << 20;
 /// The congestion window, in bytes, of somebody who sends much.
 const BULK_WINDOW: u64 = 128 << 10;
-
-impl Flight {
-    /// Whether a round trip is being timed.
-    #[inline]
-    pub(crate) fn is_timing(&self) -> bool {
-        self.timed != NO_POS
-    }
-
-    /// RFC 6298 section 3, Karn: what is being timed may have been repeated.
-    #[inline]
-    pub(crate) fn stop_timing(&mut self, congestion: &mut CongestionState) {
-        self.timed = NO_POS;
-        congestion.rate.spoil_round();
-    }
-}
 
 impl Tcb {
     // ---- Getters. ----

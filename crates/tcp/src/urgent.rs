@@ -9,8 +9,10 @@
 //! whether the byte is read in its place or apart is the host's affair (SO_OOBINLINE).
 
 use crate::events::Events;
+use crate::flags::Flags;
+use crate::pos::Pos;
 use crate::snd::SendSide;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::Tcb;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
 impl SendSide {
@@ -79,7 +81,7 @@ impl Tcb {
     /// RFC 9293 section 3.10.7.4, sixth, check the URG bit: "RCV.UP <- max(RCV.UP,
     /// SEG.UP)", for a segment whose first position is `start`. As in Linux, a pointer to
     /// what has arrived before is not believed.
-    pub(crate) fn take_urgent_pointer(&mut self, header: &TcpHeader, start: Pos) {
+    pub(crate) fn handle_urgent_pointer(&mut self, header: &TcpHeader, start: Pos) {
         let pointer = Pos::from(header.urgent);
         // A pointer of 0 would name the byte before the segment: it is taken for the
         // segment's first byte, as is the pointer that tcp_stdurg has name the byte itself.

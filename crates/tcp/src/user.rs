@@ -8,9 +8,11 @@
 use crate::config::{Keepalive, Linger};
 use crate::congestion::Congestion;
 use crate::events::{Error, Events};
+use crate::flags::Flags;
+use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
 use crate::state::State;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 
 impl ReceiveSide {
@@ -236,7 +238,7 @@ impl Tcb {
     /// SYN is sent it also decides the window scale.
     pub fn set_rcvbuf(&mut self, bytes: u32) {
         self.rcv.buffer.fix(bytes.max(1));
-        self.rcv.buffer.forget_told();
+        self.rcv.buffer.forget_advertised();
         self.cfg.rcvbuf = bytes.max(1);
         self.cfg.rcvbuf_max = self.cfg.rcvbuf;
         if self.state.may_receive_data() && self.rcv.window_update_due(&self.cfg) {
@@ -247,7 +249,7 @@ impl Tcb {
     /// TCP_WINDOW_CLAMP; 0 for none.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         self.cfg.window_clamp = bytes;
-        self.rcv.buffer.forget_told();
+        self.rcv.buffer.forget_advertised();
     }
 
     /// TCP_CONGESTION.
@@ -256,13 +258,7 @@ impl Tcb {
         if which != self.congestion.controller.which() {
             self.congestion.controller.choose(which);
             if self.state.is_synchronized() {
-                self.congestion.start_congestion_control(
-                    &self.snd,
-                    &self.ecn,
-                    &self.accounting,
-                    &mut self.flags,
-                    now,
-                );
+                self.start_congestion_control(now);
             }
         }
     }

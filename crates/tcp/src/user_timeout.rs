@@ -10,9 +10,10 @@
 //! nothing is told where that is nothing; CHANGEABLE holds until the user sets something.
 
 use crate::config::Config;
+use crate::flags::Flags;
 use crate::flight::Flight;
 use crate::liveness::Liveness;
-use crate::tcb::{Flags, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::timers::Timers;
 
@@ -28,7 +29,7 @@ const MINUTES: u16 = 1 << 15;
 const LONGEST: u32 = MINUTES as u32 - 1;
 
 /// The option's value for a timeout, in seconds where that has room for it and in minutes
-/// where it has not, rounded up: whoever goes by it shall not give up before we do. 0, which
+/// where it has not, rounded up: a peer that goes by it shall not give up before we do. 0, which
 /// RFC 5482 section 3.2 forbids to send, is the value of no timeout alone.
 const fn to_wire(ms: u32) -> u16 {
     let seconds = ms.div_ceil(1_000);
@@ -115,7 +116,7 @@ impl Tcb {
 
     /// The peer has told of its user timeout: where our user has set none, ours follows,
     /// within bounds (RFC 5482 section 3.1).
-    pub(crate) fn take_user_timeout_advice(&mut self, option: Option<u16>) {
+    pub(crate) fn handle_user_timeout_advice(&mut self, option: Option<u16>) {
         let changeable =
             self.cfg.user_timeout_ms == 0 || self.flags.contains(Flags::ADVISED_TIMEOUT);
         if !self.cfg.user_timeout_option || !changeable || self.flags.contains(Flags::ORPHAN) {

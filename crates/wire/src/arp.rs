@@ -1,6 +1,7 @@
 //! ARP for IPv4 over Ethernet (RFC 826).
 
-use crate::{MacAddr, WireError, get16, put16};
+use crate::bytes::{array, get16, put, put16};
+use crate::{MacAddr, WireError};
 use core::net::Ipv4Addr;
 
 /// Bytes of a packet.
@@ -9,9 +10,9 @@ pub const PACKET_LEN: usize = 28;
 /// What a packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has this address?
+    /// The sender asks which host has this address.
     Request,
-    /// I have.
+    /// The sender has it.
     Reply,
 }
 
@@ -20,13 +21,13 @@ pub enum Operation {
 pub struct ArpPacket {
     /// Request or reply.
     pub operation: Operation,
-    /// Who sends it.
+    /// The hardware address of the sender.
     pub sender_mac: MacAddr,
     /// The sender's address; unspecified in a probe (RFC 5227).
     pub sender_ip: Ipv4Addr,
-    /// Whom a reply is for.
+    /// The hardware address that a reply is for.
     pub target_mac: MacAddr,
-    /// Who is asked for.
+    /// The address that is asked for.
     pub target_ip: Ipv4Addr,
 }
 
@@ -45,8 +46,8 @@ impl ArpPacket {
             2 => Operation::Reply,
             _ => return Err(WireError::BadField),
         };
-        let mac = |at: usize| MacAddr(core::array::from_fn(|i| b[at + i]));
-        let ip = |at: usize| Ipv4Addr::new(b[at], b[at + 1], b[at + 2], b[at + 3]);
+        let mac = |at: usize| MacAddr(array(b, at));
+        let ip = |at: usize| Ipv4Addr::from(array::<4>(b, at));
         Ok(Self {
             operation,
             sender_mac: mac(8),
@@ -56,12 +57,11 @@ impl ArpPacket {
         })
     }
 
-    /// Writes the packet; returns its length. Panics if `bytes` is shorter.
+    /// Writes the packet; returns its length. `bytes` is no shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         put16(bytes, 0, 1);
         put16(bytes, 2, 0x0800);
-        bytes[4] = 6;
-        bytes[5] = 4;
+        put(bytes, 4, [6, 4]);
         put16(
             bytes,
             6,
@@ -71,10 +71,10 @@ impl ArpPacket {
                 2
             },
         );
-        bytes[8..14].copy_from_slice(&self.sender_mac.0);
-        bytes[14..18].copy_from_slice(&self.sender_ip.octets());
-        bytes[18..24].copy_from_slice(&self.target_mac.0);
-        bytes[24..28].copy_from_slice(&self.target_ip.octets());
+        put(bytes, 8, self.sender_mac.0);
+        put(bytes, 14, self.sender_ip.octets());
+        put(bytes, 18, self.target_mac.0);
+        put(bytes, 24, self.target_ip.octets());
         PACKET_LEN
     }
 }

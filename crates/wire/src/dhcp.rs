@@ -4,7 +4,8 @@
 //! [`Reply`] is what servers say, [`Request`] what a client does. Text, domain names
 //! and whatever else an address does not need are passed over.
 
-use crate::{MacAddr, WireError, get16, get32, put16, put32};
+use crate::bytes::{array, front_mut, get8, get16, get32, put, put_all, put8, put16, put32};
+use crate::{MacAddr, WireError};
 use core::net::Ipv4Addr;
 
 /// A client's UDP port.
@@ -145,7 +146,7 @@ impl Reply {
         Ok(Self {
             kind: found.kind.ok_or(WireError::BadField)?,
             xid: get32(b, 4),
-            client: MacAddr(core::array::from_fn(|i| b[28 + i])),
+            client: MacAddr(array(b, 28)),
             address: address(b, 16),
             server: found.server.ok_or(WireError::BadField)?,
             prefix_len: found.prefix_len,
@@ -188,8 +189,8 @@ impl Found {
                 [option::PAD, ref rest @ ..] => bytes = rest,
                 [code, len, ref rest @ ..] => {
                     let data = rest.get(..usize::from(len)).ok_or(WireError::BadLength)?;
-                    if (code, data.len()) == (option::OVERLOAD, 1) {
-                        overload = data[0];
+                    if let (option::OVERLOAD, [fields]) = (code, data) {
+                        overload = *fields;
                     }
                     self.take(code, data);
                     bytes = rest.get(usize::from(len)..).unwrap_or_default();
@@ -205,7 +206,7 @@ impl Found {
             place.get_or_insert(value);
         }
         match (code, data.len()) {
-            (option::MESSAGE_TYPE, 1) => match data[0] {
+            (option::MESSAGE_TYPE, 1) => match get8(data, 0) {
                 2 => first(&mut self.kind, Kind::Offer),
                 5 => first(&mut self.kind, Kind::Ack),
                 6 => first(&mut self.kind, Kind::Nak),
@@ -248,7 +249,7 @@ fn classless_routes(mut data: &[u8]) -> [Option<StaticRoute>; MAX_ROUTES] {
             break;
         };
         let mut octets = [0; 4];
-        octets[..significant].copy_from_slice(network);
+        put_all(&mut octets, 0, network);
         let mask = u32::MAX
             .checked_shl(32 - u32::from(*prefix_len))
             .unwrap_or(0);
@@ -279,19 +280,19 @@ pub struct Request<'a> {
     pub wanted: Option<Ipv4Addr>,
     /// The server that is meant.
     pub server: Option<Ipv4Addr>,
-    /// Who we are to the server (RFC 2132 section 9.14), at most [`MAX_CLIENT_ID`] bytes
+    /// The identifier that the server knows us by (RFC 2132 section 9.14), at most [`MAX_CLIENT_ID`] bytes
     /// of it; nothing if it is empty.
     pub client_id: &'a [u8],
 }
 
 impl Request<'_> {
-    /// Writes the message; returns its length. Panics if `bytes` is shorter than
+    /// Writes the message; returns its length. `bytes` is no shorter than
     /// [`MAX_REQUEST_LEN`].
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         const LEAST: usize = 300;
-        let bytes = &mut bytes[..MAX_REQUEST_LEN];
+        let bytes = front_mut(bytes, MAX_REQUEST_LEN);
         bytes.fill(0);
-        bytes[..4].copy_from_slice(&[REQUEST, ETHERNET, 6, 0]);
+        put(bytes, 0, [REQUEST, ETHERNET, 6, 0]);
         put32(bytes, 4, self.xid);
         put16(bytes, 8, self.seconds);
         let answered = matches!(self.kind, Kind::Discover | Kind::Request);
@@ -299,13 +300,12 @@ impl Request<'_> {
             put16(bytes, 10, BROADCAST);
         }
         put32(bytes, 12, self.in_use.to_bits());
-        bytes[28..34].copy_from_slice(&self.client.0);
+        put(bytes, 28, self.client.0);
         put32(bytes, 236, COOKIE);
         let mut at = OPTIONS_AT;
         let mut add = |code: u8, data: &[u8]| {
-            bytes[at] = code;
-            bytes[at + 1] = data.len() as u8;
-            bytes[at + 2..at + 2 + data.len()].copy_from_slice(data);
+            put(bytes, at, [code, data.len() as u8]);
+            put_all(bytes, at + 2, data);
             at += 2 + data.len();
         };
         add(option::MESSAGE_TYPE, &[self.kind as u8]);
@@ -325,7 +325,7 @@ impl Request<'_> {
             add(option::MAX_SIZE, &1472u16.to_be_bytes());
             add(option::PARAMETERS, &ASKED_FOR);
         }
-        bytes[at] = option::END;
+        put8(bytes, at, option::END);
         (at + 1).max(LEAST)
     }
 }

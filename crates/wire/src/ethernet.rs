@@ -1,6 +1,7 @@
 //! Ethernet II frames (IEEE 802.3, RFC 894).
 
-use crate::{WireError, array, get16, put16};
+use crate::WireError;
+use crate::bytes::{array, get16, put, put16};
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -114,11 +115,11 @@ impl EthernetHeader {
         })
     }
 
-    /// Writes the header; returns its length. Panics if `bytes` is shorter.
+    /// Writes the header; returns its length. `bytes` is no shorter.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
-        bytes[..6].copy_from_slice(&self.destination.0);
-        bytes[6..12].copy_from_slice(&self.source.0);
+        put(bytes, 0, self.destination.0);
+        put(bytes, 6, self.source.0);
         put16(bytes, 12, self.ether_type.into());
         HEADER_LEN
     }

@@ -1,7 +1,8 @@
 //! ICMP for IPv4 (RFC 792, RFC 1191).
 
+use crate::WireError;
+use crate::bytes::{get16, put, put16};
 use crate::checksum::Partial;
-use crate::{WireError, get16, put16};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 8;
@@ -108,7 +109,7 @@ impl Icmpv4 {
     }
 
     /// Writes the header before the data that already stands in `bytes` after
-    /// it, and the checksum over both. Panics if `bytes` is shorter than a
+    /// it, and the checksum over both. `bytes` is no shorter than a
     /// header.
     pub fn emit(&self, bytes: &mut [u8]) {
         let (kind, code, rest): (u8, u8, [u16; 2]) = match *self {
@@ -125,8 +126,7 @@ impl Icmpv4 {
             Self::ParameterProblem { pointer } => (12, 0, [u16::from(pointer) << 8, 0]),
             Self::Other { kind, code } => (kind, code, [0, 0]),
         };
-        bytes[0] = kind;
-        bytes[1] = code;
+        put(bytes, 0, [kind, code]);
         put16(bytes, 2, 0);
         put16(bytes, 4, rest[0]);
         put16(bytes, 6, rest[1]);

@@ -1,9 +1,10 @@
 //! ICMP for IPv6 (RFC 4443) with neighbour discovery (RFC 4861) and what listeners
 //! tell of groups (RFC 3810).
 
+use crate::WireError;
+use crate::bytes::{front_mut, get16, get32, put, put16, put32};
 use crate::checksum::Partial;
 use crate::ipv6::{Ipv6Header, next_header};
-use crate::{WireError, get16, get32, put16, put32};
 use core::net::Ipv6Addr;
 
 pub mod mld;
@@ -71,7 +72,7 @@ pub enum Icmpv6 {
         /// Milliseconds between solicitations; 0 for no advice.
         retransmit_ms: u32,
     },
-    /// Who has this address?
+    /// The sender asks which host has this address.
     NeighborSolicit {
         /// The address, never a group's.
         target: Ipv6Addr,
@@ -87,7 +88,7 @@ pub enum Icmpv6 {
         /// The address, never a group's.
         target: Ipv6Addr,
     },
-    /// Who listens to this group?
+    /// A router asks which hosts listen to this group.
     MulticastQuery {
         /// For how long answers may be put off, as RFC 3810 section 5.1.3 codes it.
         max_response: u16,
@@ -172,10 +173,10 @@ impl Icmpv6 {
     }
 
     /// Writes the header before what already stands in `bytes` after it, and the
-    /// checksum over both and the pseudo-header. Panics if `bytes` is shorter than
+    /// checksum over both and the pseudo-header. `bytes` is no shorter than
     /// the header.
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr, bytes: &mut [u8]) {
-        bytes[..self.header_len()].fill(0);
+        front_mut(bytes, self.header_len()).fill(0);
         let (kind, code, word) = match *self {
             Self::Unreachable { code } => (1, code, 0),
             Self::PacketTooBig { mtu } => (2, 0, mtu),
@@ -194,7 +195,7 @@ impl Icmpv6 {
                 max_response,
                 group,
             } => {
-                bytes[8..24].copy_from_slice(&group.octets());
+                put(bytes, 8, group.octets());
                 (mld::QUERY, 0, u32::from(max_response) << 16)
             }
             Self::RouterSolicit
@@ -205,8 +206,7 @@ impl Icmpv6 {
                 (kind, 0, word)
             }
         };
-        bytes[0] = kind;
-        bytes[1] = code;
+        put(bytes, 0, [kind, code]);
         put32(bytes, 4, word);
         let sum = sum(source, destination, bytes).finish();
         put16(bytes, 2, sum);

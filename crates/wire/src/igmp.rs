@@ -4,17 +4,18 @@
 //!
 //! Only listening to every source is told.
 
+use crate::WireError;
+use crate::bytes::{front, get16, put, put8, put16, rest_mut};
 use crate::checksum::Partial;
 use crate::ipv4::{HEADER_LEN, Ipv4Header, protocol};
 use crate::membership::Record;
-use crate::{WireError, get16, put16};
 use core::net::Ipv4Addr;
 
 /// All stations: in this group everybody is, and nobody says so.
 pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 /// Where it is said that a group is left, in version 2.
 pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// Who listens to the reports of version 3.
+/// The routers that listen to the reports of version 3.
 pub const REPORTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 /// The hops that a message takes: none (RFC 3376 section 4).
 pub const TTL: u8 = 1;
@@ -39,7 +40,7 @@ pub enum Version {
     V3,
 }
 
-/// Who listens to what?
+/// A router asks which hosts listen to what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
     /// What the router speaks that asks.
@@ -107,18 +108,18 @@ pub fn report(
     };
     let mut packet = [0; PACKET_LEN];
     let begins = HEADER_LEN + ROUTER_ALERT.len();
-    let message = &mut packet[begins..];
-    message[0] = kind;
+    let message = rest_mut(&mut packet, begins);
+    put8(message, 0, kind);
     let len = if version == Version::V3 {
         put16(message, 6, 1);
-        message[MESSAGE] = record as u8;
-        message[MESSAGE + 4..].copy_from_slice(&group.octets());
+        put8(message, MESSAGE, record as u8);
+        put(message, MESSAGE + 4, group.octets());
         MESSAGE + RECORD
     } else {
-        message[4..MESSAGE].copy_from_slice(&group.octets());
+        put(message, 4, group.octets());
         MESSAGE
     };
-    let sum = Partial::of(&message[..len]).finish();
+    let sum = Partial::of(front(message, len)).finish();
     put16(message, 2, sum);
     let header = Ipv4Header {
         tos: SERVICE,
@@ -135,9 +136,9 @@ pub fn report(
     header.emit(&mut packet);
     // The option makes the header longer than `emit` knows.
     packet[0] = 0x40 | (begins / 4) as u8;
-    packet[HEADER_LEN..begins].copy_from_slice(&ROUTER_ALERT);
+    put(&mut packet, HEADER_LEN, ROUTER_ALERT);
     put16(&mut packet, 10, 0);
-    let sum = Partial::of(&packet[..begins]).finish();
+    let sum = Partial::of(front(&packet, begins)).finish();
     put16(&mut packet, 10, sum);
     Some((packet, begins + len))
 }

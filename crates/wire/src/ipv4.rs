@@ -1,7 +1,8 @@
 //! IPv4 headers (RFC 791).
 
+use crate::WireError;
+use crate::bytes::{front, get16, put16};
 use crate::checksum::Partial;
-use crate::{WireError, get16, put16};
 use core::net::Ipv4Addr;
 use core::ops::Range;
 
@@ -59,7 +60,7 @@ impl Ipv4Header {
         if total > bytes.len() {
             return Err(WireError::Truncated);
         }
-        if Partial::of(&bytes[..header_len]).finish() != 0 {
+        if Partial::of(front(bytes, header_len)).finish() != 0 {
             return Err(WireError::BadChecksum);
         }
         Ok((Self::read(b, total - header_len), header_len..total))

@@ -3,7 +3,8 @@
 //! [`Ipv6Header`] is the fixed header; [`walk`] goes through the extension headers
 //! behind it to what the packet carries.
 
-use crate::{MacAddr, WireError, get16, get32, put16, put32};
+use crate::bytes::{array, get16, get32, put, put16, put32};
+use crate::{MacAddr, WireError};
 use core::net::Ipv6Addr;
 use core::ops::Range;
 
@@ -80,7 +81,7 @@ impl Ipv6Header {
         if first >> 28 != 6 {
             return Err(WireError::BadVersion);
         }
-        let address = |at: usize| Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| b[at + i]));
+        let address = |at: usize| Ipv6Addr::from(array::<16>(b, at));
         Ok(Self {
             traffic_class: (first >> 20) as u8,
             flow_label: first & 0xf_ffff,
@@ -98,16 +99,15 @@ impl Ipv6Header {
         self.traffic_class & 3
     }
 
-    /// Writes the header; returns its length. Panics if `bytes` is shorter.
+    /// Writes the header; returns its length. `bytes` is no shorter.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
         put32(bytes, 0, first);
         put16(bytes, 4, self.payload_len);
-        bytes[6] = self.next_header;
-        bytes[7] = self.hop_limit;
-        bytes[8..24].copy_from_slice(&self.source.octets());
-        bytes[24..40].copy_from_slice(&self.destination.octets());
+        put(bytes, 6, [self.next_header, self.hop_limit]);
+        put(bytes, 8, self.source.octets());
+        put(bytes, 24, self.destination.octets());
         HEADER_LEN
     }
 }

@@ -8,9 +8,13 @@
 //!
 //! Each format has two levels: bytes, and a header type whose values are all
 //! legal packets. `parse` goes from the first to the second and refuses what is
-//! not; `emit` goes back. No input panics.
+//! not; `emit` goes back. No input panics: what reads and writes at a place is in `bytes.rs`.
+
+// No number from the wire may make an index panic.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod arp;
+mod bytes;
 pub mod checksum;
 pub mod dhcp;
 mod drop;
@@ -53,33 +57,3 @@ impl core::fmt::Display for WireError {
 }
 
 impl core::error::Error for WireError {}
-
-/// The bytes from `at` on, in one load. Panics past the end: callers have checked.
-#[inline(always)]
-pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    *bytes[at..].first_chunk().expect("checked length")
-}
-
-/// The big-endian 16 bits at `at`. Panics past the end: callers have checked.
-#[inline]
-pub(crate) fn get16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes(array(bytes, at))
-}
-
-/// The big-endian 32 bits at `at`. Panics past the end: callers have checked.
-#[inline]
-pub(crate) fn get32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(array(bytes, at))
-}
-
-/// Writes 16 bits at `at`.
-#[inline]
-pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
-
-/// Writes 32 bits at `at`.
-#[inline]
-pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
-}

@@ -6,7 +6,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Record {
-    /// We listen to it, whoever sends; the answer to a query.
+    /// We listen to it, from any sender; the answer to a query.
     Listening = 2,
     /// We do not any more.
     Left = 3,

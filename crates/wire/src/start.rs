@@ -1,10 +1,11 @@
 //! The first two words of a frame that a connection expects: the Ethernet header and the
 //! first two bytes of the IP header, which make 16 bytes together.
 //!
-//! Owns [`Start`], which [`Known4`](crate::tcp4::Known4) and
-//! [`Known6`](crate::tcp6::Known6) begin with.
+//! Owns [`Start`], which [`CachedHeaders4`](crate::tcp4::CachedHeaders4) and
+//! [`CachedHeaders6`](crate::tcp6::CachedHeaders6) begin with.
 
-use crate::{array, ethernet};
+use crate::bytes::array;
+use crate::ethernet;
 
 /// They are. On a link without a header of its own, zeros stand for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

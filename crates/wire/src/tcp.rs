@@ -3,11 +3,12 @@
 mod options;
 mod plain;
 
+use crate::bytes::{front_mut, get16, get32, put16, put32};
 use options::ALIGNED_TIMESTAMPS;
 pub use options::{AccurateEcn, FastOpenCookie, SackBlocks, TcpOptions, Timestamps};
 pub use plain::{Head, PLAIN_LEN, Plain, Stamps, control};
 
-use crate::{SeqNumber, WireError, get16, get32, put16, put32};
+use crate::{SeqNumber, WireError};
 use core::fmt;
 use core::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
@@ -171,21 +172,24 @@ impl TcpHeader {
         HEADER_LEN + self.options.emitted_len()
     }
 
-    /// Writes the header with a zero checksum; returns its length. Panics if
-    /// `bytes` is shorter.
+    /// Writes the header with a zero checksum; returns its length. `bytes` is no
+    /// shorter.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let len = self.header_len();
-        let b = &mut bytes[..len];
-        put16(b, 0, self.src_port);
-        put16(b, 2, self.dst_port);
-        put32(b, 4, self.seq.0);
-        put32(b, 8, self.ack.0);
-        put16(b, 12, ((len / 4) as u16) << 12 | self.flags.0 & 0x1ff);
-        put16(b, 14, self.window);
-        put16(b, 16, 0);
-        put16(b, 18, self.urgent);
-        self.options.emit(&mut b[HEADER_LEN..]);
+        let room = front_mut(bytes, len).split_first_chunk_mut::<HEADER_LEN>();
+        debug_assert!(room.is_some(), "no room for a header");
+        if let Some((b, options)) = room {
+            put16(b, 0, self.src_port);
+            put16(b, 2, self.dst_port);
+            put32(b, 4, self.seq.0);
+            put32(b, 8, self.ack.0);
+            put16(b, 12, ((len / 4) as u16) << 12 | self.flags.0 & 0x1ff);
+            put16(b, 14, self.window);
+            put16(b, 16, 0);
+            put16(b, 18, self.urgent);
+            self.options.emit(options);
+        }
         len
     }
 }

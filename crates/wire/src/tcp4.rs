@@ -1,19 +1,19 @@
 //! A TCP segment over IPv4, read in one pass over both headers.
 //!
 //! Owns [`Tcp4`], for the packets that nearly all are: an IPv4 header without
-//! options, not a fragment, and a TCP segment behind it; and [`Known4`], for the packet
+//! options, not a fragment, and a TCP segment behind it; and [`CachedHeaders4`], for the packet
 //! that has the same headers below TCP as the one before it.
 //! The engine's common path holds packets against the one before, then reads them with
 //! `Tcp4` and looks for the connection of [`Tcp4::flow`]; what both refuse, and what
 //! belongs to no connection, goes through [`Ipv4Header`](crate::ipv4::Ipv4Header) and
 //! [`TcpHeader`](crate::tcp::TcpHeader), which also say what is wrong with it.
 
+use crate::bytes::{array, get16};
 use crate::checksum::Partial;
 use crate::ethernet;
 use crate::ipv4::{HEADER_LEN, protocol};
 use crate::start::Start;
 use crate::tcp;
-use crate::{array, get16};
 use core::net::Ipv4Addr;
 
 /// The addresses of a packet as they stand in it, the sender's first, in the
@@ -150,9 +150,9 @@ impl<'a> Tcp4<'a> {
     /// one, or zeros.
     #[inline]
     #[must_use]
-    pub fn known(&self, link: [u8; ethernet::HEADER_LEN]) -> Known4 {
+    pub fn cached(&self, link: [u8; ethernet::HEADER_LEN]) -> CachedHeaders4 {
         let b = self.header;
-        Known4 {
+        CachedHeaders4 {
             start: Start::new(&link, [b[0], b[1]]),
             inside: u32::from_ne_bytes(array(b, 6)),
             flow: self.flow(),
@@ -191,7 +191,7 @@ const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
 /// Segments come in trains: the next has the same but for its length, its
 /// identification and its checksum, and then a few words need to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known4 {
+pub struct CachedHeaders4 {
     /// Ethernet header (zeros on a link without), version and type of service.
     start: Start,
     /// From the flags of fragments to the protocol.
@@ -201,7 +201,7 @@ pub struct Known4 {
     sum: u64,
 }
 
-impl Known4 {
+impl CachedHeaders4 {
     /// Of no packet: only what is not of IPv4 either can be like it.
     pub const NONE: Self = Self {
         start: Start::NONE,
@@ -396,8 +396,8 @@ mod tests {
         ) {
             let link = *b"to-themfrom-us";
             let first = packet(ts, &before);
-            let known = Tcp4::read(&first).unwrap().known(link);
-            prop_assert_eq!(*known.flow(), Tcp4::read(&first).unwrap().flow());
+            let cached = Tcp4::read(&first).unwrap().cached(link);
+            prop_assert_eq!(*cached.flow(), Tcp4::read(&first).unwrap().flow());
             let mut frame = link.to_vec();
             frame.extend(packet(ts, &payload));
             frame[18..20].copy_from_slice(&identification.to_be_bytes());
@@ -413,14 +413,14 @@ mod tests {
                 frame[24..26].copy_from_slice(&sum.to_be_bytes());
             }
             frame.truncate(cut);
-            let (taken, bare) = (known.segment_of(&frame, false), known.segment_of(&frame[14..], true));
+            let (taken, bare) = (cached.segment_of(&frame, false), cached.segment_of(&frame[14..], true));
             prop_assert_eq!(taken.is_some(), bare.is_some() && frame[..14] == link);
             if unchanged {
                 prop_assert!(taken.is_some());
             }
             if let Some(segment) = bare {
                 let read = Tcp4::read(&frame[14..]).unwrap();
-                prop_assert_eq!((read.segment, read.flow()), (segment, *known.flow()));
+                prop_assert_eq!((read.segment, read.flow()), (segment, *cached.flow()));
                 prop_assert_eq!(read.ecn, 2);
             }
         }

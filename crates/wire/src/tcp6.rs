@@ -1,16 +1,16 @@
 //! A TCP segment over IPv6 whose headers below TCP are those of the one before it.
 //!
-//! Owns [`Known6`], the like of [`Known4`](crate::tcp4::Known4): the engine's common path
+//! Owns [`CachedHeaders6`], the like of [`CachedHeaders4`](crate::tcp4::CachedHeaders4): the engine's common path
 //! holds packets against it. Whatever differs goes through
 //! [`Ipv6Header`](crate::ipv6::Ipv6Header), which also says what is wrong with it.
 
+use crate::bytes::{array, get16};
 use crate::checksum::Partial;
 use crate::ethernet;
 use crate::ipv4::protocol;
 use crate::ipv6::HEADER_LEN;
 use crate::start::Start;
 use crate::tcp;
-use crate::{array, get16};
 
 /// The headers of IPv6 and TCP, without options.
 const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
@@ -19,7 +19,7 @@ const BOTH_LEN: usize = HEADER_LEN + tcp::HEADER_LEN;
 /// next of its connection has the same but for its length: there is no identification and
 /// no checksum, and a flow label is for a whole flow (RFC 6437 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known6 {
+pub struct CachedHeaders6 {
     /// Ethernet header (zeros on a link without), version and most of the traffic class.
     start: Start,
     /// The rest of the flow label.
@@ -30,7 +30,7 @@ pub struct Known6 {
     ports: u32,
 }
 
-impl Known6 {
+impl CachedHeaders6 {
     /// Of no packet: only what is not of IPv6 either can be like it.
     pub const NONE: Self = Self {
         start: Start::NONE,

@@ -1,6 +1,7 @@
 //! UDP headers (RFC 768).
 
-use crate::{WireError, get16, put16};
+use crate::WireError;
+use crate::bytes::{get16, put16};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 8;
@@ -37,7 +38,7 @@ impl UdpHeader {
         })
     }
 
-    /// Writes the header; returns its length. Panics if `bytes` is shorter.
+    /// Writes the header; returns its length. `bytes` is no shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         put16(bytes, 0, self.src_port);
         put16(bytes, 2, self.dst_port);

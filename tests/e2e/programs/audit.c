@@ -41,7 +41,7 @@ static const struct row {
     {SOL_SOCKET, SO_RXQ_OVFL, TCP, HINT, 1},
     {SOL_SOCKET, SO_RXQ_OVFL, UDP, DONE, 1}, /* told: losses */
     {SOL_SOCKET, 41 /* SO_WIFI_STATUS */, ALL, ENOPROTOOPT, 1},
-    {SOL_SOCKET, 42 /* SO_PEEK_OFF */, ALL, ENOPROTOOPT, 0},
+    {SOL_SOCKET, 42 /* SO_PEEK_OFF */, ALL, DONE, 0}, /* told: peek_offset_* */
     {SOL_SOCKET, 43 /* SO_NOFCS */, ALL, ENOPROTOOPT, 1},
     {SOL_SOCKET, 44 /* SO_LOCK_FILTER */, ALL, ENOPROTOOPT, 1},
     {SOL_SOCKET, 45 /* SO_SELECT_ERR_QUEUE */, ALL, ENOPROTOOPT, 1},

@@ -1,7 +1,6 @@
 /* fork, exec and threads: whose socket is it. */
 #include "check.h"
 #include <sched.h>
-#include <sched.h>
 #include <spawn.h>
 
 static void child_uses_a_connection(void) {
@@ -796,6 +795,142 @@ static void child_waits_in_epoll_too(void) {
   IS(epoll_wait(ep, &e, 1, 15000), 1);
 }
 
+/* What a process that sleeps in an inherited epoll instance is told. The instance is shared:
+ * whoever is told of a connection that is another's leaves it to that one. */
+static void serve(int ep, int own, int report, int rounds) {
+  nonblocking(own);
+  for (int served = 0; served < rounds;) {
+    struct epoll_event e;
+    IS(epoll_wait(ep, &e, 1, 15000), 1);
+    char c;
+    if (e.data.fd != own || read(own, &c, 1) != 1) {
+      sched_yield();
+      continue;
+    }
+    served++;
+    send_all(report, &c, 1);
+  }
+}
+
+struct served {
+  int ep, own, report, rounds;
+};
+
+static void *serve_in_thread(void *arg) {
+  struct served *s = arg;
+  serve(s->ep, s->own, s->report, s->rounds);
+  return 0;
+}
+
+/* Two sleep in one epoll instance, a parent and a child or two children, and each gets what
+ * is for it, whoever went to sleep last. `apart` is that neither has the other's connection. */
+static void both_sleep_in_one(int siblings, int apart) {
+  enum { ROUNDS = 12 };
+  int mine[2], far[2], report[2];
+  SYS(pipe(report));
+  int ep = SYS(epoll_create1(0));
+  for (int i = 0; i < 2; i++) {
+    pair(i, &mine[i], &far[i]);
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine[i]};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine[i], &e));
+  }
+  struct epoll_event e;
+  IS(epoll_wait(ep, &e, 1, 1), 0);
+  pid_t children[2] = {0, 0};
+  for (int i = !siblings; i < 2; i++) {
+    if (!(children[i] = SYS(fork()))) {
+      if (apart)
+        SYS(close(mine[!i]));
+      serve(ep, mine[i], report[1], ROUNDS);
+      _exit(0);
+    }
+  }
+  pthread_t parent;
+  struct served own = {ep, mine[0], report[1], ROUNDS};
+  if (apart)
+    SYS(close(mine[1]));
+  if (!siblings)
+    pthread_create(&parent, 0, serve_in_thread, &own);
+  for (int round = 0; round < ROUNDS; round++)
+    for (int i = 0; i < 2; i++) {
+      if (children[i])
+        until_it_sleeps(children[i]);
+      sleep_ms(5);
+      char sent = 'a' + i, got;
+      send_all(far[i], &sent, 1);
+      if (!ready(report[0], POLLIN, 10000))
+        FAIL("round %d: nobody serves connection %d", round, i);
+      receive_all(report[0], &got, 1);
+      IS(got, sent);
+    }
+  for (int i = 0; i < 2; i++)
+    if (children[i])
+      joined(children[i]);
+  if (!siblings)
+    pthread_join(parent, 0);
+}
+
+static void parent_and_child_sleep_in_one_epoll_instance(void) {
+  both_sleep_in_one(0, 0);
+  both_sleep_in_one(0, 1);
+}
+
+static void siblings_sleep_in_one_epoll_instance(void) {
+  both_sleep_in_one(1, 0);
+  both_sleep_in_one(1, 1);
+}
+
+/* One thread sleeps in an instance while another forks, and afterwards in poll and in an
+ * outer instance: it is told there what comes. */
+static void sleeps_through_a_fork(void) {
+  for (int how = 0; how < 3; how++) {
+    int mine, far;
+    pair(0, &mine, &far);
+    nonblocking(mine);
+    int ep = SYS(epoll_create1(0)), outer = SYS(epoll_create1(0));
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = mine};
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
+    e.data.fd = ep;
+    SYS(epoll_ctl(outer, EPOLL_CTL_ADD, ep, &e));
+    int stop[2];
+    SYS(pipe(stop));
+    for (int round = 0; round < 6; round++) {
+      pid_t sleeper = 0;
+      if (round % 2) {
+        /* A child that sleeps in the inherited one all the while. */
+        if (!(sleeper = SYS(fork()))) {
+          struct pollfd p[] = {{ep, POLLIN, 0}, {stop[0], POLLIN, 0}};
+          while (!(p[1].revents & POLLIN))
+            SYS(how == 1 ? (epoll_wait(ep, &e, 1, 20), poll(p + 1, 1, 0)) : poll(p, 2, 5000)), sched_yield();
+          _exit(0);
+        }
+        until_it_sleeps(sleeper);
+      }
+      pid_t sender = SYS(fork());
+      if (!sender) {
+        sleep_ms(60);
+        send_all(far, "x", 1);
+        _exit(0);
+      }
+      struct pollfd p = {ep, POLLIN, 0};
+      double start = now();
+      IS(how == 0 ? epoll_wait(ep, &e, 1, 10000)
+                  : how == 1 ? poll(&p, 1, 10000) : epoll_wait(outer, &e, 1, 10000), 1);
+      if (now() - start > 5)
+        FAIL("told after %.1f s", now() - start);
+      char c;
+      IS(read(mine, &c, 1), 1);
+      joined(sender);
+      if (sleeper) {
+        send_all(stop[1], "s", 1);
+        joined(sleeper);
+        receive_all(stop[0], &c, 1);
+      }
+    }
+    close(mine), close(far), close(ep), close(outer), close(stop[0]), close(stop[1]);
+  }
+}
+
 const struct check CHECKS[] = {
     {"child_uses_a_connection", child_uses_a_connection},
     {"connection_outlives_the_parents_copy", connection_outlives_the_parents_copy},
@@ -827,5 +962,9 @@ const struct check CHECKS[] = {
     {"free_once_its_holder_was_waited_for", free_once_its_holder_was_waited_for},
     {"childs_copy_of_an_epoll_instance", childs_copy_of_an_epoll_instance},
     {"child_waits_in_epoll_too", child_waits_in_epoll_too},
+    {"parent_and_child_sleep_in_one_epoll_instance",
+     parent_and_child_sleep_in_one_epoll_instance},
+    {"siblings_sleep_in_one_epoll_instance", siblings_sleep_in_one_epoll_instance},
+    {"sleeps_through_a_fork", sleeps_through_a_fork},
     {0, 0},
 };

@@ -203,7 +203,105 @@ static void little_is_not_sent(void) {
   }
 }
 
+static void peeks(int fd, const char *what, int offset) {
+  char buf[64] = {0};
+  IS(recv(fd, buf, strlen(what), MSG_PEEK), strlen(what));
+  if (strncmp(buf, what, sizeof buf))
+    FAIL("peeked %s, not %s", buf, what);
+  IS(option(fd, SOL_SOCKET, SO_PEEK_OFF), offset);
+}
+
+static void peek_offset_of_a_stream(void) {
+  EACH_PAIR(mine, far) {
+    char buf[16];
+    IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), -1);
+    set(mine, SOL_SOCKET, SO_PEEK_OFF, 0);
+    send_all(far, "abcdefgh", 8);
+    IS(ready(mine, POLLIN, 5000), POLLIN);
+    peeks(mine, "abc", 3);
+    peeks(mine, "de", 5);
+    set(mine, SOL_SOCKET, SO_PEEK_OFF, 1);
+    peeks(mine, "bcd", 4);
+    /* What is read takes it back, to the front at most. */
+    receive_all(mine, buf, 2);
+    IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 2);
+    peeks(mine, "ef", 4);
+    IS(recv(mine, buf, 1, MSG_TRUNC), 1);
+    IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 3);
+    receive_all(mine, buf, 4);
+    IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 0);
+    /* Beyond what is there: as if there was nothing, though the socket is readable. */
+    set(mine, SOL_SOCKET, SO_PEEK_OFF, 1);
+    IS(ready(mine, POLLIN, 0), POLLIN);
+    FAILS(recv(mine, buf, 8, MSG_PEEK | MSG_DONTWAIT), EAGAIN);
+    pid_t child = SYS(fork());
+    if (!child) {
+      sleep_ms(50);
+      send_all(far, "ij", 2);
+      _exit(0);
+    }
+    IS(recv(mine, buf, 2, MSG_PEEK | MSG_WAITALL), 2);
+    IS(memcmp(buf, "ij", 2), 0);
+    joined(child);
+    SYS(shutdown(far, SHUT_WR));
+    IS(recv(mine, buf, 8, MSG_PEEK), 0);
+    /* Off, it begins at the front again. */
+    set(mine, SOL_SOCKET, SO_PEEK_OFF, -1);
+    peeks(mine, "hij", -1);
+  }
+}
+
+static void peek_offset_of_datagrams(void) {
+  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0)), far = far_socket(SOCK_DGRAM);
+  struct sockaddr_in here = address(my_ip(), 0);
+  char buf[64];
+  SYS(bind(mine, A(here)));
+  SYS(far_connect(far, name_of(mine)));
+  set(mine, SOL_SOCKET, SO_PEEK_OFF, 0);
+  send_all(far, "abcd", 4);
+  send_all(far, "efghij", 6);
+  sleep_ms(50);
+  IS(ready(mine, POLLIN, 5000), POLLIN);
+  peeks(mine, "abc", 3);
+  peeks(mine, "d", 4);
+  peeks(mine, "efg", 7);
+  /* One is looked at to its end, even if there is room for more. */
+  struct iovec iov = {buf, sizeof buf};
+  struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+  IS(recvmsg(mine, &m, MSG_PEEK), 3);
+  IS(m.msg_flags, 0);
+  IS(memcmp(buf, "hij", 3), 0);
+  IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 10);
+  FAILS(recv(mine, buf, sizeof buf, MSG_PEEK | MSG_DONTWAIT), EAGAIN);
+  set(mine, SOL_SOCKET, SO_PEEK_OFF, 5);
+  iov.iov_len = 2;
+  IS(recvmsg(mine, &m, MSG_PEEK), 2);
+  IS(m.msg_flags, MSG_TRUNC);
+  IS(memcmp(buf, "fg", 2), 0);
+  IS(recv(mine, buf, 1, MSG_PEEK | MSG_TRUNC), 6);
+  IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 13);
+  IS(recv(mine, buf, sizeof buf, 0), 4);
+  IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 9);
+  IS(recv(mine, buf, sizeof buf, 0), 6);
+  IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 3);
+}
+
+static void peek_offset_is_set_before(void) {
+  int listener = my_listener(8), far = far_socket(SOCK_STREAM);
+  char buf[8];
+  set(listener, SOL_SOCKET, SO_PEEK_OFF, 2);
+  SYS(far_connect(far, name_of(listener)));
+  int mine = SYS(accept(listener, 0, 0));
+  IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), 2);
+  send_all(far, "abc", 3);
+  IS(recv(mine, buf, 1, MSG_PEEK), 1);
+  IS(buf[0], 'c');
+}
+
 const struct check CHECKS[] = {
+    {"peek_offset_of_a_stream", peek_offset_of_a_stream},
+    {"peek_offset_of_datagrams", peek_offset_of_datagrams},
+    {"peek_offset_is_set_before", peek_offset_is_set_before},
     {"times", times},
     {"losses", losses},
     {"original_destination", original_destination},

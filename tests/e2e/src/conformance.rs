@@ -1,24 +1,24 @@
 //! Runs the socket-API checks (`programs/*.c`): the same C program on the
 //! kernel and on Longshore, against a kernel peer and against itself.
 
-use crate::{Lab, Stack};
+use crate::{Stack, Testbed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Runs all checks of one program on the lab's stack.
+/// Runs all checks of one program on the testbed's stack.
 ///
 /// # Panics
 /// If a check fails that should pass.
-pub fn run(lab: &Lab, program: &str) {
+pub fn run(bed: &Testbed, program: &str) {
     let binary = compile(program);
     let checks = list(&binary);
     assert!(!checks.is_empty(), "{program} has no checks");
     let mut wrong = Vec::new();
     for far in ["kernel", "self"] {
-        let report = run_all(lab, &binary, &checks, far);
+        let report = run_all(bed, &binary, &checks, far);
         for check in &checks {
             let passed = report.lines().any(|l| l == format!("PASS {check}"));
             if passed {
@@ -54,15 +54,15 @@ pub fn run(lab: &Lab, program: &str) {
 
 /// Every check is a process of its own, all of them children of one shell, and
 /// so of one session.
-fn run_all(lab: &Lab, binary: &Path, checks: &[String], far: &str) -> String {
+fn run_all(bed: &Testbed, binary: &Path, checks: &[String], far: &str) -> String {
     // A check is both ends in one process, one of them on the kernel.
-    let (host, peer) = (lab.host(0).with_its_engine(), lab.peer());
+    let (host, peer) = (bed.host(0).with_its_engine(), bed.peer());
     // With the kernel under test, its own loopback is the far end.
-    let (far_ip, far_ip6) = match (far, lab.stack()) {
+    let (far_ip, far_ip6) = match (far, bed.stack()) {
         ("kernel", Stack::Longshore) => (peer.ip(), peer.ip6()),
         _ => (host.ip(), host.ip6()),
     };
-    let stack = match lab.stack() {
+    let stack = match bed.stack() {
         Stack::Longshore => "longshore",
         _ => "kernel",
     };

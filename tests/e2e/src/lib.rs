@@ -1,14 +1,14 @@
 //! The end-to-end tests' own machinery: scenarios that run on both stacks with
 //! a time limit, and the socket-API checks. The namespaces and programs are
-//! [`longshore_lab`]'s.
+//! [`longshore_testbed`]'s.
 
 pub mod conformance;
 pub mod iperf3;
 mod ordinary;
 mod scenario;
 
-pub use longshore_lab::{
-    Cmd, Engine, Finished, Host, Lab, Namespace, PATIENCE, Proc, Stack, eventually, longshore,
+pub use longshore_testbed::{
+    Cmd, Engine, Finished, Host, Namespace, PATIENCE, Proc, Stack, Testbed, eventually, longshore,
     payload, servers, signal,
 };
 pub use ordinary::as_ordinary_user;

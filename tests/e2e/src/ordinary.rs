@@ -1,12 +1,12 @@
 //! Programs of an ordinary user, on a machine on which that user may open the TUN device.
 
-use longshore_lab::{Cmd, Lab};
+use longshore_testbed::{Cmd, Testbed};
 
 /// `longshore` with these arguments as an ordinary user with nothing of its own, after root
 /// has done what `before` says, a command of the shell.
-pub fn as_ordinary_user(lab: &Lab, before: &str, arguments: &str) -> Cmd {
+pub fn as_ordinary_user(bed: &Testbed, before: &str, arguments: &str) -> Cmd {
     // That user may not look into the directory in which it was built.
-    let (built, copied) = (longshore_lab::longshore(), lab.directory("bin"));
+    let (built, copied) = (longshore_testbed::longshore(), bed.directory("bin"));
     for file in ["longshore", "liblongshore_preload.so"] {
         std::fs::copy(built.with_file_name(file), copied.join(file)).expect("copy the product");
     }
@@ -15,10 +15,10 @@ pub fn as_ordinary_user(lab: &Lab, before: &str, arguments: &str) -> Cmd {
          {before}; exec setpriv --reuid 65534 --regid 65534 --clear-groups -- {} {arguments}",
         copied.join("longshore").display()
     );
-    lab.peer()
+    bed.peer()
         .cmd("unshare")
         .args(["--mount", "--", "/bin/sh", "-ec", &script])
-        // The laboratory's directory for engines is root's.
+        // The testbed's directory for engines is root's.
         .env("LONGSHORE_RUNTIME_DIR", "")
         .env("XDG_RUNTIME_DIR", "/nonexistent")
         .env("HOME", "/nonexistent")

@@ -1,7 +1,7 @@
-//! How a scenario runs: with a time limit, a laboratory of its own, and its
+//! How a scenario runs: with a time limit, a testbed of its own, and its
 //! programs' last words if it fails.
 
-use crate::{Lab, PATIENCE, Stack};
+use crate::{PATIENCE, Stack, Testbed};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use std::time::Duration;
 ///
 /// # Panics
 /// If the scenario does, or takes too long.
-pub fn run(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) + Send + 'static) {
-    run_uncounted(stack, limit, |lab| {
-        scenario(lab);
+pub fn run(stack: Stack, limit: Duration, scenario: impl FnOnce(&Testbed) + Send + 'static) {
+    run_uncounted(stack, limit, |bed| {
+        scenario(bed);
         // A scenario that kills its engines has asked before.
-        if !lab.is_known_to_have_carried() {
-            lab.assert_carried();
+        if !bed.is_known_to_have_carried() {
+            bed.assert_carried();
         }
     });
 }
@@ -26,13 +26,17 @@ pub fn run(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) + Send + '
 ///
 /// # Panics
 /// If the scenario does, or takes too long.
-pub fn run_uncounted(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) + Send + 'static) {
-    let lab = Arc::new(Lab::new(stack));
+pub fn run_uncounted(
+    stack: Stack,
+    limit: Duration,
+    scenario: impl FnOnce(&Testbed) + Send + 'static,
+) {
+    let bed = Arc::new(Testbed::new(stack));
     let (done, is_done) = mpsc::channel();
     let body = {
-        let lab = Arc::clone(&lab);
+        let bed = Arc::clone(&bed);
         std::thread::spawn(move || {
-            let result = catch_unwind(AssertUnwindSafe(|| scenario(&lab)));
+            let result = catch_unwind(AssertUnwindSafe(|| scenario(&bed)));
             let _ = done.send(());
             result
         })
@@ -40,9 +44,9 @@ pub fn run_uncounted(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) 
     let in_time = is_done.recv_timeout(limit).is_ok();
     if !in_time {
         eprintln!("the scenario takes longer than {limit:?}");
-        lab.print_logs();
+        bed.print_logs();
         // Without its programs the scenario cannot go on.
-        lab.kill_all();
+        bed.kill_all();
         assert!(
             is_done.recv_timeout(PATIENCE).is_ok(),
             "the scenario hangs, even with all its programs killed"
@@ -51,7 +55,7 @@ pub fn run_uncounted(stack: Stack, limit: Duration, scenario: impl FnOnce(&Lab) 
     let result = body.join().expect("panics are caught");
     if let Err(panic) = result {
         if in_time {
-            lab.print_logs();
+            bed.print_logs();
         }
         resume_unwind(panic);
     }
@@ -73,21 +77,21 @@ pub fn soak<T>(short: T, long: T) -> T {
 /// ```ignore
 /// scenarios! {
 ///     /// What it shows.
-///     fn name(lab) within 300 { ... }
+///     fn name(testbed) within 300 { ... }
 /// }
 /// ```
 #[macro_export]
 macro_rules! scenarios {
     ($(
         $(#[doc = $doc:literal])*
-        fn $name:ident($lab:ident) within $seconds:literal $body:block
+        fn $name:ident($bed:ident) within $seconds:literal $body:block
     )*) => {$(
         $(#[doc = $doc])*
         mod $name {
             #[allow(unused_imports)]
             use super::*;
 
-            fn scenario($lab: &$crate::Lab) $body
+            fn scenario($bed: &$crate::Testbed) $body
 
             #[test]
             fn kernel() {

@@ -1,7 +1,7 @@
 //! Larger programs with processes and event loops of their own, as servers and as
 //! clients: a database, and a runtime for programs.
 
-use longshore_e2e::{Host, Lab, Proc, scenarios};
+use longshore_e2e::{Host, Proc, Testbed, scenarios};
 use std::net::IpAddr;
 
 /// Debian's place for the programs of PostgreSQL 15.
@@ -15,25 +15,25 @@ fn as_postgres(command: &str) -> String {
 }
 
 /// Makes an empty database; its server lets everybody in.
-fn make_database(lab: &Lab) {
-    let data = lab.directory("postgres");
+fn make_database(bed: &Testbed) {
+    let data = bed.directory("postgres");
     let data = data.display();
     let init = as_postgres(&format!("initdb --no-sync -A trust -D {data}"));
     let prepare = format!(
         "chown postgres {data} && {init} >/dev/null && \
          echo 'host all all all trust' >> {data}/pg_hba.conf"
     );
-    lab.peer().cmd("sh").arg("-c").arg(prepare).check();
+    bed.peer().cmd("sh").arg("-c").arg(prepare).check();
 }
 
 /// Starts the database's server on `host`.
-fn start_postgres(lab: &Lab, host: &Host<'_>) -> Proc {
+fn start_postgres(bed: &Testbed, host: &Host<'_>) -> Proc {
     // Its user may not look into the directory in which the product was built.
-    let shim = lab.directory("bin").join(SHIM);
+    let shim = bed.directory("bin").join(SHIM);
     std::fs::copy(longshore_e2e::longshore().with_file_name(SHIM), &shim).expect("copy the shim");
     let serve = as_postgres(&format!(
         "postgres -D {} -c listen_addresses=* -c unix_socket_directories= -c fsync=off",
-        lab.path("postgres").display()
+        bed.path("postgres").display()
     ));
     host.sh(&format!("exec {serve}"))
         .env("LONGSHORE_PRELOAD", shim)
@@ -68,26 +68,26 @@ fn use_postgres(client: &Host<'_>, server: IpAddr) {
 scenarios! {
     /// PostgreSQL, whose first process forks one for each connection; then psql and
     /// pgbench.
-    fn postgres(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        make_database(lab);
-        let mut server = start_postgres(lab, &host);
+    fn postgres(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        make_database(bed);
+        let mut server = start_postgres(bed, &host);
         use_postgres(&peer, host.ip());
         server.assert_running();
         let end = server.terminate();
         assert!(end.status.success(), "{end:?}");
-        let _server = start_postgres(lab, &peer);
+        let _server = start_postgres(bed, &peer);
         // Another one: the first one's interface may be there for a moment yet.
-        let other = lab.host(1);
+        let other = bed.host(1);
         use_postgres(&other, other.gateway());
     }
 
     /// Node.js: an HTTP server with connections that are kept and one that becomes
     /// something else; then its client.
-    fn node(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (serve, ask) = (lab.file("server.js", SERVER), lab.file("client.js", CLIENT));
-        let other = lab.host(1);
+    fn node(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (serve, ask) = (bed.file("server.js", SERVER), bed.file("client.js", CLIENT));
+        let other = bed.host(1);
         for (server, client, at) in [(&host, &peer, host.ip()), (&peer, &other, other.gateway())] {
             let mut running = server.cmd("node").arg(&serve).spawn();
             let said = client.cmd("node").arg(&ask).arg(at.to_string()).check();

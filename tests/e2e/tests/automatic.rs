@@ -2,7 +2,7 @@
 //! The server is dnsmasq; the router is here, and says what a test wants.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Lab, Proc, Stack, payload, run, run_uncounted};
+use longshore_e2e::{Proc, Stack, Testbed, payload, run, run_uncounted};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,18 +17,18 @@ const PORTS: [(&str, &str); 2] = [
     ("tap:dyn0", "tuntap add dev dyn0 mode tap"),
 ];
 
-fn longshore_only(body: impl FnOnce(&Lab) + Send + 'static) {
+fn longshore_only(body: impl FnOnce(&Testbed) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// Of how an address is found: no program says a word.
-fn quiet(body: impl FnOnce(&Lab) + Send + 'static) {
+fn quiet(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// A link of the peer's with 10.79.0.1 and fd79::1 on it, at whose other end `port` is.
-fn set_up(lab: &Lab, port: &str, make: &str) {
-    let peer = lab.peer();
+fn set_up(bed: &Testbed, port: &str, make: &str) {
+    let peer = bed.peer();
     let ip = |words: &str| peer.namespace().ip(words);
     ip(make);
     if port.starts_with("packet:") {
@@ -44,9 +44,9 @@ fn set_up(lab: &Lab, port: &str, make: &str) {
 }
 
 /// dnsmasq on the link, with more options.
-fn server(lab: &Lab, more: &[&str]) -> Proc {
-    let leases = format!("--dhcp-leasefile={}", lab.path("leases").display());
-    let server = lab
+fn server(bed: &Testbed, more: &[&str]) -> Proc {
+    let leases = format!("--dhcp-leasefile={}", bed.path("leases").display());
+    let server = bed
         .peer()
         .cmd("dnsmasq")
         .args([
@@ -66,7 +66,7 @@ fn server(lab: &Lab, more: &[&str]) -> Proc {
         .args(more)
         .spawn();
     // It is ready when it listens; a question that comes before is repeated late.
-    let peer = lab.peer();
+    let peer = bed.peer();
     longshore_e2e::eventually("dnsmasq listens", || {
         let sockets = peer.sh("cat /proc/net/udp").check();
         sockets.contains(":0043 ").then_some(())
@@ -80,25 +80,25 @@ const RANGE: &str = "--dhcp-range=10.79.0.50,10.79.0.59,255.255.255.0,2m";
 #[test]
 fn a_dhcp_server_gives_an_address_and_gets_it_back() {
     for (port, make) in PORTS {
-        longshore_only(move |lab| {
-            set_up(lab, port, make);
+        longshore_only(move |bed| {
+            set_up(bed, port, make);
             // A far network, behind the router that the lease names.
-            let peer = lab.peer();
+            let peer = bed.peer();
             peer.namespace().ip("address add 192.0.2.1/32 dev lo");
-            let dhcp = server(lab, &[RANGE, "--dhcp-option=26,1300"]);
-            let (_, hash) = lab.payload("www/file", 4 * MB);
+            let dhcp = server(bed, &[RANGE, "--dhcp-option=26,1300"]);
+            let (_, hash) = bed.payload("www/file", 4 * MB);
             let _web = peer
                 .cmd(PYTHON)
                 .args(["-u", "-m", "http.server", "8000", "--directory"])
-                .arg(lab.directory("www"))
+                .arg(bed.directory("www"))
                 .spawn();
             peer.wait_for("192.0.2.1:8000".parse().expect("an address"));
-            let got = lab.path("got");
+            let got = bed.path("got");
             let script = format!(
                 "curl -sSf --max-time 200 -o {} -w '%{{local_ip}} ' http://192.0.2.1:8000/file; \
                  cat {}",
                 got.display(),
-                lab.path("leases").display(),
+                bed.path("leases").display(),
             );
             let said = peer
                 .longshore()
@@ -125,14 +125,14 @@ fn a_dhcp_server_gives_an_address_and_gets_it_back() {
 /// What somebody on the link has already is declined, and another address taken.
 #[test]
 fn an_address_that_somebody_has_is_declined() {
-    quiet(|lab| {
+    quiet(|bed| {
         let (port, make) = PORTS[0];
-        set_up(lab, port, make);
-        let peer = lab.peer();
+        set_up(bed, port, make);
+        let peer = bed.peer();
         // The one that is given first, as the server does not know.
         peer.namespace().ip("address add 10.79.0.50/32 dev dyn0");
         let dhcp = server(
-            lab,
+            bed,
             &[
                 "--dhcp-range=10.79.0.50,10.79.0.51,255.255.255.0,2m",
                 "--dhcp-sequential-ip",
@@ -156,10 +156,10 @@ fn an_address_that_somebody_has_is_declined() {
 /// Without a server there is a word, and then an error that says what to do.
 #[test]
 fn a_link_without_a_server_says_so() {
-    quiet(|lab| {
+    quiet(|bed| {
         let (port, make) = PORTS[0];
-        set_up(lab, port, make);
-        let done = lab
+        set_up(bed, port, make);
+        let done = bed
             .peer()
             .longshore()
             .args(["run", "--port", port, "--addr", "dhcp", "--", "true"])
@@ -182,13 +182,13 @@ struct Router {
 }
 
 impl Router {
-    fn start(lab: &Lab, message: Vec<u8>) -> Self {
+    fn start(bed: &Testbed, message: Vec<u8>) -> Self {
         let stop = std::sync::Arc::new(AtomicBool::new(false));
-        let socket = lab
+        let socket = bed
             .peer()
             .namespace()
             .enter(|| raw_socket().expect("a raw socket"));
-        let index: u32 = lab
+        let index: u32 = bed
             .peer()
             .sh(&format!("cat /sys/class/net/{NEAR}/ifindex"))
             .check()
@@ -251,14 +251,14 @@ fn advertisement() -> Vec<u8> {
 #[test]
 fn a_router_advertises_a_prefix() {
     for (port, make) in PORTS {
-        longshore_only(move |lab| {
-            set_up(lab, port, make);
-            let peer = lab.peer();
+        longshore_only(move |bed| {
+            set_up(bed, port, make);
+            let peer = bed.peer();
             // On the link, and behind the router.
             peer.namespace()
                 .ip(&format!("address add fd79:0:0:5::1/64 dev {NEAR} nodad"));
             peer.namespace().ip("address add 2001:db8::1/128 dev lo");
-            let (_, hash) = lab.payload("www/file", 4 * MB);
+            let (_, hash) = bed.payload("www/file", 4 * MB);
             let _web = peer
                 .cmd(PYTHON)
                 .args([
@@ -270,11 +270,11 @@ fn a_router_advertises_a_prefix() {
                     "::",
                     "--directory",
                 ])
-                .arg(lab.directory("www"))
+                .arg(bed.directory("www"))
                 .spawn();
             peer.wait_for("[2001:db8::1]:8000".parse().expect("an address"));
-            let _router = Router::start(lab, advertisement());
-            let got = lab.path("got");
+            let _router = Router::start(bed, advertisement());
+            let got = bed.path("got");
             let script = format!(
                 "curl -sSf -g --max-time 200 -o {} -w '%{{local_ip}}' 'http://[2001:db8::1]:8000/file'",
                 got.display()

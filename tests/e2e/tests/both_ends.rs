@@ -8,28 +8,28 @@ const MB: u64 = 1024 * KB;
 
 scenarios! {
     /// Two hosts, the kernel only forwarding between them.
-    fn nginx_and_curl_on_two_hosts(lab) within 300 {
-        let (server, client) = (lab.host(0), lab.host(1));
-        let (_, small) = lab.payload("www/small", KB);
-        let (_, large) = lab.payload("www/large", 64 * MB);
-        let _nginx = server.cmd("nginx").arg("-c").arg(Nginx::default().config(lab)).spawn();
-        lab.peer().wait_for(server.at(80));
+    fn nginx_and_curl_on_two_hosts(bed) within 300 {
+        let (server, client) = (bed.host(0), bed.host(1));
+        let (_, small) = bed.payload("www/small", KB);
+        let (_, large) = bed.payload("www/large", 64 * MB);
+        let _nginx = server.cmd("nginx").arg("-c").arg(Nginx::default().config(bed)).spawn();
+        bed.peer().wait_for(server.at(80));
         for (name, hash) in [("small", small), ("large", large)] {
             client
                 .cmd("curl")
                 .args(["-sSf", "--max-time", "200", "-o"])
-                .arg(lab.path(name))
+                .arg(bed.path(name))
                 .arg(format!("http://{}/{name}", server.ip()))
                 .check();
-            assert_eq!(payload::sha256_of_file(&lab.path(name)).expect("a file"), hash);
+            assert_eq!(payload::sha256_of_file(&bed.path(name)).expect("a file"), hash);
         }
     }
 
     /// Server and client under one launcher: to the host's own address.
-    fn nginx_and_curl_on_one_host(lab) within 300 {
-        let host = lab.host(0);
-        let (_, small) = lab.payload("www/small", KB);
-        let (_, large) = lab.payload("www/large", 64 * MB);
+    fn nginx_and_curl_on_one_host(bed) within 300 {
+        let host = bed.host(0);
+        let (_, small) = bed.payload("www/small", KB);
+        let (_, large) = bed.payload("www/large", 64 * MB);
         let nginx = Nginx::default();
         let script = format!(
             "nginx -c {config} & \
@@ -37,24 +37,24 @@ scenarios! {
              curl -sSf --max-time 200 -o {small} http://{ip}/small; \
              curl -sSf --max-time 200 -o {large} http://{ip}/large; \
              kill -QUIT $(cat {pid}); wait",
-            config = nginx.config(lab).display(),
+            config = nginx.config(bed).display(),
             ip = host.ip(),
-            small = lab.path("small").display(),
-            large = lab.path("large").display(),
-            pid = nginx.pid_file(lab).display(),
+            small = bed.path("small").display(),
+            large = bed.path("large").display(),
+            pid = nginx.pid_file(bed).display(),
         );
         host.sh(&script).check();
-        assert_eq!(payload::sha256_of_file(&lab.path("small")).expect("a file"), small);
-        assert_eq!(payload::sha256_of_file(&lab.path("large")).expect("a file"), large);
+        assert_eq!(payload::sha256_of_file(&bed.path("small")).expect("a file"), small);
+        assert_eq!(payload::sha256_of_file(&bed.path("large")).expect("a file"), large);
     }
 
     /// HAProxy before two nginx, all three and the client on one host.
-    fn haproxy_before_nginx_on_one_host(lab) within 300 {
-        let host = lab.host(0);
-        let (_, hash) = lab.payload("www/file", 3 * MB);
+    fn haproxy_before_nginx_on_one_host(bed) within 300 {
+        let host = bed.host(0);
+        let (_, hash) = bed.payload("www/file", 3 * MB);
         let first = Nginx { name: "first", listen: "8001", ..Nginx::default() };
         let second = Nginx { name: "second", listen: "8002", ..Nginx::default() };
-        let proxy = haproxy_config(lab, 80, &[host.at(8001).to_string(), host.at(8002).to_string()]);
+        let proxy = haproxy_config(bed, 80, &[host.at(8001).to_string(), host.at(8002).to_string()]);
         let script = format!(
             "nginx -c {first} & nginx -c {second} & \
              for port in 8001 8002; do \
@@ -64,26 +64,26 @@ scenarios! {
              for i in $(seq 600); do curl -sf -o /dev/null http://{ip}/file && break; sleep 0.1; done; \
              for i in 1 2 3 4 5 6; do curl -sSf --max-time 200 http://{ip}/file | sha256sum; done; \
              kill $proxy; kill -QUIT $(cat {first_pid}) $(cat {second_pid}); wait || true",
-            first = first.config(lab).display(),
-            second = second.config(lab).display(),
+            first = first.config(bed).display(),
+            second = second.config(bed).display(),
             proxy = proxy.display(),
             ip = host.ip(),
-            first_pid = first.pid_file(lab).display(),
-            second_pid = second.pid_file(lab).display(),
+            first_pid = first.pid_file(bed).display(),
+            second_pid = second.pid_file(bed).display(),
         );
         let said = host.sh(&script).check();
         assert_eq!(said.matches(&hash).count(), 6, "{said}");
     }
 
     /// redis with its benchmark, on two hosts.
-    fn redis_on_two_hosts(lab) within 300 {
-        let (server, client) = (lab.host(0), lab.host(1));
+    fn redis_on_two_hosts(bed) within 300 {
+        let (server, client) = (bed.host(0), bed.host(1));
         let _redis = server
             .cmd("redis-server")
             .args(["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir"])
-            .arg(lab.directory("redis"))
+            .arg(bed.directory("redis"))
             .spawn();
-        lab.peer().wait_for(server.at(6379));
+        bed.peer().wait_for(server.at(6379));
         let said = client
             .cmd("redis-benchmark")
             .args(["-h", &server.ip().to_string(), "-n", "20000", "-c", "20", "-q", "-t", "set,get", "--csv"])
@@ -92,10 +92,10 @@ scenarios! {
     }
 
     /// iperf3 on two hosts, both ways.
-    fn iperf3_on_two_hosts(lab) within 300 {
-        let (server, client) = (lab.host(0), lab.host(1));
+    fn iperf3_on_two_hosts(bed) within 300 {
+        let (server, client) = (bed.host(0), bed.host(1));
         let _iperf = server.cmd("iperf3").arg("-s").spawn();
-        lab.peer().wait_for(server.at(5201));
+        bed.peer().wait_for(server.at(5201));
         for extra in [&[][..], &["-R"], &["-P", "4"]] {
             iperf3::check(&client, server.ip(), extra);
         }

@@ -10,14 +10,14 @@ const MB: u64 = 1024 * KB;
 
 scenarios! {
     /// curl, one file and many at once over HTTP/1.1.
-    fn curl(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn curl(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let files: Vec<_> = [0, 1, KB, 64 * KB, 512 * KB, 64 * MB]
             .into_iter()
-            .map(|size| (size, lab.payload(&format!("www/{size}"), size).1))
+            .map(|size| (size, bed.payload(&format!("www/{size}"), size).1))
             .collect();
         let nginx = Nginx { listen: "8080", ..Nginx::default() };
-        let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
         // On Longshore the peer's address is there only once an engine runs.
         let script = format!(
             "for i in $(seq 600); do curl -s -o /dev/null http://{0}/1 && break; sleep 0.1; done; \
@@ -27,38 +27,38 @@ scenarios! {
              curl -sSf --max-time 200 --parallel -o {1}/a http://{0}/524288 -o {1}/b http://{0}/67108864 \
                 -o {1}/c http://{0}/65536",
             peer.at(8080),
-            lab.path("").display(),
+            bed.path("").display(),
         );
         host.sh(&script).check();
         for (size, hash) in &files {
-            let got = payload::sha256_of_file(&lab.path(&format!("got-{size}"))).expect("a file");
+            let got = payload::sha256_of_file(&bed.path(&format!("got-{size}"))).expect("a file");
             assert_eq!(&got, hash, "{size} bytes");
         }
         for (name, size) in [("a", 512 * KB), ("b", 64 * MB), ("c", 64 * KB)] {
-            let got = payload::sha256_of_file(&lab.path(name)).expect("a file");
+            let got = payload::sha256_of_file(&bed.path(name)).expect("a file");
             let (_, hash) = files.iter().find(|(s, _)| *s == size).expect("it is there");
             assert_eq!(&got, hash, "{size} bytes in parallel");
         }
     }
 
     /// wget, which uses select and blocking calls.
-    fn wget(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (_, hash) = lab.payload("www/file", 16 * MB);
+    fn wget(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, hash) = bed.payload("www/file", 16 * MB);
         let nginx = Nginx { listen: "8080", ..Nginx::default() };
-        let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
         peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8080)));
         host.cmd("wget")
             .args(["-q", "--tries=5", "--retry-connrefused", "-O"])
-            .arg(lab.path("got"))
+            .arg(bed.path("got"))
             .arg(format!("http://{}/file", peer.at(8080)))
             .check();
-        assert_eq!(payload::sha256_of_file(&lab.path("got")).expect("a file"), hash);
+        assert_eq!(payload::sha256_of_file(&bed.path("got")).expect("a file"), hash);
     }
 
     /// A refused connection and a name that leads nowhere fail as they should.
-    fn curl_fails_properly(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn curl_fails_properly(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let refused = host
             .cmd("curl")
             .args(["-sS", "--max-time", "60"])
@@ -69,8 +69,8 @@ scenarios! {
     }
 
     /// iperf3 as the client: to the server, from it, in eight streams.
-    fn iperf3(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn iperf3(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let _server = peer.cmd("iperf3").arg("-s").spawn();
         for extra in [&[][..], &["-R"], &["-P", "8"], &["-P", "8", "-R"], &["-u", "-b", "50M"], &["-u", "-b", "50M", "-R"]] {
             perf::check(&host, peer.ip(), extra);
@@ -78,12 +78,12 @@ scenarios! {
     }
 
     /// redis-benchmark and redis-cli against a kernel redis-server.
-    fn redis(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn redis(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let _server = peer
             .cmd("redis-server")
             .args(["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir"])
-            .arg(lab.directory("redis"))
+            .arg(bed.directory("redis"))
             .spawn();
         let ip = peer.ip().to_string();
         let script = format!(
@@ -98,13 +98,13 @@ scenarios! {
     }
 
     /// ssh and scp as clients of a kernel sshd.
-    fn ssh_and_scp(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (config, key) = sshd_config(lab, 2222);
+    fn ssh_and_scp(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (config, key) = sshd_config(bed, 2222);
         let _server = peer.cmd("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(config).spawn();
         peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 2222)));
         let options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -o LogLevel=ERROR";
-        let (file, hash) = lab.payload("file", 16 * MB);
+        let (file, hash) = bed.payload("file", 16 * MB);
         let script = format!(
             "ssh {options} -p 2222 -i {key} root@{ip} echo hello; \
              scp {options} -P 2222 -i {key} {file} root@{ip}:{there}; \
@@ -112,18 +112,18 @@ scenarios! {
             key = key.display(),
             ip = peer.ip(),
             file = file.display(),
-            there = lab.path("there").display(),
-            back = lab.path("back").display(),
+            there = bed.path("there").display(),
+            back = bed.path("back").display(),
         );
         let said = host.sh(&script).check();
         assert_eq!(said.trim(), "hello");
-        assert_eq!(payload::sha256_of_file(&lab.path("there")).expect("a file"), hash);
-        assert_eq!(payload::sha256_of_file(&lab.path("back")).expect("a file"), hash);
+        assert_eq!(payload::sha256_of_file(&bed.path("there")).expect("a file"), hash);
+        assert_eq!(payload::sha256_of_file(&bed.path("back")).expect("a file"), hash);
     }
 
     /// dig asks a name server by UDP.
-    fn dig(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn dig(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         peer.namespace().enter(|| {
             let socket = UdpSocket::bind("0.0.0.0:53").expect("bind");
             socket.set_read_timeout(Some(Duration::from_millis(100))).expect("timeout");
@@ -145,13 +145,13 @@ scenarios! {
     }
 
     /// Python: many connections at once from threads, blocking with timeouts.
-    fn python_threads(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (_, hash) = lab.payload("www/file", 300 * KB);
+    fn python_threads(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, hash) = bed.payload("www/file", 300 * KB);
         let nginx = Nginx { listen: "8080", ..Nginx::default() };
-        let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        let _server = peer.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
         peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8080)));
-        let script = lab.file("fetch.py", FETCH);
+        let script = bed.file("fetch.py", FETCH);
         let said = host
             .cmd(PYTHON)
             .arg(script)

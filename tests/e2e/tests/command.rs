@@ -1,16 +1,16 @@
 //! The command line: exit codes, errors that say what to do, ordinary users.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Finished, Lab, Stack, as_ordinary_user, payload, run, run_uncounted};
+use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, payload, run, run_uncounted};
 use std::path::PathBuf;
 use std::time::Duration;
 
-fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// Of how Longshore begins, fails and tells of itself: no program says a word.
-fn quiet(body: impl FnOnce(&Lab) + Send + 'static) {
+fn quiet(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
@@ -26,8 +26,8 @@ fn failed(end: &Finished, words: &[&str]) {
 /// The program's exit status is that of `longshore run`, as with env or nohup.
 #[test]
 fn exit_status() {
-    quiet(|lab| {
-        let host = lab.host(0);
+    quiet(|bed| {
+        let host = bed.host(0);
         for (script, status) in [
             ("exit 0", 0),
             ("exit 7", 7),
@@ -38,7 +38,7 @@ fn exit_status() {
             assert_eq!(end.status.code(), Some(status), "{script}: {end:?}");
         }
         assert_eq!(host.cmd("/no/such/program").run().status.code(), Some(127));
-        let data = lab.file("data", "no program");
+        let data = bed.file("data", "no program");
         assert_eq!(host.cmd(data).run().status.code(), Some(126));
     });
 }
@@ -46,8 +46,8 @@ fn exit_status() {
 /// Standard input, output and error are the program's own.
 #[test]
 fn standard_streams_pass_through() {
-    quiet(|lab| {
-        let end = lab.host(0).sh("echo out; echo err >&2; cat").run();
+    quiet(|bed| {
+        let end = bed.host(0).sh("echo out; echo err >&2; cat").run();
         assert_eq!(end.stdout, "out\n");
         assert!(end.stderr.contains("err\n"), "{end:?}");
     });
@@ -56,8 +56,8 @@ fn standard_streams_pass_through() {
 /// Signals reach the program.
 #[test]
 fn signals_are_passed_on() {
-    quiet(|lab| {
-        let program = lab
+    quiet(|bed| {
+        let program = bed
             .host(0)
             .sh("trap 'echo got it; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
             .spawn();
@@ -76,8 +76,8 @@ fn signals_are_passed_on() {
 /// What cannot work says what failed, on what, and what to do.
 #[test]
 fn errors_say_what_to_do() {
-    quiet(|lab| {
-        let peer = lab.peer();
+    quiet(|bed| {
+        let peer = bed.peer();
         let run = |args: &[&str]| peer.longshore().args(args).run();
         for (args, word) in [
             (
@@ -116,7 +116,7 @@ fn errors_say_what_to_do() {
         let end = run(&["run", "--engine", "/no/such/engine.sock", "--", "/bin/true"]);
         failed(&end, &["/no/such/engine.sock"]);
         // Configurations.
-        let bad = lab.file("bad.toml", "port = \"tap:x\"\naddres = \"10.77.0.2/24\"\n");
+        let bad = bed.file("bad.toml", "port = \"tap:x\"\naddres = \"10.77.0.2/24\"\n");
         let end = run(&["engine", "--config", bad.to_str().expect("UTF-8")]);
         failed(&end, &["bad.toml", "addres"]);
         let end = run(&["engine", "--config", "/no/such.toml"]);
@@ -127,8 +127,8 @@ fn errors_say_what_to_do() {
 /// Two private engines cannot have one address; the second says so.
 #[test]
 fn address_is_taken() {
-    quiet(|lab| {
-        let host = lab.host(0);
+    quiet(|bed| {
+        let host = bed.host(0);
         let first = host.sh("echo up; exec sleep 600").spawn();
         longshore_e2e::eventually("the first is up", || {
             first.stdout().contains("up").then_some(())
@@ -141,8 +141,8 @@ fn address_is_taken() {
 /// Help, version, and the example configuration, which must be a valid one.
 #[test]
 fn help_helps() {
-    quiet(|lab| {
-        let peer = lab.peer();
+    quiet(|bed| {
+        let peer = bed.peer();
         for args in [
             &["--help"][..],
             &["run", "--help"],
@@ -198,9 +198,9 @@ print("all is well")
 
 #[test]
 fn a_family_in_a_pid_namespace_of_its_own() {
-    scenario(|lab| {
-        let family = lab.file("family.py", FAMILY);
-        let host = lab.host(0);
+    scenario(|bed| {
+        let family = bed.file("family.py", FAMILY);
+        let host = bed.host(0);
         let said = host
             .cmd("unshare")
             .args(["--pid", "--fork", "--mount-proc", PYTHON])
@@ -218,14 +218,14 @@ const NO_TUN: &str = "chmod 600 /dev/net/tun";
 /// to the program.
 #[test]
 fn ordinary_user_with_exposed_port() {
-    scenario(|lab| {
-        let peer = lab.peer();
-        let (_, hash) = lab.payload("www/file", 3 << 20);
+    scenario(|bed| {
+        let peer = bed.peer();
+        let (_, hash) = bed.payload("www/file", 3 << 20);
         let arguments = format!(
             "run --expose 8080:8000 -- {PYTHON} -m http.server 8000 --directory {}",
-            lab.path("www").display()
+            bed.path("www").display()
         );
-        let mut server = as_ordinary_user(lab, "true", &arguments).spawn();
+        let mut server = as_ordinary_user(bed, "true", &arguments).spawn();
         longshore_e2e::eventually("the program is reached", || {
             let end = peer
                 .cmd("curl")
@@ -243,10 +243,10 @@ fn ordinary_user_with_exposed_port() {
                     "http://127.0.0.1:8080/file",
                     "-o",
                 ])
-                .arg(lab.path("got"))
+                .arg(bed.path("got"))
                 .check();
             assert_eq!(
-                payload::sha256_of_file(&lab.path("got")).expect("a file"),
+                payload::sha256_of_file(&bed.path("got")).expect("a file"),
                 hash
             );
         }
@@ -257,8 +257,8 @@ fn ordinary_user_with_exposed_port() {
 /// Without permission for the device, the error says what to do.
 #[test]
 fn ordinary_user_without_permission() {
-    quiet(|lab| {
-        let end = as_ordinary_user(lab, NO_TUN, "run -- /bin/true").run();
+    quiet(|bed| {
+        let end = as_ordinary_user(bed, NO_TUN, "run -- /bin/true").run();
         failed(&end, &["/dev/net/tun", "root"]);
     });
 }
@@ -275,8 +275,8 @@ runpy.run_module("http.server", run_name="__main__")
 /// `stat` and `ss` show what runs, for people and for programs.
 #[test]
 fn stat_and_ss() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let server = host.cmd(PYTHON).args(["-c", SHOWN]).spawn();
         peer.wait_for(host.at(8000));
         peer.cmd("curl")
@@ -304,20 +304,20 @@ fn stat_and_ss() {
 #[test]
 fn large_packets() {
     for mtu in ["9000", "65000"] {
-        scenario(move |lab| {
-            let host = lab.host(0).option("--mtu").option(mtu);
-            let peer = lab.peer();
-            let (_, hash) = lab.payload("www/file", 64 << 20);
+        scenario(move |bed| {
+            let host = bed.host(0).option("--mtu").option(mtu);
+            let peer = bed.peer();
+            let (_, hash) = bed.payload("www/file", 64 << 20);
             let nginx = longshore_e2e::servers::Nginx::default();
-            let _server = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+            let _server = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
             peer.wait_for(host.at(80));
             peer.cmd("curl")
                 .args(["-sSf", "-o"])
-                .arg(lab.path("got"))
+                .arg(bed.path("got"))
                 .arg(format!("http://{}/file", host.ip()))
                 .check();
             assert_eq!(
-                payload::sha256_of_file(&lab.path("got")).expect("a file"),
+                payload::sha256_of_file(&bed.path("got")).expect("a file"),
                 hash
             );
         });
@@ -328,9 +328,9 @@ fn large_packets() {
 /// the program's own programs say: others read that.
 #[test]
 fn warnings_are_the_launchers() {
-    quiet(|lab| {
+    quiet(|bed| {
         // A launcher in another network namespace than its program's is not found.
-        let host = lab.host(0).with_its_engine();
+        let host = bed.host(0).with_its_engine();
         let engine = host.engine("");
         let asks = format!("{PYTHON} -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0)'");
         let script = format!("for i in 1 2 3; do {asks} 2>&1; done; echo all");
@@ -355,10 +355,10 @@ fn warnings_are_the_launchers() {
 }
 
 /// Compiles a program that does nothing, without a loader.
-fn static_program(lab: &Lab, name: &str) -> PathBuf {
+fn static_program(bed: &Testbed, name: &str) -> PathBuf {
     let (source, program) = (
-        lab.file("none.c", "int main(void){return 0;}"),
-        lab.path(name),
+        bed.file("none.c", "int main(void){return 0;}"),
+        bed.path(name),
     );
     let output = std::process::Command::new("gcc")
         .args(["-static", "-o"])
@@ -374,12 +374,12 @@ fn static_program(lab: &Lab, name: &str) -> PathBuf {
 /// often, and not those that are to be left alone.
 #[test]
 fn programs_that_are_lost_are_told_of() {
-    quiet(|lab| {
-        let host = lab.host(0).with_its_engine();
+    quiet(|bed| {
+        let host = bed.host(0).with_its_engine();
         let engine = host.engine("");
-        let (one, two) = (static_program(lab, "one"), static_program(lab, "two"));
-        let (three, four) = (static_program(lab, "three"), static_program(lab, "four"));
-        let script = lab.file("script", format!("#!{}\n", two.display()));
+        let (one, two) = (static_program(bed, "one"), static_program(bed, "two"));
+        let (three, four) = (static_program(bed, "three"), static_program(bed, "four"));
+        let script = bed.file("script", format!("#!{}\n", two.display()));
         let script = format!(
             "chmod 755 {script}; for i in 1 2 3; do {one}; env -i {one}; done; {script}; \
              LONGSHORE_ENGINE= {four}; {PYTHON} -c 'import os; \

@@ -3,19 +3,20 @@
 
 use longshore_e2e::servers::{Nginx, PYTHON};
 use longshore_e2e::{
-    Engine, Host, Lab, PATIENCE, Proc, Stack, eventually, payload, run, run_uncounted, signal, soak,
+    Engine, Host, PATIENCE, Proc, Stack, Testbed, eventually, payload, run, run_uncounted, signal,
+    soak,
 };
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(soak(300, 1800)), body);
 }
 
 /// Where the engine is killed before it can say what it has carried.
-fn uncounted(body: impl FnOnce(&Lab) + Send + 'static) {
+fn uncounted(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
@@ -68,11 +69,11 @@ fn held(engine: &Engine<'_>) -> (u64, u64) {
 /// told, its memory comes back, and its neighbour on the engine does not notice.
 #[test]
 fn killed_program() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("");
-        let echo = lab.file("echo.py", ECHO);
-        let flood = lab.file("flood.py", FLOOD);
+        let echo = bed.file("echo.py", ECHO);
+        let flood = bed.file("flood.py", FLOOD);
         let mut neighbour = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
         peer.wait_for(host.at(7));
         let mut watched = connect(&peer, host.at(7));
@@ -123,11 +124,11 @@ fn settled(engine: &Engine<'_>) -> (u64, u64) {
 /// them, holds up nobody: not the engine, and not its neighbour.
 #[test]
 fn hostile_program() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("");
-        let echo = lab.file("echo.py", ECHO);
-        let hostile = lab.file("hostile.py", HOSTILE);
+        let echo = bed.file("echo.py", ECHO);
+        let hostile = bed.file("hostile.py", HOSTILE);
         let mut neighbour = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
         peer.wait_for(host.at(7));
         let mut watched = connect(&peer, host.at(7));
@@ -152,10 +153,10 @@ fn hostile_program() {
 /// and so does every call after.
 #[test]
 fn killed_engine() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("");
-        let script = lab.file("orphan.py", ORPHAN);
+        let script = bed.file("orphan.py", ORPHAN);
         let stays = ["--on-engine-loss", "stay"];
         let program = engine.cmd_with(&stays, PYTHON).arg(script).arg("7").spawn();
         peer.wait_for(host.at(7));
@@ -176,13 +177,13 @@ fn killed_engine() {
 }
 
 /// Servers of three kinds on an engine, each started with these options of `longshore run`.
-fn servers(lab: &Lab, engine: &Engine<'_>, options: &[&str]) -> [Proc; 3] {
-    let host = lab.host(0);
-    let node = lab.file(
+fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 3] {
+    let host = bed.host(0);
+    let node = bed.file(
         "server.js",
         "require('http').createServer((q, r) => r.end('ok')).listen(81, '0.0.0.0')",
     );
-    let nginx = Nginx::default().config(lab);
+    let nginx = Nginx::default().config(bed);
     let servers = [
         engine
             .cmd_with(options, "nginx")
@@ -193,12 +194,12 @@ fn servers(lab: &Lab, engine: &Engine<'_>, options: &[&str]) -> [Proc; 3] {
             .cmd_with(options, "redis-server")
             .args(["--bind", "0.0.0.0", "--save", "", "--protected-mode", "no"])
             .arg("--dir")
-            .arg(lab.directory("redis"))
+            .arg(bed.directory("redis"))
             .spawn(),
         engine.cmd_with(options, "node").arg(node).spawn(),
     ];
     for port in [80, 6379, 81] {
-        lab.peer().wait_for(host.at(port));
+        bed.peer().wait_for(host.at(port));
     }
     servers
 }
@@ -207,10 +208,10 @@ fn servers(lab: &Lab, engine: &Engine<'_>, options: &[&str]) -> [Proc; 3] {
 /// whoever watches over the service starts it anew.
 #[test]
 fn servers_end_with_their_engine() {
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("");
-        let servers = servers(lab, &engine, &[]);
+        let servers = servers(bed, &engine, &[]);
         engine.kill();
         for server in servers {
             let end = server.wait();
@@ -224,8 +225,8 @@ fn servers_end_with_their_engine() {
 /// A program that ends at no SIGTERM is killed.
 #[test]
 fn stubborn_program_without_its_engine() {
-    uncounted(|lab| {
-        let host = lab.host(0);
+    uncounted(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("");
         let program = engine
             .cmd("/bin/sh")
@@ -261,10 +262,10 @@ fn processor_time(of: &Proc) -> f64 {
 /// logs.
 #[test]
 fn servers_that_stay_are_quiet() {
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("");
-        let mut servers = servers(lab, &engine, &["--on-engine-loss", "stay"]);
+        let mut servers = servers(bed, &engine, &["--on-engine-loss", "stay"]);
         engine.kill();
         eventually("they have heard of it", || {
             let told = |s: &Proc| s.stderr().contains("the engine is gone");
@@ -283,7 +284,7 @@ fn servers_that_stay_are_quiet() {
             assert!(share < 0.1, "{share}: {}", server.stderr());
             assert!(server.stderr().lines().count() < 20, "{}", server.stderr());
         }
-        let log = std::fs::read_to_string(lab.path("logs/nginx-error.log")).unwrap_or_default();
+        let log = std::fs::read_to_string(bed.path("logs/nginx-error.log")).unwrap_or_default();
         assert!(log.lines().count() < 100, "{} lines", log.lines().count());
         for server in servers {
             let end = server.terminate();
@@ -307,24 +308,24 @@ fn nothing_is_left(peer: &Host<'_>) {
 /// A private engine is gone with its program, and the program with its engine.
 #[test]
 fn nothing_is_left_behind() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (_, hash) = lab.payload("www/file", 100_000);
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, hash) = bed.payload("www/file", 100_000);
         for _ in 0..2 {
             let nginx = host
                 .cmd("nginx")
                 .arg("-c")
-                .arg(Nginx::default().config(lab))
+                .arg(Nginx::default().config(bed))
                 .spawn();
             peer.wait_for(host.at(80));
             let url = format!("http://{}/file", host.ip());
             peer.cmd("curl")
                 .args(["-sSf", "-o"])
-                .arg(lab.path("got"))
+                .arg(bed.path("got"))
                 .arg(url)
                 .check();
             assert_eq!(
-                payload::sha256_of_file(&lab.path("got")).expect("a file"),
+                payload::sha256_of_file(&bed.path("got")).expect("a file"),
                 hash
             );
             nginx.signal(Signal::TERM);
@@ -341,8 +342,8 @@ fn nothing_is_left_behind() {
 fn killed_launcher() {
     const IN_FRONT: &str = "exec python3 -m http.server 80";
     const IN_BACKGROUND: &str = "python3 -m http.server 80 >&2 & echo $!; wait";
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let launcher = host.sh(IN_FRONT).spawn();
         peer.wait_for(host.at(80));
         let open = connect(&peer, host.at(80));
@@ -371,10 +372,10 @@ fn killed_launcher() {
 /// SIGTERM drains a shared engine: programs on it finish, new ones are refused.
 #[test]
 fn engine_drains() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("drain_seconds = 300");
-        let echo = lab.file("echo.py", ECHO);
+        let echo = bed.file("echo.py", ECHO);
         let program = engine.cmd(PYTHON).arg(&echo).arg("7").spawn();
         peer.wait_for(host.at(7));
         let mut stream = connect(&peer, host.at(7));
@@ -394,14 +395,14 @@ fn engine_drains() {
 /// Garbage from the wire is counted, dropped, survived.
 #[test]
 fn garbage_on_the_wire() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let echo = lab.file("echo.py", ECHO);
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let echo = bed.file("echo.py", ECHO);
         let mut program = host.cmd(PYTHON).arg(&echo).arg("7").spawn();
         peer.wait_for(host.at(7));
         let mut stream = connect(&peer, host.at(7));
         echoes(&mut stream);
-        let script = lab.file("garbage.py", GARBAGE);
+        let script = bed.file("garbage.py", GARBAGE);
         let sent = peer.cmd(PYTHON).arg(script).check();
         assert!(sent.contains("sent"), "{sent}");
         echoes(&mut stream);

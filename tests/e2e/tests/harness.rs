@@ -1,16 +1,16 @@
-//! The laboratory itself: what does not go through Longshore does not arrive, and is not
+//! The testbed itself: what does not go through Longshore does not arrive, and is not
 //! taken for carried.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Lab, Stack, run_uncounted};
+use longshore_e2e::{Stack, Testbed, run_uncounted};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// A library that does nothing, in the shim's place.
-fn empty_library(lab: &Lab) -> PathBuf {
-    let source = lab.file("empty.c", "");
-    let library = lab.path("empty.so");
+fn empty_library(bed: &Testbed) -> PathBuf {
+    let source = bed.file("empty.c", "");
+    let library = bed.path("empty.so");
     let output = std::process::Command::new("gcc")
         .args(["-shared", "-o"])
         .arg(&library)
@@ -24,9 +24,9 @@ fn empty_library(lab: &Lab) -> PathBuf {
 /// Programs that Longshore does not serve reach nobody, and nobody them.
 #[test]
 fn an_empty_library_carries_nothing() {
-    run_uncounted(Stack::Longshore, Duration::from_secs(300), |lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let library = empty_library(lab);
+    run_uncounted(Stack::Longshore, Duration::from_secs(300), |bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let library = empty_library(bed);
         let _server = peer.cmd(PYTHON).args(["-m", "http.server", "8000"]).spawn();
         peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8000)));
         let client = host
@@ -53,6 +53,6 @@ fn an_empty_library_carries_nothing() {
         assert_eq!(client.status.code(), Some(7), "{client:?}");
         server.assert_running();
         drop(server);
-        assert!(!lab.has_carried());
+        assert!(!bed.has_carried());
     });
 }

@@ -8,7 +8,7 @@
 //! (`LONGSHORE_SEED`); `LONGSHORE_ATTACKS` names some of the attacks, and in a soak run
 //! `LONGSHORE_MINUTES` says how long they go on.
 
-use longshore_e2e::{Engine, Host, Lab, Proc, Stack, eventually, run, soak};
+use longshore_e2e::{Engine, Host, Proc, Stack, Testbed, eventually, run, soak};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,7 @@ fn memory(engine: &Engine<'_>) -> u64 {
 }
 
 struct Arena<'l> {
-    lab: &'l Lab,
+    bed: &'l Testbed,
     host: &'l Host<'l>,
     engine: Engine<'l>,
     pings: Vec<Ping>,
@@ -155,7 +155,7 @@ impl Arena<'_> {
     fn attack(&mut self, name: &str) -> Vec<Window> {
         let seed = self.next();
         let attacker = self
-            .lab
+            .bed
             .peer()
             .cmd(HOSTILE)
             .arg("attack")
@@ -213,8 +213,8 @@ fn seed() -> u64 {
 }
 
 /// The names of the attacks.
-fn attacks(lab: &Lab) -> Vec<String> {
-    let all = lab.peer().cmd(HOSTILE).arg("list").check();
+fn attacks(bed: &Testbed) -> Vec<String> {
+    let all = bed.peer().cmd(HOSTILE).arg("list").check();
     let wanted = std::env::var("LONGSHORE_ATTACKS").ok();
     let is_wanted = |name: &&str| {
         wanted
@@ -271,10 +271,10 @@ impl Arena<'_> {
     }
 }
 
-fn attacked(lab: &Lab, length: Duration) {
+fn attacked(bed: &Testbed, length: Duration) {
     let seed = seed();
     eprintln!("LONGSHORE_SEED={seed}");
-    let host = lab.host(0);
+    let host = bed.host(0);
     // As many as there are ephemeral ports, and a few.
     let engine = host.engine("[user]\nsockets = 32768");
     let at = format!("{}:7007", host.ip());
@@ -283,14 +283,14 @@ fn attacked(lab: &Lab, length: Duration) {
         echo.stdout().contains("listens").then_some(())
     });
     let inside = engine.cmd(HOSTILE).args(["ping", &at]).spawn();
-    let outside = lab.peer().cmd(HOSTILE).args(["ping", &at]).spawn();
+    let outside = bed.peer().cmd(HOSTILE).args(["ping", &at]).spawn();
     let pings = vec![
         ping("within the engine", inside),
         ping("over the wire", outside),
     ];
-    let names = attacks(lab);
+    let names = attacks(bed);
     let mut arena = Arena {
-        lab,
+        bed,
         host: &host,
         engine,
         pings,
@@ -326,5 +326,5 @@ fn a_hostile_neighbour_is_no_worse_than_a_busy_one() {
     let minutes = minutes.and_then(|m| m.parse().ok()).unwrap_or(60);
     let length = Duration::from_secs(60 * soak(0, minutes));
     let limit = length + Duration::from_secs(soak(400, 3_000));
-    run(Stack::Longshore, limit, move |lab| attacked(lab, length));
+    run(Stack::Longshore, limit, move |bed| attacked(bed, length));
 }

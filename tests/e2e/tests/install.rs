@@ -1,12 +1,12 @@
 //! `make install`: what it puts where works there, and is gone after `make uninstall`; an
 //! engine started by systemd says when programs can come.
 
-use longshore_e2e::{Cmd, Host, Lab, Stack, eventually, longshore, run_uncounted};
+use longshore_e2e::{Cmd, Host, Stack, Testbed, eventually, longshore, run_uncounted};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(120), body);
 }
 
@@ -37,9 +37,9 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 /// What is installed finds its shim, has its manual, and goes without a rest.
 #[test]
 fn installed_it_works_and_removed_it_is_gone() {
-    scenario(|lab| {
-        let peer = lab.peer();
-        let prefix = lab.directory("prefix");
+    scenario(|bed| {
+        let peer = bed.peer();
+        let prefix = bed.directory("prefix");
         let install = |argument: &Path| {
             script(&peer)
                 .env("PREFIX", &prefix)
@@ -85,9 +85,9 @@ fn installed_it_works_and_removed_it_is_gone() {
 /// Packagers put files below a directory that is not where they will be used.
 #[test]
 fn a_package_is_for_where_it_will_be() {
-    scenario(|lab| {
-        let package = lab.directory("package");
-        let _ = script(&lab.peer())
+    scenario(|bed| {
+        let package = bed.directory("package");
+        let _ = script(&bed.peer())
             .env("DESTDIR", &package)
             .env("PREFIX", "/usr")
             .env("SYSCONFDIR", "/etc")
@@ -100,8 +100,8 @@ fn a_package_is_for_where_it_will_be() {
         assert!(unit.contains("\nExecReload="), "{unit}");
         assert!(package.join("etc/longshore/engine.toml").exists());
         // Where nothing was built, nothing is installed.
-        let empty = lab.directory("empty");
-        let end = script(&lab.peer()).arg(&empty).run();
+        let empty = bed.directory("empty");
+        let end = script(&bed.peer()).arg(&empty).run();
         assert!(!end.status.success(), "{end:?}");
         assert!(end.stderr.contains("make build"), "{end:?}");
     });
@@ -110,21 +110,21 @@ fn a_package_is_for_where_it_will_be() {
 /// Type=notify: the message comes when the engine serves.
 #[test]
 fn the_service_manager_is_told() {
-    scenario(|lab| {
-        let place = lab.directory("service").join("notify");
+    scenario(|bed| {
+        let place = bed.directory("service").join("notify");
         let manager = UnixDatagram::bind(&place).expect("a socket");
         manager.set_nonblocking(true).expect("a socket");
-        let socket = lab.directory("engine").join("socket");
+        let socket = bed.directory("engine").join("socket");
         let config = format!(
             "port = \"tap:engine\"\naddress = \"10.78.1.2/24\"\nsocket = \"{}\"\n",
             socket.display()
         );
-        let engine = lab
+        let engine = bed
             .peer()
             .longshore()
             .env("NOTIFY_SOCKET", &place)
             .args(["engine", "--config"])
-            .arg(lab.file("engine.toml", config))
+            .arg(bed.file("engine.toml", config))
             .spawn();
         let mut said = [0; 256];
         let length = eventually("the service manager is told", || {

@@ -3,19 +3,19 @@
 //! Longshore only: the limits are its own.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Engine, Lab, Stack, eventually, run, run_uncounted, signal};
+use longshore_e2e::{Engine, Stack, Testbed, eventually, run, run_uncounted, signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
     run(Stack::Longshore, Duration::from_secs(300), body);
 }
 
 /// Where a limit is met before anything is sent.
-fn quiet(body: impl FnOnce(&Lab) + Send + 'static) {
+fn quiet(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
 }
 
@@ -61,8 +61,8 @@ fn permit(engine: &Engine<'_>, more: Option<u64>) {
 /// that it serves.
 #[test]
 fn an_engine_without_descriptors() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("");
         let mut server = engine.cmd(PYTHON).args(["-m", "http.server", "80"]).spawn();
         peer.wait_for(host.at(80));
@@ -96,8 +96,8 @@ fn an_engine_without_descriptors() {
 /// that has too few says so.
 #[test]
 fn an_engine_that_is_started_with_few_descriptors() {
-    quiet(|lab| {
-        let peer = lab.peer();
+    quiet(|bed| {
+        let peer = bed.peer();
         let run = |limit: &str| {
             let longshore = longshore_e2e::longshore();
             let script = format!("{limit}; exec {} run -- /bin/true", longshore.display());
@@ -140,10 +140,10 @@ print("one more")
 /// A program on an engine whose sessions have 64 of something says this, and has been told
 /// so many times which key of the configuration that is.
 fn meets_limit(key: &'static str, program: &'static str, said: &'static str, told: usize) {
-    quiet(move |lab| {
-        let host = lab.host(0);
+    quiet(move |bed| {
+        let host = bed.host(0);
         let engine = host.engine(&format!("[session]\n{key} = 64"));
-        let script = lab.file("program.py", program);
+        let script = bed.file("program.py", program);
         // The second has a session of its own.
         for _ in 0..2 {
             let end = engine.cmd(PYTHON).arg(&script).run();
@@ -239,15 +239,15 @@ print("sent")
 #[test]
 fn a_session_without_memory_for_what_comes() {
     const CONNECTIONS: &str = "20";
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("[session]\nreceive_mib = 32");
-        let hoarder = lab.file("hoarder.py", HOARDER);
+        let hoarder = bed.file("hoarder.py", HOARDER);
         let hoarder = engine.cmd(PYTHON).arg(&hoarder).arg(CONNECTIONS).spawn();
         let mut neighbour = engine.cmd(PYTHON).args(["-m", "http.server", "80"]).spawn();
         peer.wait_for(host.at(80));
-        let (file, hash) = lab.payload("data", 1 << 20);
-        let senders = lab.file("senders.py", SENDERS);
+        let (file, hash) = bed.payload("data", 1 << 20);
+        let senders = bed.file("senders.py", SENDERS);
         eventually("the hoarder listens", || {
             let ss = host
                 .longshore()

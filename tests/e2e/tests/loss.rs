@@ -9,25 +9,25 @@ const BAD: &str = "loss=2%,reorder=2%,duplicate=1%,seed=7";
 
 scenarios! {
     /// Out: a server on the stack under test sends through the bad network.
-    fn download(lab) within 900 {
-        let (host, peer) = (lab.host(0).option("--fault").option(BAD), lab.peer());
-        let (_, hash) = lab.payload("www/file", soak(128 << 20, 1 << 30));
-        let _nginx = host.cmd("nginx").arg("-c").arg(Nginx::default().config(lab)).spawn();
+    fn download(bed) within 900 {
+        let (host, peer) = (bed.host(0).option("--fault").option(BAD), bed.peer());
+        let (_, hash) = bed.payload("www/file", soak(128 << 20, 1 << 30));
+        let _nginx = host.cmd("nginx").arg("-c").arg(Nginx::default().config(bed)).spawn();
         peer.wait_for(host.at(80));
         peer.cmd("curl")
             .args(["-sSf", "-o"])
-            .arg(lab.path("got"))
+            .arg(bed.path("got"))
             .arg(format!("http://{}/file", host.ip()))
             .patience(Duration::from_secs(soak(600, 800)))
             .check();
-        assert_eq!(payload::sha256_of_file(&lab.path("got")).expect("a file"), hash);
+        assert_eq!(payload::sha256_of_file(&bed.path("got")).expect("a file"), hash);
     }
 
     /// In: a client sends to a server on the stack under test.
-    fn upload(lab) within 900 {
-        let (host, peer) = (lab.host(0).option("--fault").option(BAD), lab.peer());
-        let (file, hash) = lab.payload("file", soak(128 << 20, 1 << 30));
-        let script = lab.file("sink.py", SINK);
+    fn upload(bed) within 900 {
+        let (host, peer) = (bed.host(0).option("--fault").option(BAD), bed.peer());
+        let (file, hash) = bed.payload("file", soak(128 << 20, 1 << 30));
+        let script = bed.file("sink.py", SINK);
         let _server = host.cmd(PYTHON).arg(script).spawn();
         peer.wait_for(host.at(9000));
         let said = peer

@@ -1,10 +1,10 @@
 //! What who runs a shared engine does with it: signals, reading its configuration again.
 
-use longshore_e2e::{Engine, Finished, Lab, Stack, eventually, run_uncounted};
+use longshore_e2e::{Engine, Finished, Stack, Testbed, eventually, run_uncounted};
 use rustix::process::Signal;
 use std::time::Duration;
 
-fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(120), body);
 }
 
@@ -19,8 +19,8 @@ fn says(engine: &Engine<'_>, what: &str) {
 /// the manual says.
 #[test]
 fn signals_to_an_engine() {
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("drain_seconds = 300\n[session]\nsockets = 64");
         let mut program = engine
             .cmd("/bin/sh")
@@ -84,8 +84,8 @@ fn signals_to_an_engine() {
 /// the pid that `stat` shows and that of its launcher.
 #[test]
 fn an_engine_by_its_pid() {
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let program = host.sh("echo up; exec sleep 600").spawn();
         eventually("the program runs", || {
             program.stdout().contains("up").then_some(())
@@ -104,26 +104,26 @@ fn an_engine_by_its_pid() {
         for named in [
             program.pid().to_string(),
             pid.to_string(),
-            format!("{}/{}", lab.runtime_directory().display(), program.pid()),
+            format!("{}/{}", bed.runtime_directory().display(), program.pid()),
         ] {
-            let end = as_nobody(lab, &["stat", "--engine", &named]);
+            let end = as_nobody(bed, &["stat", "--engine", &named]);
             assert_eq!(end.status.code(), Some(125), "{end:?}");
             assert!(end.stderr.contains("another user's"), "{end:?}");
         }
-        let end = as_nobody(lab, &["stat", "--engine", "1"]);
+        let end = as_nobody(bed, &["stat", "--engine", "1"]);
         assert!(end.stderr.contains("neither an engine's"), "{end:?}");
     });
 }
 
 /// `longshore` as a user who is not root, in a place where that user may look.
-fn as_nobody(lab: &Lab, arguments: &[&str]) -> Finished {
-    let (built, copied) = (longshore_e2e::longshore(), lab.directory("bin"));
+fn as_nobody(bed: &Testbed, arguments: &[&str]) -> Finished {
+    let (built, copied) = (longshore_e2e::longshore(), bed.directory("bin"));
     for file in ["longshore", "liblongshore_preload.so"] {
         if !copied.join(file).exists() {
             std::fs::copy(built.with_file_name(file), copied.join(file)).expect("copy");
         }
     }
-    lab.peer()
+    bed.peer()
         .cmd("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
         .arg(copied.join("longshore"))
@@ -138,15 +138,15 @@ fn who_sees_which_sockets() {
     const LISTENS: &str = "import socket, sys, time\n\
         s = socket.create_server(('', int(sys.argv[1])))\n\
         print('up', flush=True)\ntime.sleep(600)";
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("");
         let server = |port: &str| engine.cmd("python3").args(["-c", LISTENS, port]);
         let ours = server("7001").spawn();
         let socket = engine.socket().to_str().expect("UTF-8").to_owned();
-        let library = lab.directory("bin").join("longshore");
-        let _ = as_nobody(lab, &["--version"]);
-        let theirs = lab
+        let library = bed.directory("bin").join("longshore");
+        let _ = as_nobody(bed, &["--version"]);
+        let theirs = bed
             .peer()
             .cmd("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
@@ -163,16 +163,16 @@ fn who_sees_which_sockets() {
         }
         let pid = engine.pid().to_string();
         for named in [&*socket, &*pid] {
-            let seen = as_nobody(lab, &["ss", "--engine", named]);
+            let seen = as_nobody(bed, &["ss", "--engine", named]);
             assert!(seen.status.success(), "{seen:?}");
             let has = |port: &str| seen.stdout.contains(port);
             assert!(has(":7002") && !has(":7001"), "{seen:?}");
-            let stat = as_nobody(lab, &["stat", "--json", "--engine", named]);
+            let stat = as_nobody(bed, &["stat", "--json", "--engine", named]);
             let json: serde_json::Value = serde_json::from_str(&stat.stdout).expect("JSON");
             assert_eq!(json[0]["sessions"].as_array().expect("a list").len(), 1);
             assert_eq!(json[0]["sessions"][0]["uid"], 65534);
         }
-        let all = lab
+        let all = bed
             .peer()
             .longshore()
             .args(["ss", "--engine", &socket])
@@ -187,7 +187,7 @@ fn who_sees_which_sockets() {
         std::fs::write(engine.config(), format!("users = [1]\n{text}")).expect("write");
         engine.signal(Signal::HUP);
         says(&engine, "users is 1 now");
-        let end = as_nobody(lab, &["ss", "--engine", &socket]);
+        let end = as_nobody(bed, &["ss", "--engine", &socket]);
         assert!(end.stderr.contains("user 65534 may not use it"), "{end:?}");
     });
 }
@@ -209,8 +209,8 @@ fn timers_and_send_chunks() {
     const SINK: &str = "import socket, time\n\
         s = socket.create_server(('', 9))\nheld = [s.accept() for _ in range(3)]\n\
         time.sleep(600)";
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("");
         let idle = engine.stat();
         let _sink = peer.cmd("python3").args(["-c", SINK]).spawn();
@@ -285,8 +285,8 @@ fn congestion_controls_by_name() {
         print('up', flush=True)\ntime.sleep(600)";
     const SINK: &str = "import socket, time\n\
         s = socket.create_server(('', 9), backlog=64)\nheld = [s.accept() for _ in range(99)]";
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("congestion = \"dctcp\"");
         let _sink = peer.cmd("python3").args(["-c", SINK]).spawn();
         peer.wait_for((host.gateway(), 9).into());
@@ -342,22 +342,23 @@ fn congestion_controls_by_name() {
     });
 }
 
-/// What is bound to the wildcard is on the kernel too, unless that is not wanted.
+/// What is bound to the wildcard is on the kernel too, unless the configuration of the engine
+/// or, before it, the launcher says that it is not to be.
 #[test]
 fn wildcards_beside_the_kernel() {
     const LISTENS: &str = "import socket, time\n\
         s = socket.create_server(('', 7001))\nu = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
         u.bind(('', 7001))\nprint('up', flush=True)\ntime.sleep(600)";
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("");
-        for (answer, more) in [("yes", 1), ("no", 0)] {
-            let program = peer
-                .longshore()
-                .args(["run", "--engine"])
-                .arg(engine.socket())
-                .args(["--kernel-too", answer, "--", "python3", "-c", LISTENS])
-                .spawn();
+        let beside = |configured: Option<bool>, said: Option<&str>, more: usize| {
+            let mut run = peer.longshore().args(["run", "--engine"]);
+            run = run.arg(engine.socket());
+            if let Some(said) = said {
+                run = run.args(["--kernel-too", said]);
+            }
+            let program = run.args(["--", "python3", "-c", LISTENS]).spawn();
             eventually("the program listens", || {
                 program.stdout().contains("up").then_some(())
             });
@@ -366,9 +367,20 @@ fn wildcards_beside_the_kernel() {
                 let said = peer.cmd("ss").args(["-Hln", kind, "sport = 7001"]).check();
                 said.lines().count()
             };
-            assert_eq!((sockets("-t"), sockets("-u")), (more, more), "{answer}");
+            let found = (sockets("-t"), sockets("-u"));
+            assert_eq!(found, (more, more), "{configured:?} {said:?}");
             let _ = program.terminate();
-        }
+        };
+        beside(None, None, 1);
+        beside(None, Some("yes"), 1);
+        beside(None, Some("no"), 0);
+        let text = std::fs::read_to_string(engine.config()).expect("the configuration");
+        let other = format!("kernel_too = false\n{text}");
+        std::fs::write(engine.config(), other).expect("write");
+        engine.signal(Signal::HUP);
+        says(&engine, "kernel_too is false now, and was true");
+        beside(Some(false), None, 0);
+        beside(Some(false), Some("yes"), 1);
     });
 }
 
@@ -389,7 +401,9 @@ fn exposed_ports() {
         \x20       else:\n\
         \x20           c, _ = key.fileobj.accept()\n\
         \x20           with c, c.makefile('rb') as f:\n\
-        \x20               c.sendall(b'%d ' % key.data + f.readline())";
+        \x20               head = f.readline()\n\
+        \x20               if head.startswith(b'PROXY'): head += f.readline()\n\
+        \x20               c.sendall(b'%d ' % key.data + head)";
     const CLIENT: &str = "import socket\n\
         def ask(port):\n\
         \x20   s = socket.create_connection(('127.0.0.1', port), 60)\n\
@@ -397,14 +411,14 @@ fn exposed_ports() {
         \x20   return s.getsockname()[1], s.makefile('rb').read().decode()\n\
         for port in (9000, 9001): print(ask(port)[1].strip())\n\
         own, said = ask(9080)\n\
-        assert said == '80 PROXY TCP4 127.0.0.1 127.0.0.1 %d 9080\\r\\n' % own, said\n\
+        assert said == '80 PROXY TCP4 127.0.0.1 127.0.0.1 %d 9080\\r\\nhello\\n' % own, said\n\
         u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(60)\n\
         for n in (5, 1400, 9000):\n\
         \x20   u.sendto(b'a' * n + b'b', ('127.0.0.1', 5353))\n\
         \x20   assert u.recv(65536) == b'b' + b'a' * n\n\
         print('all is well')";
-    scenario(|lab| {
-        let peer = lab.peer();
+    scenario(|bed| {
+        let peer = bed.peer();
         let program = peer
             .longshore()
             .args([
@@ -457,8 +471,8 @@ fn access_by_prefix_and_port() {
         a.setblocking(False)\n\
         try: print('leaked', a.recv(100))\n\
         except BlockingIOError: print('got', data.decode(), flush=True)";
-    scenario(|lab| {
-        let (host, peer) = (lab.host(0), lab.peer());
+    scenario(|bed| {
+        let (host, peer) = (bed.host(0), bed.peer());
         let rules = "[access]\naccept = [\"deny 10.77.0.0/24 port 7001\"]\n\
             connect = [\"deny any port 8\"]\nbind = [\"deny any port 7003\"]";
         let engine = host.engine(rules);
@@ -511,18 +525,18 @@ fn access_by_prefix_and_port() {
 /// Who may bind ports below 1024 is up to the configuration.
 #[test]
 fn low_ports() {
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("[access]\nlow_ports = \"all\"");
         let socket = engine.socket().to_str().expect("UTF-8").to_owned();
         let binds = |uid: &str| {
             let script = "import socket; socket.create_server(('10.77.0.2', 80))";
-            let _ = as_nobody(lab, &["--version"]);
-            let end = lab
+            let _ = as_nobody(bed, &["--version"]);
+            let end = bed
                 .peer()
                 .cmd("setpriv")
                 .args(["--reuid", uid, "--regid", uid, "--clear-groups", "--"])
-                .arg(lab.directory("bin").join("longshore"))
+                .arg(bed.directory("bin").join("longshore"))
                 .args(["run", "--engine", &socket, "--", "python3", "-c", script])
                 .env("XDG_RUNTIME_DIR", "/nonexistent")
                 .run();
@@ -563,8 +577,8 @@ fn unusual_links() {
         sent = bytes(i * i & 255 for i in range(int(sys.argv[2])))\n\
         s.sendall(sent); got = s.makefile('rb').read()\n\
         assert got == sent[::-1]; print('all is well')";
-    scenario(|lab| {
-        let peer = lab.peer();
+    scenario(|bed| {
+        let peer = bed.peer();
         for (options, address) in [
             (&["--addr", "10.79.0.2/24", "--mtu", "576"][..], "10.79.0.2"),
             (&["--addr", "10.79.0.2/24", "--mtu", "68"], "10.79.0.2"),
@@ -641,8 +655,8 @@ fn unusual_links() {
 /// An address that is alone in its network, behind a router that is on the link.
 #[test]
 fn a_single_address() {
-    scenario(|lab| {
-        let peer = lab.peer();
+    scenario(|bed| {
+        let peer = bed.peer();
         for command in [
             "tuntap add dev single mode tap",
             "address add 192.0.2.1/32 dev single",

@@ -11,9 +11,9 @@ const MB: u64 = 1024 * 1024;
 scenarios! {
     /// nginx for a kernel curl, and curl for a kernel nginx, over a veth pair
     /// that the kernel goes on using.
-    fn beside_the_kernel_on_a_veth(lab) within 300 {
-        let (host, peer) = (lab.host_beside_the_kernel(0), lab.peer());
-        let (_, hash) = lab.payload("www/file", 64 * MB);
+    fn beside_the_kernel_on_a_veth(bed) within 300 {
+        let (host, peer) = (bed.host_beside_the_kernel(0), bed.peer());
+        let (_, hash) = bed.payload("www/file", 64 * MB);
         let ours = Nginx { name: "ours", listen: "80; listen [::]:80", ..Nginx::default() };
         let theirs = Nginx { name: "theirs", listen: "8080", ..Nginx::default() };
         let fetch = |from: SocketAddr, to: &Path| {
@@ -25,32 +25,32 @@ scenarios! {
             )
         };
         {
-            let server = host.cmd("nginx").arg("-c").arg(ours.config(lab)).spawn();
-            let to = lab.path("served");
+            let server = host.cmd("nginx").arg("-c").arg(ours.config(bed)).spawn();
+            let to = bed.path("served");
             let command = fetch(host.at(80), &to);
             peer.wait_for(host.at(80));
             peer.sh(&command).check();
             assert_eq!(payload::sha256_of_file(&to).expect("a file"), hash);
-            let to = lab.path("served-by-ipv6");
+            let to = bed.path("served-by-ipv6");
             peer.sh(&fetch(host.at6(80), &to)).check();
             assert_eq!(payload::sha256_of_file(&to).expect("a file"), hash);
-            if lab.stack() == Stack::Longshore {
+            if bed.stack() == Stack::Longshore {
                 the_kernel_is_still_there(&host, &peer);
             }
             server.terminate().check();
         }
-        let _server = peer.cmd("nginx").arg("-c").arg(theirs.config(lab)).spawn();
-        let to = lab.path("fetched");
+        let _server = peer.cmd("nginx").arg("-c").arg(theirs.config(bed)).spawn();
+        let to = bed.path("fetched");
         host.sh(&fetch(peer.at(8080), &to)).check();
         assert_eq!(payload::sha256_of_file(&to).expect("a file"), hash);
     }
 
     /// A program that makes a tunnel, waits for the peer's connection on it, and
     /// is that peer itself: it writes and reads the tunnel's packets.
-    fn on_a_tunnel_that_the_program_makes(lab) within 300 {
+    fn on_a_tunnel_that_the_program_makes(bed) within 300 {
         let program = conformance::compile("tunnel");
-        let host = lab.host_beside_the_kernel(0);
-        match lab.stack() {
+        let host = bed.host_beside_the_kernel(0);
+        match bed.stack() {
             Stack::Kernel => {
                 let said = host.cmd(&program).args(["192.168.7.1", "kernel"]).check();
                 assert!(said.contains("heard: hello"), "{said}");

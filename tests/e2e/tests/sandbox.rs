@@ -2,12 +2,12 @@
 //! same, and that the programs on them give up nothing.
 
 use longshore_e2e::servers::PYTHON;
-use longshore_e2e::{Lab, Proc, Stack, as_ordinary_user, eventually, run_uncounted};
+use longshore_e2e::{Proc, Stack, Testbed, as_ordinary_user, eventually, run_uncounted};
 use rustix::process::Signal;
 use std::path::Path;
 use std::time::Duration;
 
-fn scenario(body: impl FnOnce(&Lab) + Send + 'static) {
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
     run_uncounted(Stack::Longshore, Duration::from_secs(120), body);
 }
 
@@ -87,8 +87,8 @@ fn kept() -> u64 {
 
 #[test]
 fn a_shared_engine_is_confined() {
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("");
         is_confined(engine.pid(), kept());
         let program = engine.cmd("/bin/sh").args(["-c", SHOWS]).spawn();
@@ -102,8 +102,8 @@ fn a_shared_engine_is_confined() {
 
 #[test]
 fn private_engines_are_confined() {
-    scenario(|lab| {
-        for host in [lab.host(0), lab.host_beside_the_kernel(1)] {
+    scenario(|bed| {
+        for host in [bed.host(0), bed.host_beside_the_kernel(1)] {
             let program = host.sh(SHOWS).spawn();
             is_as_this_process(&program);
             let engine = program.program_pid("longshore-eng");
@@ -116,10 +116,10 @@ fn private_engines_are_confined() {
 /// same.
 #[test]
 fn an_ordinary_users_shared_engine_is_confined() {
-    scenario(|lab| {
-        let directory = lab.directory("mine");
+    scenario(|bed| {
+        let directory = bed.directory("mine");
         let socket = directory.join("engine.sock");
-        let config = lab.file(
+        let config = bed.file(
             "mine.toml",
             format!(
                 "port = \"tap:mine\"\naddress = \"10.78.2.2/24\"\nsocket = \"{}\"\n",
@@ -132,7 +132,7 @@ fn an_ordinary_users_shared_engine_is_confined() {
             directory.display()
         );
         let engine = as_ordinary_user(
-            lab,
+            bed,
             &before,
             &format!("engine --config {}", config.display()),
         )
@@ -153,7 +153,7 @@ fn an_ordinary_users_shared_engine_is_confined() {
             "--",
             "/bin/true",
         ];
-        lab.peer().longshore().args(run).check();
+        bed.peer().longshore().args(run).check();
         engine.signal(Signal::TERM);
         assert!(engine.wait().status.success());
         assert!(!socket.exists());
@@ -164,9 +164,9 @@ fn an_ordinary_users_shared_engine_is_confined() {
 /// keeps none; it relays, for which it makes sockets.
 #[test]
 fn an_ordinary_users_engine_is_confined() {
-    scenario(|lab| {
+    scenario(|bed| {
         let program = as_ordinary_user(
-            lab,
+            bed,
             "true",
             &format!(
                 "run --expose 8080:8000 --expose 8080:8000/udp -- {PYTHON} -m http.server 8000"
@@ -175,7 +175,7 @@ fn an_ordinary_users_engine_is_confined() {
         .spawn();
         let fetch = || {
             let url = ["-sf", "http://127.0.0.1:8080/"];
-            lab.peer().cmd("curl").args(url).run().status.success()
+            bed.peer().cmd("curl").args(url).run().status.success()
         };
         eventually("the program is reached", || fetch().then_some(()));
         is_confined(program.program_pid("longshore-eng"), 0);
@@ -184,8 +184,8 @@ fn an_ordinary_users_engine_is_confined() {
 
 #[test]
 fn no_sandbox_is_said() {
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("sandbox = false");
         let unconfined = |pid: i32| {
             let all = threads(pid);
@@ -206,19 +206,19 @@ fn no_sandbox_is_said() {
 }
 
 /// A shared engine with a directory for its socket.
-fn engine_in(lab: &Lab, name: &str, options: &[&str]) -> Proc {
-    let socket = lab.directory(name).join("engine.sock");
+fn engine_in(bed: &Testbed, name: &str, options: &[&str]) -> Proc {
+    let socket = bed.directory(name).join("engine.sock");
     let config = format!(
         "port = \"tap:{name}\"\naddress = \"10.78.1.2/24\"\nsocket = \"{}\"\n",
         socket.display()
     );
-    let engine = lab
+    let engine = bed
         .peer()
         .longshore()
         .arg("engine")
         .args(options)
         .arg("--config")
-        .arg(lab.file(&format!("{name}.toml"), config))
+        .arg(bed.file(&format!("{name}.toml"), config))
         .spawn();
     eventually("the engine serves", || {
         engine.stderr().contains(" serves ").then_some(())
@@ -230,12 +230,12 @@ fn engine_in(lab: &Lab, name: &str, options: &[&str]) -> Proc {
 /// is another file: whoever is confined cannot remove it.
 #[test]
 fn files_that_are_not_its_own_are_out_of_reach() {
-    scenario(|lab| {
+    scenario(|bed| {
         let removes_another = |name: &str, options: &[&str]| {
-            let engine = engine_in(lab, name, options);
-            let (dir, moved) = (lab.path(name), lab.path(&format!("{name}-moved")));
+            let engine = engine_in(bed, name, options);
+            let (dir, moved) = (bed.path(name), bed.path(&format!("{name}-moved")));
             std::fs::rename(&dir, &moved).expect("rename");
-            let precious = lab.directory(name).join("engine.sock");
+            let precious = bed.directory(name).join("engine.sock");
             std::fs::write(&precious, "precious").expect("write");
             engine.signal(Signal::TERM);
             assert!(engine.wait().status.success());
@@ -246,18 +246,18 @@ fn files_that_are_not_its_own_are_out_of_reach() {
         if has_landlock() {
             assert!(!removes_another("confined", &[]));
         } else {
-            longshore_lab::skip("this kernel has no Landlock");
+            longshore_testbed::skip("this kernel has no Landlock");
         }
         // And where nothing has happened to it, nothing is left.
-        let engine = engine_in(lab, "usual", &[]);
+        let engine = engine_in(bed, "usual", &[]);
         let pid = engine.pid();
         engine.signal(Signal::TERM);
         assert!(engine.wait().status.success());
-        let left: Vec<_> = std::fs::read_dir(lab.path("usual"))
+        let left: Vec<_> = std::fs::read_dir(bed.path("usual"))
             .expect("a directory")
             .collect();
         assert!(left.is_empty(), "{left:?}");
-        assert!(!lab.runtime_directory().join(pid.to_string()).exists());
+        assert!(!bed.runtime_directory().join(pid.to_string()).exists());
     });
 }
 
@@ -276,8 +276,8 @@ fn has_landlock() -> bool {
 /// device that keeps processors awake. Whoever opens them ends with the engine.
 #[test]
 fn a_confined_engine_reads_its_configuration_again() {
-    scenario(|lab| {
-        let host = lab.host(0);
+    scenario(|bed| {
+        let host = bed.host(0);
         let engine = host.engine("");
         let says = |what: &str| {
             eventually(&format!("the engine says {what:?}"), || {
@@ -287,7 +287,7 @@ fn a_confined_engine_reads_its_configuration_again() {
         let text = std::fs::read_to_string(engine.config()).expect("the configuration");
         let has_device = Path::new("/dev/cpu_dma_latency").exists();
         let more = "users = [\"nobody\"]\nsysctl = \"none\"\nsandbox = false\n";
-        let new = lab.file("new.toml", format!("{text}awake = {has_device}\n{more}"));
+        let new = bed.file("new.toml", format!("{text}awake = {has_device}\n{more}"));
         std::fs::rename(&new, engine.config()).expect("rename");
         engine.signal(Signal::HUP);
         says("users is 65534 now");
@@ -296,7 +296,7 @@ fn a_confined_engine_reads_its_configuration_again() {
             says("awake is true now");
             assert!(has_open(engine.pid(), "/dev/cpu_dma_latency"));
         } else {
-            longshore_lab::skip("there is no /dev/cpu_dma_latency");
+            longshore_testbed::skip("there is no /dev/cpu_dma_latency");
         }
         std::fs::write(engine.config(), text).expect("write");
         engine.signal(Signal::HUP);

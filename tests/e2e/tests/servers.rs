@@ -2,7 +2,7 @@
 
 use longshore_e2e::servers::{Nginx, PYTHON, haproxy_config, sshd_config};
 use longshore_e2e::{
-    Host, Lab, PATIENCE, Proc, eventually, iperf3, payload, scenarios, signal, soak,
+    Host, PATIENCE, Proc, Testbed, eventually, iperf3, payload, scenarios, signal, soak,
 };
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,8 +13,8 @@ const KB: u64 = 1024;
 const MB: u64 = 1024 * KB;
 
 /// Fetches a URL with the host's curl, gives the SHA-256 of what came.
-fn fetch(lab: &Lab, from: &Host<'_>, url: &str) -> String {
-    let output = lab.path(&format!("fetched-{}", url.replace('/', "_")));
+fn fetch(bed: &Testbed, from: &Host<'_>, url: &str) -> String {
+    let output = bed.path(&format!("fetched-{}", url.replace('/', "_")));
     from.cmd("curl")
         .args(["--silent", "--show-error", "--fail", "--max-time", "200"])
         .arg("--output")
@@ -26,15 +26,15 @@ fn fetch(lab: &Lab, from: &Host<'_>, url: &str) -> String {
     hash
 }
 
-fn start_nginx(host: &Host<'_>, peer: &Host<'_>, lab: &Lab, nginx: &Nginx<'_>) -> Proc {
-    let proc = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+fn start_nginx(host: &Host<'_>, peer: &Host<'_>, bed: &Testbed, nginx: &Nginx<'_>) -> Proc {
+    let proc = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
     peer.wait_for(host.at(80));
     proc
 }
 
-fn read_pid(lab: &Lab, nginx: &Nginx<'_>) -> i32 {
+fn read_pid(bed: &Testbed, nginx: &Nginx<'_>) -> i32 {
     eventually("nginx writes its pid", || {
-        std::fs::read_to_string(nginx.pid_file(lab))
+        std::fs::read_to_string(nginx.pid_file(bed))
             .ok()?
             .trim()
             .parse()
@@ -55,22 +55,22 @@ fn wrk_result(report: &str) -> (u64, bool) {
 
 scenarios! {
     /// Files of all sizes arrive as they are, one after another and at once.
-    fn nginx_serves_files(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn nginx_serves_files(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let files: Vec<_> = [0, 1, KB, 64 * KB, 512 * KB, 64 * MB]
             .into_iter()
-            .map(|size| (size, lab.payload(&format!("www/{size}"), size).1))
+            .map(|size| (size, bed.payload(&format!("www/{size}"), size).1))
             .collect();
-        let mut nginx = start_nginx(&host, &peer, lab, &Nginx::default());
+        let mut nginx = start_nginx(&host, &peer, bed, &Nginx::default());
         for (size, hash) in &files {
-            assert_eq!(&fetch(lab, &peer, &format!("http://{}/{size}", host.ip())), hash, "{size} bytes");
+            assert_eq!(&fetch(bed, &peer, &format!("http://{}/{size}", host.ip())), hash, "{size} bytes");
         }
-        let big = lab.payload("www/big", 8 * MB).1;
+        let big = bed.payload("www/big", 8 * MB).1;
         std::thread::scope(|scope| {
             let fetches: Vec<_> = (0..8)
                 .map(|i| {
                     let url = format!("http://{}/big?{i}", host.ip());
-                    scope.spawn(move || fetch(lab, &lab.peer(), &url))
+                    scope.spawn(move || fetch(bed, &bed.peer(), &url))
                 })
                 .collect();
             for one in fetches {
@@ -84,15 +84,15 @@ scenarios! {
 
     /// The master detaches; its workers serve; `longshore run` stays until the
     /// last of them is gone.
-    fn nginx_as_daemon(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (_, hash) = lab.payload("www/file", 64 * KB);
+    fn nginx_as_daemon(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, hash) = bed.payload("www/file", 64 * KB);
         let nginx = Nginx { daemon: true, workers: 2, ..Nginx::default() };
-        let launched = start_nginx(&host, &peer, lab, &nginx);
+        let launched = start_nginx(&host, &peer, bed, &nginx);
         for _ in 0..10 {
-            assert_eq!(fetch(lab, &peer, &format!("http://{}/file", host.ip())), hash);
+            assert_eq!(fetch(bed, &peer, &format!("http://{}/file", host.ip())), hash);
         }
-        signal(read_pid(lab, &nginx), Signal::QUIT);
+        signal(read_pid(bed, &nginx), Signal::QUIT);
         assert!(launched.wait().status.success());
         eventually("nginx is gone", || {
             host.namespace()
@@ -103,10 +103,10 @@ scenarios! {
     }
 
     /// Several workers share the listener under load, and nothing is lost.
-    fn nginx_workers_under_load(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let _ = lab.payload("www/1k", KB);
-        let mut nginx = start_nginx(&host, &peer, lab, &Nginx { workers: 3, ..Nginx::default() });
+    fn nginx_workers_under_load(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let _ = bed.payload("www/1k", KB);
+        let mut nginx = start_nginx(&host, &peer, bed, &Nginx { workers: 3, ..Nginx::default() });
         let url = format!("http://{}/1k", host.ip());
         for extra in [vec![], vec!["-H", "Connection: close"]] {
             let report = peer
@@ -123,13 +123,13 @@ scenarios! {
 
     /// HUP under load: new workers take over, not a request fails; QUIT lets
     /// open transfers finish.
-    fn nginx_reloads_and_quits_gracefully(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let _ = lab.payload("www/1k", KB);
-        let (_, hash) = lab.payload("www/slow", 2 * MB);
+    fn nginx_reloads_and_quits_gracefully(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let _ = bed.payload("www/1k", KB);
+        let (_, hash) = bed.payload("www/slow", 2 * MB);
         let nginx = Nginx { workers: 2, server: "limit_rate_after 64k; limit_rate 1m;", ..Nginx::default() };
-        let launched = start_nginx(&host, &peer, lab, &nginx);
-        let master = read_pid(lab, &nginx);
+        let launched = start_nginx(&host, &peer, bed, &nginx);
+        let master = read_pid(bed, &nginx);
         let load = peer
             .cmd("wrk")
             .args(["--timeout", "60s", "-t1", "-c8", "-d4s"])
@@ -149,7 +149,7 @@ scenarios! {
             errors.is_none_or(|e| e.contains("connect 0,") && e.contains("timeout 0")),
             "{report}"
         );
-        let to = lab.path("slow");
+        let to = bed.path("slow");
         let url = format!("http://{}/slow", host.ip());
         let fetching = peer.cmd("curl").args(["-sSf", "--no-buffer", "-o"]).arg(&to).arg(url).spawn();
         eventually("the transfer begins", || {
@@ -162,10 +162,10 @@ scenarios! {
     }
 
     /// A body sent up arrives whole (nginx answers with what it got).
-    fn uploads_arrive(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (upload, hash) = lab.payload("upload", 32 * MB);
-        let script = lab.file("sink.py", SINK);
+    fn uploads_arrive(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (upload, hash) = bed.payload("upload", 32 * MB);
+        let script = bed.file("sink.py", SINK);
         let _server = host.cmd(PYTHON).arg(script).arg(host.ip().to_string()).spawn();
         peer.wait_for(host.at(8080));
         let answer = peer
@@ -178,9 +178,9 @@ scenarios! {
     }
 
     /// redis-server under redis-benchmark, plain and pipelined, and redis-cli.
-    fn redis(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let state = lab.directory("redis");
+    fn redis(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let state = bed.directory("redis");
         let mut server = host
             .cmd("redis-server")
             .args(["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir"])
@@ -211,8 +211,8 @@ scenarios! {
 
     /// memcached: threads share listener and connections; sets and gets over
     /// many connections at once, large values, UDP off.
-    fn memcached(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn memcached(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let mut server = host
             .cmd("memcached")
             .args(["-u", "root", "-U", "0", "-t", "3", "-l", "0.0.0.0", "-m", "128"])
@@ -230,19 +230,19 @@ scenarios! {
     }
 
     /// HAProxy in front of two nginx: connections in and out of one program.
-    fn haproxy_before_nginx(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (_, small) = lab.payload("www/1k", KB);
-        let (_, large) = lab.payload("www/1m", MB);
+    fn haproxy_before_nginx(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, small) = bed.payload("www/1k", KB);
+        let (_, large) = bed.payload("www/1m", MB);
         let nginx = Nginx { listen: "8001", ..Nginx::default() };
-        let _backend = peer.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        let _backend = peer.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
         peer.wait_for(SocketAddr::from(([127, 0, 0, 1], 8001)));
-        let config = haproxy_config(lab, 80, &[peer.at(8001).to_string()]);
+        let config = haproxy_config(bed, 80, &[peer.at(8001).to_string()]);
         let mut proxy = host.cmd("haproxy").args(["-db", "-f"]).arg(config).spawn();
         peer.wait_for(host.at(80));
         for _ in 0..5 {
-            assert_eq!(fetch(lab, &peer, &format!("http://{}/1k", host.ip())), small);
-            assert_eq!(fetch(lab, &peer, &format!("http://{}/1m", host.ip())), large);
+            assert_eq!(fetch(bed, &peer, &format!("http://{}/1k", host.ip())), small);
+            assert_eq!(fetch(bed, &peer, &format!("http://{}/1m", host.ip())), large);
         }
         let report = peer
             .cmd("wrk")
@@ -255,29 +255,29 @@ scenarios! {
     }
 
     /// Python's own HTTP server: threads, stdio over sockets.
-    fn python_http_server(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (_, small) = lab.payload("www/1k", KB);
-        let (_, large) = lab.payload("www/8m", 8 * MB);
+    fn python_http_server(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, small) = bed.payload("www/1k", KB);
+        let (_, large) = bed.payload("www/8m", 8 * MB);
         let mut server = host
             .cmd(PYTHON)
             .args(["-m", "http.server", "8000", "--directory"])
-            .arg(lab.directory("www"))
+            .arg(bed.directory("www"))
             .spawn();
         peer.wait_for(host.at(8000));
         for _ in 0..3 {
-            assert_eq!(fetch(lab, &peer, &format!("http://{}/1k", host.at(8000))), small);
-            assert_eq!(fetch(lab, &peer, &format!("http://{}/8m", host.at(8000))), large);
+            assert_eq!(fetch(bed, &peer, &format!("http://{}/1k", host.at(8000))), small);
+            assert_eq!(fetch(bed, &peer, &format!("http://{}/8m", host.at(8000))), large);
         }
         server.assert_running();
     }
 
     /// Apache with its event MPM: listeners that children share, threads, sendfile, load.
-    fn apache(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (_, small) = lab.payload("www/1k", KB);
-        let (_, large) = lab.payload("www/8m", 8 * MB);
-        let state = lab.directory("apache");
+    fn apache(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (_, small) = bed.payload("www/1k", KB);
+        let (_, large) = bed.payload("www/8m", 8 * MB);
+        let state = bed.directory("apache");
         let config = format!(
             "ServerRoot {state}\nServerName test\nPidFile {state}/pid\nListen {at}\n\
              LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so\n\
@@ -288,9 +288,9 @@ scenarios! {
              MaxKeepAliveRequests 0\n",
             state = state.display(),
             at = host.at(80),
-            www = lab.directory("www").display(),
+            www = bed.directory("www").display(),
         );
-        let config = lab.file("apache.conf", &config);
+        let config = bed.file("apache.conf", &config);
         let mut server = host
             .cmd("/usr/sbin/apache2")
             .args(["-D", "FOREGROUND", "-f"])
@@ -298,8 +298,8 @@ scenarios! {
             .spawn();
         peer.wait_for(host.at(80));
         for _ in 0..6 {
-            assert_eq!(fetch(lab, &peer, &format!("http://{}/1k", host.at(80))), small);
-            assert_eq!(fetch(lab, &peer, &format!("http://{}/8m", host.at(80))), large);
+            assert_eq!(fetch(bed, &peer, &format!("http://{}/1k", host.at(80))), small);
+            assert_eq!(fetch(bed, &peer, &format!("http://{}/8m", host.at(80))), large);
         }
         let url = format!("http://{}/1k", host.at(80));
         let report = peer.cmd("wrk").args(["--timeout", "60s", "-t2", "-c16", "-d1s", &url]).check();
@@ -308,14 +308,14 @@ scenarios! {
     }
 
     /// socat: a process for each connection, joined to another program by a socket pair.
-    fn socat(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (file, hash) = lab.payload("file", 8 * MB);
+    fn socat(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (file, hash) = bed.payload("file", 8 * MB);
         let at = host.at(7000);
         let listen = format!("TCP-LISTEN:{},fork,reuseaddr", at.port());
         let mut server = host.cmd("socat").args([&listen, "EXEC:cat"]).spawn();
         peer.wait_for(at);
-        let back = lab.path("back");
+        let back = bed.path("back");
         let script = format!(
             "socat -t120 - TCP:{at} < {} > {}",
             file.display(),
@@ -327,10 +327,10 @@ scenarios! {
     }
 
     /// An MQTT broker: who listens is told what others publish.
-    fn mosquitto(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn mosquitto(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let config = format!("listener 1883 {}\nallow_anonymous true\n", host.ip());
-        let config = lab.file("mosquitto.conf", &config);
+        let config = bed.file("mosquitto.conf", &config);
         let mut server = host.cmd("mosquitto").arg("-c").arg(config).spawn();
         peer.wait_for(host.at(1883));
         let ip = host.ip().to_string();
@@ -353,8 +353,8 @@ scenarios! {
     }
 
     /// iperf3 as the server: to it, from it, eight streams, both ways at once.
-    fn iperf3_server(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn iperf3_server(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let _server = host.cmd("iperf3").arg("-s").spawn();
         for extra in [&[][..], &["-R"], &["-P", "8"], &["-P", "8", "-R"], &["--bidir"]] {
             iperf3::check(&peer, host.ip(), extra);
@@ -363,8 +363,8 @@ scenarios! {
 
     /// iperf3 -u: datagrams both ways arrive in numbers, and all but a few of them at a
     /// rate of which buffers hold what comes while a busy machine lets a program wait.
-    fn iperf3_server_udp(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
+    fn iperf3_server_udp(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
         let _server = host.cmd("iperf3").arg("-s").spawn();
         for way in [&[][..], &["-R"]] {
             let with = |rate: &[&'static str]| {
@@ -383,9 +383,9 @@ scenarios! {
     }
 
     /// sshd: privilege separation, re-exec, pseudo-terminals; scp both ways.
-    fn sshd_and_scp(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let (config, key) = sshd_config(lab, 2222);
+    fn sshd_and_scp(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let (config, key) = sshd_config(bed, 2222);
         let mut server = host.cmd("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(config).spawn();
         peer.wait_for(host.at(2222));
         let options = [
@@ -401,22 +401,22 @@ scenarios! {
             .arg("echo hello from the other side")
             .check();
         assert_eq!(said.trim(), "hello from the other side");
-        let (file, hash) = lab.payload("sent", 16 * MB);
+        let (file, hash) = bed.payload("sent", 16 * MB);
         let scp = |from: String, to: String| {
             peer.cmd("scp").args(options).args(["-P", "2222", "-i"]).arg(&key).arg(from).arg(to).check();
         };
-        let there = format!("root@{}:{}", host.ip(), lab.path("there").display());
+        let there = format!("root@{}:{}", host.ip(), bed.path("there").display());
         scp(file.display().to_string(), there.clone());
-        assert_eq!(payload::sha256_of_file(&lab.path("there")).expect("it came"), hash);
-        scp(there, lab.path("back").display().to_string());
-        assert_eq!(payload::sha256_of_file(&lab.path("back")).expect("it came"), hash);
+        assert_eq!(payload::sha256_of_file(&bed.path("there")).expect("it came"), hash);
+        scp(there, bed.path("back").display().to_string());
+        assert_eq!(payload::sha256_of_file(&bed.path("back")).expect("it came"), hash);
         server.assert_running();
     }
 
     /// A UDP service: datagrams of all sizes, fragmented ones too, come back.
-    fn udp_echo(lab) within 300 {
-        let (host, peer) = (lab.host(0), lab.peer());
-        let script = lab.file("echo.py", UDP_ECHO);
+    fn udp_echo(bed) within 300 {
+        let (host, peer) = (bed.host(0), bed.peer());
+        let script = bed.file("echo.py", UDP_ECHO);
         let _server = host.cmd(PYTHON).arg(script).spawn();
         let at = host.at(9999);
         peer.namespace().enter(|| {

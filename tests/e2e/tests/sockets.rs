@@ -5,79 +5,79 @@ use longshore_e2e::{conformance, scenarios};
 
 scenarios! {
     /// Bytes over a connection, and how it ends.
-    fn stream(lab) within 300 { conformance::run(lab, "stream"); }
+    fn stream(bed) within 300 { conformance::run(bed, "stream"); }
 
     /// How connections begin and end.
-    fn endings(lab) within 300 { conformance::run(lab, "endings"); }
+    fn endings(bed) within 300 { conformance::run(bed, "endings"); }
 
     /// Connecting, listening, accepting, addresses.
-    fn connect(lab) within 300 { conformance::run(lab, "connect"); }
+    fn connect(bed) within 300 { conformance::run(bed, "connect"); }
 
     /// select, poll, epoll.
-    fn readiness(lab) within 300 { conformance::run(lab, "readiness"); }
+    fn readiness(bed) within 300 { conformance::run(bed, "readiness"); }
 
     /// Many that become ready together.
-    fn many(lab) within 300 { conformance::run(lab, "many"); }
+    fn many(bed) within 300 { conformance::run(bed, "many"); }
 
     /// dup, fcntl, ioctl, passing on.
-    fn descriptors(lab) within 300 { conformance::run(lab, "descriptors"); }
+    fn descriptors(bed) within 300 { conformance::run(bed, "descriptors"); }
 
     /// fork, exec, threads.
-    fn processes(lab) within 300 { conformance::run(lab, "processes"); }
+    fn processes(bed) within 300 { conformance::run(bed, "processes"); }
 
     /// Children made without fork(), exec, calls by number.
-    fn children(lab) within 300 { conformance::run(lab, "children"); }
+    fn children(bed) within 300 { conformance::run(bed, "children"); }
 
     /// pthread_cancel.
-    fn cancel(lab) within 300 { conformance::run(lab, "cancel"); }
+    fn cancel(bed) within 300 { conformance::run(bed, "cancel"); }
 
     /// Handlers of signals.
-    fn signals(lab) within 300 { conformance::run(lab, "signals"); }
+    fn signals(bed) within 300 { conformance::run(bed, "signals"); }
 
     /// One connection, several processes that wait for it.
-    fn shared(lab) within 300 { conformance::run(lab, "shared"); }
+    fn shared(bed) within 300 { conformance::run(bed, "shared"); }
 
     /// getsockopt, setsockopt.
-    fn options(lab) within 300 { conformance::run(lab, "options"); }
+    fn options(bed) within 300 { conformance::run(bed, "options"); }
 
     /// UDP.
-    fn datagram(lab) within 300 { conformance::run(lab, "datagram"); }
+    fn datagram(bed) within 300 { conformance::run(bed, "datagram"); }
 
     /// What datagrams leave with.
-    fn departures(lab) within 300 { conformance::run(lab, "departures"); }
+    fn departures(bed) within 300 { conformance::run(bed, "departures"); }
 
     /// Each option is done, or refused.
-    fn audit(lab) within 300 { conformance::run(lab, "audit"); }
+    fn audit(bed) within 300 { conformance::run(bed, "audit"); }
 
     /// What is told beside what is received.
-    fn told(lab) within 300 { conformance::run(lab, "told"); }
+    fn told(bed) within 300 { conformance::run(bed, "told"); }
 
     /// Calls that make no sense.
-    fn misuse(lab) within 300 { conformance::run(lab, "misuse"); }
+    fn misuse(bed) within 300 { conformance::run(bed, "misuse"); }
 
     /// What ICMP has to say, by IP_RECVERR.
-    fn errors(lab) within 300 { conformance::run(lab, "errors"); }
+    fn errors(bed) within 300 { conformance::run(bed, "errors"); }
 
     /// Urgent data and SIGURG.
-    fn urgent(lab) within 300 { conformance::run(lab, "urgent"); }
+    fn urgent(bed) within 300 { conformance::run(bed, "urgent"); }
 
     /// SIGIO.
-    fn signal_driven(lab) within 300 { conformance::run(lab, "async"); }
+    fn signal_driven(bed) within 300 { conformance::run(bed, "async"); }
 
     /// Multicast and broadcasts.
-    fn groups(lab) within 300 { conformance::run(lab, "groups"); }
+    fn groups(bed) within 300 { conformance::run(bed, "groups"); }
 
     /// Fast Open, as client and as listener.
-    fn fastopen(lab) within 300 { conformance::run(lab, "fastopen"); }
+    fn fastopen(bed) within 300 { conformance::run(bed, "fastopen"); }
 
     /// Under a filter of system calls.
-    fn confined(lab) within 300 { conformance::run(lab, "confined"); }
+    fn confined(bed) within 300 { conformance::run(bed, "confined"); }
     /// IPv6, and both versions on one socket.
-    fn inet6(lab) within 300 { conformance::run(lab, "inet6"); }
+    fn inet6(bed) within 300 { conformance::run(bed, "inet6"); }
 
     /// libc's resolver.
-    fn names(lab) within 300 { conformance::run(lab, "names"); }
+    fn names(bed) within 300 { conformance::run(bed, "names"); }
 
     /// Beside kernel and Unix sockets.
-    fn mixing(lab) within 300 { conformance::run(lab, "mixing"); }
+    fn mixing(bed) within 300 { conformance::run(bed, "mixing"); }
 }

@@ -76,7 +76,7 @@ pub(crate) fn longshore() -> Command {
     command
         .env("LONGSHORE_PRELOAD", harmless_library())
         .env_remove("LD_PRELOAD");
-    longshore_lab::with_default_signals(&mut command);
+    longshore_testbed::with_default_signals(&mut command);
     command
 }
 

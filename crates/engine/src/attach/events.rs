@@ -1,16 +1,17 @@
 //! What the loop does with the events of the thread that attaches programs.
 
-use super::{Connection, Event, Membership, Peer};
+use super::{Connection, Event, Membership};
 use crate::engine::Engine;
 use crate::house::place_of;
 use crate::session::Session;
 use crate::sleep::Source;
-use crate::socket::Socket;
+use crate::stack::Stack;
+use crate::stack::socket::Socket;
 use longshore_hostif::SocketId;
+use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
 use longshore_tcp::Congestion;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Does some of what programs want of their sessions.
@@ -45,17 +46,10 @@ impl Engine {
             Event::Eventfd(waiter, ask, connection) => {
                 let made = self
                     .session_of(&connection)
-                    .and_then(|s| s.make_bell(waiter));
+                    .and_then(|s| s.make_eventfd(waiter));
                 match made {
-                    Some((name, fd)) => {
-                        connection.answer(&Message::Eventfd { waiter, ask, name }, &[fd]);
-                    }
+                    Some(fd) => connection.answer(&Message::Eventfd { waiter, ask }, &[fd]),
                     None => connection.answer(&Message::Refused(Refusal::NoResources), &[]),
-                }
-            }
-            Event::SameEventfd(waiter, name, connection) => {
-                if let Some(s) = self.session_of(&connection) {
-                    s.share_bell(waiter, name);
                 }
             }
             Event::Owner(socket, signals, ask, connection) => {
@@ -71,16 +65,16 @@ impl Engine {
                 connection.answer(&answer, &raises);
             }
             Event::Gone(connection) => {
-                let mut sessions = self.sessions.iter_mut();
+                let mut sessions = self.stack.sessions.iter_mut();
                 if let Some(s) = sessions.find(|s| s.launcher == Some(connection)) {
                     s.launcher = None;
                     s.launched = false;
                     s.wants_care = true;
-                    self.housekeeping_at = self.now;
+                    self.housekeeping_at = self.stack.now;
                 }
             }
             Event::Overdrawn(serial) => {
-                let found = self.sessions.iter().find(|(_, s)| s.serial == serial);
+                let found = self.stack.sessions.iter().find(|(_, s)| s.serial == serial);
                 let key = found.map(|(key, _)| key);
                 if let Some(key) = key {
                     self.end_session(key);
@@ -92,7 +86,10 @@ impl Engine {
     /// The session that a connection belongs to, if that is not over.
     fn session_of(&mut self, connection: &Connection) -> Option<&mut Session> {
         let Membership { key, serial } = connection.membership()?;
-        self.sessions.get_mut(key).filter(|s| s.serial == serial)
+        self.stack
+            .sessions
+            .get_mut(key)
+            .filter(|s| s.serial == serial)
     }
 
     fn open_session(
@@ -101,34 +98,33 @@ impl Engine {
         wanted: SessionOptions,
         connection: &Connection,
     ) -> Result<(), Refusal> {
-        if self.draining {
+        if self.lifetime.draining {
             return Err(Refusal::Draining);
         }
-        self.publish_routes(&session.arena);
+        self.stack.publish_routes(&session);
         let choice = wanted.congestion.map(usize::from);
         let choice = choice.and_then(|place| Congestion::ALL.get(place).copied());
-        let congestion = choice.unwrap_or_else(|| self.default_congestion());
-        let header = session.arena.header();
-        header
-            .congestion
-            .store(place_of(congestion), Ordering::Relaxed);
-        let alone = u32::from(wanted.engine_alone);
-        header.engine_alone.store(alone, Ordering::Relaxed);
+        let congestion =
+            choice.unwrap_or_else(|| self.stack.settings.default_congestion(self.stack.now));
+        session.host.set_congestion(place_of(congestion));
+        let kernel_too = wanted.kernel_too;
+        let kernel_too = kernel_too.unwrap_or(self.stack.settings.kernel_too);
+        session.host.set_engine_alone(!kernel_too);
         session.congestion = choice;
-        let key = self.sessions.insert(session);
-        let s = self.sessions.get(key).ok_or(Refusal::NoResources)?;
+        let key = self.stack.sessions.insert(session);
+        let s = self.stack.sessions.get(key).ok_or(Refusal::NoResources)?;
         let bell = s.doorbell.as_fd();
         if self.sleeper.watch(bell, Source::Doorbell(key)).is_err() {
-            self.sessions.remove(key);
+            self.stack.sessions.remove(key);
             return Err(Refusal::NoResources);
         }
         connection.settle();
-        self.had_session = true;
+        self.lifetime.had_session = true;
         Ok(())
     }
 
     fn key_of_token(&self, token: Token) -> Result<u32, Refusal> {
-        let mut sessions = self.sessions.iter();
+        let mut sessions = self.stack.sessions.iter();
         let found = sessions.find(|(_, s)| s.token == token && !s.is_over);
         found.map(|(key, _)| key).ok_or(Refusal::UnknownSession)
     }
@@ -137,17 +133,25 @@ impl Engine {
         let key = self.key_of_token(token)?;
         // Its parent may have claimed a channel for it.
         self.take_requests_in(key);
-        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
-        let known = session.channel_of(peer.pid);
+        let session = self
+            .stack
+            .sessions
+            .get_mut(key)
+            .ok_or(Refusal::UnknownSession)?;
+        let known = session.processes.channel_of(peer.pid);
         if let Some(channel) = known {
             self.take_last(key, channel);
         }
-        let session = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
+        let session = self
+            .stack
+            .sessions
+            .get_mut(key)
+            .ok_or(Refusal::UnknownSession)?;
         let channel = session.admit(peer).ok_or(Refusal::NoChannel)?;
         let serial = session.serial;
         connection.join(Membership { key, serial });
-        let welcome = Message::Welcome(u32::from(channel), *session.arena.geometry());
-        let fds = [session.arena.as_fd(), session.doorbell.as_fd()];
+        let welcome = Message::Welcome(u32::from(channel), *session.host.geometry());
+        let fds = [session.host.memory_fd(), session.doorbell.as_fd()];
         connection.answer(&welcome, &fds);
         if known.is_none() {
             self.watch_process(key, channel);
@@ -159,20 +163,26 @@ impl Engine {
 
     fn introduce(&mut self, token: Token, channel: u32, peer: Peer) -> Result<(), Refusal> {
         let key = self.key_of_token(token)?;
-        let s = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
-        if !s.introduce(channel, peer) {
+        let s = self
+            .stack
+            .sessions
+            .get_mut(key)
+            .ok_or(Refusal::UnknownSession)?;
+        if !s.processes.introduce(channel, peer) {
             return Err(Refusal::NoChannel);
         }
         // It may have claimed its channel before we have heard of it.
         self.take_requests_of(key, channel);
         Ok(())
     }
+}
 
+impl Stack {
     /// The owner of a socket gets signals from now on, or none any more.
     pub(crate) fn set_owner(&mut self, session: u32, socket: SocketId, key: u32) {
         let told = self.sockets.get(key).map(Socket::edges);
         if let Some(s) = self.sessions.get_mut(session) {
-            s.set_owner(socket, told.unwrap_or_default());
+            s.host.set_owner(socket, told.unwrap_or_default());
         }
     }
 }

@@ -22,6 +22,7 @@ pub(crate) use usage::{Share, SocketShare, User};
 
 use crate::session::Session;
 use longshore_hostif::SocketId;
+use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, SessionOptions, Token, send};
 use longshore_ring::Doorbell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -81,15 +82,6 @@ impl Connection {
     }
 }
 
-/// The process at the other end of a connection.
-#[derive(Debug)]
-pub(crate) struct Peer {
-    /// By the engine's namespace of pids; 0 if it cannot be seen from there.
-    pub(crate) pid: u32,
-    /// Readable when it is dead. `None` if the kernel would not say.
-    pub(crate) pidfd: Option<OwnedFd>,
-}
-
 /// What a program wants of a session.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -101,8 +93,6 @@ pub(crate) enum Event {
     Child(Token, u32, Peer, Arc<Connection>),
     /// It wants an eventfd for a waiter; the mark comes back.
     Eventfd(u32, u64, Arc<Connection>),
-    /// A waiter is to be woken by the eventfd of this name.
-    SameEventfd(u32, u32, Arc<Connection>),
     /// It wants so many signals for the owner of a socket; the mark comes back.
     Owner(SocketId, u32, u64, Arc<Connection>),
     /// The connection of this number, which had asked for a session, is closed.

@@ -2,13 +2,15 @@
 //! with bounds on number, time and size, and makes new sessions.
 
 use super::usage::{Limits, Users, count};
-use super::{Connection, Disposal, Dispose, Event, Inbox, Peer};
+use super::{Connection, Disposal, Dispose, Event, Inbox};
 use crate::session::Session;
 use crate::spare::Spare;
+use longshore_hostif::Geometry;
+use longshore_hostif::adapter::AdapterSession;
+use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{
     AttachError, Message, Refusal, Token, receive_from_program, turn_away,
 };
-use longshore_hostif::{Arena, Geometry};
 use longshore_ring::{Doorbell, Ringer, peer_credentials, peer_pidfd, refuse_descriptors};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fs::FileType;
@@ -443,8 +445,7 @@ impl Thread {
             Message::Child(token, channel) => {
                 Event::Child(token, channel, peer_of(connection), ours)
             }
-            Message::Eventfd { waiter, ask, .. } => Event::Eventfd(waiter, ask, ours),
-            Message::SameEventfd { waiter, name } => Event::SameEventfd(waiter, name, ours),
+            Message::Eventfd { waiter, ask } => Event::Eventfd(waiter, ask, ours),
             Message::Owner {
                 socket,
                 signals,
@@ -470,16 +471,15 @@ impl Thread {
             return Err(Refusal::NoResources);
         }
         let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
-        let arena = Arena::create(geometry).map_err(|_| Refusal::NoResources)?;
+        let ringer = self.policy.ringer.clone();
+        let host = AdapterSession::create(geometry, ringer).map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
             .map_err(|_| Refusal::NoResources)?;
-        let ringer = self.policy.ringer.clone();
-        let mut session = Session::new(Token(token), Arc::new(arena), doorbell, ringer);
+        let mut session = Session::new(Token(token), host, doorbell, user.uid);
         session.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        user.note_arena(session.serial, &session.arena);
-        session.uid = user.uid;
+        user.note_memory(session.serial, session.host.memory());
         session.user = Some(user.clone());
         session.share = Some(share);
         session.launcher = Some(connection.number);

@@ -5,11 +5,10 @@
 //! they could end it.
 
 use super::turns::Spent;
-use longshore_hostif::Arena;
+use longshore_hostif::adapter::MemoryOf;
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much a user may have at once.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +105,7 @@ pub(crate) struct User {
     descriptors: AtomicU32,
     sockets: AtomicU32,
     /// The memory of its sessions, each with the session's number.
-    arenas: Mutex<Vec<(u64, Weak<Arena>)>>,
+    memory: Mutex<Vec<(u64, MemoryOf)>>,
     /// What its sessions have had of a turn of the loop.
     pub(crate) spent: Spent,
     pub(crate) counts: Arc<Counts>,
@@ -197,24 +196,21 @@ impl User {
     }
 
     /// The memory of a session of this number counts from now on.
-    pub(crate) fn note_arena(&self, session: u64, arena: &Arc<Arena>) {
+    pub(crate) fn note_memory(&self, session: u64, memory: MemoryOf) {
         if self.limits.chosen.memory == u64::MAX {
             return;
         }
-        let mut arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
-        arenas.retain(|(_, arena)| arena.strong_count() != 0);
-        arenas.push((session, Arc::downgrade(arena)));
+        let mut all = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(_, memory)| memory.is_there());
+        all.push((session, memory));
     }
 
     /// If its sessions take more memory than they may: the number of the one that takes
     /// most.
     pub(crate) fn overdrawn(&self) -> Option<u64> {
-        let arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = arenas.iter().filter_map(|(session, arena)| {
-            let arena = arena.upgrade()?;
-            let stat = rustix::fs::fstat(arena.as_fd()).ok()?;
-            Some((stat.st_blocks as u64 * 512, *session))
-        });
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = memory.iter();
+        let taken = taken.filter_map(|(session, memory)| Some((memory.in_use()?, *session)));
         let (mut all, mut largest) = (0, (0, 0));
         for (bytes, session) in taken {
             all += bytes;
@@ -266,8 +262,8 @@ impl Users {
     pub(crate) fn any_with_memory(&self) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().any(|user| {
-            let arenas = user.arenas.lock().unwrap_or_else(PoisonError::into_inner);
-            arenas.iter().any(|(_, arena)| arena.strong_count() != 0)
+            let memory = user.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.iter().any(|(_, memory)| memory.is_there())
         })
     }
 
@@ -290,7 +286,7 @@ impl Users {
             sessions: AtomicU32::new(0),
             descriptors: AtomicU32::new(0),
             sockets: AtomicU32::new(0),
-            arenas: Mutex::new(Vec::new()),
+            memory: Mutex::new(Vec::new()),
             spent: Spent::default(),
             counts: self.counts.clone(),
         });
@@ -302,6 +298,9 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longshore_hostif::Geometry;
+    use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
+    use longshore_ring::Ringer;
 
     #[test]
     fn a_user_has_what_it_may_and_no_more_until_it_gives_some_back() {
@@ -347,24 +346,23 @@ mod tests {
             memory: 3 << 20,
         });
         let user = users.get(4_000_001);
-        let arenas: Vec<_> = (0..2)
-            .map(|_| Arc::new(Arena::create(longshore_hostif::Geometry::DEFAULT).unwrap()))
-            .collect();
-        user.note_arena(7, &arenas[0]);
-        user.note_arena(8, &arenas[1]);
+        let (geometry, ringer) = (Geometry::DEFAULT, Arc::new(Ringer::for_one()));
+        let session = || AdapterSession::create(geometry, ringer.clone()).unwrap();
+        let mut sessions = [session(), session()];
+        user.note_memory(7, sessions[0].memory());
+        user.note_memory(8, sessions[1].memory());
         assert_eq!(users.overdrawn(), [0u64; 0], "it takes next to nothing");
-        let fill = |arena: &Arena, chunks| {
-            for chunk in 0..chunks {
-                let place = arena.snd_place(chunk, 0, 1 << 16).unwrap();
-                arena.memory().write(place, &[1; 1 << 16]);
-            }
+        let fill = |session: &mut AdapterSession, chunks: usize| {
+            let (mut stream, bytes) = (ReceiveStream::EMPTY, vec![1; chunks << 16]);
+            let placed = stream.place(0, 0, &bytes, &mut session.receive, 1);
+            assert!(placed.is_ok());
         };
-        fill(&arenas[0], 20);
+        fill(&mut sessions[0], 20);
         assert_eq!(users.overdrawn(), [0u64; 0]);
-        fill(&arenas[1], 40);
+        fill(&mut sessions[1], 40);
         assert_eq!(users.overdrawn(), [8]);
         assert!(users.any_with_memory());
-        drop(arenas);
+        drop(sessions);
         assert!(!users.any_with_memory() && users.overdrawn().is_empty());
         assert_eq!(users.counts.user_memory.load(Ordering::Relaxed), 1);
     }

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod duplicates;
+mod early;
 mod goodput;
 
 use common::packets::ipv4;
@@ -159,7 +160,7 @@ impl World {
 }
 
 /// An engine at `port` whose programs come by `path`.
-fn config(port: MemoryPort, path: PathBuf, control: Option<PathBuf>) -> Config {
+fn config(port: impl Port + 'static, path: PathBuf, control: Option<PathBuf>) -> Config {
     Config {
         port: Box::new(port),
         port_name: "memory".to_owned(),
@@ -274,7 +275,7 @@ fn a_flood_of_syns_harms_neither_connections_nor_clients() {
     let stat = world.stat();
     assert!(stat.engine["sockets"] <= 128 + 8, "{:?}", stat.engine);
     // Those for which there was no time, because more waited behind them, have none.
-    let unanswered = stat.drops.get("stranger_unanswered").unwrap_or(&0);
+    let unanswered = stat.drops.get("unsolicited_unanswered").unwrap_or(&0);
     assert!(
         stat.tcp["syn_cookies_sent"] + unanswered >= 19_000,
         "{stat:?}"

@@ -1,12 +1,12 @@
 //! `longshore-bench`: measures Longshore beside the kernel.
 
 use clap::Parser;
-use longshore_lab::{Lab, Stack};
 use longshore_measure::report::{self, Row, Run};
 use longshore_measure::scenarios::{self, Effort, Placement, Scenario};
 use longshore_measure::{
     Awake, Environment, Profile, ProfileError, impaired, plain_panics, programs,
 };
+use longshore_testbed::{Stack, Testbed};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -92,6 +92,15 @@ fn main() -> ExitCode {
     if chosen.is_empty() {
         eprintln!("error: no measurement has a name like that; --list shows them");
         return ExitCode::FAILURE;
+    }
+    if !Awake::has_effect() {
+        if arguments.idle.as_deref() == Some("awake") {
+            eprintln!("error: this kernel has no driver of idle states, so awake is as halt");
+            return ExitCode::FAILURE;
+        }
+        if chosen.iter().any(|s| s.depends_on_idle()) {
+            eprintln!("awake is not measured: this kernel has no driver of idle states");
+        }
     }
     let mut rows = Vec::new();
     let mut failed = false;
@@ -185,7 +194,7 @@ fn idle_modes(arguments: &Arguments, scenario: &dyn Scenario) -> Vec<&'static st
     match arguments.idle.as_deref() {
         Some("awake") => vec!["awake"],
         Some(_) => vec!["halt"],
-        None if scenario.depends_on_idle() => vec!["halt", "awake"],
+        None if scenario.depends_on_idle() && Awake::has_effect() => vec!["halt", "awake"],
         None => vec!["halt"],
     }
 }
@@ -219,10 +228,10 @@ fn profile(scenario: &dyn Scenario, placement: Placement, idle: &str, arguments:
     for stack in arguments.stacks(scenario) {
         let name = format!("{} {} {idle} {stack:?}", scenario.name(), placement.name());
         progress(&format!("profile: {name}"));
-        let lab = Lab::for_measurement(stack);
+        let bed = Testbed::for_measurement(stack);
         let fail = |error: ProfileError| -> ! { panic!("{error}") };
         let profile = Profile::begin(&arguments.out, &name).unwrap_or_else(|e| fail(e));
-        let sample = scenario.run(&lab, placement, arguments.effort());
+        let sample = scenario.run(&bed, placement, arguments.effort());
         let path = profile.end().unwrap_or_else(|e| fail(e));
         progress("");
         let (figure, unit) = (report::number(sample.value), scenario.unit());
@@ -262,8 +271,8 @@ fn measure(
             turn + 1
         ));
         for stack in arguments.stacks(scenario) {
-            let lab = Lab::for_measurement(stack);
-            let sample = scenario.run(&lab, placement, effort);
+            let bed = Testbed::for_measurement(stack);
+            let sample = scenario.run(&bed, placement, effort);
             if stack == Stack::Kernel {
                 row.kernel.push(sample.value);
             } else {

@@ -2,9 +2,9 @@
 //! the same on the kernel.
 
 use longshore_bus::{Bus, PciX};
-use longshore_lab::{Host, Lab, Proc, Stack, servers::Nginx};
 use longshore_measure::report::{self, median, number};
 use longshore_measure::{Crossings, plain_panics};
+use longshore_testbed::{Host, Proc, Stack, Testbed, servers::Nginx};
 use std::path::Path;
 use std::time::Instant;
 
@@ -32,8 +32,8 @@ fn main() {
     plain_panics();
     let start = Instant::now();
     println!("Longshore: nginx on a TCP/IP of its own, beside the same nginx on the kernel's.\n");
-    let longshore = Lab::for_measurement(Stack::Longshore);
-    let kernel = Lab::for_measurement(Stack::Kernel);
+    let longshore = Testbed::for_measurement(Stack::Longshore);
+    let kernel = Testbed::for_measurement(Stack::Kernel);
 
     say(start, "making files of 1 KB, 64 KB, 512 KB and 1 GB");
     let hashes: Vec<String> = FILES
@@ -131,14 +131,14 @@ fn say(start: Instant, what: &str) {
     println!("[{:5.1} s] {what}", start.elapsed().as_secs_f64());
 }
 
-fn serve(lab: &Lab, files: &Path) -> Proc {
+fn serve(bed: &Testbed, files: &Path) -> Proc {
     let nginx = Nginx {
         root: Some(files),
         ..Nginx::default()
     };
-    let host = lab.host(0);
-    let server = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
-    lab.peer().wait_for(host.at(80));
+    let host = bed.host(0);
+    let server = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
+    bed.peer().wait_for(host.at(80));
     server
 }
 

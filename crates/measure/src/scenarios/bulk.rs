@@ -3,7 +3,7 @@
 
 use super::{Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim};
 use crate::report::{Better, Target};
-use longshore_lab::{Lab, Stack};
+use longshore_testbed::{Stack, Testbed};
 
 const PORT: u16 = 5001;
 
@@ -82,10 +82,10 @@ impl Scenario for Bulk {
         self.target
     }
 
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(lab);
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(bed);
         let server = match self.native {
-            Some(native) if lab.stack() == Stack::Longshore => without_shim(&host, native),
+            Some(native) if bed.stack() == Stack::Longshore => without_shim(&host, native),
             _ => program(&host, self.programs.0),
         };
         let _server = server
@@ -93,7 +93,7 @@ impl Scenario for Bulk {
             .args(self.size)
             .spawn();
         peer.wait_for(host.at(PORT));
-        let (said, crossings) = counted(lab, || {
+        let (said, crossings) = counted(bed, || {
             program(&peer, self.programs.1)
                 .arg(host.at(PORT).to_string())
                 .arg(effort.pick("700", "2000"))

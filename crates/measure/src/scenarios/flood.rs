@@ -4,7 +4,7 @@
 
 use super::{Effort, Placement, Sample, Scenario, counted, first_number, program};
 use crate::report::{Better, Target};
-use longshore_lab::{Lab, eventually};
+use longshore_testbed::{Testbed, eventually};
 
 const PORT: u16 = 5003;
 
@@ -52,8 +52,8 @@ impl Scenario for Flood {
         Some(Target::Value(90.0))
     }
 
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(lab);
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(bed);
         let _server = program(&host, "mirror")
             .arg(format!("0.0.0.0:{PORT}"))
             .spawn();
@@ -67,7 +67,7 @@ impl Scenario for Flood {
         eventually("the stream's rate without a flood", || {
             stream.stdout().contains('\n').then_some(())
         });
-        let (said, crossings) = counted(lab, || {
+        let (said, crossings) = counted(bed, || {
             // It begins in the stream's pause and outlasts it.
             let flood = program(&peer, "flood")
                 .arg(host.at(PORT).to_string())

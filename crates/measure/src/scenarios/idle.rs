@@ -3,7 +3,7 @@
 
 use super::{Effort, Placement, Sample, Scenario, program};
 use crate::report::{Better, Target};
-use longshore_lab::{Lab, Proc, eventually, servers::Nginx};
+use longshore_testbed::{Proc, Testbed, eventually, servers::Nginx};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -84,16 +84,16 @@ impl Scenario for Idle {
         false
     }
 
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(lab);
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(bed);
         let nginx = Nginx {
             top: "worker_rlimit_nofile 30000;",
             connections: 20_000,
             server: "client_header_timeout 600s; keepalive_timeout 600s;",
             ..Nginx::default()
         };
-        let _ = lab.payload("www/file", 1 << 10);
-        let server = host.cmd("nginx").arg("-c").arg(nginx.config(lab)).spawn();
+        let _ = bed.payload("www/file", 1 << 10);
+        let server = host.cmd("nginx").arg("-c").arg(nginx.config(bed)).spawn();
         peer.wait_for(host.at(80));
         std::thread::sleep(Duration::from_millis(500));
         let memory_before = memory(&server);

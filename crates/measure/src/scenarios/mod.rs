@@ -1,4 +1,4 @@
-//! What is measured. Each scenario runs once on a laboratory of either stack and
+//! What is measured. Each scenario runs once on a testbed of either stack and
 //! gives a figure; the bench makes medians of it.
 
 mod bulk;
@@ -9,7 +9,7 @@ mod servers;
 
 use crate::Crossings;
 use crate::report::{Better, Target};
-use longshore_lab::{Host, Lab};
+use longshore_testbed::{Host, Testbed};
 use std::path::PathBuf;
 
 /// Where processes run.
@@ -34,15 +34,15 @@ impl Placement {
         }
     }
 
-    /// The lab's host 0 and its peer, in their places.
+    /// The testbed's host 0 and its peer, in their places.
     #[must_use]
-    pub fn hosts(self, lab: &Lab) -> (Host<'_>, Host<'_>) {
+    pub fn hosts(self, bed: &Testbed) -> (Host<'_>, Host<'_>) {
         let (host, peer) = match self {
             Placement::Free => (None, None),
             Placement::SameCore => (Some(0), Some(0)),
             Placement::TwoCores => (Some(1), Some(0)),
         };
-        (lab.host(0).on_cpu(host), lab.peer().on_cpu(peer))
+        (bed.host(0).on_cpu(host), bed.peer().on_cpu(peer))
     }
 }
 
@@ -97,7 +97,7 @@ pub trait Scenario {
         true
     }
     /// Runs it once.
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample;
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample;
 }
 
 /// All of them, in the order of the table.
@@ -113,12 +113,12 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 }
 
 /// This program, to run one of [`crate::programs`].
-fn program(host: &Host<'_>, name: &str) -> longshore_lab::Cmd {
+fn program(host: &Host<'_>, name: &str) -> longshore_testbed::Cmd {
     host.cmd(me()).arg("__program").arg(name)
 }
 
 /// One of the native ones, which do without the POSIX shim.
-fn without_shim(host: &Host<'_>, name: &str) -> longshore_lab::Cmd {
+fn without_shim(host: &Host<'_>, name: &str) -> longshore_testbed::Cmd {
     host.cmd("env")
         .args(["-u", "LD_PRELOAD"])
         .arg(me())
@@ -131,11 +131,11 @@ fn me() -> PathBuf {
 }
 
 /// Runs `work` and counts what crosses meanwhile.
-fn counted<T>(lab: &Lab, work: impl FnOnce() -> T) -> (T, Option<Crossings>) {
-    if lab.stack() == longshore_lab::Stack::Kernel {
+fn counted<T>(bed: &Testbed, work: impl FnOnce() -> T) -> (T, Option<Crossings>) {
+    if bed.stack() == longshore_testbed::Stack::Kernel {
         return (work(), None);
     }
-    let peer = lab.peer();
+    let peer = bed.peer();
     let before = Crossings::so_far(&peer);
     let result = work();
     let crossed = Crossings::so_far(&peer) - before;

@@ -2,7 +2,7 @@
 
 use super::{Effort, Placement, Sample, Scenario, counted, first_number, program};
 use crate::report::{Better, Target};
-use longshore_lab::Lab;
+use longshore_testbed::Testbed;
 
 const PORT: u16 = 5002;
 
@@ -33,13 +33,13 @@ impl Scenario for RoundTrip {
         true
     }
 
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(lab);
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(bed);
         let _server = program(&host, "echo")
             .arg(format!("0.0.0.0:{PORT}"))
             .spawn();
         peer.wait_for(host.at(PORT));
-        let (said, crossings) = counted(lab, || {
+        let (said, crossings) = counted(bed, || {
             program(&peer, "ping")
                 .arg(host.at(PORT).to_string())
                 .arg(effort.pick("3000", "20000"))

@@ -2,7 +2,7 @@
 
 use super::{Effort, Placement, Sample, Scenario, counted};
 use crate::report::{Better, Target};
-use longshore_lab::{Lab, servers::Nginx};
+use longshore_testbed::{Testbed, servers::Nginx};
 
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -68,16 +68,16 @@ impl Scenario for Web {
         self.target
     }
 
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(lab);
-        let _ = lab.payload("www/file", self.size);
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(bed);
+        let _ = bed.payload("www/file", self.size);
         let _nginx = host
             .cmd("nginx")
             .arg("-c")
-            .arg(Nginx::default().config(lab))
+            .arg(Nginx::default().config(bed))
             .spawn();
         peer.wait_for(host.at(80));
-        let (report, crossings) = counted(lab, || {
+        let (report, crossings) = counted(bed, || {
             let mut wrk = peer
                 .cmd("wrk")
                 .args(["-t1", "-c32", effort.pick("-d1s", "-d3s")]);
@@ -124,8 +124,8 @@ impl Scenario for Redis {
         Some(Target::Ratio(0.7))
     }
 
-    fn run(&self, lab: &Lab, placement: Placement, effort: Effort) -> Sample {
-        let (host, peer) = placement.hosts(lab);
+    fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
+        let (host, peer) = placement.hosts(bed);
         let _redis = host
             .cmd("redis-server")
             .args([
@@ -137,14 +137,14 @@ impl Scenario for Redis {
                 "",
                 "--dir",
             ])
-            .arg(lab.directory("redis"))
+            .arg(bed.directory("redis"))
             .spawn();
         peer.wait_for(host.at(6379));
         let requests = match self.pipeline {
             "1" => effort.pick("100000", "300000"),
             _ => effort.pick("1000000", "3000000"),
         };
-        let (report, crossings) = counted(lab, || {
+        let (report, crossings) = counted(bed, || {
             peer.cmd("redis-benchmark")
                 .args([
                     "-h",

@@ -17,7 +17,7 @@ pub struct Lease {
     pub address: Ipv4Addr,
     /// Leading bits that name its network, 0 to 32.
     pub prefix_len: u8,
-    /// Who gave it.
+    /// The server that gave it.
     pub server: Ipv4Addr,
     /// The router to everywhere else; none if there are `routes`, which say it then.
     pub router: Option<Ipv4Addr>,
@@ -42,7 +42,7 @@ impl Lease {
         let router = reply.router.filter(|r| *r != address);
         Some(Self {
             address,
-            // Who tells no mask means that of the address's class (RFC 950 section 2.1).
+            // A server that gives no mask means that of the address's class (RFC 950 section 2.1).
             prefix_len: reply.prefix_len.unwrap_or(match address.octets()[0] {
                 ..128 => 8,
                 128..192 => 16,

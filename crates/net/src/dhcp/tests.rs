@@ -65,7 +65,7 @@ impl World {
 
     fn hear(&mut self, kind: Kind) {
         let reply = self.reply(kind);
-        self.client.take_reply(&reply, self.now);
+        self.client.handle_reply(&reply, self.now);
     }
 
     fn arp(&mut self, mac: MacAddr, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) {
@@ -76,7 +76,7 @@ impl World {
             target_mac: MacAddr::default(),
             target_ip,
         };
-        self.client.take_arp(&packet, self.now);
+        self.client.handle_arp(&packet, self.now);
     }
 
     /// Up to the probes.
@@ -192,7 +192,7 @@ fn an_offer_that_is_not_kept_is_given_up() {
 fn only_what_is_an_answer_to_us_counts() {
     let mut w = World::new();
     let offer = w.reply(Kind::Offer);
-    w.client.take_reply(&offer, w.now);
+    w.client.handle_reply(&offer, w.now);
     assert_eq!(w.next_message().1.kind, 1, "nothing was asked yet");
     for wrong in [
         Reply {
@@ -220,17 +220,17 @@ fn only_what_is_an_answer_to_us_counts() {
             ..offer
         },
     ] {
-        w.client.take_reply(&wrong, w.now);
+        w.client.handle_reply(&wrong, w.now);
         assert_eq!(w.actions(), [], "{wrong:?}");
     }
-    w.client.take_reply(&offer, w.now);
+    w.client.handle_reply(&offer, w.now);
     assert_eq!(w.next_message().1.kind, 3);
     let another = Reply {
         kind: Kind::Ack,
         server: OTHER_SERVER,
         ..offer
     };
-    w.client.take_reply(&another, w.now);
+    w.client.handle_reply(&another, w.now);
     assert_eq!(w.actions(), []);
 }
 
@@ -273,7 +273,7 @@ fn a_lease_is_renewed_in_time() {
     // The next answer brings another router.
     let mut ack = w.reply(Kind::Ack);
     ack.router = Some(OTHER_SERVER);
-    w.client.take_reply(&ack, w.now);
+    w.client.handle_reply(&ack, w.now);
     let actions = w.actions();
     let [Action::Configured(lease)] = actions[..] else {
         panic!("{actions:?}");
@@ -354,7 +354,7 @@ fn a_lease_for_ever_is_never_renewed() {
     for kind in [Kind::Offer, Kind::Ack] {
         let mut reply = w.reply(kind);
         reply.lease = Some(u32::MAX);
-        w.client.take_reply(&reply, w.now);
+        w.client.handle_reply(&reply, w.now);
         w.next();
     }
     for _ in 0..4 {
@@ -448,7 +448,7 @@ fn an_answer_with_another_address_is_none() {
         address: OTHER_SERVER,
         ..w.reply(Kind::Ack)
     };
-    w.client.take_reply(&other, w.now);
+    w.client.handle_reply(&other, w.now);
     assert_eq!(w.actions(), []);
     assert!(asks_whether_it_holds(&w.next_message().1));
 }

@@ -35,7 +35,7 @@ impl World {
             ..Advert::default()
         };
         self.routers
-            .take_advert(from, &advert, &options, &mut self.addresses, at(s))
+            .handle_advert(from, &advert, &options, &mut self.addresses, at(s))
     }
 
     fn own(&self) -> Vec<Ipv6Addr> {
@@ -250,7 +250,7 @@ fn advice_is_taken_if_it_makes_sense() {
             ..NdpOptions::default()
         };
         w.routers
-            .take_advert(R1, &advert, &options, &mut w.addresses, at(0));
+            .handle_advert(R1, &advert, &options, &mut w.addresses, at(0));
         *w.routers.advice()
     };
     let none = Advert::default();

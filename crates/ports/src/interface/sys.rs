@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::InterfaceName;
+use crate::bpf::{self, Instruction};
 
 /// Pass IPv4 and IPv6 frames with partial checksums, and TCP and UDP segments
 /// unsegmented, to user space (linux/if_tun.h).
@@ -103,6 +104,22 @@ pub(crate) fn tun_set_offload(fd: BorrowedFd<'_>, flags: u32) -> Result<(), Errn
         return Ok(());
     }
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
+
+/// `TUNATTACHFILTER`: of the frames that the kernel sends to the device, only those for which
+/// the program answers other than 0 take a place in the queue; it replaces the program before.
+pub(crate) fn tun_attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {
+    // SAFETY: TUNATTACHFILTER reads a sock_fprog and copies the `len` instructions that it
+    // points to, which live as long as this runs.
+    bpf::with_program(program, |program| unsafe {
+        ioctl(fd, libc::TUNATTACHFILTER, program)
+    })
+}
+
+/// `TUNDETACHFILTER`: all frames take a place again.
+pub(crate) fn tun_detach_filter(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: TUNDETACHFILTER does not look at its argument.
+    unsafe { ioctl(fd, libc::TUNDETACHFILTER, &mut 0u64) }
 }
 
 /// The interface's index; `NODEV` if there is none of this name.

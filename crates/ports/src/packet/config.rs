@@ -232,8 +232,11 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
     let set = |what: &str| os(format!("set {what} of the packet socket"));
     sys::set_vnet_header(fd.as_fd()).map_err(set("the offload header"))?;
     sys::ignore_outgoing(fd.as_fd()).map_err(set("the direction"))?;
-    sys::attach_filter(fd.as_fd(), &filter::program(&config.addresses, &[], false))
-        .map_err(set("the filter"))?;
+    sys::attach_filter(
+        fd.as_fd(),
+        &filter::program(&config.addresses, &[], false, 0),
+    )
+    .map_err(set("the filter"))?;
     sys::set_buffers(fd.as_fd(), BUFFER);
     Ok(Opened {
         fd,

@@ -2,11 +2,15 @@
 //! kernel passes to the engine what is for the engine's own addresses, and
 //! leaves the rest where it was.
 //!
-//! The program loads from the network header and asks the kernel for the
-//! protocol, so the same one serves interfaces with and without a link layer.
 //! It only jumps forward, and every comparison that settles the matter is
 //! followed by its `ret`, so that no jump has to know what comes later.
 
+use crate::bpf::{
+    ARP, DROP, IPV4, IPV6, Instruction, JUMP, JUMP_ANY_BIT, JUMP_EQUAL, JUMP_EQUAL_X, JUMP_GREATER,
+    LOAD_BYTE, LOAD_HALF, LOAD_WORD, NETWORK, PACKET_TYPE, PASS, PROTOCOL, RETURN, TAX,
+    VLAN_TAG_PRESENT, branch, step,
+};
+use crate::syn_drop;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The most addresses that one filter takes.
@@ -15,57 +19,9 @@ pub const MAX_ADDRESSES: usize = 16;
 /// The most groups of one version of IP that one filter takes.
 const MAX_GROUPS: usize = 257;
 
-/// One instruction: `code`, `jt`, `jf`, `k` (linux/filter.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Instruction {
-    pub(super) code: u16,
-    pub(super) jt: u8,
-    pub(super) jf: u8,
-    pub(super) k: u32,
-}
-
-const LOAD_WORD: u16 = 0x20;
-const LOAD_HALF: u16 = 0x28;
-const LOAD_BYTE: u16 = 0x30;
-const TAX: u16 = 0x07;
-const JUMP: u16 = 0x05;
-const JUMP_EQUAL: u16 = 0x15;
-const JUMP_EQUAL_X: u16 = 0x1d;
-const JUMP_GREATER: u16 = 0x25;
-const JUMP_ANY_BIT: u16 = 0x45;
-const RETURN: u16 = 0x06;
-
-/// `SKF_NET_OFF`: loads from here on are from the network header.
-const NETWORK: u32 = (-0x10_0000i32) as u32;
-/// `SKF_AD_OFF`: loads from here on ask for what the kernel knows.
-const KNOWN: u32 = (-0x1000i32) as u32;
-/// The EtherType, link layer or not.
-const PROTOCOL: u32 = KNOWN;
-/// For whom the frame is (`PACKET_HOST` and so on).
-const PACKET_TYPE: u32 = KNOWN + 4;
-/// Whether it bore a VLAN tag, which the kernel has taken off: then it is of
-/// another network.
-const VLAN_TAG_PRESENT: u32 = KNOWN + 48;
-
 /// The greatest packet type that may be for us: host 0, broadcast 1,
 /// multicast 2. What is above is for other stations, or on its way out.
 const PACKET_MULTICAST: u32 = 2;
-
-const ARP: u32 = 0x0806;
-const IPV4: u32 = 0x0800;
-const IPV6: u32 = 0x86dd;
-
-/// The whole frame.
-const PASS: u32 = u32::MAX;
-const DROP: u32 = 0;
-
-fn step(code: u16, k: u32) -> Instruction {
-    branch(code, k, 0, 0)
-}
-
-fn branch(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
-    Instruction { code, jt, jf, k }
-}
 
 /// Passes if the accumulator is `k`, else goes on.
 fn pass_if(k: u32) -> [Instruction; 2] {
@@ -74,11 +30,12 @@ fn pass_if(k: u32) -> [Instruction; 2] {
 
 /// The filter for these addresses, each with the length of its prefix, and for these
 /// groups, of which it takes [`MAX_GROUPS`] for each version of IP; with `dhcp`, for what
-/// is sent to DHCP clients, too.
+/// is sent to DHCP clients, too. Of SYNs it takes one in `1 << syn_shift`.
 pub(super) fn program(
     addresses: &[(IpAddr, u8)],
     groups: &[IpAddr],
     dhcp: bool,
+    syn_shift: u8,
 ) -> Vec<Instruction> {
     let (mut groups4, mut groups6) = (Vec::new(), Vec::new());
     for group in groups {
@@ -108,8 +65,9 @@ pub(super) fn program(
         step(LOAD_WORD, PACKET_TYPE),
         branch(JUMP_GREATER, PACKET_MULTICAST, 0, 1),
         step(RETURN, DROP),
-        step(LOAD_WORD, PROTOCOL),
     ];
+    all.extend(syn_drop::program(syn_shift));
+    all.push(step(LOAD_WORD, PROTOCOL));
     let blocks = [
         (ARP, arp(&v4)),
         (IPV4, ipv4(&v4, &groups4, dhcp)),

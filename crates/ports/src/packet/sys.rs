@@ -1,6 +1,6 @@
 //! The system calls of packet sockets that have no safe wrapper.
 
-use super::filter::Instruction;
+use crate::bpf::{self, Instruction};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -59,22 +59,11 @@ pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// Passes only frames for which the program answers other than 0.
 pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {
-    let mut filter: Vec<libc::sock_filter> = program
-        .iter()
-        .map(|i| libc::sock_filter {
-            code: i.code,
-            jt: i.jt,
-            jf: i.jf,
-            k: i.k,
-        })
-        .collect();
-    let program = libc::sock_fprog {
-        len: u16::try_from(filter.len()).map_err(|_| Errno::INVAL)?,
-        filter: filter.as_mut_ptr(),
-    };
-    // SAFETY: SO_ATTACH_FILTER takes a sock_fprog and copies the `len`
-    // instructions that it points to, which live in `filter`.
-    unsafe { set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program) }
+    bpf::with_program(program, |program| {
+        // SAFETY: SO_ATTACH_FILTER takes a sock_fprog and copies the `len` instructions that
+        // it points to, which live as long as this runs.
+        unsafe { set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program) }
+    })
 }
 
 /// Asks for kernel buffers of `bytes` each way; beyond the system's limits

@@ -7,6 +7,7 @@ use crate::calls::{
 };
 use crate::cancel::{held, point};
 use crate::fds::{self, Entry};
+use crate::user::Out;
 use crate::{decide, real, signals};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
@@ -16,42 +17,31 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `accept(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn accept(
+pub extern "C-unwind" fn accept(
     fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    len: Out<'_, socklen_t>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { accept4(fd, addr, len, 0) }
+    accept4(fd, addr, len, 0)
 }
 
 /// `accept4(2)`. A listener that the kernel has too gives what either has.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn accept4(
+pub extern "C-unwind" fn accept4(
     fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    len: Out<'_, socklen_t>,
     flags: c_int,
 ) -> c_int {
     if fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
-        point(|| unsafe { accept_ours(fd, addr, len, flags) })
+        point(|| accept_ours(fd, addr, len, flags))
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::accept4(fd, addr, len, flags) }
+        real::accept4(fd, addr, len, flags)
     }
 }
 
-/// # Safety
-/// As libc's.
-unsafe fn accept_ours(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flags: c_int) -> c_int {
     answer(|| {
         let listener = fds::engine_or_closed(fd)?;
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
@@ -63,18 +53,15 @@ unsafe fn accept_ours(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags
         wait_unless_told(fd, &listener, 0, Way::In, || {
             match held(|| accept_from_engine(fd, &listener, flags)) {
                 Ok((accepted, peer)) => {
-                    // SAFETY: the caller's promise.
-                    let told = unsafe { peer.copy_out(addr, len) };
+                    let told = peer.copy_out(addr, len);
                     if told.is_err() {
                         // As Linux has it, the connection is lost.
-                        // SAFETY: a number.
-                        held(|| unsafe { close(accepted) });
+                        held(|| close(accepted));
                     }
                     told.map(|()| accepted)
                 }
                 Err(SocketError::WouldBlock) if listener.has_kernel_side() => {
-                    // SAFETY: the caller's promise.
-                    unsafe { accept_from_kernel(fd, addr, len, flags) }
+                    accept_from_kernel(fd, addr, len, flags)
                 }
                 Err(SocketError::EngineGone) => Err(without_engine(fd)),
                 Err(e) => Err(e),
@@ -107,17 +94,16 @@ fn without_engine(fd: c_int) -> SocketError {
 }
 
 /// Accepts on the kernel's half, without waiting.
-unsafe fn accept_from_kernel(
+fn accept_from_kernel(
     fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    len: Out<'_, socklen_t>,
     flags: c_int,
 ) -> Result<c_int, SocketError> {
     if !must_not_wait(fd, 0) && !is_readable(fd) {
         return Err(SocketError::WouldBlock);
     }
-    // SAFETY: the caller's promise.
-    let accepted = held(|| unsafe { real::accept4(fd, addr, len, flags) });
+    let accepted = held(|| real::accept4(fd, addr, len, flags));
     if accepted < 0 {
         return Err(last_error());
     }
@@ -143,9 +129,8 @@ fn accept_from_engine(
 ) -> Result<(c_int, Native), SocketError> {
     let v6 = listener.is_v6();
     let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-    let (socket, record, backing) = listener.accept_with(|_| {
-        // SAFETY: numbers alone.
-        let backing = unsafe { real::socket(domain, libc::SOCK_STREAM | flags, 0) };
+    let (socket, record, backing) = listener.accept_with(|| {
+        let backing = real::socket(domain, libc::SOCK_STREAM | flags, 0);
         if backing < 0 {
             return Err(last_error());
         }
@@ -154,8 +139,7 @@ fn accept_from_engine(
     })?;
     let backing = backing.into_raw_fd();
     if !fds::has_room_for(backing) {
-        // SAFETY: a descriptor of ours.
-        unsafe { real::close(backing) };
+        real::close(backing);
         return Err(crate::calls::refused(libc::EMFILE));
     }
     socket.set_inode(decide::inode(backing));

@@ -2,8 +2,21 @@
 //! that were built against old headers, and a few parts of glibc itself, call these.
 
 use crate::calls::{bind, connect, execve, recv, resolver, sendmsg, socket, stdio};
+use crate::user::{In, Out, Zero};
 use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void};
 use libc::{mmsghdr, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
+
+/// Of calls that take C's pointers as typed arguments.
+macro_rules! plain_aliases {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty = $($call:ident)::+;)*) => {$(
+        #[doc = concat!("As [`", stringify!($($call)::+), "`].")]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
+            $($call)::+($($arg),*)
+        }
+    )*};
+}
 
 macro_rules! aliases {
     ($($name:ident($($arg:ident: $type:ty),*) -> $ret:ty = $($call:ident)::+;)*) => {$(
@@ -20,11 +33,14 @@ macro_rules! aliases {
     )*};
 }
 
-aliases! {
-    __connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int = connect::connect;
+plain_aliases! {
+    __connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int = connect::connect;
     __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = socket::socket;
-    __recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t = recv::recv;
-    __sendmmsg(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int = sendmsg::sendmmsg;
+    __recv(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int) -> ssize_t = recv::recv;
+    __sendmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int) -> c_int = sendmsg::sendmmsg;
+}
+
+aliases! {
     _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = stdio::fdopen;
     _IO_popen(command: *const c_char, mode: *const c_char) -> *mut FILE = execve::popen;
     __res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_query;
@@ -41,16 +57,11 @@ aliases! {
 const RESERVED: std::ops::Range<u16> = 600..1024;
 
 /// `bindresvport(3)`: binds to a port of the privileged, which libc would do behind our back.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn bindresvport(fd: c_int, address: *mut sockaddr_in) -> c_int {
-    // SAFETY: all zeros are an address.
-    let mut own: sockaddr_in = unsafe { std::mem::zeroed() };
+pub extern "C-unwind" fn bindresvport(fd: c_int, address: Out<'_, sockaddr_in>) -> c_int {
+    let mut own: sockaddr_in = Zero::zero();
     own.sin_family = libc::AF_INET as libc::sa_family_t;
-    // SAFETY: the caller's promise.
-    let address = unsafe { address.as_mut() }.unwrap_or(&mut own);
+    let address = address.as_mut().unwrap_or(&mut own);
     if c_int::from(address.sin_family) != libc::AF_INET {
         crate::calls::set_errno(libc::EAFNOSUPPORT);
         return -1;
@@ -62,8 +73,7 @@ pub unsafe extern "C-unwind" fn bindresvport(fd: c_int, address: *mut sockaddr_i
     for i in 0..count {
         address.sin_port = (RESERVED.start + (first + i) % count).to_be();
         let len = size_of::<sockaddr_in>() as socklen_t;
-        // SAFETY: an address of that length.
-        let bound = unsafe { bind::bind(fd, std::ptr::from_mut(address).cast(), len) };
+        let bound = bind::bind(fd, In::from(&*address).cast(), len);
         if bound == 0 || crate::calls::errno() != libc::EADDRINUSE {
             return bound;
         }

@@ -3,6 +3,7 @@
 use crate::address::{self, Given, Native};
 use crate::calls::{answer, guard, last_error, refused};
 use crate::fds::{self, Entry, Undecided};
+use crate::user::In;
 use crate::{decide, real, state};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::Owner;
@@ -12,17 +13,12 @@ use std::net::SocketAddr;
 
 /// `bind(2)`. An address of the engine or the wildcard is bound there; the
 /// wildcard on the kernel as well, where it can be.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::bind(fd, addr, len) };
+pub extern "C-unwind" fn bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int {
+    let plain = || real::bind(fd, addr, len);
     match fds::get(fd) {
         Entry::Undecided(undecided) => guard(|| {
-            // SAFETY: the caller's promise.
-            let Given::Inet(local) = (unsafe { address::read(addr, len) }) else {
+            let Given::Inet(local) = address::read(addr, len) else {
                 return plain();
             };
             let Some(host) = state::attached() else {
@@ -44,8 +40,7 @@ pub unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: sock
             }
         }),
         Entry::Engine(_) => guard(|| match fds::engine(fd) {
-            // SAFETY: the caller's promise.
-            Some(socket) => match unsafe { address::read(addr, len) } {
+            Some(socket) => match address::read(addr, len) {
                 Given::Inet(local) if local.is_ipv6() == socket.is_v6() => {
                     answer(|| bind_again(fd, &socket, local).map(|_| 0))
                 }
@@ -122,8 +117,7 @@ fn is_for_all(socket: &Socket, local: SocketAddr) -> bool {
 /// Binds the kernel socket beside a socket of the engine.
 fn bind_on_kernel(fd: c_int, socket: &Socket, local: SocketAddr) {
     let native = Native::new(local, socket.is_v6());
-    // SAFETY: an address of that length.
-    if unsafe { real::bind(fd, native.as_ptr(), native.len) } == 0 {
+    if real::bind(fd, native.as_in(), native.len) == 0 {
         socket.set_host_bits(host_bits::KERNEL_TOO);
     } else {
         decide::port_is_the_engines_alone(local.port(), last_error().errno());

@@ -14,21 +14,16 @@ const CLOSE_RANGE_CLOEXEC: c_int = 1 << 2;
 
 /// `close(2)`. Our own descriptors stay open, and it looks as if they were
 /// closed.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+pub extern "C-unwind" fn close(fd: c_int) -> c_int {
     match fds::get(fd) {
-        // SAFETY: the caller's promise.
-        Entry::Kernel => unsafe { real::close(fd) },
+        Entry::Kernel => real::close(fd),
         Entry::Kept => 0,
         Entry::Engine(_) => held(|| crate::calls::guard(|| close_socket(fd))),
         Entry::Undecided(_) | Entry::Epoll(_) => held(|| {
             crate::calls::guard(|| {
                 let before = fds::put(fd, Entry::Kernel);
-                // SAFETY: the caller's promise.
-                let result = unsafe { real::close(fd) };
+                let result = real::close(fd);
                 fds::give_up(fd, before);
                 result
             })
@@ -42,8 +37,7 @@ fn close_socket(fd: c_int) -> c_int {
     }
     // From here on the number may be another's.
     let before = fds::put(fd, Entry::Kernel);
-    // SAFETY: a number.
-    let result = unsafe { real::close(fd) };
+    let result = real::close(fd);
     fds::give_up(fd, before);
     result
 }
@@ -71,60 +65,44 @@ fn linger(fd: c_int, socket: &Socket) {
 }
 
 /// `__close`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { close(fd) }
+pub extern "C-unwind" fn __close(fd: c_int) -> c_int {
+    close(fd)
 }
 
 /// `close_range(2)`, around our own descriptors.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let none_of_ours = first >= fds::end() as c_uint;
     if none_of_ours || first > last || flags & CLOSE_RANGE_CLOEXEC != 0 {
-        // SAFETY: the caller's promise. What is ours has the flag already.
-        return unsafe { real::close_range(first, last, flags) };
+        return real::close_range(first, last, flags);
     }
     let mut from = first;
     for fd in first..(fds::end() as c_uint).min(last.saturating_add(1)) {
         match fds::get(fd as c_int) {
             Entry::Kernel => continue,
             Entry::Kept => {}
-            // SAFETY: the caller's promise.
-            _ => unsafe {
+            _ => {
                 close(fd as c_int);
-            },
+            }
         }
-        // SAFETY: as above.
-        unsafe { close_between(from, fd, flags) };
+        close_between(from, fd, flags);
         from = fd + 1;
     }
     if from > last {
         return 0;
     }
-    // SAFETY: as above.
-    unsafe { real::close_range(from, last, flags & CLOSE_RANGE_UNSHARE) }
+    real::close_range(from, last, flags & CLOSE_RANGE_UNSHARE)
 }
 
-unsafe fn close_between(from: c_uint, to: c_uint, flags: c_int) {
+fn close_between(from: c_uint, to: c_uint, flags: c_int) {
     if from < to {
-        // SAFETY: the caller's promise.
-        unsafe { real::close_range(from, to - 1, flags & CLOSE_RANGE_UNSHARE) };
+        real::close_range(from, to - 1, flags & CLOSE_RANGE_UNSHARE);
     }
 }
 
 /// `closefrom(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
-    // SAFETY: the caller's promise.
-    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+pub extern "C-unwind" fn closefrom(first: c_int) {
+    close_range(first.max(0) as c_uint, c_uint::MAX, 0);
 }

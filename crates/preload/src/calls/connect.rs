@@ -6,6 +6,7 @@ use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::signals::kernel_call;
+use crate::user::In;
 use crate::{decide, real, state, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::{Owner, SocketState};
@@ -17,36 +18,22 @@ use std::net::SocketAddr;
 const BIND_TRIES: u32 = 8;
 
 /// `connect(2)`: on the engine if it has a route there, else on the kernel.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { connect_as(fd, addr, len, 0) }
+pub extern "C-unwind" fn connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int {
+    connect_as(fd, addr, len, 0)
 }
 
 /// The same as part of a send with `flags` (MSG_FASTOPEN): it does not wait if one of them
 /// is MSG_DONTWAIT.
-///
-/// # Safety
-/// As [`connect`]'s.
-pub(crate) unsafe fn connect_as(
-    fd: c_int,
-    addr: *const sockaddr,
-    len: socklen_t,
-    flags: c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::connect(fd, addr, len) };
+pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flags: c_int) -> c_int {
+    let plain = || real::connect(fd, addr, len);
     if !matches!(fds::get(fd), Entry::Undecided(_) | Entry::Engine(_)) {
         return plain();
     }
     let done = || {
         unless_kernels(|| {
             let host = state::attached()?;
-            // SAFETY: the caller's promise.
-            let given = unsafe { address::read(addr, len) };
+            let given = address::read(addr, len);
             match (fds::get(fd), given) {
                 (Entry::Undecided(undecided), Given::Inet(peer)) => {
                     match decide::owner_of(host, peer) {
@@ -75,7 +62,7 @@ pub(crate) unsafe fn connect_as(
                         Given::Inet(_) => {
                             // Bound on both sides, it goes on with the kernel alone.
                             let arguments = [fd as usize, addr.addr(), len as usize, 0, 0, 0];
-                            // SAFETY: the caller's promise.
+                            // SAFETY: the program's address, which C has passed with its length.
                             let done = unsafe { kernel_call(libc::SYS_connect, arguments) };
                             if done.is_ok() || !socket.is_datagram() {
                                 decide::to_kernel(id);
@@ -105,7 +92,7 @@ fn is_connected(socket: &Socket) -> bool {
 }
 
 /// Whether there may be an address, of whatever family.
-fn is_address(addr: *const sockaddr, len: socklen_t) -> bool {
+fn is_address(addr: In<'_, sockaddr>, len: socklen_t) -> bool {
     let (least, most) = (
         size_of::<libc::sa_family_t>(),
         size_of::<libc::sockaddr_storage>(),

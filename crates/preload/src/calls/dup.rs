@@ -8,13 +8,9 @@ use libc::c_int;
 use rustix::process::{Resource, getrlimit};
 
 /// `dup(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    let new = unsafe { real::dup(fd) };
+pub extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    let new = real::dup(fd);
     if new >= 0 && !fds::is_kernels(fd) {
         return guard(|| {
             fds::duplicate(fd, new);
@@ -26,23 +22,15 @@ pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
 }
 
 /// `dup2(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    onto(from, to, || unsafe { real::dup2(from, to) })
+pub extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
+    onto(from, to, || real::dup2(from, to))
 }
 
 /// `dup3(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    onto(from, to, || unsafe { real::dup3(from, to, flags) })
+pub extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    onto(from, to, || real::dup3(from, to, flags))
 }
 
 fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
@@ -75,11 +63,7 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// `__dup2`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __dup2(from: c_int, to: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { dup2(from, to) }
+pub extern "C-unwind" fn __dup2(from: c_int, to: c_int) -> c_int {
+    dup2(from, to)
 }

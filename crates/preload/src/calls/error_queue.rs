@@ -4,9 +4,11 @@
 
 use crate::address::Native;
 use crate::calls::control::Filling;
-use crate::calls::last_error;
+use crate::calls::recvmsg::name_of;
+use crate::calls::{last_error, refused};
 use crate::cancel::held;
 use crate::real;
+use crate::user::{Out, Zero};
 use libc::{c_int, msghdr, sock_extended_err, sockaddr_in, sockaddr_in6};
 use longshore_hostif::ErrorReport;
 use longshore_sockets::{Socket, SocketError};
@@ -53,42 +55,37 @@ pub(crate) fn destination(report: &ErrorReport, socket: &Socket) -> Native {
 }
 
 /// Reads a report by `recvmsg`.
-///
-/// # Safety
-/// As libc's `recvmsg`; `parts` are those of `msg`.
-pub(crate) unsafe fn recv_message(
+pub(crate) fn recv_message(
     fd: c_int,
     socket: &Socket,
-    msg: *mut msghdr,
+    msg: Out<'_, msghdr>,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<usize, SocketError> {
-    // SAFETY: the caller's promise.
-    let kernel = || held(|| unsafe { real::recvmsg(fd, msg, flags) });
+    let kernel = || held(|| real::recvmsg(fd, msg, flags));
     let room: usize = parts.iter().map(|p| p.len()).sum();
     let found = next(socket, parts, kernel)?;
-    // SAFETY: the caller's promise.
-    let m = unsafe { &mut *msg };
+    let Some(m) = msg.as_mut() else {
+        return Err(refused(libc::EFAULT));
+    };
     let (report, len) = match found {
         Found::Kernel(len) => return Ok(len),
         Found::Engine(report, len) => (report, len),
         Found::Copied(sends) => {
             m.msg_namelen = 0;
             m.msg_flags = libc::MSG_ERRQUEUE;
-            // SAFETY: the caller's promise.
-            unsafe { tell_copied(m, socket, &sends) };
+            tell_copied(m, socket, &sends);
             return Ok(0);
         }
     };
     let to = destination(&report, socket);
-    // SAFETY: the caller's promise.
-    unsafe { to.copy_out(m.msg_name.cast(), &raw mut m.msg_namelen) }?;
+    let name = name_of(m);
+    to.copy_out(name, Out::from(&mut m.msg_namelen))?;
     m.msg_flags = libc::MSG_ERRQUEUE;
     if room < len {
         m.msg_flags |= libc::MSG_TRUNC;
     }
-    // SAFETY: the caller's promise.
-    unsafe { describe(m, socket, &report) };
+    describe(m, socket, &report);
     Ok(len.min(room))
 }
 
@@ -100,10 +97,7 @@ struct Value<A> {
 }
 
 /// Says beside the quoted bytes what has happened.
-///
-/// # Safety
-/// `message`'s control buffer may be written to.
-unsafe fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) {
+fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) {
     let error = sock_extended_err {
         ee_errno: u32::from(report.errno),
         ee_origin: match report.offender {
@@ -117,15 +111,10 @@ unsafe fn describe(message: &mut msghdr, socket: &Socket, report: &ErrorReport) 
         ee_data: 0,
     };
     let offender = Native::of_engine(SocketAddr::new(report.offender, 0), socket.is_v6());
-    let offender = offender.as_ptr();
-    // SAFETY: the control buffer by the caller's promise; the storage of an address is
-    // longer than that of any family.
-    unsafe {
-        if socket.is_v6() {
-            put(message, error, offender.cast::<sockaddr_in6>().read());
-        } else {
-            put(message, error, offender.cast::<sockaddr_in>().read());
-        }
+    if socket.is_v6() {
+        put(message, error, offender.whole::<sockaddr_in6>());
+    } else {
+        put(message, error, offender.whole::<sockaddr_in>());
     }
 }
 
@@ -143,21 +132,15 @@ impl Offender for sockaddr_in6 {
     const MESSAGE: (c_int, c_int) = (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
 }
 
-/// # Safety
-/// `message`'s control buffer may be written to.
-unsafe fn put<A: Offender>(message: &mut msghdr, error: sock_extended_err, offender: A) {
+fn put<A: Offender>(message: &mut msghdr, error: sock_extended_err, offender: A) {
     let (level, kind) = A::MESSAGE;
     let mut filling = Filling::new(message);
-    // SAFETY: the caller's promise.
-    unsafe { filling.add(level, kind, Value { error, offender }) };
+    filling.add(level, kind, Value { error, offender });
     filling.finish();
 }
 
 /// Says of which sends the bytes are not needed any more, and that they were copied.
-///
-/// # Safety
-/// `message`'s control buffer may be written to.
-unsafe fn tell_copied(message: &mut msghdr, socket: &Socket, sends: &RangeInclusive<u32>) {
+fn tell_copied(message: &mut msghdr, socket: &Socket, sends: &RangeInclusive<u32>) {
     let error = sock_extended_err {
         ee_errno: 0,
         ee_origin: SO_EE_ORIGIN_ZEROCOPY,
@@ -167,13 +150,9 @@ unsafe fn tell_copied(message: &mut msghdr, socket: &Socket, sends: &RangeInclus
         ee_info: *sends.start(),
         ee_data: *sends.end(),
     };
-    // SAFETY: the control buffer by the caller's promise; all zeros are an address of
-    // no family.
-    unsafe {
-        if socket.is_v6() {
-            put(message, error, std::mem::zeroed::<sockaddr_in6>());
-        } else {
-            put(message, error, std::mem::zeroed::<sockaddr_in>());
-        }
+    if socket.is_v6() {
+        put(message, error, sockaddr_in6::zero());
+    } else {
+        put(message, error, sockaddr_in::zero());
     }
 }

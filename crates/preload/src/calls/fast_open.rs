@@ -9,6 +9,7 @@ use crate::calls::connect::connect_as;
 use crate::calls::options::{is_too_late, setsockopt};
 use crate::calls::{answer, refused};
 use crate::fds::{self, Entry};
+use crate::user::In;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
 /// What the caller does next.
@@ -22,15 +23,7 @@ pub(crate) enum First {
 }
 
 /// Connects a stream that is not the kernel's already, if the flags ask for it.
-///
-/// # Safety
-/// `addr` is null or points to an address of `len` bytes.
-pub(crate) unsafe fn begin(
-    fd: c_int,
-    flags: c_int,
-    addr: *const sockaddr,
-    len: socklen_t,
-) -> First {
+pub(crate) fn begin(fd: c_int, flags: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> First {
     if flags & libc::MSG_FASTOPEN == 0 || addr.is_null() {
         return First::Plain;
     }
@@ -51,21 +44,18 @@ pub(crate) unsafe fn begin(
     if !ours {
         return First::Plain;
     }
-    // SAFETY: the caller's promise.
-    if matches!(unsafe { address::read(addr, len) }, Given::Unspecified) {
+    if matches!(address::read(addr, len), Given::Unspecified) {
         let _ = answer(|| Err::<c_int, _>(refused(libc::EOPNOTSUPP)));
         return First::Failed;
     }
     let on: c_int = 1;
-    let value = (&raw const on).cast::<c_void>();
+    let value = In::from(&on).cast::<c_void>();
     let size = size_of::<c_int>() as socklen_t;
-    // SAFETY: a number and its size.
-    let set = |name| unsafe { setsockopt(fd, libc::IPPROTO_TCP, name, value, size) };
+    let set = |name| setsockopt(fd, libc::IPPROTO_TCP, name, value, size);
     if fresh && set(libc::TCP_FASTOPEN_CONNECT) != 0 {
         return First::Failed;
     }
-    // SAFETY: the caller's promise.
-    if unsafe { connect_as(fd, addr, len, flags) } != 0 {
+    if connect_as(fd, addr, len, flags) != 0 {
         return First::Failed;
     }
     First::Send

@@ -4,7 +4,7 @@
 //! No signal handler runs while the locks of the process are held for the fork: it would
 //! find none of its sockets in order. On either side signals come when they are free.
 
-use crate::calls::{errno, set_errno};
+use crate::calls::{epoll, errno, set_errno};
 use crate::signals::Held;
 use crate::{fds, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
@@ -18,6 +18,7 @@ thread_local! {
 }
 
 extern "C" fn before() {
+    epoll::apart::before_fork();
     if let Some(host) = state::attached() {
         let held = Held::all();
         let forking = host.before_fork();
@@ -38,6 +39,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    epoll::apart::in_child();
     if let Some((forking, held)) = forking() {
         state::own(forking.in_child(fds::counts().into_iter()));
         drop(held);

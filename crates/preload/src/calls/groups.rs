@@ -7,6 +7,7 @@
 use crate::calls::options::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
 use crate::calls::{borrow, options, refused};
 use crate::fds::{self, Entry};
+use crate::user::In;
 use crate::{decide, real, state};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::Owner;
@@ -130,15 +131,12 @@ impl Interface {
 
 /// Does what an option of a datagram socket says that is about groups on the engine.
 /// `None` if the kernel is to be told, and it alone.
-///
-/// # Safety
-/// As `setsockopt`'s.
-pub(crate) unsafe fn set(
+pub(crate) fn set(
     fd: c_int,
     entry: Entry,
     level: c_int,
     name: c_int,
-    value: *const c_void,
+    value: In<'_, c_void>,
     len: socklen_t,
 ) -> Option<Result<(), SocketError>> {
     const LONGEST: usize = 256;
@@ -146,8 +144,7 @@ pub(crate) unsafe fn set(
         return None;
     }
     let len = len as usize;
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len.min(LONGEST)) };
+    let bytes = value.cast::<u8>().slice(len.min(LONGEST));
     let wish = Wish::read(level, name, bytes)?;
     let host = state::attached()?;
     let (group, interface, join) = match wish {
@@ -158,8 +155,7 @@ pub(crate) unsafe fn set(
                 // The kernel has no such interface, so it keeps none.
                 let none = [0u8; 4];
                 let len = none.len() as socklen_t;
-                // SAFETY: a value and its length.
-                unsafe { real::setsockopt(fd, level, name, none.as_ptr().cast(), len) };
+                real::setsockopt(fd, level, name, In::from(&none).cast(), len);
                 Ok(())
             });
         }

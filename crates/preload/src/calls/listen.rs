@@ -17,11 +17,8 @@ const KERNEL_PATIENCE: Duration = Duration::from_millis(1);
 
 /// `listen(2)`. A socket that is bound to the wildcard listens on the kernel
 /// as well.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
+pub extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     within(|| match fds::get(fd) {
         Entry::Undecided(undecided) if undecided.stream => answer(|| {
             // Nobody has bound it: a port of the engine's choice.
@@ -34,11 +31,9 @@ pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
         }),
         Entry::Engine(_) => match fds::engine(fd) {
             Some(socket) => answer(|| listen_on(fd, &socket, backlog)),
-            // SAFETY: the caller's promise.
-            None => unsafe { real::listen(fd, backlog) },
+            None => real::listen(fd, backlog),
         },
-        // SAFETY: the caller's promise.
-        _ => unsafe { real::listen(fd, backlog) },
+        _ => real::listen(fd, backlog),
     })
 }
 
@@ -49,8 +44,7 @@ fn listen_on(fd: c_int, socket: &Socket, backlog: c_int) -> Result<c_int, Socket
     // As Linux has it: a negative backlog is as large as can be.
     socket.listen(u32::try_from(backlog).unwrap_or(u32::MAX))?;
     if socket.has_kernel_side() {
-        // SAFETY: a descriptor and a number.
-        if unsafe { real::listen(fd, backlog) } == 0 {
+        if real::listen(fd, backlog) == 0 {
             if options::set_by_program(socket) & 1 << options::RECEIVE_TIMEOUT.bit == 0
                 && set_socket_timeout(borrow(fd), Timeout::Recv, Some(KERNEL_PATIENCE)).is_ok()
             {

@@ -10,16 +10,12 @@ use libc::c_int;
 /// `mlockall(2)`, with each page locked when it is first touched and not
 /// before. What was locked is never paged out, as promised; what is touched for
 /// the first time faults once.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn mlockall(flags: c_int) -> c_int {
+pub extern "C-unwind" fn mlockall(flags: c_int) -> c_int {
     let flags = if flags & (libc::MCL_CURRENT | libc::MCL_FUTURE) != 0 {
         flags | libc::MCL_ONFAULT as c_int
     } else {
         flags
     };
-    // SAFETY: the caller's promise.
-    unsafe { real::mlockall(flags) }
+    real::mlockall(flags)
 }

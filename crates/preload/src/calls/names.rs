@@ -3,15 +3,15 @@
 use crate::address::Native;
 use crate::calls::{answer, refused};
 use crate::signals::within;
+use crate::user::Out;
 use crate::{fds, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
 
 /// Whether the name has a place to go, if any of it is wanted.
-fn check_room(addr: *mut sockaddr, len: *mut socklen_t) -> Result<(), SocketError> {
+fn check_room(addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>) -> Result<(), SocketError> {
     vectors::check(len, size_of::<socklen_t>())?;
-    // SAFETY: the callers' promise.
-    match unsafe { *len } {
+    match len.get().unwrap_or(0) {
         0 => Ok(()),
         len if len.cast_signed() < 0 => Err(refused(libc::EINVAL)),
         _ => vectors::check(addr, 0),
@@ -19,45 +19,35 @@ fn check_room(addr: *mut sockaddr, len: *mut socklen_t) -> Result<(), SocketErro
 }
 
 /// `getsockname(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn getsockname(
+pub extern "C-unwind" fn getsockname(
     fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    len: Out<'_, socklen_t>,
 ) -> c_int {
     let local = |s: Socket| s.local().map(|a| Native::of_engine(a, s.is_v6()));
     within(|| match fds::engine(fd).and_then(local) {
         Some(local) => answer(|| {
             check_room(addr, len)?;
-            // SAFETY: the caller's promise.
-            unsafe { local.copy_out(addr, len) }.map(|()| 0)
+            local.copy_out(addr, len).map(|()| 0)
         }),
-        // SAFETY: the caller's promise.
-        None => unsafe { real::getsockname(fd, addr, len) },
+        None => real::getsockname(fd, addr, len),
     })
 }
 
 /// `getpeername(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn getpeername(
+pub extern "C-unwind" fn getpeername(
     fd: c_int,
-    addr: *mut sockaddr,
-    len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    len: Out<'_, socklen_t>,
 ) -> c_int {
     within(|| match fds::engine(fd) {
         Some(socket) => answer(|| {
             let peer = Native::of_engine(socket.peer()?, socket.is_v6());
             check_room(addr, len)?;
-            // SAFETY: the caller's promise.
-            unsafe { peer.copy_out(addr, len) }.map(|()| 0)
+            peer.copy_out(addr, len).map(|()| 0)
         }),
-        // SAFETY: the caller's promise.
-        None => unsafe { real::getpeername(fd, addr, len) },
+        None => real::getpeername(fd, addr, len),
     })
 }

@@ -4,6 +4,7 @@
 use crate::calls::recvmsg::recvmsg;
 use crate::calls::sendmsg::sendmsg;
 use crate::calls::set_errno;
+use crate::user::{In, Out, Zero};
 use crate::{fds, real};
 use libc::{c_int, iovec, msghdr, off_t, ssize_t};
 
@@ -17,7 +18,7 @@ const WITHOUT_EFFECT: c_int = 0x37;
 /// `None` if the kernel is to be asked.
 fn message(
     fd: c_int,
-    iov: *const iovec,
+    iov: In<'_, iovec>,
     count: c_int,
     at: off_t,
     flags: c_int,
@@ -31,9 +32,8 @@ fn message(
     let Ok(count) = usize::try_from(count) else {
         return Some(Err(libc::EINVAL));
     };
-    // SAFETY: an all-zero message is one.
-    let mut message: msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = iov.cast_mut();
+    let mut message: msghdr = Zero::zero();
+    message.msg_iov = iov.as_ptr().cast_mut();
     message.msg_iovlen = count as _;
     let flags = if flags & RWF_NOWAIT != 0 {
         libc::MSG_DONTWAIT
@@ -44,22 +44,17 @@ fn message(
 }
 
 /// `preadv2(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn preadv2(
+pub extern "C-unwind" fn preadv2(
     fd: c_int,
-    iov: *const iovec,
+    iov: In<'_, iovec>,
     count: c_int,
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
     match message(fd, iov, count, at, flags) {
-        // SAFETY: the caller's promise.
-        None => unsafe { real::preadv2(fd, iov, count, at, flags) },
-        // SAFETY: as above.
-        Some(Ok((mut message, flags))) => unsafe { recvmsg(fd, &mut message, flags) },
+        None => real::preadv2(fd, iov, count, at, flags),
+        Some(Ok((mut message, flags))) => recvmsg(fd, Out::from(&mut message), flags),
         Some(Err(errno)) => {
             set_errno(errno);
             -1
@@ -68,22 +63,17 @@ pub unsafe extern "C-unwind" fn preadv2(
 }
 
 /// `pwritev2(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pwritev2(
+pub extern "C-unwind" fn pwritev2(
     fd: c_int,
-    iov: *const iovec,
+    iov: In<'_, iovec>,
     count: c_int,
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
     match message(fd, iov, count, at, flags) {
-        // SAFETY: the caller's promise.
-        None => unsafe { real::pwritev2(fd, iov, count, at, flags) },
-        // SAFETY: as above.
-        Some(Ok((message, flags))) => unsafe { sendmsg(fd, &message, flags) },
+        None => real::pwritev2(fd, iov, count, at, flags),
+        Some(Ok((message, flags))) => sendmsg(fd, In::from(&message), flags),
         Some(Err(errno)) => {
             set_errno(errno);
             -1
@@ -92,33 +82,25 @@ pub unsafe extern "C-unwind" fn pwritev2(
 }
 
 /// `preadv2` of programs with 64-bit file offsets.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn preadv64v2(
+pub extern "C-unwind" fn preadv64v2(
     fd: c_int,
-    iov: *const iovec,
+    iov: In<'_, iovec>,
     count: c_int,
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe { preadv2(fd, iov, count, at, flags) }
+    preadv2(fd, iov, count, at, flags)
 }
 
 /// `pwritev2` of programs with 64-bit file offsets.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pwritev64v2(
+pub extern "C-unwind" fn pwritev64v2(
     fd: c_int,
-    iov: *const iovec,
+    iov: In<'_, iovec>,
     count: c_int,
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe { pwritev2(fd, iov, count, at, flags) }
+    pwritev2(fd, iov, count, at, flags)
 }

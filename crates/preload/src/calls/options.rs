@@ -8,25 +8,26 @@
 mod congestion;
 mod device;
 pub mod get;
-mod known;
-mod per_datagram;
-mod policy;
 
 use crate::address::{self, Given};
 use crate::calls::{answer, groups, last_error};
 use crate::fds::{self, Entry, Undecided};
 use crate::log::once;
 use crate::signals::within;
+use crate::user::{In, Out};
 use crate::{decide, real, state, vectors};
 pub(crate) use congestion::hand_on;
-pub(crate) use known::{CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6};
-pub(crate) use known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
-pub(crate) use known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
-use known::{What, find};
 use libc::{IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::{OptionName, Owner};
+pub(crate) use longshore_posix::options::known::{
+    CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6,
+};
+pub(crate) use longshore_posix::options::known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
+pub(crate) use longshore_posix::options::known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
+use longshore_posix::options::known::{What, find};
+use longshore_posix::options::{AUTHENTICATION, SIGNATURE_EXT, known, per_datagram, refusal};
 use longshore_sockets::{Patience, Socket, SocketError, host_bits, more_bits};
 use std::time::Duration;
 
@@ -50,9 +51,8 @@ pub(crate) fn set_by_program(socket: &Socket) -> u32 {
 /// The bytes that the kernel socket has for an option.
 fn read_back(fd: c_int, known: &Known, to: &mut [u8; 16]) -> Option<usize> {
     let mut len = to.len() as socklen_t;
-    let value = to.as_mut_ptr().cast::<c_void>();
-    // SAFETY: the buffer and its length.
-    let result = unsafe { real::getsockopt(fd, known.level, known.name, value, &mut len) };
+    let value = Out::from(&mut to[..]).cast::<c_void>();
+    let result = real::getsockopt(fd, known.level, known.name, value, Out::from(&mut len));
     (result == 0).then_some(len as usize)
 }
 
@@ -94,6 +94,10 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         }
         What::LowWater => {
             socket.set_low_water(value.max(1) as u32);
+            None
+        }
+        What::PeekOffset => {
+            socket.set_peek_offset(u32::try_from(value).ok());
             None
         }
         What::Segment => {
@@ -163,9 +167,8 @@ pub(crate) fn give_switches(fd: c_int, socket: &Socket) {
 /// Sets an option of a kernel socket behind one of the engine's to what is known to be
 /// one of its values; says whether it was taken.
 fn give_behind(fd: c_int, known: &Known, bytes: &[u8]) -> bool {
-    let (value, len) = (bytes.as_ptr().cast(), bytes.len() as socklen_t);
-    // SAFETY: the buffer and its length.
-    unsafe { real::setsockopt(fd, known.level, known.name, value, len) == 0 }
+    let (value, len) = (In::from(bytes).cast(), bytes.len() as socklen_t);
+    real::setsockopt(fd, known.level, known.name, value, len) == 0
 }
 
 /// A rate as the kernel gives it, in as many bytes as its kind of machine has.
@@ -222,7 +225,7 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
         give_behind(fd, known, &bytes[..len.min(bytes.len())]);
         if matches!(
             known.what,
-            What::UrgentInline | What::NotSent | What::Asks(_)
+            What::UrgentInline | What::NotSent | What::PeekOffset | What::Asks(_)
         ) {
             // The engine has it already, or need not.
             carry(fd, known, socket);
@@ -235,64 +238,50 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
 }
 
 /// `setsockopt(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn setsockopt(
+pub extern "C-unwind" fn setsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
-    value: *const c_void,
+    value: In<'_, c_void>,
     len: socklen_t,
 ) -> c_int {
     if fds::is_kernels(fd) {
-        // SAFETY: the caller's promise.
-        return unsafe { real::setsockopt(fd, level, name, value, len) };
+        return real::setsockopt(fd, level, name, value, len);
     }
-    // SAFETY: the caller's promise.
-    within(|| unsafe { set(fd, level, name, value, len) })
+    within(|| set(fd, level, name, value, len))
 }
 
-/// # Safety
-/// As libc's `setsockopt`.
-unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
+fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen_t) -> c_int {
     let entry = fds::get(fd);
     let (stream, socket) = match entry {
         Entry::Undecided(u) => (u.stream, None),
         Entry::Engine(_) => match fds::engine(fd) {
             Some(socket) => (!socket.is_datagram(), Some(socket)),
-            // SAFETY: the caller's promise.
-            None => return unsafe { real::setsockopt(fd, level, name, value, len) },
+            None => return real::setsockopt(fd, level, name, value, len),
         },
-        // SAFETY: the caller's promise.
-        _ => return unsafe { real::setsockopt(fd, level, name, value, len) },
+        _ => return real::setsockopt(fd, level, name, value, len),
     };
-    // SAFETY: the caller's promise.
-    if !stream && let Some(done) = unsafe { groups::set(fd, entry, level, name, value, len) } {
+    if !stream && let Some(done) = groups::set(fd, entry, level, name, value, len) {
         return answer(|| done.map(|()| 0));
     }
     answer(|| {
-        // SAFETY: the caller's promise.
-        let zero = len == 0 || unsafe { number(value, len) } == Some(0);
-        if let Some(errno) = policy::refusal(stream, level, name, zero) {
+        let zero = len == 0 || number(value, len) == Some(0);
+        if let Some(errno) = refusal(stream, level, name, zero) {
             note_refused(level, name);
             return Err(crate::calls::refused(errno));
         }
         if device::is_about(level, name) {
-            // SAFETY: the caller's promise.
-            unsafe { device::choose(fd, entry, name, value, len) }?;
+            device::choose(fd, entry, name, value, len)?;
         }
         if (level, name) == (IP6, known::IPV6_ADDRFORM)
             && socket.as_ref().is_some_and(|s| s.peer().is_ok())
-            // SAFETY: the caller's promise.
-            && unsafe { number(value, len) } == Some(libc::AF_INET)
+            && number(value, len) == Some(libc::AF_INET)
         {
             // A socket of the engine stays of the version that it was made for.
             return Err(crate::calls::refused(libc::EADDRNOTAVAIL));
         }
-        // SAFETY: the caller's promise.
-        if level == TCP && stream && unsafe { signs(entry, name, value, len) } {
+        if level == TCP && stream && signs(entry, name, value, len) {
             // As a kernel that was built without it.
             return Err(crate::calls::refused(libc::ENOPROTOOPT));
         }
@@ -300,19 +289,16 @@ unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: s
             return Err(crate::calls::refused(libc::EINVAL));
         }
         let known = find(stream, level, name);
-        if let (Some(known), Some(socket)) = (known, &socket) {
-            // SAFETY: the caller's promise.
-            if let Some(done) = unsafe { flip(socket, known, value, len) } {
-                return done.map(|()| 0);
-            }
+        if let (Some(known), Some(socket)) = (known, &socket)
+            && let Some(done) = flip(socket, known, value, len)
+        {
+            return done.map(|()| 0);
         }
         if let Some(known) = known.filter(|k| matches!(k.what, What::Name)) {
-            // SAFETY: the caller's promise.
-            let place = unsafe { congestion::read(value, len) }?;
+            let place = congestion::read(value, len)?;
             return congestion::set(fd, entry, socket.as_ref(), known, place).map(|()| 0);
         }
-        // SAFETY: the caller's promise.
-        if unsafe { real::setsockopt(fd, level, name, value, len) } != 0 {
+        if real::setsockopt(fd, level, name, value, len) != 0 {
             return Err(last_error());
         }
         let Some(known) = known else {
@@ -327,23 +313,16 @@ unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: s
     })
 }
 
-/// TCP_MD5SIG_EXT, and the options of TCP-AO, which follow one another.
-const SIGNATURE_EXT: c_int = 32;
-const AUTHENTICATION: std::ops::RangeInclusive<c_int> = 38..=42;
-
 /// Whether an option would have the engine sign segments and check their signatures,
 /// which it does not: who asks for that must not be told that it is done. A key for a
 /// peer of the kernel's is for the kernel, as long as the socket may become its.
-///
-/// # Safety
-/// As `setsockopt`'s.
-unsafe fn signs(entry: Entry, name: c_int, value: *const c_void, len: socklen_t) -> bool {
+fn signs(entry: Entry, name: c_int, value: In<'_, c_void>, len: socklen_t) -> bool {
     if name != libc::TCP_MD5SIG && name != SIGNATURE_EXT && !AUTHENTICATION.contains(&name) {
         return false;
     }
-    // SAFETY: the keys' structures begin with the peer's address, and are as long as its
-    // largest kind.
-    let peer = unsafe {
+    // The keys' structures begin with the peer's address, and are as long as its largest
+    // kind.
+    let peer = {
         let longest = size_of::<libc::sockaddr_storage>() as i32;
         let len = len.cast_signed().clamp(0, longest).cast_unsigned();
         address::read(value.cast(), len)
@@ -357,13 +336,10 @@ unsafe fn signs(entry: Entry, name: c_int, value: *const c_void, len: socklen_t)
 
 /// Sets a switch of a connection, of which only the engine is told. Nothing is done of
 /// what is no such switch, or where the kernel has to say that the value is none.
-///
-/// # Safety
-/// As `setsockopt`'s.
-unsafe fn flip(
+fn flip(
     socket: &Socket,
     known: &Known,
-    value: *const c_void,
+    value: In<'_, c_void>,
     len: socklen_t,
 ) -> Option<Result<(), SocketError>> {
     let What::Switch(name, kept) = known.what else {
@@ -372,8 +348,7 @@ unsafe fn flip(
     if !has_connection(socket) || socket.has_kernel_side() {
         return None;
     }
-    // SAFETY: the caller's promise.
-    let on = unsafe { number(value, len) }? != 0;
+    let on = number(value, len)? != 0;
     keep_switch(socket, kept, on);
     note_set(socket, known);
     Some(socket.set_option(name, u64::from(on)))
@@ -426,14 +401,10 @@ fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result<(), Socket
 }
 
 /// The number that a value is, if it is long enough for one.
-///
-/// # Safety
-/// As `setsockopt`'s.
-unsafe fn number(value: *const c_void, len: socklen_t) -> Option<c_int> {
+fn number(value: In<'_, c_void>, len: socklen_t) -> Option<c_int> {
     let size = size_of::<c_int>();
     let is_number = len.cast_signed() >= size as i32 && vectors::check(value, size).is_ok();
-    // SAFETY: the caller's promise; it is long enough, and may lie anywhere.
-    is_number.then(|| unsafe { value.cast::<c_int>().read_unaligned() })
+    if is_number { value.cast().get() } else { None }
 }
 
 /// What is refused is said once.

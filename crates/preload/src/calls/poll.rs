@@ -4,11 +4,12 @@
 //! in a list for the kernel, in which the thread's eventfd and the connection to
 //! the engine stand beside them while the thread sleeps.
 
-use crate::calls::epoll;
+use crate::calls::epoll::{self, apart::WaitTarget};
 use crate::calls::{answer, last_error, refused};
 use crate::cancel::{held, is_cancelled, point};
 use crate::fds::{self, Entry};
 use crate::owner::Interruption;
+use crate::user::{In, Out};
 use crate::{real, signals, state, vectors};
 use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
@@ -21,36 +22,26 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// `poll(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some((host, list)) = (unsafe { with_ours(list, count) }) else {
-        // SAFETY: as above.
-        return unsafe { real::poll(list, count, timeout) };
+pub extern "C-unwind" fn poll(list: Out<'_, pollfd>, count: nfds_t, timeout: c_int) -> c_int {
+    let Some((host, list)) = with_ours(list, count) else {
+        return real::poll(list, count, timeout);
     };
     let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-    point(|| answer(|| wait_in_poll(host, list, limit, std::ptr::null())))
+    point(|| answer(|| wait_in_poll(host, list, limit, In::null())))
 }
 
 /// `ppoll(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn ppoll(
-    list: *mut pollfd,
+pub extern "C-unwind" fn ppoll(
+    list: Out<'_, pollfd>,
     count: nfds_t,
-    timeout: *const timespec,
-    mask: *const sigset_t,
+    timeout: In<'_, timespec>,
+    mask: In<'_, sigset_t>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let (ours, limit) = unsafe { (with_ours(list, count), limit_of(timeout.as_ref())) };
+    let (ours, limit) = (with_ours(list, count), limit_of(timeout.as_ref()));
     let (Some((host, list)), Some(limit)) = (ours, limit) else {
-        // SAFETY: as above.
-        return unsafe { real::ppoll(list, count, timeout, mask) };
+        return real::ppoll(list, count, timeout, mask);
     };
     point(|| answer(|| wait_in_poll(host, list, limit, mask)))
 }
@@ -60,7 +51,7 @@ fn wait_in_poll(
     host: &'static Host,
     list: &mut [pollfd],
     limit: Option<Duration>,
-    mask: *const sigset_t,
+    mask: In<'_, sigset_t>,
 ) -> Result<c_int, SocketError> {
     check_length(list)?;
     wait(host, list, limit, mask).map(|n| n as c_int)
@@ -92,8 +83,8 @@ pub(crate) fn limit_of(timeout: Option<&timespec>) -> Option<Option<Duration>> {
 }
 
 /// The list, if there is anything of ours in it.
-unsafe fn with_ours<'a>(
-    list: *mut pollfd,
+fn with_ours<'a>(
+    list: Out<'a, pollfd>,
     count: nfds_t,
 ) -> Option<(&'static Host, &'a mut [pollfd])> {
     let host = state::attached()?;
@@ -103,8 +94,7 @@ unsafe fn with_ours<'a>(
     if count == 0 || vectors::check(list, bytes).is_err() {
         return None;
     }
-    // SAFETY: the caller's promise.
-    let list = unsafe { std::slice::from_raw_parts_mut(list, count as usize) };
+    let list = list.slice_mut(count as usize);
     list.iter().any(|p| is_ours(p.fd)).then_some((host, list))
 }
 
@@ -210,6 +200,25 @@ impl<'a> Lists<'a> {
         each.fold(Raised::default(), Raised::add)
     }
 
+    /// Declares that this thread sleeps for the epoll instances in the list, and has the
+    /// kernel look at what wakes it for them.
+    fn declare(&mut self) -> Result<Vec<WaitTarget>, SocketError> {
+        let mut targets = Vec::new();
+        for (i, one) in &self.ours {
+            let Ours::Set(number, set) = one else {
+                continue;
+            };
+            let heard = epoll::prepare_bell(*number)?;
+            set.declare()?;
+            if let Some(mut target) = epoll::apart::wait_target(*number) {
+                target.is_heard &= heard;
+                self.kernel[*i].fd = target.fd();
+                targets.push(target);
+            }
+        }
+        Ok(targets)
+    }
+
     /// Whether the kernel has anything to look at.
     fn has_kernels(&self) -> bool {
         self.kernel[..self.list.len()].iter().any(|p| p.fd >= 0)
@@ -227,8 +236,7 @@ impl<'a> Lists<'a> {
                     break;
                 }
                 set.silence()?;
-                // SAFETY: one entry, which lives until the call is over.
-                held(|| unsafe { real::poll(kernel, 1, 0) });
+                held(|| real::poll(Out::from(&mut *kernel), 1, 0));
             }
         }
         Ok(())
@@ -258,9 +266,8 @@ impl<'a> Lists<'a> {
     /// Asks the kernel, without waiting.
     fn ask_kernel(&mut self) -> Result<(), SocketError> {
         if self.has_kernels() {
-            let (at, count) = (self.kernel.as_mut_ptr(), self.list.len() as nfds_t);
-            // SAFETY: a list of that length.
-            if held(|| unsafe { real::poll(at, count, 0) }) < 0 {
+            let (at, count) = (Out::from(&mut self.kernel[..]), self.list.len() as nfds_t);
+            if held(|| real::poll(at, count, 0)) < 0 {
                 return Err(last_error());
             }
         }
@@ -273,7 +280,7 @@ pub(crate) fn wait(
     host: &'static Host,
     list: &mut [pollfd],
     limit: Option<Duration>,
-    mask: *const sigset_t,
+    mask: In<'_, sigset_t>,
 ) -> Result<usize, SocketError> {
     let mut lists = Lists::new(list);
     host.catch_up();
@@ -304,16 +311,15 @@ fn sleep(
     host: &'static Host,
     lists: &mut Lists<'_>,
     limit: Option<Duration>,
-    mask: *const sigset_t,
+    mask: In<'_, sigset_t>,
     mut interruption: Interruption,
 ) -> Result<usize, SocketError> {
     let deadline = deadline_after(limit);
     let sleeper = host.sleeper();
-    let mut heard = sleeper.bell().is_some();
+    let hears = sleeper.bell().is_some();
     for (_, one) in &lists.ours {
-        match one {
-            Ours::Socket(socket) => sleeper.list(socket),
-            Ours::Set(number, _) => heard &= epoll::prepare_bell(*number)?,
+        if let Ours::Socket(socket) = one {
+            sleeper.list(socket);
         }
     }
     let count = lists.list.len();
@@ -333,14 +339,11 @@ fn sleep(
         (true, true) => 0..count,
         (true, false) => count..count + 1,
     };
-    heard &= asked.contains(&count);
-    let longest = longest_sleep(host, heard);
+    let hears = hears && asked.contains(&count);
     loop {
-        for (_, one) in &lists.ours {
-            if let Ours::Set(_, set) = one {
-                set.declare()?;
-            }
-        }
+        let targets = lists.declare()?;
+        let heard = hears && targets.iter().all(|target| target.is_heard);
+        let longest = longest_sleep(host, heard);
         sleeper.declare()?;
         let result = if lists.look() != 0 {
             lists.ask_kernel()
@@ -350,6 +353,7 @@ fn sleep(
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             in_kernel(&mut lists.kernel[asked.clone()], longest(left), mask)
         };
+        drop(targets);
         for (_, one) in &lists.ours {
             if let Ours::Set(_, set) = one {
                 set.awake();
@@ -390,7 +394,7 @@ pub(crate) fn longest_sleep(
 fn in_kernel(
     list: &mut [pollfd],
     left: Option<Duration>,
-    mask: *const sigset_t,
+    mask: In<'_, sigset_t>,
 ) -> Result<(), SocketError> {
     let mut time = left.map(|l| timespec {
         tv_sec: l.as_secs() as i64,
@@ -399,7 +403,7 @@ fn in_kernel(
     let time = time.as_mut().map_or(0, |t| std::ptr::from_mut(t).addr());
     let (at, count) = (list.as_mut_ptr().addr(), list.len());
     let arguments = [at, count, time, mask.addr(), signals::SET_BYTES, 0];
-    // SAFETY: a list of that length; the mask is the caller's.
+    // SAFETY: a list of that length; at the mask the kernel looks itself.
     unsafe { signals::kernel_call(libc::SYS_ppoll, arguments) }.map(drop)
 }
 
@@ -408,12 +412,9 @@ unsafe extern "C" {
 }
 
 /// `poll` with the size of the list.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __poll_chk(
-    list: *mut pollfd,
+pub extern "C-unwind" fn __poll_chk(
+    list: Out<'_, pollfd>,
     count: nfds_t,
     timeout: c_int,
     room: libc::size_t,
@@ -428,15 +429,12 @@ pub unsafe extern "C-unwind" fn __poll_chk(
 }
 
 /// `ppoll` with the size of the list.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __ppoll_chk(
-    list: *mut pollfd,
+pub extern "C-unwind" fn __ppoll_chk(
+    list: Out<'_, pollfd>,
     count: nfds_t,
-    timeout: *const timespec,
-    mask: *const sigset_t,
+    timeout: In<'_, timespec>,
+    mask: In<'_, sigset_t>,
     room: libc::size_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -449,11 +447,7 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
 }
 
 /// `__poll`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __poll(list: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { poll(list, count, timeout) }
+pub extern "C-unwind" fn __poll(list: Out<'_, pollfd>, count: nfds_t, timeout: c_int) -> c_int {
+    poll(list, count, timeout)
 }

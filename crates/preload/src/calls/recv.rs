@@ -5,135 +5,109 @@ use crate::calls::error_queue::{self, Found};
 use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
+use crate::user::{In, Out};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_sockets::{Received, Socket, SocketError};
 use std::io::IoSliceMut;
 
 /// `recv(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recv(
+pub extern "C-unwind" fn recv(
     fd: c_int,
-    buf: *mut c_void,
+    buf: Out<'_, c_void>,
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
     if fds::is_engines(fd) {
-        let none = std::ptr::null_mut();
-        // SAFETY: the caller's promise.
-        point(|| unsafe { recv_buffer(fd, buf, len, flags, none, std::ptr::null_mut()) })
+        point(|| recv_buffer(fd, buf, len, flags, Out::null(), Out::null()))
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::recv(fd, buf, len, flags) }
+        real::recv(fd, buf, len, flags)
     }
 }
 
 /// `recvfrom(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recvfrom(
+pub extern "C-unwind" fn recvfrom(
     fd: c_int,
-    buf: *mut c_void,
+    buf: Out<'_, c_void>,
     len: size_t,
     flags: c_int,
-    addr: *mut sockaddr,
-    addr_len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    addr_len: Out<'_, socklen_t>,
 ) -> ssize_t {
     if fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
-        point(|| unsafe { recv_buffer(fd, buf, len, flags, addr, addr_len) })
+        point(|| recv_buffer(fd, buf, len, flags, addr, addr_len))
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) }
+        real::recvfrom(fd, buf, len, flags, addr, addr_len)
     }
 }
 
-/// # Safety
-/// As libc's `recvfrom`.
-unsafe fn recv_buffer(
+fn recv_buffer(
     fd: c_int,
-    buf: *mut c_void,
+    buf: Out<'_, c_void>,
     len: usize,
     flags: c_int,
-    addr: *mut sockaddr,
-    addr_len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    addr_len: Out<'_, socklen_t>,
 ) -> ssize_t {
     answer(|| {
         let socket = &fds::engine_or_closed(fd)?;
         if flags & libc::MSG_ERRQUEUE != 0 {
-            // SAFETY: the caller's promise.
-            let mut parts = [unsafe { vectors::sink(buf, len) }?];
-            // SAFETY: as above.
-            let kernel = || held(|| unsafe { real::recvfrom(fd, buf, len, flags, addr, addr_len) });
+            let mut parts = [vectors::sink(buf, len)?];
+            let kernel = || held(|| real::recvfrom(fd, buf, len, flags, addr, addr_len));
             return match error_queue::next(socket, &mut parts, kernel)? {
                 Found::Kernel(len) => Ok(len as ssize_t),
                 Found::Copied(_) => {
                     if !addr.is_null() && !addr_len.is_null() {
-                        // SAFETY: the caller's promise. It has nothing to say of an address.
-                        unsafe { addr_len.write(0) };
+                        addr_len.put(0);
                     }
                     Ok(0)
                 }
                 Found::Engine(report, quoted) => {
                     let to = error_queue::destination(&report, socket);
-                    // SAFETY: the caller's promise.
-                    unsafe { to.copy_out(addr, addr_len) }?;
+                    to.copy_out(addr, addr_len)?;
                     Ok(quoted.min(len) as ssize_t)
                 }
             };
         }
         if socket.is_datagram() {
-            // SAFETY: the caller's promise.
-            return unsafe { recv_datagram_buffer(fd, socket, buf, len, flags, addr, addr_len) };
+            return recv_datagram_buffer(fd, socket, buf, len, flags, addr, addr_len);
         }
         let got = if discards(flags) && flags & libc::MSG_OOB == 0 {
             // The buffer is not looked at.
             discard_stream(fd, socket, len, flags)?
         } else {
-            // SAFETY: the caller's promise.
-            let mut parts = [unsafe { vectors::sink(buf, len) }?];
+            let mut parts = [vectors::sink(buf, len)?];
             recv_stream(fd, socket, &mut parts, flags)?
         };
         if !addr.is_null() && !addr_len.is_null() {
             // Linux says nothing about the peer of a stream, and looks at the length when it
             // has received.
-            // SAFETY: the caller's promise.
-            unsafe {
-                if addr_len.read().cast_signed() < 0 {
-                    return Err(refused(libc::EINVAL));
-                }
-                addr_len.write(0);
+            if addr_len.get().is_some_and(|len| len.cast_signed() < 0) {
+                return Err(refused(libc::EINVAL));
             }
+            addr_len.put(0);
         }
         Ok(got as ssize_t)
     })
 }
 
 /// The same of a datagram socket.
-///
-/// # Safety
-/// As libc's `recvfrom`.
-unsafe fn recv_datagram_buffer(
+fn recv_datagram_buffer(
     fd: c_int,
     socket: &Socket,
-    buf: *mut c_void,
+    buf: Out<'_, c_void>,
     len: usize,
     flags: c_int,
-    addr: *mut sockaddr,
-    addr_len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    addr_len: Out<'_, socklen_t>,
 ) -> Result<ssize_t, SocketError> {
     let got = wait_unless_told(fd, socket, flags, Way::In, || {
-        // SAFETY: the caller's promise.
-        let mut parts = [unsafe { vectors::sink(buf, len) }?];
+        let mut parts = [vectors::sink(buf, len)?];
         match recv_datagram(socket, &mut parts, flags) {
             Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
-                // SAFETY: the caller's promise.
-                let got = held(|| unsafe {
+                let got = held(|| {
                     let flags = flags | libc::MSG_DONTWAIT;
                     real::recvfrom(fd, buf, len, flags, addr, addr_len)
                 });
@@ -150,8 +124,7 @@ unsafe fn recv_datagram_buffer(
         Got::Engine(got) => got,
     };
     if let Some(from) = got.from {
-        // SAFETY: the caller's promise.
-        unsafe { Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len) }?;
+        Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len)?;
     }
     Ok(length_to_say(&got, flags) as ssize_t)
 }
@@ -180,7 +153,15 @@ pub(crate) fn recv_datagram(
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
 ) -> Result<Received, SocketError> {
-    socket.recv_datagram(parts, flags & libc::MSG_PEEK != 0)
+    let keep = flags & libc::MSG_PEEK != 0;
+    let got = socket.recv_datagram(parts, keep)?;
+    let said = length_to_say(&got, flags);
+    if keep {
+        socket.note_peeked(said);
+    } else {
+        socket.note_consumed(said);
+    }
+    Ok(got)
 }
 
 /// Whether what is received from a stream is thrown away (MSG_TRUNC).
@@ -240,7 +221,7 @@ fn wait_to_read<T>(
             interruption = Some(Interruption::begin(raised));
             return result;
         };
-        if begun.has_come(raised, std::ptr::null(), true) {
+        if begun.has_come(raised, In::null(), true) {
             return Err(SocketError::Interrupted);
         }
         result
@@ -330,7 +311,8 @@ fn peek_all(
         let waited = socket.wait(None, patience, || {
             let peeked = socket.peek()?;
             let over = socket.readiness().contains(longshore_sockets::Ready::RDHUP);
-            let is_all = peeked.len() >= total || peeked.stops_at_mark();
+            let behind = socket.peek_offset().unwrap_or(0) as usize;
+            let is_all = peeked.len() >= total.saturating_add(behind) || peeked.stops_at_mark();
             if !is_all && !peeked.is_empty() && !over {
                 return Err(SocketError::WouldBlock);
             }

@@ -8,45 +8,38 @@ use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream, stream_
 use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
 use crate::cancel::{held, point};
 use crate::signals::within;
+use crate::user::{In, Out};
 use crate::{decide, fds, real, state, vectors};
-use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
+use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, sockaddr, ssize_t, timespec};
 use longshore_sockets::{Socket, SocketError};
 use std::time::Instant;
 
 /// `recvmsg(2)`. Descriptors of the engine's sockets that come over Unix
 /// sockets from other processes of the session are the engine's here, too.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
+pub extern "C-unwind" fn recvmsg(fd: c_int, msg: Out<'_, msghdr>, flags: c_int) -> ssize_t {
     if fds::is_engines(fd) {
         return point(|| {
             answer(|| {
                 let socket = fds::engine_or_closed(fd)?;
                 vectors::check(msg, size_of::<msghdr>()).map_err(|_| refused(libc::EFAULT))?;
-                // SAFETY: the caller's promise.
-                unsafe { recv_message(fd, &socket, msg, flags) }
+                recv_message(fd, &socket, msg, flags)
             })
         });
     }
-    // SAFETY: the caller's promise.
-    let got = unsafe { real::recvmsg(fd, msg, flags) };
+    let got = real::recvmsg(fd, msg, flags);
     if got >= 0 {
-        // SAFETY: as above, and filled by the kernel.
-        within(|| held(|| unsafe { take_passed(msg, flags) }));
+        within(|| held(|| take_passed(msg.as_in(), flags)));
     }
     got
 }
 
 /// Takes hold of the engine's sockets among the descriptors that came.
-unsafe fn take_passed(msg: *const msghdr, flags: c_int) {
-    // SAFETY: the caller's promise.
-    if unsafe { (*msg).msg_controllen } == 0 || state::is_off() {
+fn take_passed(msg: In<'_, msghdr>, flags: c_int) {
+    if msg.get().is_none_or(|m| m.msg_controllen == 0) || state::is_off() {
         return;
     }
-    // SAFETY: as above.
-    for fd in unsafe { passed(msg) } {
+    for fd in passed(msg) {
         if fds::is_kernels(fd)
             && decide_is_inet(fd)
             && let state::Mode::On(host) = state::mode()
@@ -68,34 +61,43 @@ fn decide_is_inet(fd: c_int) -> bool {
     })
 }
 
-/// # Safety
-/// As libc's `recvmsg`.
-pub(crate) unsafe fn recv_message(
+/// Where the name goes.
+pub(crate) fn name_of<'a>(m: &msghdr) -> Out<'a, sockaddr> {
+    // SAFETY: of a message that C has passed, which promises as much for its parts.
+    unsafe { Out::new(m.msg_name.cast()) }
+}
+
+/// The list of buffers.
+pub(crate) fn iov_of<'a>(m: &msghdr) -> In<'a, iovec> {
+    // SAFETY: as above.
+    unsafe { In::new(m.msg_iov) }
+}
+
+pub(crate) fn recv_message(
     fd: c_int,
     socket: &Socket,
-    msg: *mut msghdr,
+    msg: Out<'_, msghdr>,
     flags: c_int,
 ) -> Result<ssize_t, SocketError> {
-    // SAFETY: the caller's promise.
-    let m = unsafe { &mut *msg };
+    let Some(m) = msg.as_mut() else {
+        return Err(refused(libc::EFAULT));
+    };
+    let name = name_of(m);
+    let list = iov_of(m);
     if !m.msg_name.is_null() && m.msg_namelen.cast_signed() < 0 {
         return Err(refused(libc::EINVAL));
     }
     if flags & libc::MSG_ERRQUEUE != 0 {
-        // SAFETY: the caller's promise.
-        let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
-        // SAFETY: as above.
-        let got = unsafe { error_queue::recv_message(fd, socket, msg, &mut parts?, flags) };
+        let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
+        let got = error_queue::recv_message(fd, socket, msg, &mut parts?, flags);
         return got.map(|len| len as ssize_t);
     }
     if socket.is_datagram() {
         let got = wait_unless_told(fd, socket, flags, Way::In, || {
-            // SAFETY: the caller's promise.
-            let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
+            let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
             match recv_datagram(socket, &mut parts?, flags) {
                 Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
-                    // SAFETY: the caller's promise.
-                    match held(|| unsafe { real::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT) }) {
+                    match held(|| real::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT)) {
                         -1 => Err(last_error()),
                         len => Ok(Got::Kernel(len as usize)),
                     }
@@ -108,52 +110,36 @@ pub(crate) unsafe fn recv_message(
             Got::Engine(got) => got,
         };
         if let Some(from) = got.from {
-            // SAFETY: the caller's promise.
-            unsafe {
-                Native::of_engine(from, socket.is_v6())
-                    .copy_out(m.msg_name.cast(), &raw mut m.msg_namelen)?;
-            }
+            let from = Native::of_engine(from, socket.is_v6());
+            from.copy_out(name, Out::from(&mut m.msg_namelen))?;
         }
-        m.msg_flags = if got.copied < got.len {
-            libc::MSG_TRUNC
-        } else {
-            0
-        };
-        // SAFETY: the caller's promise.
-        unsafe { tell(m, socket, &got) };
+        m.msg_flags = if got.is_cut { libc::MSG_TRUNC } else { 0 };
+        tell(m, socket, &got);
         return Ok(length_to_say(&got, flags) as ssize_t);
     }
-    // SAFETY: the caller's promise.
-    let parts = unsafe { vectors::sinks(m.msg_iov, m.msg_iovlen as _, libc::EMSGSIZE) };
+    let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
     let got = recv_stream(fd, socket, &mut parts?, flags)?;
     m.msg_namelen = 0;
     m.msg_flags = stream_flags(got, flags);
-    // SAFETY: the caller's promise.
-    unsafe { tell_left(m, socket) };
+    tell_left(m, socket);
     Ok(got as ssize_t)
 }
 
 /// `recvmmsg(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recvmmsg(
+pub extern "C-unwind" fn recvmmsg(
     fd: c_int,
-    msgs: *mut mmsghdr,
+    msgs: Out<'_, mmsghdr>,
     count: c_uint,
     flags: c_int,
-    timeout: *mut timespec,
+    timeout: Out<'_, timespec>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let limit = limit_of(unsafe { timeout.as_ref() });
+    let limit = limit_of(timeout.as_in().as_ref());
     let ours = fds::is_engines(fd) && !msgs.is_null();
     let Some(limit) = limit.filter(|_| ours) else {
-        // SAFETY: the caller's promise.
-        let got = unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
+        let got = real::recvmmsg(fd, msgs, count, flags, timeout);
         for i in 0..usize::try_from(got).unwrap_or(0) {
-            // SAFETY: as above, and filled by the kernel.
-            within(|| held(|| unsafe { take_passed(&raw const (*msgs.add(i)).msg_hdr, flags) }));
+            within(|| held(|| take_passed(msgs.add(i).cast().as_in(), flags)));
         }
         return got;
     };
@@ -162,14 +148,15 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     let wait_for_one = flags & libc::MSG_WAITFORONE != 0;
     flags &= !libc::MSG_WAITFORONE;
     for i in 0..count {
-        // SAFETY: the caller's promise.
-        let one = unsafe { &mut *msgs.add(i as usize) };
-        // SAFETY: as above.
-        let got = unsafe { recvmsg(fd, &mut one.msg_hdr, flags) };
+        let one = msgs.add(i as usize);
+        // A message is the first part of it.
+        let got = recvmsg(fd, one.cast(), flags);
         if got < 0 {
             return if i == 0 { -1 } else { i as c_int };
         }
-        one.msg_len = got as c_uint;
+        if let Some(one) = one.as_mut() {
+            one.msg_len = got as c_uint;
+        }
         if wait_for_one {
             flags |= libc::MSG_DONTWAIT;
         }

@@ -2,18 +2,15 @@
 //! its place in the session before it does.
 
 use crate::calls::errno;
+use crate::user::In;
 use crate::{real, state};
 use libc::{c_char, c_int};
 
 /// `chroot(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn chroot(path: *const c_char) -> c_int {
+pub extern "C-unwind" fn chroot(path: In<'_, c_char>) -> c_int {
     let before = errno();
     let _ = state::mode();
     crate::calls::set_errno(before);
-    // SAFETY: the caller's promise.
-    unsafe { real::chroot(path) }
+    real::chroot(path)
 }

@@ -7,73 +7,56 @@ use crate::calls::send::{send, send_parts};
 use crate::calls::{answer, refused, told};
 use crate::cancel::point;
 use crate::signals::within;
+use crate::user::{In, Out, Zero};
 use crate::{fds, real, vectors};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_sockets::Departure;
 
 /// `read(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+pub extern "C-unwind" fn read(fd: c_int, buf: Out<'_, c_void>, len: size_t) -> ssize_t {
     if fds::is_engines(fd) {
         match len {
             // To read nothing never waits, unlike to receive nothing.
             0 => 0,
-            // SAFETY: the caller's promise.
-            _ => unsafe { recv(fd, buf, len, 0) },
+            _ => recv(fd, buf, len, 0),
         }
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::read(fd, buf, len) }
+        real::read(fd, buf, len)
     }
 }
 
 /// `write(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+pub extern "C-unwind" fn write(fd: c_int, buf: In<'_, c_void>, len: size_t) -> ssize_t {
     if fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
-        unsafe { send(fd, buf, len, 0) }
+        send(fd, buf, len, 0)
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::write(fd, buf, len) }
+        real::write(fd, buf, len)
     }
 }
 
 /// `readv(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+pub extern "C-unwind" fn readv(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
     if fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
-        point(|| unsafe { read_vector(fd, iov, count) })
+        point(|| read_vector(fd, iov, count))
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::readv(fd, iov, count) }
+        real::readv(fd, iov, count)
     }
 }
 
-unsafe fn read_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+fn read_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
     answer(|| {
         let socket = &fds::engine_or_closed(fd)?;
         if socket.is_datagram() {
-            // SAFETY: an all-zero message is one.
-            let mut msg: msghdr = unsafe { std::mem::zeroed() };
-            msg.msg_iov = iov.cast_mut();
+            let mut msg: msghdr = Zero::zero();
+            msg.msg_iov = iov.as_ptr().cast_mut();
             msg.msg_iovlen = count as _;
-            // SAFETY: the caller's promise.
-            return unsafe { recv_message(fd, socket, &mut msg, 0) };
+            return recv_message(fd, socket, Out::from(&mut msg), 0);
         }
         let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
-        // SAFETY: the caller's promise.
-        let mut parts = unsafe { vectors::sinks(iov, count, libc::EINVAL) }?;
+        let mut parts = vectors::sinks(iov, count, libc::EINVAL)?;
         if parts.is_empty() {
             // To read nothing never waits, unlike to receive nothing.
             return Ok(0);
@@ -83,27 +66,19 @@ unsafe fn read_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
 }
 
 /// `writev(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+pub extern "C-unwind" fn writev(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
     if fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
-        point(|| within(|| unsafe { write_vector(fd, iov, count) }))
+        point(|| within(|| write_vector(fd, iov, count)))
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::writev(fd, iov, count) }
+        real::writev(fd, iov, count)
     }
 }
 
-unsafe fn write_vector(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+fn write_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
     let parts = fds::engine_or_closed(fd).and_then(|socket| {
         let count = usize::try_from(count).map_err(|_| refused(libc::EINVAL))?;
-        // SAFETY: the caller's promise.
-        Ok((socket, unsafe {
-            vectors::sources(iov, count, libc::EINVAL)
-        }?))
+        Ok((socket, vectors::sources(iov, count, libc::EINVAL)?))
     });
     match parts {
         Ok((socket, mut parts)) => {
@@ -118,7 +93,7 @@ unsafe extern "C" {
 }
 
 /// Ends the program if a call would write past a buffer of known size.
-unsafe fn check(len: size_t, room: size_t) {
+fn check(len: size_t, room: size_t) {
     if len > room {
         // SAFETY: libc's own way out.
         unsafe { __chk_fail() }
@@ -126,94 +101,64 @@ unsafe fn check(len: size_t, room: size_t) {
 }
 
 /// `read` with the size of the buffer.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __read_chk(
+pub extern "C-unwind" fn __read_chk(
     fd: c_int,
-    buf: *mut c_void,
+    buf: Out<'_, c_void>,
     len: size_t,
     room: size_t,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe {
-        check(len, room);
-        read(fd, buf, len)
-    }
+    check(len, room);
+    read(fd, buf, len)
 }
 
 /// `recv` with the size of the buffer.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __recv_chk(
+pub extern "C-unwind" fn __recv_chk(
     fd: c_int,
-    buf: *mut c_void,
+    buf: Out<'_, c_void>,
     len: size_t,
     room: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe {
-        check(len, room);
-        recv(fd, buf, len, flags)
-    }
+    check(len, room);
+    recv(fd, buf, len, flags)
 }
 
 /// `recvfrom` with the size of the buffer.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __recvfrom_chk(
+pub extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
-    buf: *mut c_void,
+    buf: Out<'_, c_void>,
     len: size_t,
     room: size_t,
     flags: c_int,
-    addr: *mut sockaddr,
-    addr_len: *mut socklen_t,
+    addr: Out<'_, sockaddr>,
+    addr_len: Out<'_, socklen_t>,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe {
-        check(len, room);
-        recvfrom(fd, buf, len, flags, addr, addr_len)
-    }
+    check(len, room);
+    recvfrom(fd, buf, len, flags, addr, addr_len)
 }
 
 /// `__read`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe { read(fd, buf, len) }
+pub extern "C-unwind" fn __read(fd: c_int, buf: Out<'_, c_void>, len: size_t) -> ssize_t {
+    read(fd, buf, len)
 }
 
 /// `__write`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe { write(fd, buf, len) }
+pub extern "C-unwind" fn __write(fd: c_int, buf: In<'_, c_void>, len: size_t) -> ssize_t {
+    write(fd, buf, len)
 }
 
 /// `__send`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __send(
+pub extern "C-unwind" fn __send(
     fd: c_int,
-    buf: *const c_void,
+    buf: In<'_, c_void>,
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe { crate::calls::send::send(fd, buf, len, flags) }
+    crate::calls::send::send(fd, buf, len, flags)
 }

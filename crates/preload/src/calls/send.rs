@@ -8,6 +8,7 @@ use crate::calls::{
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
 use crate::signals::{self, within};
+use crate::user::In;
 use crate::{decide, real, state, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
@@ -16,65 +17,51 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 
 /// `send(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn send(
+pub extern "C-unwind" fn send(
     fd: c_int,
-    buf: *const c_void,
+    buf: In<'_, c_void>,
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
     if fds::is_engines(fd) {
         point(|| {
             within(|| match fds::engine_or_closed(fd) {
-                // SAFETY: the caller's promise.
-                Ok(socket) => unsafe { send_buffer(fd, &socket, buf, len, flags, None) },
+                Ok(socket) => send_buffer(fd, &socket, buf, len, flags, None),
                 Err(e) => told(Err(e)),
             })
         })
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::send(fd, buf, len, flags) }
+        real::send(fd, buf, len, flags)
     }
 }
 
 /// `sendto(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sendto(
+pub extern "C-unwind" fn sendto(
     fd: c_int,
-    buf: *const c_void,
+    buf: In<'_, c_void>,
     len: size_t,
     flags: c_int,
-    addr: *const sockaddr,
+    addr: In<'_, sockaddr>,
     addr_len: socklen_t,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::sendto(fd, buf, len, flags, addr, addr_len) };
+    let plain = || real::sendto(fd, buf, len, flags, addr, addr_len);
     if fds::is_kernels(fd) {
         return plain();
     }
-    // SAFETY: the caller's promise.
-    match unsafe { fast_open::begin(fd, flags, addr, addr_len) } {
+    match fast_open::begin(fd, flags, addr, addr_len) {
         First::Plain => {}
-        // SAFETY: the caller's promise.
-        First::Send => return unsafe { send(fd, buf, len, flags & !libc::MSG_FASTOPEN) },
+        First::Send => return send(fd, buf, len, flags & !libc::MSG_FASTOPEN),
         First::Failed => return -1,
     }
     point(|| {
         let sent = unless_kernels(|| {
-            // SAFETY: the caller's promise.
-            let to = unsafe { destination(addr, addr_len) };
+            let to = destination(addr, addr_len);
             match to.and_then(|to| sender(fd, to)) {
                 Ok(Sender::Kernel) => None,
-                // SAFETY: the caller's promise.
                 Ok(Sender::Engine(socket, to)) => {
-                    // SAFETY: as above.
-                    Some(unsafe { send_buffer(fd, &socket, buf, len, flags, to) })
+                    Some(send_buffer(fd, &socket, buf, len, flags, to))
                 }
                 Err(e) => Some(told(Err(e))),
             }
@@ -84,19 +71,15 @@ pub unsafe extern "C-unwind" fn sendto(
 }
 
 /// Called in a section.
-///
-/// # Safety
-/// `buf` has `len` bytes.
-pub(crate) unsafe fn send_buffer(
+pub(crate) fn send_buffer(
     fd: c_int,
     socket: &Socket,
-    buf: *const c_void,
+    buf: In<'_, c_void>,
     len: usize,
     flags: c_int,
     to: Option<SocketAddr>,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    match unsafe { vectors::source(buf, len) } {
+    match vectors::source(buf, len) {
         Ok(part) => send_parts(fd, socket, &mut [part], flags, to, Departure::default()),
         Err(e) => told(Err(without_bytes(socket, to).unwrap_or(e))),
     }
@@ -126,10 +109,7 @@ pub(crate) enum To {
 ///
 /// # Errors
 /// EINVAL if it is longer than any address, EFAULT.
-///
-/// # Safety
-/// As [`address::read`].
-pub(crate) unsafe fn destination(addr: *const sockaddr, len: socklen_t) -> Result<To, SocketError> {
+pub(crate) fn destination(addr: In<'_, sockaddr>, len: socklen_t) -> Result<To, SocketError> {
     if addr.is_null() {
         return Ok(To::Peer);
     }
@@ -139,8 +119,7 @@ pub(crate) unsafe fn destination(addr: *const sockaddr, len: socklen_t) -> Resul
     if len != 0 {
         vectors::check(addr, len as usize)?;
     }
-    // SAFETY: the caller's promise.
-    Ok(match unsafe { address::read(addr, len) } {
+    Ok(match address::read(addr, len) {
         Given::Inet(to) => To::Address(to),
         Given::Unspecified => To::Peer,
         Given::Other => To::Unclear,

@@ -2,6 +2,7 @@
 
 use crate::calls::{Way, answer, errno, must_not_wait, patience, refused, wait_unless_told};
 use crate::cancel::held;
+use crate::user::Out;
 use crate::{fds, real, signals};
 use libc::{c_int, off_t, size_t, ssize_t};
 use longshore_hostif::CHUNK;
@@ -15,27 +16,18 @@ const STEP: usize = 512 * 1024;
 const MOST_PIECES: usize = STEP / CHUNK + 1;
 
 /// `sendfile(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sendfile(
+pub extern "C-unwind" fn sendfile(
     out: c_int,
     from: c_int,
-    offset: *mut off_t,
+    offset: Out<'_, off_t>,
     count: size_t,
 ) -> ssize_t {
     if !fds::is_engines(from) && !fds::is_engines(out) {
-        // SAFETY: the caller's promise.
-        return unsafe { real::sendfile(out, from, offset, count) };
+        return real::sendfile(out, from, offset, count);
     }
     // It is no cancellation point.
-    let send = || {
-        answer(|| {
-            // SAFETY: the caller's promise.
-            held(|| unsafe { send_from(out, from, offset, count) })
-        })
-    };
+    let send = || answer(|| held(|| send_from(out, from, offset, count)));
     let mut sent = send();
     while sent < 0 && signals::is_to_restart() {
         sent = send();
@@ -47,13 +39,10 @@ pub unsafe extern "C-unwind" fn sendfile(
 }
 
 /// `sendfile` with a socket of the engine at one end at least.
-///
-/// # Safety
-/// `offset` is null, or a place.
-unsafe fn send_from(
+fn send_from(
     out: c_int,
     from: c_int,
-    offset: *mut off_t,
+    offset: Out<'_, off_t>,
     count: usize,
 ) -> Result<ssize_t, SocketError> {
     if fds::is_engines(from) {
@@ -64,29 +53,23 @@ unsafe fn send_from(
     if socket.is_datagram() {
         return Err(refused(libc::EINVAL));
     }
-    // SAFETY: the caller's promise.
-    let mut at = unsafe { offset.as_ref() }.copied();
+    let mut at = offset.get();
     let sent = send_file(out, &socket, from, &mut at, count);
     if let Some(at) = at {
-        // SAFETY: as above; it was there a moment ago.
-        unsafe { *offset = at };
+        offset.put(at);
     }
     sent.map(|n| n as ssize_t)
 }
 
 /// `sendfile` of programs with 64-bit file offsets.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sendfile64(
+pub extern "C-unwind" fn sendfile64(
     out: c_int,
     from: c_int,
-    offset: *mut off_t,
+    offset: Out<'_, off_t>,
     count: size_t,
 ) -> ssize_t {
-    // SAFETY: the caller's promise.
-    unsafe { sendfile(out, from, offset, count) }
+    sendfile(out, from, offset, count)
 }
 
 fn send_file(

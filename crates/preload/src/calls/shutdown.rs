@@ -6,14 +6,10 @@ use libc::c_int;
 use longshore_sockets::Half;
 
 /// `shutdown(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+pub extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if !fds::is_engines(fd) {
-        // SAFETY: the caller's promise.
-        return unsafe { real::shutdown(fd, how) };
+        return real::shutdown(fd, how);
     }
     answer(|| {
         let socket = fds::engine_or_closed(fd)?;
@@ -24,8 +20,7 @@ pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
             _ => return Err(refused(libc::EINVAL)),
         };
         if socket.has_kernel_side() {
-            // SAFETY: numbers alone. What it says is for its own half.
-            unsafe { real::shutdown(fd, how) };
+            real::shutdown(fd, how);
         }
         socket.shutdown(half)?;
         Ok(0)

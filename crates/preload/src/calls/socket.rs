@@ -36,13 +36,9 @@ pub(crate) fn undecided(domain: c_int, stream: bool) -> Undecided {
 /// `socket(2)`: a kernel socket in any case; a TCP or UDP socket may become the
 /// engine's later. ENETDOWN if the program is on Longshore and the engine
 /// cannot be joined.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::socket(domain, kind, protocol) };
+pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    let plain = || real::socket(domain, kind, protocol);
     if state::is_off() || !is_ours(domain, kind, protocol) {
         return plain();
     }
@@ -60,8 +56,7 @@ pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_i
             } else {
                 protocol
             };
-            // SAFETY: the caller's promise.
-            let fd = unsafe { real::socket(domain, kind, protocol) };
+            let fd = real::socket(domain, kind, protocol);
             if fd >= 0 {
                 let stream =
                     kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_STREAM;

@@ -5,6 +5,7 @@ use crate::calls::sendfile::reserve;
 use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_told};
 use crate::cancel::point;
 use crate::signals::within;
+use crate::user::Out;
 use crate::{fds, real};
 use libc::{c_int, c_uint, size_t, ssize_t};
 use longshore_sockets::{Socket, SocketError, is_confined, poll_unless_interrupted};
@@ -13,15 +14,12 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 /// `splice(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn splice(
+pub extern "C-unwind" fn splice(
     from: c_int,
-    from_at: *mut i64,
+    from_at: Out<'_, i64>,
     to: c_int,
-    to_at: *mut i64,
+    to_at: Out<'_, i64>,
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
@@ -29,8 +27,7 @@ pub unsafe extern "C-unwind" fn splice(
         let offsets = (!from_at.is_null(), !to_at.is_null());
         point(|| within(|| splice_ours(from, to, offsets, len, flags)))
     } else {
-        // SAFETY: the caller's promise.
-        unsafe { real::splice(from, from_at, to, to_at, len, flags) }
+        real::splice(from, from_at, to, to_at, len, flags)
     }
 }
 

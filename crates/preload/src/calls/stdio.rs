@@ -8,8 +8,10 @@ use crate::calls::variadic::variadic;
 use crate::calls::{close, rw};
 use crate::fds::{self, Entry};
 use crate::real;
+use crate::user::{In, Out};
 use libc::{FILE, c_char, c_int, c_void, size_t, ssize_t};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use longshore_sockets::GrowOnly;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// What stands behind a FILE of ours. Places are used again and never freed, so
 /// that they can be looked through without a lock.
@@ -18,26 +20,15 @@ struct Place {
     /// The FILE's address, 0 if the place is free.
     file: AtomicUsize,
     fd: AtomicI32,
-    next: AtomicPtr<Place>,
 }
 
-static PLACES: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+static PLACES: GrowOnly<Place> = GrowOnly::new();
 
 /// A place that is taken, and whose FILE is still to be made.
 const BEING_MADE: usize = 1;
 
-fn places() -> impl Iterator<Item = &'static Place> {
-    let mut at = &PLACES;
-    std::iter::from_fn(move || {
-        // SAFETY: null, or a place that was leaked.
-        let place = unsafe { at.load(Ordering::Acquire).as_ref() }?;
-        at = &place.next;
-        Some(place)
-    })
-}
-
 fn take_place(fd: c_int) -> &'static Place {
-    let free = places().find(|p| {
+    let free = PLACES.iter().find(|p| {
         p.file
             .compare_exchange(0, BEING_MADE, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -46,21 +37,10 @@ fn take_place(fd: c_int) -> &'static Place {
         place.fd.store(fd, Ordering::Relaxed);
         return place;
     }
-    let place: &'static Place = Box::leak(Box::new(Place {
+    PLACES.push(Place {
         file: AtomicUsize::new(BEING_MADE),
         fd: AtomicI32::new(fd),
-        next: AtomicPtr::new(PLACES.load(Ordering::Acquire)),
-    }));
-    let new = std::ptr::from_ref(place).cast_mut();
-    while let Err(first) = PLACES.compare_exchange(
-        place.next.load(Ordering::Relaxed),
-        new,
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    ) {
-        place.next.store(first, Ordering::Relaxed);
-    }
-    place
+    })
 }
 
 /// # Safety
@@ -75,8 +55,9 @@ unsafe extern "C-unwind" fn read_cookie(
     buf: *mut c_char,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: libc gives back what it was given.
-    unsafe { rw::read(place(cookie).fd.load(Ordering::Relaxed), buf.cast(), len) }
+    // SAFETY: libc gives back what it was given, and a buffer of that length.
+    let (place, buf) = unsafe { (place(cookie), Out::new(buf)) };
+    rw::read(place.fd.load(Ordering::Relaxed), buf.cast(), len)
 }
 
 unsafe extern "C-unwind" fn write_cookie(
@@ -89,7 +70,8 @@ unsafe extern "C-unwind" fn write_cookie(
     let mut written = 0;
     while written < len {
         // SAFETY: the part of the buffer that is left.
-        let n = unsafe { rw::write(fd, buf.add(written).cast(), len - written) };
+        let rest = unsafe { In::new(buf.add(written)) };
+        let n = rw::write(fd, rest.cast(), len - written);
         match usize::try_from(n) {
             Ok(n) => written += n,
             // libc takes what is short of all for an error.
@@ -109,8 +91,7 @@ unsafe extern "C-unwind" fn close_cookie(cookie: *mut c_void) -> c_int {
     let place = unsafe { place(cookie) };
     let fd = place.fd.load(Ordering::Relaxed);
     place.file.store(0, Ordering::Release);
-    // SAFETY: the FILE's descriptor.
-    unsafe { close::close(fd) }
+    close::close(fd)
 }
 
 /// libc's `cookie_io_functions_t`.
@@ -176,7 +157,10 @@ pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut F
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fileno(file: *mut FILE) -> c_int {
-    match places().find(|p| p.file.load(Ordering::Acquire) == file as usize) {
+    match PLACES
+        .iter()
+        .find(|p| p.file.load(Ordering::Acquire) == file as usize)
+    {
         Some(place) => place.fd.load(Ordering::Relaxed),
         // SAFETY: the caller's promise.
         None => unsafe { real::fileno(file) },
@@ -250,7 +234,9 @@ pub(crate) fn take_place_of(fd: c_int) {
 }
 
 fn is_ours(file: *mut FILE) -> bool {
-    places().any(|p| p.file.load(Ordering::Acquire) == file as usize)
+    PLACES
+        .iter()
+        .any(|p| p.file.load(Ordering::Acquire) == file as usize)
 }
 
 /// Writes what was formatted, all of it, and frees it.
@@ -264,7 +250,8 @@ unsafe fn put(fd: c_int, text: *mut c_char, len: c_int) -> c_int {
     let mut written = 0;
     while written < total {
         // SAFETY: the part of the text that is left.
-        let n = unsafe { rw::write(fd, text.add(written).cast(), total - written) };
+        let rest = unsafe { In::new(text.add(written)) };
+        let n = rw::write(fd, rest.cast(), total - written);
         match usize::try_from(n) {
             Ok(n) => written += n,
             Err(_) => break,

@@ -10,6 +10,7 @@ use crate::calls::{
 use crate::cancel::held;
 use crate::log::once;
 use crate::state::{self, Mode};
+use crate::user::word;
 use libc::{c_int, c_long, c_void};
 use longshore_sockets::is_confined;
 
@@ -157,71 +158,68 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         return None;
     }
     let [a, b, c, d, e, f] = arguments;
-    let fd = a as c_int;
     macro_rules! call {
-        ($call:expr) => {
+        ($call:path: $($argument:expr),*) => {
             // SAFETY: the caller's promise: these are the arguments of the call.
-            held(|| unsafe { $call } as c_long)
+            held(|| unsafe { $call($(word($argument)),*) } as c_long)
         };
     }
     Some(match number {
-        libc::SYS_read => call!(rw::read(fd, b as _, c as _)),
-        libc::SYS_write => call!(rw::write(fd, b as _, c as _)),
-        libc::SYS_readv => call!(rw::readv(fd, b as _, c as _)),
-        libc::SYS_writev => call!(rw::writev(fd, b as _, c as _)),
-        libc::SYS_preadv2 => call!(offset::preadv2(fd, b as _, c as _, d, f as _)),
-        libc::SYS_pwritev2 => call!(offset::pwritev2(fd, b as _, c as _, d, f as _)),
-        libc::SYS_close => call!(close::close(fd)),
-        libc::SYS_close_range => call!(close::close_range(a as _, b as _, c as _)),
-        libc::SYS_dup => call!(dup::dup(fd)),
-        libc::SYS_dup2 => call!(dup::dup2(fd, b as _)),
-        libc::SYS_dup3 => call!(dup::dup3(fd, b as _, c as _)),
-        libc::SYS_fcntl => call!(fcntl::fcntl(fd, b as _, c as _)),
-        libc::SYS_ioctl => call!(ioctl::ioctl(fd, b as _, c as _)),
-        libc::SYS_socket => call!(socket::socket(fd, b as _, c as _)),
-        libc::SYS_bind => call!(bind::bind(fd, b as _, c as _)),
-        libc::SYS_listen => call!(listen::listen(fd, b as _)),
-        libc::SYS_accept => call!(accept::accept(fd, b as _, c as _)),
-        libc::SYS_accept4 => call!(accept::accept4(fd, b as _, c as _, d as _)),
-        libc::SYS_connect => call!(connect::connect(fd, b as _, c as _)),
-        libc::SYS_shutdown => call!(shutdown::shutdown(fd, b as _)),
-        libc::SYS_getsockname => call!(names::getsockname(fd, b as _, c as _)),
-        libc::SYS_getpeername => call!(names::getpeername(fd, b as _, c as _)),
+        libc::SYS_read => call!(rw::read: a, b, c),
+        libc::SYS_write => call!(rw::write: a, b, c),
+        libc::SYS_readv => call!(rw::readv: a, b, c),
+        libc::SYS_writev => call!(rw::writev: a, b, c),
+        libc::SYS_preadv2 => call!(offset::preadv2: a, b, c, d, f),
+        libc::SYS_pwritev2 => call!(offset::pwritev2: a, b, c, d, f),
+        libc::SYS_close => call!(close::close: a),
+        libc::SYS_close_range => call!(close::close_range: a, b, c),
+        libc::SYS_dup => call!(dup::dup: a),
+        libc::SYS_dup2 => call!(dup::dup2: a, b),
+        libc::SYS_dup3 => call!(dup::dup3: a, b, c),
+        libc::SYS_fcntl => call!(fcntl::fcntl: a, b, c),
+        libc::SYS_ioctl => call!(ioctl::ioctl: a, b, c),
+        libc::SYS_socket => call!(socket::socket: a, b, c),
+        libc::SYS_bind => call!(bind::bind: a, b, c),
+        libc::SYS_listen => call!(listen::listen: a, b),
+        libc::SYS_accept => call!(accept::accept: a, b, c),
+        libc::SYS_accept4 => call!(accept::accept4: a, b, c, d),
+        libc::SYS_connect => call!(connect::connect: a, b, c),
+        libc::SYS_shutdown => call!(shutdown::shutdown: a, b),
+        libc::SYS_getsockname => call!(names::getsockname: a, b, c),
+        libc::SYS_getpeername => call!(names::getpeername: a, b, c),
         libc::SYS_getsockopt => {
-            call!(options::get::getsockopt(fd, b as _, c as _, d as _, e as _))
+            call!(options::get::getsockopt: a, b, c, d, e)
         }
         libc::SYS_setsockopt => {
-            call!(options::setsockopt(fd, b as _, c as _, d as _, e as _))
+            call!(options::setsockopt: a, b, c, d, e)
         }
-        libc::SYS_sendto => call!(send::sendto(fd, b as _, c as _, d as _, e as _, f as _)),
-        libc::SYS_sendmsg => call!(sendmsg::sendmsg(fd, b as _, c as _)),
-        libc::SYS_sendmmsg => call!(sendmsg::sendmmsg(fd, b as _, c as _, d as _)),
-        libc::SYS_recvfrom => call!(recv::recvfrom(fd, b as _, c as _, d as _, e as _, f as _)),
-        libc::SYS_recvmsg => call!(recvmsg::recvmsg(fd, b as _, c as _)),
-        libc::SYS_recvmmsg => call!(recvmsg::recvmmsg(fd, b as _, c as _, d as _, e as _)),
-        libc::SYS_sendfile => call!(sendfile::sendfile(fd, b as _, c as _, d as _)),
-        libc::SYS_splice => call!(splice::splice(fd, b as _, c as _, d as _, e as _, f as _)),
-        libc::SYS_poll => call!(poll::poll(a as _, b as _, c as _)),
-        libc::SYS_ppoll => call!(poll::ppoll(a as _, b as _, c as _, d as _)),
-        libc::SYS_select => call!(select::select(fd, b as _, c as _, d as _, e as _)),
+        libc::SYS_sendto => call!(send::sendto: a, b, c, d, e, f),
+        libc::SYS_sendmsg => call!(sendmsg::sendmsg: a, b, c),
+        libc::SYS_sendmmsg => call!(sendmsg::sendmmsg: a, b, c, d),
+        libc::SYS_recvfrom => call!(recv::recvfrom: a, b, c, d, e, f),
+        libc::SYS_recvmsg => call!(recvmsg::recvmsg: a, b, c),
+        libc::SYS_recvmmsg => call!(recvmsg::recvmmsg: a, b, c, d, e),
+        libc::SYS_sendfile => call!(sendfile::sendfile: a, b, c, d),
+        libc::SYS_splice => call!(splice::splice: a, b, c, d, e, f),
+        libc::SYS_poll => call!(poll::poll: a, b, c),
+        libc::SYS_ppoll => call!(poll::ppoll: a, b, c, d),
+        libc::SYS_select => call!(select::select: a, b, c, d, e),
         libc::SYS_pselect6 => {
             // Its mask is in a structure, with its size.
             // SAFETY: the caller's promise.
             let mask = unsafe { (f as *const *const libc::sigset_t).as_ref() };
-            let mask = mask.copied().unwrap_or(std::ptr::null());
-            call!(select::pselect(fd, b as _, c as _, d as _, e as _, mask))
+            let mask = mask.copied().unwrap_or(std::ptr::null()) as c_long;
+            call!(select::pselect: a, b, c, d, e, mask)
         }
-        libc::SYS_epoll_create => call!(epoll::control::epoll_create(fd)),
-        libc::SYS_epoll_create1 => call!(epoll::control::epoll_create1(fd)),
-        libc::SYS_epoll_ctl => call!(epoll::control::epoll_ctl(fd, b as _, c as _, d as _)),
-        libc::SYS_epoll_wait => call!(epoll::wait::epoll_wait(fd, b as _, c as _, d as _)),
+        libc::SYS_epoll_create => call!(epoll::control::epoll_create: a),
+        libc::SYS_epoll_create1 => call!(epoll::control::epoll_create1: a),
+        libc::SYS_epoll_ctl => call!(epoll::control::epoll_ctl: a, b, c, d),
+        libc::SYS_epoll_wait => call!(epoll::wait::epoll_wait: a, b, c, d),
         libc::SYS_epoll_pwait => {
-            call!(epoll::wait::epoll_pwait(fd, b as _, c as _, d as _, e as _))
+            call!(epoll::wait::epoll_pwait: a, b, c, d, e)
         }
         libc::SYS_epoll_pwait2 => {
-            call!(epoll::wait::epoll_pwait2(
-                fd, b as _, c as _, d as _, e as _
-            ))
+            call!(epoll::wait::epoll_pwait2: a, b, c, d, e)
         }
         _ => return None,
     })

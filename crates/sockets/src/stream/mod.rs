@@ -1,6 +1,7 @@
 //! The two streams of a socket: bytes in shared chunks, and the edges that say
 //! how far they reach.
 
+mod peek_offset;
 mod recv;
 mod send;
 mod urgent;
@@ -34,7 +35,8 @@ pub mod host_bits {
     pub const OPTIONS_SHIFT: u32 = 7;
 }
 
-/// Bits that the host keeps in a block's `more_bits`.
+/// Bits that the host keeps in the lower half of a block's `more_bits`; the upper half is
+/// SO_PEEK_OFF's.
 pub mod more_bits {
     /// UDP_CORK is on.
     pub const CORKED: u64 = 1;

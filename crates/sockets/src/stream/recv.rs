@@ -24,7 +24,7 @@ pub struct Peeked<'a> {
 impl Socket {
     /// What is to say about a receive stream that is empty: the end of the
     /// stream, an error, or that more may come.
-    fn end_of_stream(&self) -> Result<(), SocketError> {
+    pub(super) fn end_of_stream(&self) -> Result<(), SocketError> {
         let block = self.block();
         let flags = block.flags();
         if flags.contains(BlockFlags::PEER_FIN) {
@@ -75,7 +75,7 @@ impl Socket {
 
     /// The same for a call that asks for `wanted` bytes; `keep` says that nothing is to be
     /// consumed, and no urgent byte thrown away either.
-    fn look(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
+    pub(super) fn look(&self, wanted: usize, keep: bool) -> Result<Peeked<'_>, SocketError> {
         let block = self.block();
         if block.state() == SocketState::Listening {
             return Err(SocketError::Refused(rustix::io::Errno::NOTCONN));
@@ -181,12 +181,16 @@ impl Socket {
         self.block().snd.held().min(STREAM_MAX) as usize
     }
 
-    /// Copies bytes of the receive stream out, and consumes them unless `keep`.
+    /// Copies bytes of the receive stream out, and consumes them unless `keep`: then it looks
+    /// from the [peek offset](Socket::peek_offset) on, if there is one.
     /// Returns how many; 0 is the end of the stream.
     ///
     /// # Errors
     /// As [`Socket::peek`].
     pub fn recv(&self, parts: &mut [IoSliceMut<'_>], keep: bool) -> Result<usize, SocketError> {
+        if keep && let Some(offset) = self.peek_offset() {
+            return self.peek_from(offset as usize, parts);
+        }
         let wanted = parts.iter().map(|part| part.len()).sum::<usize>().max(1);
         let peeked = self.look(wanted, keep)?;
         let mut read = 0;
@@ -200,6 +204,7 @@ impl Socket {
         }
         if !keep {
             peeked.consume(read)?;
+            self.note_consumed(read);
         }
         Ok(read)
     }
@@ -213,6 +218,7 @@ impl Socket {
         let peeked = self.look(max.max(1), false)?;
         let len = peeked.len().min(max);
         peeked.consume(len)?;
+        self.note_consumed(len);
         Ok(len)
     }
 }

@@ -144,14 +144,7 @@ impl Session {
             while let Ok(message) = receive_from_program(self.visitors[at].as_fd()) {
                 match message {
                     Message::Join(TOKEN) => self.admit(at),
-                    Message::Eventfd { waiter, ask, .. } => self.make_bell(at, waiter, ask),
-                    Message::SameEventfd { waiter, name } => {
-                        // Its name is one more than its first waiter.
-                        if let Some(bell) = self.bells.get(&(name - 1)).cloned() {
-                            bell.ring();
-                            self.bells.insert(waiter, bell);
-                        }
-                    }
+                    Message::Eventfd { waiter, ask } => self.make_bell(at, waiter, ask),
                     _ => {}
                 }
             }
@@ -160,8 +153,7 @@ impl Session {
 
     fn make_bell(&mut self, visitor: usize, waiter: u32, ask: u64) {
         let Ok(bell) = Doorbell::new() else { return };
-        let name = waiter + 1;
-        let answer = Message::Eventfd { waiter, ask, name };
+        let answer = Message::Eventfd { waiter, ask };
         let _ = send(self.visitors[visitor].as_fd(), &answer, &[bell.as_fd()]);
         bell.ring();
         self.bells.insert(waiter, Arc::new(bell));

@@ -22,7 +22,7 @@
 mod model;
 
 use super::{Algorithm, Kind, MAX_CWND, Window};
-use crate::rate::RateSample;
+use crate::congestion::RateSample;
 use crate::time::{Instant, MS, SECOND};
 use model::Model;
 

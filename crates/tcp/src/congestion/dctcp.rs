@@ -6,7 +6,7 @@
 
 use super::newreno::NewReno;
 use super::{Ack, Algorithm, Kind, Window};
-use crate::tcb::Pos;
+use crate::pos::Pos;
 
 /// The scale of DCTCP.Alpha: this stands for 1.
 const ONE: u32 = 1 << 20;

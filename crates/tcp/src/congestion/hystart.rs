@@ -9,7 +9,7 @@
 //! see `docs/rfc.md`, D7.
 
 use super::{Ack, Window};
-use crate::tcb::Pos;
+use crate::pos::Pos;
 use crate::time::MS;
 
 /// MIN_RTT_THRESH and MAX_RTT_THRESH, microseconds.

@@ -9,6 +9,10 @@ use super::cubic::Cubic;
 use super::dctcp::Dctcp;
 use super::newreno::NewReno;
 use super::{Algorithm, Kind};
+use crate::codec::{Invalid, Reader, Save, Writer};
+
+/// Bytes of a name at most (TCP_CA_NAME_MAX, which counts the 0 at its end).
+const NAME_LEN: usize = 15;
 
 macro_rules! algorithms {
     ($($(#[$what:meta])* $name:ident,)+) => {
@@ -107,5 +111,27 @@ impl Congestion {
     #[must_use]
     pub fn by_name(name: &str) -> Option<Congestion> {
         Congestion::ALL.into_iter().find(|c| c.name() == name)
+    }
+}
+
+/// By its name, so that the list may grow in any order: as many bytes of it as
+/// TCP_CONGESTION has.
+impl Save for Congestion {
+    const LEN: usize = NAME_LEN;
+
+    fn save(&self, out: &mut Writer<'_>) {
+        let mut bytes = [0; NAME_LEN];
+        for (to, from) in bytes.iter_mut().zip(self.name().bytes()) {
+            *to = from;
+        }
+        out.put(bytes);
+    }
+
+    fn restore(from: &mut Reader<'_>) -> Result<Self, Invalid> {
+        let bytes: [u8; NAME_LEN] = from.take()?;
+        let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        let known = |c: &Congestion| c.name().as_bytes() == name;
+        let found = Congestion::ALL.into_iter().find(known);
+        found.ok_or(Invalid("a congestion control that is not known here"))
     }
 }

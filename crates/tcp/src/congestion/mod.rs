@@ -4,7 +4,7 @@
 //! the state of the chosen one, as plain data. `feed.rs` tells it what acknowledgments
 //! bring, `recovery.rs` what was lost; `output/select.rs` reads the window. An
 //! algorithm is one file with a type that implements [`Algorithm`] and [`Kind`], and a
-//! line in `list.rs`.
+//! line in `list.rs`; docs/extending.md shows one.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -22,18 +22,26 @@
 pub(crate) mod bbr;
 pub(crate) mod cubic;
 pub(crate) mod dctcp;
+#[cfg(test)]
+mod extending;
 mod feed;
 mod hystart;
 mod list;
 pub(crate) mod newreno;
+mod pacing;
+#[allow(
+    clippy::indexing_slicing,
+    reason = "a ring of fixed length, its indices are its own"
+)]
+mod rate;
 mod state;
 
-use crate::rate::RateSample;
-use crate::tcb::Pos;
+use crate::pos::Pos;
 use crate::time::Instant;
 use hystart::HyStart;
 pub(crate) use list::Chosen;
 pub use list::Congestion;
+pub(crate) use rate::{Delivered, Rate, RateSample};
 pub(crate) use state::CongestionState;
 
 /// What an algorithm may change.
@@ -162,6 +170,13 @@ impl Controller {
             hystart: HyStart::new(),
             chosen: Chosen::new(which),
         }
+    }
+
+    /// Goes on with window and threshold of a connection before, as far as they can be
+    /// right.
+    pub(crate) fn resume(&mut self, cwnd: u32, ssthresh: u32) {
+        self.window.cwnd = cwnd.clamp(self.window.mss, MAX_CWND);
+        self.window.ssthresh = ssthresh.max(self.window.floor());
     }
 
     /// RW of RFC 5681 section 4.1, bytes: what a sender may begin with after a silence.

@@ -3,11 +3,11 @@
 //! Owns [`CongestionState`], which `tcb.rs` keeps. `feed.rs` tells it of acknowledgments
 //! and sends.
 
+use super::pacing::Pacer;
+use super::rate::RateSampler;
 use super::{Controller, MAX_CWND};
-use crate::check::{Violation, require};
-use crate::pacing::Pacer;
-use crate::rate::RateSampler;
-use crate::tcb::{Pos, SYN_POS};
+use crate::pos::{Pos, SYN_POS};
+use crate::violation::{Violation, require};
 
 /// The controller and what it goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

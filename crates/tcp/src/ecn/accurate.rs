@@ -4,6 +4,7 @@
 //! with congestion experienced (CEP), and the payload bytes of each ECN field; it tells
 //! the first in the ACE field of every segment, the others now and then in an option.
 
+use crate::codec::saved_part;
 use crate::segment::Ecn;
 use longshore_wire::tcp::{AccurateEcn, TcpFlags};
 
@@ -61,7 +62,7 @@ pub(super) struct Accurate {
     r_ceb: u32,
     r_e1b: u32,
     /// r.ceb as the peer was last told.
-    told_ceb: u32,
+    reported_ceb: u32,
     /// s.cep, s.e0b, s.ceb, s.e1b: the peer's counts, as it told.
     s_cep: u32,
     s_e0b: u32,
@@ -71,6 +72,12 @@ pub(super) struct Accurate {
     beacons: u8,
 }
 
+saved_part!(Accurate {
+    saved {
+        r_cep, r_e0b, r_ceb, r_e1b, reported_ceb, s_cep, s_e0b, s_ceb, s_e1b, beacons,
+    }
+});
+
 impl Accurate {
     /// Section 3.2.1 and 3.2.3: where the counters begin.
     pub(super) const fn new() -> Accurate {
@@ -79,7 +86,7 @@ impl Accurate {
             r_e0b: 1,
             r_ceb: 0,
             r_e1b: 1,
-            told_ceb: 0,
+            reported_ceb: 0,
             s_cep: FIRST_CEP,
             s_e0b: 1,
             s_ceb: 0,
@@ -133,11 +140,11 @@ impl Accurate {
     /// The option, if there is news of congestion or the peer has yet to learn that it
     /// gets through.
     pub(super) fn option(&mut self) -> Option<AccurateEcn> {
-        if self.told_ceb == self.r_ceb && self.beacons == 0 {
+        if self.reported_ceb == self.r_ceb && self.beacons == 0 {
             return None;
         }
         self.beacons = self.beacons.saturating_sub(1);
-        self.told_ceb = self.r_ceb;
+        self.reported_ceb = self.r_ceb;
         Some(AccurateEcn {
             ect0: Some(self.r_e0b & OPTION_MASK),
             ce: Some(self.r_ceb & OPTION_MASK),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::script::{ACK, FIN, IRS, ISS, MSS, SYN, Script, plain};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpHeader, TcpOptions};

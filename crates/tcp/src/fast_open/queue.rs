@@ -5,7 +5,7 @@
 use crate::segment::Segment;
 use longshore_wire::tcp::FastOpenCookie;
 
-/// Who uses Fast Open: Linux's net.ipv4.tcp_fastopen.
+/// Which ends use Fast Open: Linux's net.ipv4.tcp_fastopen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpenUse {
     /// Clients that ask for it (1).

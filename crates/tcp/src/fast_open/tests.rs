@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::Config;
+use crate::events::Events;
 use crate::script::{ACK, FIN, IRS, MSS, PSH, SYN, Script, WINDOW};
+use crate::segment::Segment;
+use crate::tcb::Tcb;
+use crate::time::Instant;
 use crate::time::MS;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};

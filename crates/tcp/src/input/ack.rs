@@ -3,19 +3,21 @@
 //!
 //! Called by `input/mod.rs` for every acceptable segment, and in part by
 //! `fast_path.rs`. Congestion and recovery are told at the end
-//! (`Tcb::on_ack_news`).
+//! (`Tcb::on_ack_report`).
 
-use super::fast_path::UNPREDICTABLE;
 use super::{Arrival, Step};
 use crate::events::Events;
+use crate::flags::Flags;
 use crate::flight::Flight;
+use crate::flight::{AckReport, Advice, Delivery};
 use crate::liveness::Liveness;
-use crate::recovery::{AckNews, Advice, Delivery};
+use crate::pos::{NO_POS, Pos};
 use crate::segment::Disposition;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
-use crate::tcb::{Flags, NO_POS, Pos, Tcb};
+use crate::tcb::Tcb;
+use crate::tcb::UNPREDICTABLE;
 use crate::time::{Instant, MS};
 use longshore_wire::tcp::{TcpFlags, TcpHeader, control};
 
@@ -26,7 +28,7 @@ const MAX_DSACK_AGE: u32 = 1 << 30;
 impl Flight {
     /// Everything from `from`, where the scoreboard begins, to `ack` is delivered.
     #[inline]
-    pub(super) fn take_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
+    pub(super) fn mark_delivered(&mut self, from: Pos, ack: Pos, d: &mut Delivery) {
         let rack = &mut self.recovery.rack;
         self.scoreboard
             .advance(from, ack, |s| rack.on_delivered(s, false, d));
@@ -60,7 +62,7 @@ impl Flight {
     }
 
     /// The timed round trip is over, if one is timed.
-    pub(super) fn take_timed_sample(&mut self, snd: &mut SendSide, now: Instant) {
+    pub(super) fn sample_timed(&mut self, snd: &mut SendSide, now: Instant) {
         if self.is_timing() {
             self.end_timing(snd, now);
         }
@@ -74,25 +76,25 @@ impl Flight {
 
     /// RFC 2018 section 5: takes the SACK blocks. What lies below `una` or is
     /// nonsense is passed over.
-    fn take_sack(
+    fn handle_sack(
         &mut self,
         snd: &SendSide,
         h: &TcpHeader,
         una: Pos,
-        news: &mut AckNews,
+        report: &mut AckReport,
         d: &mut Delivery,
     ) {
         if h.options.sack.is_empty() || !snd.sack() {
             return;
         }
-        news.dsack = self.find_dsack(snd, h, una);
+        report.dsack = self.find_dsack(snd, h, una);
         let base = snd.una();
         for (left, right) in h.options.sack.iter() {
             let (start, end) = (snd.pos(left), snd.pos(right));
             let start = start.max(una);
             if start < end && end <= snd.nxt() {
                 let rack = &mut self.recovery.rack;
-                news.sacked += self
+                report.sacked += self
                     .scoreboard
                     .sack(base, start, end, |s| rack.on_delivered(s, true, d));
             }
@@ -156,43 +158,43 @@ impl Tcb {
         let old_una = self.snd.una();
         let acked = (ack - old_una).max(0) as u64;
         let feedback = self.ecn.feedback(&self.snd, a.segment, acked);
-        let mut news = AckNews {
+        let mut report = AckReport {
             acked,
             window_used: acked > 0 && self.congestion.window_was_used(&self.snd),
             congested: feedback.congested,
             echo: self.echo(h),
-            ..AckNews::default()
+            ..AckReport::default()
         };
         let mut delivery = self
             .flight
-            .start_delivery(&self.snd, &self.stamps, news.echo, a.now);
+            .start_delivery(&self.snd, &self.stamps, report.echo, a.now);
         self.flight
-            .take_sack(&self.snd, h, ack.max(old_una), &mut news, &mut delivery);
+            .handle_sack(&self.snd, h, ack.max(old_una), &mut report, &mut delivery);
         let counters = &mut self.accounting.counters;
         counters.dsacks = counters
             .dsacks
-            .wrapping_add(u32::from(news.dsack.is_some()));
+            .wrapping_add(u32::from(report.dsack.is_some()));
         let old_window = self.snd.wnd();
         self.flight.update_window(&mut self.snd, a, ack);
-        news.duplicate = ack == old_una
+        report.duplicate = ack == old_una
             && self.snd.in_flight() > 0
             && a.end == a.start
-            && (news.sacked > 0 || (self.snd.wnd() == old_window && !self.snd.sack()));
-        if news.acked > 0 {
-            self.flight.take_delivered(old_una, ack, &mut delivery);
+            && (report.sacked > 0 || (self.snd.wnd() == old_window && !self.snd.sack()));
+        if report.acked > 0 {
+            self.flight.mark_delivered(old_una, ack, &mut delivery);
             self.advance_una(ack, self.echo(h), a.now);
         }
         self.flight.recovery.rack.on_ack(&delivery);
-        news.delivered = delivery.bytes;
-        news.original = delivery.original;
-        if news.acked > 0 || news.sacked > 0 || news.duplicate || news.dsack.is_some() {
-            let advice = self
-                .flight
-                .on_ack_news(&mut self.snd, &mut self.congestion, news, a.now);
+        report.delivered = delivery.bytes;
+        report.original = delivery.original;
+        if report.acked > 0 || report.sacked > 0 || report.duplicate || report.dsack.is_some() {
+            let advice =
+                self.flight
+                    .on_ack_report(&mut self.snd, &mut self.congestion, report, a.now);
             self.follow(advice);
             self.accounting
                 .end_timeout_repair(&self.flight, &mut self.flags, a.now);
-            self.note_delivery(news.delivered, a.now);
+            self.note_delivery(report.delivered, a.now);
         }
         self.ecn
             .on_feedback(&self.snd, &self.flight, &mut self.congestion, feedback);
@@ -216,7 +218,7 @@ impl Tcb {
         if ack.min(self.snd.edge()) > old {
             self.outcome.events |= Events::SND_ACKED;
         }
-        self.take_round_trip(ack, || echo, now);
+        self.note_round_trip(ack, || echo, now);
         // RFC 6298 section 5.2 and 5.3.
         if self.snd.in_flight() == 0 {
             self.disarm_xmit();
@@ -230,7 +232,7 @@ impl Tcb {
 
     /// New data was acknowledged: the round trip, and whatever counted attempts is over.
     #[inline(always)]
-    pub(super) fn take_round_trip(
+    pub(super) fn note_round_trip(
         &mut self,
         ack: Pos,
         echo: impl FnOnce() -> Option<u32>,

@@ -5,24 +5,22 @@
 //! with the engine: [`Place`] says what to copy where, in order or not.
 
 use super::{Arrival, Step};
-use crate::acks::OwedAcks;
+use crate::acks::{DELAY_US, OwedAcks};
 use crate::config::Config;
 use crate::drop::DropReason;
 use crate::events::{Error, Events};
+use crate::flags::Flags;
 use crate::open::MAX_QUICK_ACKS;
+use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::segment::{Disposition, Place, Segment};
 use crate::snd::SendSide;
 use crate::state::State;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
 use crate::timers::Timers;
 use longshore_wire::tcp::TcpFlags;
-
-/// How long an acknowledgment may wait (Linux's TCP_DELACK_MIN; RFC 9293 section
-/// 3.8.6.3 allows 500 ms).
-const DELAY_US: u64 = 40 * MS;
 
 impl ReceiveSide {
     /// Cuts the payload to what is new and fits: from RCV.NXT to the end of the
@@ -216,10 +214,10 @@ impl Tcb {
                 .note_dsack(&self.snd, &self.rcv, &mut self.flags, a.start, start);
         }
         let kept = if start == self.rcv.nxt() {
-            self.take_in_order(end, a.segment, a.now);
+            self.place_in_order(end, a.segment, a.now);
             true
         } else {
-            self.take_out_of_order(start, end)
+            self.place_out_of_order(start, end)
         };
         if !kept {
             return Err(Disposition::dropped(DropReason::AssemblerFull));
@@ -272,7 +270,7 @@ impl Tcb {
 
     /// Payload from RCV.NXT to `end`: moves RCV.NXT over it and over what had arrived
     /// beyond.
-    fn take_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
+    fn place_in_order(&mut self, end: Pos, segment: &Segment<'_>, now: Instant) {
         let old = self.rcv.nxt();
         let fills = !self.reassembly.ranges.is_empty();
         if fills {
@@ -323,7 +321,7 @@ impl Tcb {
     ///
     /// RFC 5681 section 4.2: an immediate (duplicate) acknowledgment; one for each
     /// segment if the peer has no SACK and counts them.
-    fn take_out_of_order(&mut self, start: Pos, end: Pos) -> bool {
+    fn place_out_of_order(&mut self, start: Pos, end: Pos) -> bool {
         self.flags |= Flags::ACK_NOW;
         if !self.snd.sack() {
             self.acks.owe_duplicate();
@@ -367,13 +365,13 @@ impl Tcb {
             && payload_len >= u32::from(self.acks.segment())
             && !self.rcv.buffer.is_fixed();
         if tells {
-            self.take_receiver_rtt(echo, now);
+            self.on_new_echo(echo, now);
         }
     }
 
     /// Apart from the rest, as it is seldom wanted: once in a tick of the peer's clock.
     #[inline(never)]
-    fn take_receiver_rtt(&mut self, echo: u32, now: Instant) {
+    fn on_new_echo(&mut self, echo: u32, now: Instant) {
         self.stamps.note_echo(echo);
         let clock = now.millis32().wrapping_add(self.stamps.offset());
         let elapsed = clock.wrapping_sub(echo);

@@ -14,14 +14,12 @@
 //! would do; a property test holds them against each other.
 
 use crate::events::Events;
+use crate::flags::Flags;
+use crate::pos::Pos;
 use crate::segment::{Disposition, Ecn, Place, Segment};
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::tcp::{HEADER_LEN, Head, PLAIN_LEN, Plain, Stamps, TcpFlags};
-
-/// The value of `predict` that stands for none: a data offset of 15 words with flags
-/// that exclude each other.
-pub(crate) const UNPREDICTABLE: u16 = u16::MAX;
 
 /// A segment that a block predicted: nothing has changed yet, and
 /// [`take`](Predicted::take) cannot fail.
@@ -267,7 +265,7 @@ impl Tcb {
             .on_delivered_in_order(ack, times, now);
         self.snd.acknowledge(ack);
         self.outcome.events |= Events::SND_ACKED;
-        self.take_round_trip(ack, echo, now);
+        self.note_round_trip(ack, echo, now);
         if ALL {
             self.disarm_xmit();
             self.accounting.busy.end(now);

@@ -5,9 +5,11 @@
 
 use super::Arrival;
 use crate::events::Events;
+use crate::flags::Flags;
 use crate::flight::LossTimer;
+use crate::pos::NO_POS;
 use crate::state::State;
-use crate::tcb::{Flags, NO_POS, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::time_wait::TIME_WAIT_US;
 use crate::timers::Timers;
@@ -20,7 +22,7 @@ impl Tcb {
             self.note_fin(a);
         }
         if self.rcv.nxt() == self.rcv.fin() {
-            self.take_fin(a.now);
+            self.handle_fin(a.now);
         }
     }
 
@@ -41,8 +43,8 @@ impl Tcb {
 
     /// "If the FIN bit is set, signal the user 'connection closing' ..., advance
     /// RCV.NXT over the FIN, and send an acknowledgment for the FIN."
-    fn take_fin(&mut self, now: Instant) {
-        self.rcv.take_fin();
+    fn handle_fin(&mut self, now: Instant) {
+        self.rcv.handle_fin();
         self.flags |= Flags::ACK_NOW;
         self.outcome.events |= Events::PEER_FIN;
         match self.state {

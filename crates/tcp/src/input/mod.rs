@@ -13,17 +13,17 @@ mod fin;
 mod rst;
 mod syn_sent;
 
-pub(crate) use checks::PawsFloor;
 pub use fast_path::Predicted;
-pub(crate) use fast_path::UNPREDICTABLE;
 
 use crate::drop::DropReason;
 use crate::ecn::Variant;
 use crate::events::Events;
+use crate::flags::Flags;
+use crate::pos::Pos;
 use crate::reset::sequence_len;
 use crate::segment::{Disposition, Segment};
 use crate::state::State;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::time_wait::{TimeWait, TimeWaitVerdict};
 use longshore_wire::tcp::TcpFlags;
@@ -116,9 +116,9 @@ impl Tcb {
             self.ecn
                 .on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
         }
-        self.take_user_timeout_advice(a.segment.header.options.user_timeout);
+        self.handle_user_timeout_advice(a.segment.header.options.user_timeout);
         if a.has(TcpFlags::URG) && self.state.may_receive_data() {
-            self.take_urgent_pointer(a.segment.header, a.start);
+            self.handle_urgent_pointer(a.segment.header, a.start);
         }
         let disposition = self.on_payload(a)?;
         self.on_fin(a);

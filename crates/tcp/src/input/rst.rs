@@ -5,9 +5,11 @@
 use super::{Arrival, Step};
 use crate::drop::DropReason;
 use crate::events::{Error, Events};
+use crate::flags::Flags;
+use crate::pos::SYN_POS;
 use crate::segment::Disposition;
 use crate::state::State;
-use crate::tcb::{Flags, SYN_POS, Tcb};
+use crate::tcb::Tcb;
 use longshore_wire::tcp::TcpFlags;
 
 impl Tcb {

@@ -6,9 +6,11 @@
 use super::{Arrival, Step};
 use crate::drop::DropReason;
 use crate::events::{Error, Events};
+use crate::flags::Flags;
+use crate::pos::{Pos, SYN_POS};
 use crate::segment::{Disposition, Segment};
 use crate::state::State;
-use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
@@ -48,7 +50,7 @@ impl Tcb {
         }
         // A simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment". Payload and
         // FIN are left for the peer to repeat.
-        self.take_syn(h, now);
+        self.handle_syn(h, now);
         self.state = State::SynReceived;
         self.flags |= Flags::SYN_DUE;
         let early = segment.payload_len > 0;
@@ -83,11 +85,11 @@ impl Tcb {
                 ..Disposition::dropped(DropReason::Paws)
             };
         }
-        self.take_syn(h, now);
+        self.handle_syn(h, now);
         self.ecn.on_syn_ack(segment);
-        self.take_syn_ack(h, now);
+        self.handle_syn_ack(h, now);
         if h.flags.contains(TcpFlags::URG) {
-            self.take_urgent_pointer(h, SYN_POS);
+            self.handle_urgent_pointer(h, SYN_POS);
         }
         let arrival = Arrival {
             // After the SYN.
@@ -104,12 +106,12 @@ impl Tcb {
     }
 
     /// What the SYN-ACK acknowledges, and the end of the handshake.
-    fn take_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
+    fn handle_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
         let ack = self.snd.pos(h.ack);
-        self.fast_open.take_answer(ack, h.options.fast_open);
-        self.flight.take_timed_sample(&mut self.snd, now);
+        self.fast_open.handle_answer(ack, h.options.fast_open);
+        self.flight.sample_timed(&mut self.snd, now);
         self.disarm_xmit();
-        self.take_first_ack(ack, now);
+        self.handle_first_ack(ack, now);
         self.establish(now);
         self.flags |= Flags::ACK_NOW;
         if self.snd.nxt() < self.snd.edge() {
@@ -127,13 +129,13 @@ impl Tcb {
 
     /// The first acknowledgment covers our SYN, and perhaps data that went with it or
     /// right after it.
-    fn take_first_ack(&mut self, ack: Pos, now: Instant) {
+    fn handle_first_ack(&mut self, ack: Pos, now: Instant) {
         let mut delivery = self
             .flight
             .start_delivery(&self.snd, &self.stamps, None, now);
         self.flight
-            .take_delivered(self.snd.una(), ack, &mut delivery);
-        self.snd.take_first_ack(ack);
+            .mark_delivered(self.snd.una(), ack, &mut delivery);
+        self.snd.handle_first_ack(ack);
         if ack > 0 {
             self.outcome.events |= Events::SND_ACKED;
         }
@@ -143,9 +145,9 @@ impl Tcb {
     pub(super) fn on_handshake_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let simultaneous = a.has(TcpFlags::SYN);
-        self.flight.take_timed_sample(&mut self.snd, a.now);
+        self.flight.sample_timed(&mut self.snd, a.now);
         self.disarm_xmit();
-        self.take_first_ack(0, a.now);
+        self.handle_first_ack(0, a.now);
         // "Set SND.WND <- SEG.WND, SND.WL1 <- SEG.SEQ, SND.WL2 <- SEG.ACK"; a SYN's
         // window is not scaled.
         let scale = if simultaneous { 0 } else { self.snd.wscale() };

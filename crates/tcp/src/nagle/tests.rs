@@ -145,7 +145,7 @@ fn a_silly_window_is_not_used() {
 #[test]
 fn half_of_a_small_peers_window_is_used() {
     let mut s = Script::established();
-    s.tcb.snd.take_syn(1000, 800);
+    s.tcb.snd.handle_syn(1000, 800);
     s.window = 400;
     let _ = s.arrives(ACK, 0, 0, 0);
     s.writes(5_000);

@@ -7,9 +7,11 @@
 //! known layout. What to send and what follows from it are decided by the same functions,
 //! so that both ways send the same.
 
-use crate::input::UNPREDICTABLE;
+use crate::flags::Flags;
+use crate::pos::Pos;
 use crate::segment::PlainTransmit;
-use crate::tcb::{Flags, Pos, Tcb};
+use crate::tcb::Tcb;
+use crate::tcb::UNPREDICTABLE;
 use crate::time::Instant;
 use longshore_wire::tcp::TcpFlags;
 

@@ -11,14 +11,16 @@ mod select;
 pub(crate) use options::{TIMESTAMPS_LEN, plain_ack};
 
 use crate::ecn::Variant;
+use crate::flags::Flags;
 use crate::flight::Flight;
+use crate::flight::ProbeChoice;
 use crate::flight::XmitTimer;
-use crate::input::UNPREDICTABLE;
-use crate::plpmtu::ProbeChoice;
+use crate::pos::{Pos, SYN_POS};
 use crate::segment::{Ecn, Transmit};
 use crate::snd::SendSide;
 use crate::state::State;
-use crate::tcb::{Flags, Pos, SYN_POS, Tcb};
+use crate::tcb::Tcb;
+use crate::tcb::UNPREDICTABLE;
 use crate::time::{Instant, MS};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{Plain, TcpFlags, TcpOptions, control};
@@ -129,7 +131,7 @@ impl Tcb {
             self.ecn.bound_payload(
                 &self.snd,
                 self.congestion
-                    .paced_payload(&self.snd, &self.cfg, max_payload),
+                    .paced_payload(&self.snd, self.cfg.min_batch, max_payload),
             ),
         );
         if let Some((start, end)) = self.select_repetition(max_payload) {
@@ -178,7 +180,7 @@ impl Tcb {
         let idle = self.snd.una() == self.snd.nxt();
         self.note_new(start, end, now);
         self.congestion
-            .note_new_data(&self.snd, &self.flight, end, idle, now);
+            .note_new_data(&self.snd, || self.flight.pipe(&self.snd), end, idle, now);
         self.emit_data(start, end, false, now)
     }
 
@@ -232,12 +234,6 @@ impl Tcb {
         self.flight.timed_at = now;
     }
 
-    #[inline(never)]
-    fn turn_round(&mut self) {
-        self.congestion
-            .turn_round(&self.snd, &self.flight, &self.liveness);
-    }
-
     /// A range that was sent before goes out again.
     fn emit_repetition(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
         let packets = (end - start) as u64;
@@ -277,7 +273,7 @@ impl Tcb {
     #[inline(always)]
     fn note_payload_sent(&mut self, now: Instant) {
         self.flight.last_sent = now;
-        // Who asks first is not interactive by that: the answer may be long.
+        // The end that asks first is not interactive by that: the answer may be long.
         if now < self.liveness.last_data().soon(ANSWER_US) && self.rcv.nxt() > 0 {
             self.flags |= Flags::INTERACTIVE;
         }
@@ -496,6 +492,16 @@ impl Tcb {
             retransmission: false,
             ecn: Ecn::NotCapable,
         }
+    }
+
+    /// Sends the probe that was selected: one packet, longer than the MSS.
+    pub(crate) fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
+        let (small, segments) = (self.snd.small(), self.accounting.counters.data_segs_out);
+        let mut probe = self.emit_new(start, end, now);
+        self.snd.set_small(small);
+        self.accounting.counters.data_segs_out = segments.wrapping_add(1);
+        probe.mss = (end - start) as u16;
+        probe
     }
 }
 

@@ -4,13 +4,14 @@
 //! 3.2), SACK blocks while something is out of order, the SYN's set. `output/mod.rs`
 //! and `time_wait.rs` call it.
 
+use crate::flags::Flags;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
 use crate::segment::{Ecn, Transmit};
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
-use crate::tcb::{Flags, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};

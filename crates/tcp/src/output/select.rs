@@ -8,8 +8,9 @@
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::flight::XmitTimer;
+use crate::pos::Pos;
 use crate::snd::SendSide;
-use crate::tcb::{Pos, Tcb};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::timers::CORK_US;
 
@@ -73,7 +74,7 @@ impl Tcb {
             max_payload
         } else {
             self.congestion
-                .batch_payload(&self.snd, &self.cfg, max_payload)
+                .batch_payload(&self.snd, self.cfg.min_batch, max_payload)
         };
         let chosen = self.choose_new(start, max_payload as i64, now);
         if chosen.is_none() && self.snd.in_flight() == 0 {
@@ -93,7 +94,8 @@ impl Tcb {
         if len != mss {
             len = len.min(
                 self.congestion
-                    .batch_payload(&self.snd, &self.cfg, max_payload) as i64,
+                    .batch_payload(&self.snd, self.cfg.min_batch, max_payload)
+                    as i64,
             );
             if len < mss || len % mss != 0 {
                 return None;

@@ -1,6 +1,5 @@
-//! The receive window: scale, silly window avoidance, auto-tuning.
+//! The receive window: silly window avoidance, and what memory allows.
 
-use super::*;
 use crate::Config;
 use crate::script::{ACK, Script};
 use proptest::prelude::*;
@@ -38,20 +37,6 @@ fn without_memory_the_window_is_told_as_closed() {
 }
 
 #[test]
-fn the_scale_is_just_large_enough() {
-    for (max, scale) in [
-        (0, 0),
-        (65_535, 0),
-        (65_536, 1),
-        (6 << 20, 7),
-        (16 << 20, 9),
-        (u32::MAX, 14),
-    ] {
-        assert_eq!(scale_for(max), scale, "{max}");
-    }
-}
-
-#[test]
 fn small_openings_are_not_told() {
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 20_000);
@@ -81,54 +66,6 @@ fn a_smaller_buffer_takes_back_nothing() {
     s.tcb.set_rcvbuf(2_000);
     let _ = s.arrives(ACK, 0, 0, 10_000);
     assert_eq!(s.sent_one().window, 10_000);
-}
-
-#[test]
-fn the_buffer_follows_a_fast_reader() {
-    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
-    b.sample_rtt(100_000);
-    let mut read = 0;
-    let mut sizes = Vec::new();
-    // A peer in slow start, 100 ms away, never held back.
-    for round in 0..14u64 {
-        let bytes = (14_480i64 << round).min(i64::from(b.size()));
-        for _ in 0..10 {
-            read += bytes / 10;
-            b.on_consumed(read, 1448, Instant((round + 1) * 110_000));
-        }
-        sizes.push(b.size());
-    }
-    assert_eq!(*sizes.last().unwrap(), 6 << 20, "{sizes:?}");
-    assert!(sizes.windows(2).all(|w| w[0] <= w[1]));
-}
-
-#[test]
-fn a_slow_reader_is_given_no_more() {
-    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
-    b.sample_rtt(1_000);
-    for i in 1..1_000u64 {
-        assert!(!b.on_consumed(i as i64 * 1_000, 1448, Instant(i * 10_000)));
-    }
-    assert_eq!(b.size(), 128 * 1024);
-}
-
-#[test]
-fn a_fixed_buffer_stays() {
-    let mut b = ReceiveBuffer::new(10_000, 10_000, Instant(0));
-    assert!(b.is_fixed());
-    b.sample_rtt(1_000);
-    assert!(!b.on_consumed(1 << 30, 1448, Instant(1_000_000)));
-    assert_eq!(b.size(), 10_000);
-}
-
-#[test]
-fn without_timestamps_a_windows_worth_is_a_round_trip() {
-    let mut b = ReceiveBuffer::new(10_000, 1 << 20, Instant(0));
-    b.sample_window(1_000, 10_000, Instant(5_000));
-    b.sample_window(6_000, 10_000, Instant(20_000));
-    assert_eq!(b.rtt_us(), 0);
-    b.sample_window(11_000, 10_000, Instant(30_000));
-    assert_eq!(b.rtt_us(), 25_000);
 }
 
 proptest! {
@@ -163,26 +100,6 @@ proptest! {
     }
 }
 
-/// The host's memory is shared: where it is short, tuning does not promise it.
-#[test]
-fn the_buffer_does_not_grow_beyond_the_memory_there_is() {
-    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
-    b.sample_rtt(1_000);
-    b.room = 300_000;
-    let (mut consumed, mut now) = (0, Instant(0));
-    for _ in 0..10 {
-        consumed += Pos::from(b.size());
-        now = now.after_ms(2);
-        b.on_consumed(consumed, 1_000, now);
-    }
-    assert_eq!(b.size(), 300_000);
-    // Less than there is already takes nothing back.
-    b.room = 1_000;
-    consumed += 4_000_000;
-    b.on_consumed(consumed, 1_000, now.after_ms(2));
-    assert_eq!(b.size(), 300_000);
-}
-
 #[test]
 fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one() {
     let wanted = |segments: u8, samples: &[u64], size| {
@@ -204,7 +121,7 @@ fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one(
     let mut queued = vec![50];
     queued.extend([200; 100]);
     assert_eq!(wanted(80, &queued, 1 << 30).0, 2 * (cwnd * 50 / 200));
-    // Who sends much gets a good buffer at once.
+    // A program that sends much gets a good buffer at once.
     assert_eq!(wanted(200, &queued, 50_000).0, 2 << 20);
     let (far, cwnd) = wanted(200, &[100_000; 20], 50_000);
     assert_eq!(far, 2 * cwnd);

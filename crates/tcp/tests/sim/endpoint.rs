@@ -293,6 +293,17 @@ impl Endpoint {
         (writes || reads || closes || shuts).then_some(self.acts_at)
     }
 
+    /// The connection goes on as one that was restored of it.
+    pub(crate) fn move_on(&mut self, wire: &mut Wire, now: Instant) {
+        let saved = self.tcb.save();
+        let before = (self.tcb.state(), self.tcb.rcv_edge(), self.tcb.snd_acked());
+        self.tcb = Tcb::restore(&saved, now).expect("what was saved is a connection");
+        let after = (self.tcb.state(), self.tcb.rcv_edge(), self.tcb.snd_acked());
+        assert_eq!(before, after, "{}", self.name);
+        self.check();
+        self.flush(wire, now);
+    }
+
     pub(crate) fn timer(&mut self, now: Instant) {
         if let Some(deadline) = self.tcb.deadline()
             && deadline <= now

@@ -34,6 +34,7 @@ fn send(seed: u64, total: u64, there: Faults, back: Faults) -> (Outcome, TcpInfo
         back,
         iss: (1, 2),
         fast_open: None,
+        moves: 0,
     });
     let info = outcome.client.tcb.info(outcome.elapsed);
     (outcome, info)
@@ -179,6 +180,7 @@ fn an_overflowing_queue_costs_what_it_loses() {
             back,
             iss: (1, 2),
             fast_open: None,
+            moves: 0,
         });
         let info = outcome.client.tcb.info(outcome.elapsed);
         println!(
@@ -272,6 +274,7 @@ fn send_with_late_packets(
         back: path,
         iss: (1, 2),
         fast_open: None,
+        moves: 0,
     })
 }
 

@@ -127,6 +127,7 @@ fn scenario(seed: u64) -> Scenario {
             rng.next() as u32,
         ),
         fast_open: rng.pick(&[None, None, Some(true), Some(false)]),
+        moves: 0,
     }
 }
 
@@ -192,6 +193,23 @@ fn any_path_d() {
     seeds(3_000_000, 1_000);
 }
 
+/// One end after the other moves to another process, at any moment: every byte still
+/// arrives once, and the connection ends.
+#[test]
+fn any_path_while_connections_move() {
+    for seed in 4_000_000..4_001_000 {
+        let scenario = Scenario {
+            moves: [1, 20, 300][seed as usize % 3],
+            ..scenario(seed)
+        };
+        let result = std::panic::catch_unwind(|| run(scenario));
+        if let Err(panic) = result {
+            eprintln!("failed: {scenario:#?}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
 /// A program that writes `total` bytes as fast as it may.
 fn bulk_program(total: u64) -> Program {
     Program {
@@ -242,6 +260,7 @@ fn bulk_over(cfg: &Config, total: u64, faults: Faults) -> Outcome {
         back: Faults { loss: 0, ..faults },
         iss: (1, 2),
         fast_open: None,
+        moves: 0,
     })
 }
 

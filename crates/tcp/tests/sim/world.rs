@@ -1,6 +1,7 @@
 //! Two ends, two directions, one clock.
 
 use crate::endpoint::{Endpoint, Program};
+use crate::rng::Rng;
 use crate::wire::{Faults, Packet, Wire};
 use longshore_tcp::{
     Config, Ecn, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for,
@@ -20,6 +21,8 @@ pub(crate) struct Scenario {
     /// The client has been here before: it has a cookie (RFC 7413), and the server
     /// takes it, or not.
     pub(crate) fast_open: Option<bool>,
+    /// So often in a thousand steps, one end moves to another process.
+    pub(crate) moves: u32,
 }
 
 /// What came of it.
@@ -76,6 +79,8 @@ pub(crate) struct World {
     pub(crate) server: Option<Endpoint>,
     pub(crate) there: Wire,
     pub(crate) back: Wire,
+    /// Says who moves, and when.
+    movers: Rng,
     scenario: Scenario,
     progress: (u64, Instant),
 }
@@ -103,6 +108,7 @@ impl World {
             server: None,
             there: Wire::new(s.there, s.seed ^ 2),
             back: Wire::new(s.back, s.seed ^ 3),
+            movers: Rng::new(s.seed ^ 5),
             scenario: s,
             progress: (0, now),
         }
@@ -180,7 +186,23 @@ impl World {
             server.act(now);
             server.flush(&mut self.back, now);
         }
+        self.move_one();
         self.watch();
+    }
+
+    /// Moves one end, if it is time.
+    fn move_one(&mut self) {
+        if !self.movers.permille(self.scenario.moves) {
+            return;
+        }
+        let both = [Some(&mut self.client), self.server.as_mut()];
+        let mut ends: Vec<_> = both.into_iter().flatten().collect();
+        let which = self.movers.range(0, ends.len() as u64 - 1) as usize;
+        let wire = match which {
+            0 => &mut self.there,
+            _ => &mut self.back,
+        };
+        ends[which].move_on(wire, self.now);
     }
 
     fn deliver_to_server(&mut self, packet: &Packet) {

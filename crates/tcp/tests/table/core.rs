@@ -30,6 +30,9 @@ pub(crate) struct Core {
     connected: bool,
     /// The end of the urgent data whose last byte was read apart; 0 if none was.
     urgent_read: u64,
+    /// The connection is saved, and another one restored of it, before each thing that
+    /// happens to it.
+    moves: bool,
 }
 
 impl Core {
@@ -43,6 +46,19 @@ impl Core {
             error_told: false,
             connected: false,
             urgent_read: 0,
+            moves: false,
+        }
+    }
+
+    /// With a connection that moves all the time.
+    pub(crate) fn moving(mut self) -> Core {
+        self.moves = true;
+        self
+    }
+
+    fn move_on(&mut self) {
+        if let Some(tcb) = self.tcb.as_mut().filter(|_| self.moves) {
+            *tcb = Tcb::restore(&tcb.save(), self.now).expect("what was saved is a connection");
         }
     }
 
@@ -195,6 +211,7 @@ impl Stack for Core {
     }
 
     fn pass(&mut self, time: Duration) {
+        self.move_on();
         let end = self.now.after_us(time.as_micros() as u64);
         if let Some(tcb) = &mut self.tcb {
             while let Some(deadline) = tcb.deadline().filter(|deadline| *deadline <= end) {
@@ -205,6 +222,7 @@ impl Stack for Core {
     }
 
     fn arrives(&mut self, header: &TcpHeader, payload_len: u32) {
+        self.move_on();
         let segment = Segment::new(header, payload_len);
         let alive = |tcb: &&mut Tcb| tcb.state() != State::Closed;
         let Some(tcb) = self.tcb.as_mut().filter(alive) else {
@@ -225,6 +243,7 @@ impl Stack for Core {
     }
 
     fn sends(&mut self, wait: Duration) -> Option<Sent> {
+        self.move_on();
         let end = self.now.after_us(wait.as_micros() as u64);
         if let Some(header) = self.resets.pop_front() {
             return Some(Sent {
@@ -250,6 +269,7 @@ impl Stack for Core {
     }
 
     fn call(&mut self, call: Call) -> String {
+        self.move_on();
         let now = self.now;
         match call {
             Call::Connect => {

@@ -1,21 +1,23 @@
 //! Summing with the plain registers: eight bytes at a time, the carries in the upper
 //! half of a sum of 128 bits.
 
+use crate::bytes::array;
+
 /// The one's-complement sum of `bytes`, less than 2^36.
 #[inline]
 pub(super) fn sum(bytes: &[u8]) -> u64 {
-    let word = |b: &[u8]| u128::from(u64::from_ne_bytes(b.try_into().expect("eight bytes")));
+    let word = |b: &[u8], at: usize| u128::from(u64::from_ne_bytes(array(b, at)));
     let mut sums = [0u128; 2];
     let mut blocks = bytes.chunks_exact(32);
     for block in &mut blocks {
-        sums[0] += word(&block[..8]);
-        sums[1] += word(&block[8..16]);
-        sums[0] += word(&block[16..24]);
-        sums[1] += word(&block[24..]);
+        sums[0] += word(block, 0);
+        sums[1] += word(block, 8);
+        sums[0] += word(block, 16);
+        sums[1] += word(block, 24);
     }
     let mut words = blocks.remainder().chunks_exact(8);
     for w in &mut words {
-        sums[0] += word(w);
+        sums[0] += word(w, 0);
     }
     let fold = |sum: u128| {
         let (low, high) = (sum as u64, (sum >> 64) as u64);

@@ -61,8 +61,8 @@ proptest! {
     #[test]
     fn an_update_equals_summing_again(mut bytes in proptest::collection::vec(any::<u8>(), 20..40), at in 0usize..9, new: u16) {
         let before = Partial::of(&bytes).finish();
-        let old = crate::get16(&bytes, at * 2);
-        crate::put16(&mut bytes, at * 2, new);
+        let old = crate::bytes::get16(&bytes, at * 2);
+        crate::bytes::put16(&mut bytes, at * 2, new);
         prop_assert!(same(update(before, old, new), by_definition(&bytes)));
     }
 
@@ -73,7 +73,7 @@ proptest! {
         segment.extend(&payload);
         let len = segment.len() as u32;
         let sum = Partial::of_pseudo_v4(source, destination, 17, len).plus(Partial::of(&segment)).finish();
-        crate::put16(&mut segment, 6, sum);
+        crate::bytes::put16(&mut segment, 6, sum);
         prop_assert!(verify_transport(source.into(), destination.into(), 17, &segment));
         let bit = usize::from(bit) % (segment.len() * 8);
         segment[bit / 8] ^= 1 << (bit % 8);

@@ -5,12 +5,12 @@
 //! listening to every source is told, which is all that neighbour discovery needs.
 
 use super::{Icmpv6, sum};
+use crate::bytes::{array, front, get16, put, put16, rest_mut};
 use crate::ipv6::next_header;
 use crate::membership::Record;
-use crate::{get16, put16};
 use core::net::Ipv6Addr;
 
-/// Who listens to the reports: all routers that speak MLDv2.
+/// The group that reports go to: all routers that speak MLDv2.
 pub const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 /// The hop limit of all that MLD sends (RFC 3810 section 5).
 pub const HOP_LIMIT: u8 = 1;
@@ -43,26 +43,26 @@ pub const fn report_len(groups: usize) -> usize {
 
 /// Writes a report from `source` with the hop-by-hop header that belongs before it;
 /// returns its length. The packet's next header is [`next_header::HOP_BY_HOP`], its
-/// destination [`ROUTERS`]. Panics if `bytes` is shorter than [`report_len`].
+/// destination [`ROUTERS`]. `bytes` is no shorter than [`report_len`].
 pub fn emit_report(
     source: Ipv6Addr,
     record: Record,
     groups: impl Iterator<Item = Ipv6Addr>,
     bytes: &mut [u8],
 ) -> usize {
-    bytes[..ROUTER_ALERT.len()].copy_from_slice(&ROUTER_ALERT);
-    let message = &mut bytes[ROUTER_ALERT.len()..];
+    put(bytes, 0, ROUTER_ALERT);
+    let message = rest_mut(bytes, ROUTER_ALERT.len());
     let mut at = super::HEADER_LEN;
     let mut count = 0;
     for group in groups {
-        message[at..at + 4].copy_from_slice(&[record as u8, 0, 0, 0]);
-        message[at + 4..at + RECORD].copy_from_slice(&group.octets());
+        put(message, at, [record as u8, 0, 0, 0]);
+        put(message, at + 4, group.octets());
         at += RECORD;
         count += 1;
     }
-    message[..super::HEADER_LEN].copy_from_slice(&[REPORT, 0, 0, 0, 0, 0, 0, 0]);
+    put(message, 0, [REPORT, 0, 0, 0, 0, 0, 0, 0]);
     put16(message, 6, count);
-    let checksum = sum(source, ROUTERS, &message[..at]).finish();
+    let checksum = sum(source, ROUTERS, front(message, at)).finish();
     put16(message, 2, checksum);
     ROUTER_ALERT.len() + at
 }
@@ -73,6 +73,6 @@ pub(super) fn parse_query(bytes: &[u8]) -> Option<Icmpv6> {
     let b: &[u8; 24] = bytes.first_chunk()?;
     Some(Icmpv6::MulticastQuery {
         max_response: get16(b, 4),
-        group: Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| b[8 + i])),
+        group: Ipv6Addr::from(array::<16>(b, 8)),
     })
 }

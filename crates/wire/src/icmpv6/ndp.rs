@@ -1,8 +1,9 @@
 //! Neighbour discovery's messages and their options (RFC 4861 section 4).
 
 use super::Icmpv6;
+use crate::bytes::{array, get8, get16, get32, put, put16, put32, rest_mut};
 use crate::ipv6::Ipv6Header;
-use crate::{MacAddr, WireError, get16, get32, put16, put32};
+use crate::{MacAddr, WireError};
 use core::net::Ipv6Addr;
 
 const ROUTER_SOLICIT: u8 = 133;
@@ -54,7 +55,7 @@ pub(super) fn parse(kind: u8, ip: &Ipv6Header, bytes: &[u8]) -> Result<Icmpv6, W
     };
     let options = NdpOptions::parse(bytes.get(message.header_len()..).unwrap_or_default())?;
     if ip.source.is_unspecified() {
-        // Who has no address yet cannot say where it is, and probes the group.
+        // A host without an address cannot say where it is, and probes the group.
         let probe = options.source_link.is_none()
             && match message {
                 Icmpv6::RouterSolicit => true,
@@ -72,7 +73,7 @@ pub(super) fn parse(kind: u8, ip: &Ipv6Header, bytes: &[u8]) -> Result<Icmpv6, W
 
 fn target(bytes: &[u8]) -> Result<Ipv6Addr, WireError> {
     let b: &[u8; 24] = bytes.first_chunk().ok_or(WireError::Truncated)?;
-    let target = Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| b[8 + i]));
+    let target = Ipv6Addr::from(array::<16>(b, 8));
     if target.is_multicast() {
         return Err(WireError::BadField);
     }
@@ -98,7 +99,7 @@ pub(super) fn emit(message: &Icmpv6, bytes: &mut [u8]) -> (u8, u32) {
             (ROUTER_ADVERT, word)
         }
         Icmpv6::NeighborSolicit { target } => {
-            bytes[8..24].copy_from_slice(&target.octets());
+            put(bytes, 8, target.octets());
             (NEIGHBOR_SOLICIT, 0)
         }
         Icmpv6::NeighborAdvert {
@@ -107,7 +108,7 @@ pub(super) fn emit(message: &Icmpv6, bytes: &mut [u8]) -> (u8, u32) {
             override_known,
             target,
         } => {
-            bytes[8..24].copy_from_slice(&target.octets());
+            put(bytes, 8, target.octets());
             let flag = |set, bit| if set { bit } else { 0 };
             let word =
                 flag(router, ROUTER) | flag(solicited, SOLICITED) | flag(override_known, OVERRIDE);
@@ -179,7 +180,7 @@ impl NdpOptions {
                 (SOURCE_LINK, 8) => options.source_link = Some(mac(option)),
                 (TARGET_LINK, 8) => options.target_link = Some(mac(option)),
                 (MTU, 8) => options.mtu = Some(get32(option, 4)),
-                (PREFIX, 32) if option[2] <= 128 => {
+                (PREFIX, 32) if get8(option, 2) <= 128 => {
                     if let Some(place) = prefixes.next() {
                         *place = Some(prefix(option));
                     }
@@ -208,7 +209,7 @@ impl NdpOptions {
         8 * small.into_iter().filter(|there| *there).count() + 32 * prefixes
     }
 
-    /// Writes the options; returns their length. Panics if `bytes` is shorter.
+    /// Writes the options; returns their length. `bytes` is no shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         for (kind, link) in [
@@ -216,26 +217,26 @@ impl NdpOptions {
             (TARGET_LINK, self.target_link),
         ] {
             if let Some(mac) = link {
-                bytes[at..at + 2].copy_from_slice(&[kind, 1]);
-                bytes[at + 2..at + 8].copy_from_slice(&mac.0);
+                put(bytes, at, [kind, 1]);
+                put(bytes, at + 2, mac.0);
                 at += 8;
             }
         }
         if let Some(mtu) = self.mtu {
-            bytes[at..at + 2].copy_from_slice(&[MTU, 1]);
+            put(bytes, at, [MTU, 1]);
             put16(bytes, at + 2, 0);
             put32(bytes, at + 4, mtu);
             at += 8;
         }
         for p in self.prefixes.iter().flatten() {
-            let option = &mut bytes[at..at + 32];
+            let option = rest_mut(bytes, at);
             let flag = |set, bit| if set { bit } else { 0 };
             let flags = flag(p.on_link, ON_LINK) | flag(p.autonomous, AUTONOMOUS);
-            option[..4].copy_from_slice(&[PREFIX, 4, p.len, flags]);
+            put(option, 0, [PREFIX, 4, p.len, flags]);
             put32(option, 4, p.valid);
             put32(option, 8, p.preferred);
             put32(option, 12, 0);
-            option[16..].copy_from_slice(&p.prefix.octets());
+            put(option, 16, p.prefix.octets());
             at += 32;
         }
         at
@@ -244,16 +245,16 @@ impl NdpOptions {
 
 /// The hardware address in an option of eight bytes.
 fn mac(option: &[u8]) -> MacAddr {
-    MacAddr(core::array::from_fn(|i| option[2 + i]))
+    MacAddr(array(option, 2))
 }
 
 /// What an option of 32 bytes says.
 fn prefix(option: &[u8]) -> PrefixInfo {
     PrefixInfo {
-        prefix: Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| option[16 + i])),
-        len: option[2],
-        on_link: option[3] & ON_LINK != 0,
-        autonomous: option[3] & AUTONOMOUS != 0,
+        prefix: Ipv6Addr::from(array::<16>(option, 16)),
+        len: get8(option, 2),
+        on_link: get8(option, 3) & ON_LINK != 0,
+        autonomous: get8(option, 3) & AUTONOMOUS != 0,
         valid: get32(option, 4),
         preferred: get32(option, 8),
     }

@@ -1,7 +1,8 @@
 //! Extension headers (RFC 8200 section 4).
 
 use super::next_header::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
-use crate::{WireError, get16, get32, put16, put32};
+use crate::WireError;
+use crate::bytes::{get8, get16, get32, put, put16, put32};
 
 /// Bytes of a fragment header.
 pub const FRAGMENT_LEN: usize = 8;
@@ -41,10 +42,9 @@ impl FragmentHeader {
         })
     }
 
-    /// Writes the header; returns its length. Panics if `bytes` is shorter.
+    /// Writes the header; returns its length. `bytes` is no shorter.
     pub fn emit(&self, bytes: &mut [u8]) -> usize {
-        bytes[0] = self.next_header;
-        bytes[1] = 0;
+        put(bytes, 0, [self.next_header, 0]);
         put16(bytes, 2, self.offset & !7 | u16::from(self.more));
         put32(bytes, 4, self.identification);
         FRAGMENT_LEN
@@ -140,11 +140,11 @@ pub fn walk(mut next_header: u8, payload: &[u8]) -> Result<Upper, Refusal> {
         let begins = FIXED + at as u32;
         if next_header == ROUTING {
             // Type 0 and all others: nothing to visit is nothing to do.
-            if header[3] != 0 {
+            if get8(header, 3) != 0 {
                 return Err(problem(ERRONEOUS_FIELD, begins + 2));
             }
         } else {
-            check_options(&header[2..], begins + 2)?;
+            check_options(crate::bytes::rest(header, 2), begins + 2)?;
         }
         named_at = begins;
         next_header = following;

@@ -3,7 +3,10 @@
 //! Unknown options are passed over. A malformed one ends the list, as Linux has
 //! it: what came before it counts.
 
-use crate::{SeqNumber, get16, get32, put16, put32};
+use crate::SeqNumber;
+use crate::bytes::{
+    front, front_mut, get8, get16, get32, put, put_all, put8, put16, put32, rest, rest_mut,
+};
 
 const END: u8 = 0;
 const NOP: u8 = 1;
@@ -67,7 +70,7 @@ impl SackBlocks {
     /// The ranges.
     #[must_use]
     pub fn as_slice(&self) -> &[(SeqNumber, SeqNumber)] {
-        &self.blocks[..usize::from(self.len)]
+        self.blocks.get(..usize::from(self.len)).unwrap_or_default()
     }
 
     /// The ranges, one after the other.
@@ -117,7 +120,7 @@ impl FastOpenCookie {
             || (cookie.len() >= 4 && cookie.len() <= 16 && cookie.len().is_multiple_of(2));
         let mut bytes = [0; 16];
         fits.then(|| {
-            bytes[..cookie.len()].copy_from_slice(cookie);
+            put_all(&mut bytes, 0, cookie);
             Self {
                 bytes,
                 len: cookie.len() as u8,
@@ -153,21 +156,20 @@ impl FastOpenCookie {
     fn emit(&self, bytes: &mut [u8]) {
         let head = self.head_len();
         let len = head + usize::from(self.len);
-        bytes[1] = len as u8;
         if self.experimental {
-            bytes[0] = EXPERIMENT;
+            put(bytes, 0, [EXPERIMENT, len as u8]);
             put16(bytes, 2, FAST_OPEN_EXPERIMENT);
         } else {
-            bytes[0] = FAST_OPEN;
+            put(bytes, 0, [FAST_OPEN, len as u8]);
         }
-        bytes[head..len].copy_from_slice(self.as_bytes());
-        bytes[len..self.emitted_len()].fill(NOP);
+        put_all(bytes, head, self.as_bytes());
+        rest_mut(front_mut(bytes, self.emitted_len()), len).fill(NOP);
     }
 
     /// Its bytes; none in a request.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        front(&self.bytes, usize::from(self.len))
     }
 }
 
@@ -188,7 +190,7 @@ impl AccurateEcn {
     fn parse(kind: u8, data: &[u8]) -> Self {
         let mut fields = data
             .chunks_exact(3)
-            .map(|b| u32::from(b[0]) << 16 | u32::from(get16(b, 1)));
+            .map(|b| u32::from(get8(b, 0)) << 16 | u32::from(get16(b, 1)));
         let (first, ce, last) = (fields.next(), fields.next(), fields.next());
         let (ect0, ect1) = if kind == ACCURATE_ECN_0 {
             (first, last)
@@ -266,13 +268,12 @@ impl TcpOptions {
             bytes = match bytes {
                 [] | [END, ..] => return options,
                 [NOP, rest @ ..] => rest,
-                [kind, len, ..] => {
-                    let len = usize::from(*len);
-                    if len < 2 || len > bytes.len() {
+                [kind, len, data @ ..] => {
+                    let len = usize::from(*len).checked_sub(2);
+                    let Some((data, rest)) = len.and_then(|len| data.split_at_checked(len)) else {
                         return options;
-                    }
-                    let (option, rest) = bytes.split_at(len);
-                    options.take(*kind, &option[2..]);
+                    };
+                    options.take(*kind, data);
                     rest
                 }
                 [_] => return options,
@@ -284,7 +285,7 @@ impl TcpOptions {
         match (kind, data.len()) {
             (MSS, 2) => self.mss = Some(get16(data, 0)),
             // RFC 7323 section 2.3: more than 14 counts as 14.
-            (WINDOW_SCALE, 1) => self.window_scale = Some(data[0].min(14)),
+            (WINDOW_SCALE, 1) => self.window_scale = Some(get8(data, 0).min(14)),
             (SACK_PERMITTED, 0) => self.sack_permitted = true,
             (TIMESTAMPS, 8) => {
                 self.timestamps = Some(Timestamps {
@@ -301,7 +302,7 @@ impl TcpOptions {
             }
             (FAST_OPEN, _) => self.fast_open = FastOpenCookie::new(data),
             (EXPERIMENT, 2..) if get16(data, 0) == FAST_OPEN_EXPERIMENT => {
-                let cookie = FastOpenCookie::new(&data[2..]);
+                let cookie = FastOpenCookie::new(rest(data, 2));
                 self.fast_open = cookie.map(|c| c.as_experiment(true));
             }
             (USER_TIMEOUT, 2) => self.user_timeout = Some(get16(data, 0)),
@@ -361,8 +362,7 @@ impl TcpOptions {
 
     /// Writes the options in Linux's order, each padded to four bytes; the
     /// permission for SACK takes the padding's place before timestamps. `bytes`
-    /// is as long as [`emitted_len`](Self::emitted_len) says; panics if it is
-    /// shorter.
+    /// is as long as [`emitted_len`](Self::emitted_len) says.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let layout = self.layout();
@@ -400,27 +400,27 @@ impl TcpOptions {
             }
         }
         if let Some(cookie) = &self.fast_open {
-            cookie.emit(&mut bytes[at..]);
+            cookie.emit(rest_mut(bytes, at));
             at += cookie.emitted_len();
         }
         if let Some(timeout) = layout.user_timeout {
-            bytes[at] = USER_TIMEOUT;
-            bytes[at + 1] = 4;
+            put(bytes, at, [USER_TIMEOUT, 4]);
             put16(bytes, at + 2, timeout);
             at += 4;
         }
         if let Some(option) = layout.accurate_ecn {
             let (ect0, ce) = (option.ect0.unwrap_or(0), option.ce.unwrap_or(0));
             let field = |bytes: &mut [u8], at: usize, value: u32| {
-                bytes[at..at + 3].copy_from_slice(&value.to_be_bytes()[1..]);
+                let [_, high, middle, low] = value.to_be_bytes();
+                put(bytes, at, [high, middle, low]);
             };
-            bytes[at] = ACCURATE_ECN_0;
-            bytes[at + 1] = if option.is_long() { 11 } else { 8 };
+            let len = if option.is_long() { 11 } else { 8 };
+            put(bytes, at, [ACCURATE_ECN_0, len]);
             field(bytes, at + 2, ect0);
             field(bytes, at + 5, ce);
             if let Some(ect1) = option.ect1 {
                 field(bytes, at + 8, ect1);
-                bytes[at + 11] = NOP;
+                put8(bytes, at + 11, NOP);
             }
         }
     }

@@ -7,7 +7,8 @@
 //! plain is [`TcpHeader`]'s.
 
 use super::{ALIGNED_TIMESTAMPS, HEADER_LEN, TcpFlags, TcpHeader, TcpOptions, Timestamps};
-use crate::{SeqNumber, get16, get32, put16, put32};
+use crate::SeqNumber;
+use crate::bytes::{get16, get32, put16, put32};
 
 /// Bytes of a plain header with timestamps.
 pub const PLAIN_LEN: usize = HEADER_LEN + 12;

@@ -37,15 +37,15 @@ fn packet(label: u32, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn only_plain_segments_are_kept() {
     let good = packet(7, b"some");
-    assert!(Known6::of(&LINK, &good).is_some());
-    assert_eq!(Known6::of(&LINK, &good[..BOTH_LEN - 1]), None);
+    assert!(CachedHeaders6::of(&LINK, &good).is_some());
+    assert_eq!(CachedHeaders6::of(&LINK, &good[..BOTH_LEN - 1]), None);
     for (at, value) in [(0, 0x45), (6, 17), (6, 0)] {
         let mut other = good.clone();
         other[at] = value;
-        assert_eq!(Known6::of(&LINK, &other), None);
+        assert_eq!(CachedHeaders6::of(&LINK, &other), None);
     }
     // Nothing is like no packet but what is not of IPv6.
-    assert_eq!(Known6::NONE.segment_of(&good, true), None);
+    assert_eq!(CachedHeaders6::NONE.segment_of(&good, true), None);
 }
 
 proptest! {
@@ -61,7 +61,7 @@ proptest! {
         cut in 40usize..140,
     ) {
         let first = packet(label, &before);
-        let known = Known6::of(&LINK, &first).unwrap();
+        let known = CachedHeaders6::of(&LINK, &first).unwrap();
         let mut frame = LINK.to_vec();
         frame.extend(packet(label, &payload));
         let unchanged = changes.is_empty() && cut >= frame.len();

@@ -1,79 +1,13 @@
-//! The filter run by an interpreter of the few instructions that it uses.
+//! The filter run by an interpreter.
 
 use super::*;
-
-/// A packet as the kernel would show it to the filter, from the network header
-/// on.
-struct Packet {
-    protocol: u32,
-    packet_type: u32,
-    tagged: bool,
-    bytes: Vec<u8>,
-}
-
-impl Packet {
-    fn load(&self, at: u32) -> Option<u32> {
-        match at {
-            PROTOCOL => Some(self.protocol),
-            PACKET_TYPE => Some(self.packet_type),
-            VLAN_TAG_PRESENT => Some(u32::from(self.tagged)),
-            _ => {
-                let at = at.checked_sub(NETWORK)? as usize;
-                let word = self.bytes.get(at..at + 4)?;
-                Some(u32::from_be_bytes(word.try_into().unwrap()))
-            }
-        }
-    }
-
-    /// One or two bytes.
-    fn load_short(&self, at: u32, len: usize) -> Option<u32> {
-        let at = at.checked_sub(NETWORK)? as usize;
-        let bytes = self.bytes.get(at..at + len)?;
-        Some(bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b)))
-    }
-}
-
-fn passes(program: &[Instruction], packet: &Packet) -> bool {
-    let (mut a, mut x, mut pc) = (0u32, 0u32, 0usize);
-    loop {
-        let i = program[pc];
-        pc += 1;
-        let jump = |yes: bool| usize::from(if yes { i.jt } else { i.jf });
-        match i.code {
-            LOAD_WORD => match packet.load(i.k) {
-                Some(word) => a = word,
-                // As the kernel: what reaches past the end is dropped.
-                None => return false,
-            },
-            LOAD_HALF | LOAD_BYTE => {
-                let len = if i.code == LOAD_HALF { 2 } else { 1 };
-                match packet.load_short(i.k, len) {
-                    Some(short) => a = short,
-                    None => return false,
-                }
-            }
-            TAX => x = a,
-            JUMP => pc += i.k as usize,
-            JUMP_EQUAL => pc += jump(a == i.k),
-            JUMP_EQUAL_X => pc += jump(a == x),
-            JUMP_GREATER => pc += jump(a > i.k),
-            JUMP_ANY_BIT => pc += jump(a & i.k != 0),
-            RETURN => return i.k != 0,
-            other => panic!("{other:#x}"),
-        }
-    }
-}
+use crate::bpf::interpreter::{Packet, passes};
 
 fn ip4(to: &str) -> Packet {
     let to: Ipv4Addr = to.parse().unwrap();
     let mut bytes = vec![0x45; 20];
     bytes[16..20].copy_from_slice(&to.octets());
-    Packet {
-        protocol: IPV4,
-        packet_type: 0,
-        tagged: false,
-        bytes,
-    }
+    Packet::of(IPV4, bytes)
 }
 
 fn ip6(to: &str) -> Packet {
@@ -109,6 +43,7 @@ fn ours() -> Vec<Instruction> {
         ],
         &[],
         false,
+        0,
     )
 }
 
@@ -150,7 +85,7 @@ fn only_our_own_ipv6_and_its_groups_pass() {
     ] {
         assert!(!passes(&p, &ip6(to)), "{to}");
     }
-    let without = program(&[("10.1.0.5".parse().unwrap(), 16)], &[], false);
+    let without = program(&[("10.1.0.5".parse().unwrap(), 16)], &[], false, 0);
     assert!(!passes(&without, &ip6("ff02::1")));
 }
 
@@ -175,9 +110,9 @@ fn what_is_for_dhcp_clients_passes_where_it_is_wanted() {
         packet.bytes[change.0] = change.1;
         packet
     };
-    let wanted = program(&[], &[], true);
+    let wanted = program(&[], &[], true, 0);
     assert!(passes(&wanted, &to_client((23, 68))));
-    assert!(!passes(&program(&[], &[], false), &to_client((23, 68))));
+    assert!(!passes(&program(&[], &[], false, 0), &to_client((23, 68))));
     // Another port, another protocol, a fragment, options.
     for change in [(23, 69), (9, 6), (7, 1), (6, 0x20), (0, 0x46)] {
         assert!(!passes(&wanted, &to_client(change)), "{change:?}");
@@ -212,7 +147,7 @@ fn other_stations_outgoing_and_tagged_frames_do_not_pass() {
 fn groups_pass_while_they_are_wanted() {
     let groups = ["239.1.2.3", "ff15::7"].map(|g| g.parse().unwrap());
     let addresses = ["10.1.0.5", "fd00::5"].map(|a| (a.parse().unwrap(), 16));
-    let p = program(&addresses, &groups, false);
+    let p = program(&addresses, &groups, false, 0);
     for to in ["239.1.2.3", "224.0.0.1"] {
         assert!(passes(&p, &ip4(to)), "{to}");
     }
@@ -245,9 +180,9 @@ fn the_longest_program_fits_the_kernels_limit() {
     let group4 = |i: u16| Ipv4Addr::new(239, 0, (i >> 8) as u8, i as u8).into();
     let groups: Vec<_> = (0..256).map(group).chain((0..256).map(group4)).collect();
     // BPF_MAXINSNS
-    assert!(program(&addresses, &groups, true).len() <= 4096);
+    assert!(program(&addresses, &groups, true, 0).len() <= 4096);
     assert!(passes(
-        &program(&addresses, &groups, true),
+        &program(&addresses, &groups, true, 0),
         &ip6("fd00::1:f")
     ));
 }

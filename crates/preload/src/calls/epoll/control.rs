@@ -3,19 +3,16 @@
 use super::{BESIDE, Instance, Registered, WAITING, enter, of_descriptor};
 use crate::calls::{answer, guard, refused, set_errno};
 use crate::fds::{self, Entry};
+use crate::user::Out;
 use crate::{real, state};
 use libc::{c_int, epoll_event};
 use longshore_sockets::{Socket, SocketError};
 use std::sync::atomic::Ordering;
 
 /// `epoll_create1(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    let epfd = unsafe { real::epoll_create1(flags) };
+pub extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
+    let epfd = real::epoll_create1(flags);
     if epfd >= 0 && !state::is_off() {
         return guard(|| {
             enter(epfd);
@@ -26,32 +23,24 @@ pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
 }
 
 /// `epoll_create(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
+pub extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     if size <= 0 {
         set_errno(libc::EINVAL);
         return -1;
     }
-    // SAFETY: the caller's promise.
-    unsafe { epoll_create1(0) }
+    epoll_create1(0)
 }
 
 /// `epoll_ctl(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_ctl(
+pub extern "C-unwind" fn epoll_ctl(
     epfd: c_int,
     op: c_int,
     fd: c_int,
-    event: *mut epoll_event,
+    event: Out<'_, epoll_event>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::epoll_ctl(epfd, op, fd, event) };
+    let plain = || real::epoll_ctl(epfd, op, fd, event);
     let Some(instance) = of_descriptor(epfd) else {
         return plain();
     };
@@ -60,9 +49,7 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
         return plain();
     }
     let (events, data) = if needs_event {
-        // SAFETY: the caller's promise.
-        let e = unsafe { event.read_unaligned() };
-        (e.events, e.u64)
+        event.get().map_or((0, 0), |e| (e.events, e.u64))
     } else {
         (0, 0)
     };
@@ -152,8 +139,7 @@ fn control_socket(
             events: r.events & BESIDE,
             u64: r.data,
         };
-        // SAFETY: numbers and an event.
-        let ctl = |op, event: &mut epoll_event| unsafe { real::epoll_ctl(epfd, op, r.fd, event) };
+        let ctl = |op, event: &mut epoll_event| real::epoll_ctl(epfd, op, r.fd, Out::from(event));
         // A socket that went both ways after it was registered is not there yet.
         if ctl(op, &mut event) != 0 && op == libc::EPOLL_CTL_MOD {
             ctl(libc::EPOLL_CTL_ADD, &mut event);

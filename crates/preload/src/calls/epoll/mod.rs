@@ -4,14 +4,20 @@
 //! and the eventfd on which the engine wakes us; the engine's is a ready set.
 //! What is registered for a socket that nobody has decided about goes to the
 //! kernel, and moves when the socket becomes the engine's.
+//!
+//! An instance that a `fork` has handed on is slept on in another way, since what wakes one
+//! process there would be taken by another (`apart.rs`).
 
+pub(crate) mod apart;
 pub mod control;
 pub mod wait;
 
 use crate::calls::last_error;
 use crate::fds::{self, Entry};
 use crate::log::once;
+use crate::user::Out;
 use crate::{real, state};
+use apart::Apart;
 use libc::{c_int, epoll_event};
 use longshore_sockets::{Gate, Host, ReadySet, Socket, SocketError};
 use std::os::fd::{AsRawFd, RawFd};
@@ -59,6 +65,7 @@ struct Instance {
     has_both: AtomicBool,
     rounds: AtomicU32,
     lists: Gate<Lists>,
+    apart: Apart,
 }
 
 impl Instance {
@@ -100,37 +107,50 @@ impl Instance {
         };
         // Who sleeps in the kernel already does so without a bell of ours.
         self.prepare_bell(host, &set)?;
+        if let Some(bell) = set.bell_if_made().filter(|_| self.is_shared()) {
+            self.wake_in_kernel(bell)?;
+        }
         set.ring()?;
         Ok(set)
     }
 
-    /// Sees to it that the engine can wake who sleeps in the kernel's half; says
-    /// whether it can.
+    /// Sees to it that the engine can wake who sleeps for the instance; says whether it can.
     fn prepare_bell(&self, host: &Host, set: &ReadySet) -> Result<bool, SocketError> {
         let Some((bell, new)) = set.bell()? else {
             return Ok(false);
         };
+        if self.is_shared() {
+            let own = self.prepare_apart(host, Some((bell, new)))?;
+            return Ok(own.is_some());
+        }
         if new {
-            let epfd = self.epfd.load(Ordering::Relaxed);
-            let connection = host.connection().as_raw_fd();
-            // The connection only for its end: answers to questions come over it, too.
-            let words = [
-                (bell, libc::EPOLLIN, self.bell_word()),
-                (connection, 0, self.connection_word()),
-            ];
-            for (fd, what, word) in words {
-                let mut event = epoll_event {
-                    events: (what | libc::EPOLLET) as u32,
-                    u64: word,
-                };
-                // SAFETY: numbers and an event.
-                if unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &mut event) } != 0 {
-                    return Err(last_error());
-                }
-            }
+            self.enter_ours(host, self.epfd.load(Ordering::Relaxed), bell)?;
         }
         Ok(true)
     }
+
+    /// Enters in the kernel's instance `epfd` what wakes those who sleep there: the bell, and
+    /// the connection to the engine, for its end alone, as answers to questions come over it,
+    /// too.
+    fn enter_ours(&self, host: &Host, epfd: RawFd, bell: RawFd) -> Result<(), SocketError> {
+        let edge = libc::EPOLLET as u32;
+        let connection = host.connection().as_raw_fd();
+        let heard = edge | libc::EPOLLIN as u32;
+        kernel_add(epfd, bell, heard, self.bell_word())?;
+        kernel_add(epfd, connection, edge, self.connection_word())
+    }
+}
+
+/// Enters a descriptor in an instance of the kernel's, if it is not there already.
+fn kernel_add(epfd: RawFd, fd: RawFd, events: u32, word: u64) -> Result<(), SocketError> {
+    let mut event = epoll_event { events, u64: word };
+    if real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Out::from(&mut event)) != 0 {
+        let error = last_error();
+        if error.errno() != libc::EEXIST {
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 fn instance(number: u32) -> Option<&'static Instance> {
@@ -192,6 +212,7 @@ fn enter(epfd: c_int) {
                 has_both: AtomicBool::new(false),
                 rounds: AtomicU32::new(0),
                 lists: Gate::new(Lists::default()),
+                apart: Apart::new(),
             }));
             let put = place.compare_exchange(
                 std::ptr::null_mut(),
@@ -219,6 +240,7 @@ fn enter(epfd: c_int) {
             ] {
                 flag.store(false, Ordering::Relaxed);
             }
+            instance.apart.begin();
             let before = fds::put(epfd, Entry::Epoll(number as u32));
             fds::give_up(epfd, before);
             return;
@@ -244,6 +266,7 @@ pub(crate) fn one_descriptor_less(number: u32) {
         return;
     };
     if instance.descriptors.load(Ordering::Acquire) == 1 {
+        instance.apart.end();
         if let Some(set) = instance.set() {
             instance.set.store(0, Ordering::Release);
             set.close();
@@ -296,8 +319,7 @@ pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
             } else {
                 libc::EPOLL_CTL_DEL
             };
-            // SAFETY: numbers and an event.
-            unsafe { real::epoll_ctl(epfd, op, fd, &mut event) };
+            real::epoll_ctl(epfd, op, fd, Out::from(&mut event));
             let _ = set.add(socket, fd, r.events, r.data);
         }
     }

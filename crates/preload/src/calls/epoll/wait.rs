@@ -1,11 +1,13 @@
 //! `epoll_wait` and its kin: what either half has, and one sleep for both.
 
+use super::apart::WaitTarget;
 use super::{Instance, instance, of_descriptor, prepare_bell, ready_set};
 use crate::calls::poll::{limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
 use crate::owner::Interruption;
 use crate::signals::{self, within};
+use crate::user::{In, Out};
 use crate::{real, state, vectors};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use longshore_hostif::{OwnersSignal, Raised};
@@ -15,27 +17,35 @@ use std::time::{Duration, Instant};
 
 /// One in so many rounds the kernel's half comes first.
 const KERNEL_FIRST: u32 = 4;
+const NOTHING: epoll_event = epoll_event { events: 0, u64: 0 };
 
 /// The program's array, being filled.
-struct Found {
-    at: *mut epoll_event,
+struct Found<'a> {
+    at: Out<'a, epoll_event>,
     most: usize,
     count: usize,
 }
 
-impl Found {
+impl<'a> Found<'a> {
     fn room(&self) -> usize {
         self.most - self.count
     }
 
+    /// A place inside the array, which has `most`.
+    fn place(&self, i: usize) -> Out<'a, epoll_event> {
+        assert!(i < self.most);
+        self.at.add(i)
+    }
+
+    /// What was put there.
+    fn event(&self, i: usize) -> epoll_event {
+        self.place(i).get().unwrap_or(NOTHING)
+    }
+
     fn push(&mut self, events: u32, data: u64) {
         if self.room() != 0 {
-            // SAFETY: inside the array, which has `most` places.
-            unsafe {
-                self.at
-                    .add(self.count)
-                    .write_unaligned(epoll_event { events, u64: data });
-            }
+            self.place(self.count)
+                .put(epoll_event { events, u64: data });
             self.count += 1;
         }
     }
@@ -43,12 +53,10 @@ impl Found {
     /// What is there with this word, if there is.
     fn merge(&mut self, events: u32, data: u64) -> bool {
         for i in 0..self.count {
-            // SAFETY: inside the array, and written.
-            let mut e = unsafe { self.at.add(i).read_unaligned() };
+            let mut e = self.event(i);
             if { e.u64 } == data {
                 e.events |= events;
-                // SAFETY: as above.
-                unsafe { self.at.add(i).write_unaligned(e) };
+                self.place(i).put(e);
                 return true;
             }
         }
@@ -59,11 +67,11 @@ impl Found {
 /// A wait in progress.
 struct Waiting<'a> {
     host: &'static Host,
-    instance: &'a Instance,
+    instance: &'static Instance,
     epfd: c_int,
     set: Option<ReadySet>,
-    mask: *const sigset_t,
-    found: Found,
+    mask: In<'a, sigset_t>,
+    found: Found<'a>,
 }
 
 impl Waiting<'_> {
@@ -109,26 +117,56 @@ impl Waiting<'_> {
         if room == 0 {
             return Ok(());
         }
-        // SAFETY: the free part of the array.
-        let at = unsafe { self.found.at.add(self.found.count) };
+        let at = self.found.place(self.found.count);
         let got = if timeout == 0 {
-            // SAFETY: as above.
-            match held(|| unsafe { real::epoll_wait(self.epfd, at, room as c_int, 0) }) {
+            match held(|| real::epoll_wait(self.epfd, at, room as c_int, 0)) {
                 -1 => Err(last_error()),
                 got => Ok(got as usize),
             }
         } else {
-            // A filter of system calls may permit the one and not the other.
-            let number = match self.mask.is_null() {
-                true => libc::SYS_epoll_wait,
-                false => libc::SYS_epoll_pwait,
-            };
-            let (set, mask, len) = (self.epfd as usize, self.mask.addr(), signals::SET_BYTES);
-            let arguments = [set, at.addr(), room, timeout as usize, mask, len];
-            // SAFETY: as above; the mask is the caller's.
-            unsafe { signals::kernel_call(number, arguments) }
+            self.sleep_in(self.epfd, at, room, timeout)
         };
         self.take(got?)
+    }
+
+    /// Sleeps in an instance of the kernel's.
+    fn sleep_in(
+        &self,
+        epfd: c_int,
+        at: Out<'_, epoll_event>,
+        room: usize,
+        timeout: c_int,
+    ) -> Result<usize, SocketError> {
+        // A filter of system calls may permit the one and not the other.
+        let number = match self.mask.is_null() {
+            true => libc::SYS_epoll_wait,
+            false => libc::SYS_epoll_pwait,
+        };
+        let (mask, len) = (self.mask.addr(), signals::SET_BYTES);
+        let arguments = [epfd as usize, at.addr(), room, timeout as usize, mask, len];
+        // SAFETY: the kernel looks itself at the mask, and fills no more than there is room for.
+        unsafe { signals::kernel_call(number, arguments) }
+    }
+
+    /// Sleeps for at most `timeout` milliseconds, and takes what the kernel's half has then.
+    fn sleep_on(&mut self, target: &WaitTarget, timeout: c_int) -> Result<(), SocketError> {
+        if !target.is_own() {
+            return self.ask_kernel(usize::MAX, timeout);
+        }
+        let mut events = [NOTHING; 4];
+        let room = events.len();
+        let at = Out::from(&mut events[..]);
+        let got = self.sleep_in(target.fd(), at, room, timeout)?;
+        for event in &events[..got] {
+            let word = event.u64;
+            if word == self.instance.connection_word() {
+                self.host.look_at_engine();
+            }
+            if word == self.instance.program_word() {
+                self.ask_kernel(usize::MAX, 0)?;
+            }
+        }
+        Ok(())
     }
 
     /// Keeps what is for the program of the `got` events that the kernel has put behind
@@ -137,8 +175,7 @@ impl Waiting<'_> {
         let first = self.found.count;
         let both = self.instance.has_both.load(Ordering::Relaxed);
         for i in first..first + got {
-            // SAFETY: the kernel wrote it.
-            let e = unsafe { self.found.at.add(i).read_unaligned() };
+            let e = self.found.event(i);
             let (events, word) = (e.events, e.u64);
             if word == self.instance.bell_word() {
                 continue;
@@ -156,9 +193,7 @@ impl Waiting<'_> {
         }
         // What the kernel said to us alone is not left behind for the program.
         for i in self.found.count..first + got {
-            let nothing = epoll_event { events: 0, u64: 0 };
-            // SAFETY: the kernel wrote there, so we may.
-            unsafe { self.found.at.add(i).write_unaligned(nothing) };
+            self.found.place(i).put(NOTHING);
         }
         Ok(())
     }
@@ -187,8 +222,7 @@ impl Waiting<'_> {
                 return Ok(false);
             }
             set.silence()?;
-            // SAFETY: one entry, which lives until the call is over.
-            if held(|| unsafe { real::poll(&mut fd, 1, 0) }) == 0 {
+            if held(|| real::poll(Out::from(&mut fd), 1, 0)) == 0 {
                 return Ok(true);
             }
         }
@@ -249,7 +283,8 @@ impl Waiting<'_> {
     ) -> Result<usize, SocketError> {
         let deadline = deadline_after(limit);
         loop {
-            let (sets, heard) = self.declare()?;
+            let (sets, target) = self.declare()?;
+            let heard = target.is_heard;
             let longest = longest_sleep(self.host, heard);
             let result = match self.harvest() {
                 Ok(0)
@@ -260,11 +295,12 @@ impl Waiting<'_> {
                 }
                 Ok(0) => {
                     let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-                    self.ask_kernel(usize::MAX, milliseconds(longest(left)))
+                    self.sleep_on(&target, milliseconds(longest(left)))
                 }
                 Ok(_) => self.ask_kernel(usize::MAX, 0),
                 Err(e) => Err(e),
             };
+            drop(target);
             for set in sets {
                 set.awake();
             }
@@ -283,8 +319,8 @@ impl Waiting<'_> {
     }
 
     /// Declares that we sleep for the set, and for those nested in it; says which
-    /// they are, and whether all of them can wake us.
-    fn declare(&mut self) -> Result<(Vec<ReadySet>, bool), SocketError> {
+    /// they are, and on what to sleep, where all of them can wake us or not.
+    fn declare(&mut self) -> Result<(Vec<ReadySet>, WaitTarget), SocketError> {
         let mut heard = true;
         let mut sets = Vec::new();
         // A set may have come since: another thread registered a socket.
@@ -294,16 +330,22 @@ impl Waiting<'_> {
             sets.push(set);
         }
         if self.instance.has_nested.load(Ordering::Relaxed) {
-            let lists = self.instance.lists.enter()?;
-            for r in &lists.nested {
-                heard &= prepare_bell(r.inner)?;
-                sets.extend(ready_set(r.inner));
+            let nested: Vec<u32> = {
+                let lists = self.instance.lists.enter()?;
+                lists.nested.iter().map(|r| r.inner).collect()
+            };
+            for number in &nested {
+                heard &= prepare_bell(*number)?;
+                sets.extend(ready_set(*number));
             }
+            heard &= self.instance.hear_nested(self.host, &nested)?;
         }
         for set in &sets {
             set.declare()?;
         }
-        Ok((sets, heard))
+        let mut target = self.instance.wait_target();
+        target.is_heard &= heard;
+        Ok((sets, target))
     }
 }
 
@@ -315,12 +357,12 @@ fn milliseconds(left: Option<Duration>) -> c_int {
 }
 
 /// Waits, if the instance has anything to do with the engine.
-unsafe fn wait(
+fn wait(
     epfd: c_int,
-    events: *mut epoll_event,
+    events: Out<'_, epoll_event>,
     most: c_int,
     limit: Option<Duration>,
-    mask: *const sigset_t,
+    mask: In<'_, sigset_t>,
     plain: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(instance) = of_descriptor(epfd) else {
@@ -383,64 +425,48 @@ unsafe fn wait(
 }
 
 /// `epoll_wait(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_wait(
+pub extern "C-unwind" fn epoll_wait(
     epfd: c_int,
-    events: *mut epoll_event,
+    events: Out<'_, epoll_event>,
     most: c_int,
     timeout: c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { epoll_pwait(epfd, events, most, timeout, std::ptr::null()) }
+    epoll_pwait(epfd, events, most, timeout, In::null())
 }
 
 /// `epoll_pwait(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_pwait(
+pub extern "C-unwind" fn epoll_pwait(
     epfd: c_int,
-    events: *mut epoll_event,
+    events: Out<'_, epoll_event>,
     most: c_int,
     timeout: c_int,
-    mask: *const sigset_t,
+    mask: In<'_, sigset_t>,
 ) -> c_int {
     let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-    // SAFETY: the caller's promise.
-    unsafe {
-        wait(epfd, events, most, limit, mask, || {
-            if mask.is_null() {
-                real::epoll_wait(epfd, events, most, timeout)
-            } else {
-                real::epoll_pwait(epfd, events, most, timeout, mask)
-            }
-        })
-    }
+    wait(epfd, events, most, limit, mask, || {
+        if mask.is_null() {
+            real::epoll_wait(epfd, events, most, timeout)
+        } else {
+            real::epoll_pwait(epfd, events, most, timeout, mask)
+        }
+    })
 }
 
 /// `epoll_pwait2(2)`; with sockets of the engine its time is rounded up to
 /// milliseconds.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_pwait2(
+pub extern "C-unwind" fn epoll_pwait2(
     epfd: c_int,
-    events: *mut epoll_event,
+    events: Out<'_, epoll_event>,
     most: c_int,
-    timeout: *const timespec,
-    mask: *const sigset_t,
+    timeout: In<'_, timespec>,
+    mask: In<'_, sigset_t>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::epoll_pwait2(epfd, events, most, timeout, mask) };
-    // SAFETY: as above.
-    let Some(limit) = limit_of(unsafe { timeout.as_ref() }) else {
+    let plain = || real::epoll_pwait2(epfd, events, most, timeout, mask);
+    let Some(limit) = limit_of(timeout.as_ref()) else {
         return plain();
     };
-    // SAFETY: as above.
-    unsafe { wait(epfd, events, most, limit, mask, plain) }
+    wait(epfd, events, most, limit, mask, plain)
 }

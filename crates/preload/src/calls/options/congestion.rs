@@ -4,14 +4,15 @@
 //! their bits; one of the engine's is told at once, and asked when it is read. The kernel
 //! socket gets the same choice where the kernel has it, for connections that stay there.
 
-use super::known::Known;
 use super::{give_behind, note_set};
 use crate::calls::refused;
 use crate::fds::{self, Entry};
 use crate::log::once;
+use crate::user::{In, Out};
 use crate::{state, vectors};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::{CONGESTION_NAMES, OptionName};
+use longshore_posix::options::known::{CONGESTION, Known};
 use longshore_sockets::{Socket, SocketError};
 use std::os::fd::RawFd;
 
@@ -24,18 +25,14 @@ const LONGEST: usize = 16;
 const _: () = assert!(CONGESTION_NAMES.len() < 1 << (u32::BITS - SHIFT));
 
 /// Reads what a program gives as a name; the place of the algorithm.
-///
-/// # Safety
-/// As `setsockopt`'s.
-pub(super) unsafe fn read(value: *const c_void, len: socklen_t) -> Result<usize, SocketError> {
+pub(super) fn read(value: In<'_, c_void>, len: socklen_t) -> Result<usize, SocketError> {
     let len = (len as usize).min(LONGEST - 1);
     if len == 0 {
         return Err(refused(libc::EINVAL));
     }
     vectors::check(value, len).map_err(|_| refused(libc::EFAULT))?;
     let mut bytes = [0u8; LONGEST];
-    // SAFETY: the caller's promise; `bytes` has more room.
-    unsafe { std::ptr::copy_nonoverlapping(value.cast(), bytes.as_mut_ptr(), len) };
+    bytes[..len].copy_from_slice(value.cast().slice(len));
     let name = bytes.split(|b| *b == 0).next().unwrap_or_default();
     let known = CONGESTION_NAMES.iter();
     let place = known.clone().position(|known| known.as_bytes() == name);
@@ -107,13 +104,10 @@ pub(super) fn padded(name: &str) -> [u8; LONGEST] {
 
 /// What a socket that is still undecided will have on the engine; `None` if the kernel is to
 /// answer, as to pointers that lead nowhere.
-///
-/// # Safety
-/// As `getsockopt`'s.
-pub(super) unsafe fn before_decided(
+pub(super) fn before_decided(
     options: u32,
-    value: *mut c_void,
-    len: *mut socklen_t,
+    value: Out<'_, c_void>,
+    len: Out<'_, socklen_t>,
 ) -> Option<c_int> {
     let place = match (options >> SHIFT).checked_sub(1) {
         Some(chosen) => chosen,
@@ -121,22 +115,18 @@ pub(super) unsafe fn before_decided(
     };
     let name = CONGESTION_NAMES.get(place as usize)?;
     vectors::check(len, size_of::<socklen_t>()).ok()?;
-    // SAFETY: the caller's promise.
-    let room = unsafe { *len } as usize;
+    let room = len.get()? as usize;
     vectors::check(value, room).ok()?;
     let bytes = padded(name);
     let take = bytes.len().min(room);
-    // SAFETY: `value` has room for as many bytes as `len` says.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), take);
-        *len = take as socklen_t;
-    }
+    value.put_bytes(&bytes[..take]);
+    len.put(take as socklen_t);
     Some(0)
 }
 
 /// A socket takes another's place and keeps what was chosen for that.
 pub(crate) fn hand_on(from: &Socket, to: &Socket) -> Result<(), SocketError> {
-    if super::set_by_program(from) & 1 << super::known::CONGESTION.bit == 0 {
+    if super::set_by_program(from) & 1 << CONGESTION.bit == 0 {
         return Ok(());
     }
     to.set_option(OptionName::Congestion, word(from.congestion()?))

@@ -3,6 +3,7 @@
 
 use crate::calls::refused;
 use crate::fds::{self, Entry};
+use crate::user::In;
 use crate::{state, vectors};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_sockets::SocketError;
@@ -21,21 +22,17 @@ pub(super) fn is_about(level: c_int, name: c_int) -> bool {
 ///
 /// # Errors
 /// ENODEV for a socket that is the engine's already.
-///
-/// # Safety
-/// As `setsockopt`'s.
-pub(super) unsafe fn choose(
+pub(super) fn choose(
     fd: c_int,
     entry: Entry,
     name: c_int,
-    value: *const c_void,
+    value: In<'_, c_void>,
     len: socklen_t,
 ) -> Result<(), SocketError> {
     let Some(host) = state::attached() else {
         return Ok(());
     };
-    // SAFETY: the caller's promise.
-    let index = unsafe { index_of(name, value, len) };
+    let index = index_of(name, value, len);
     if index == 0 || index == host.routes().link_scope() {
         return Ok(());
     }
@@ -49,20 +46,16 @@ pub(super) unsafe fn choose(
 }
 
 /// The number of the interface that is named; 0 if it is none.
-///
-/// # Safety
-/// As `setsockopt`'s.
-unsafe fn index_of(name: c_int, value: *const c_void, len: socklen_t) -> u32 {
+fn index_of(name: c_int, value: In<'_, c_void>, len: socklen_t) -> u32 {
     let len = (len as usize).min(libc::IFNAMSIZ - 1);
     if vectors::check(value, len).is_err() {
         return 0;
     }
     let mut text = [0u8; libc::IFNAMSIZ];
-    // SAFETY: the caller's promise; the last byte stays zero.
-    unsafe { std::ptr::copy_nonoverlapping(value.cast(), text.as_mut_ptr(), len) };
+    text[..len].copy_from_slice(value.cast().slice(len));
     if name == SO_BINDTOIFINDEX {
         return u32::from_ne_bytes([text[0], text[1], text[2], text[3]]);
     }
-    // SAFETY: a text that ends.
+    // SAFETY: a string that ends within the text.
     unsafe { libc::if_nametoindex(text.as_ptr().cast()) }
 }

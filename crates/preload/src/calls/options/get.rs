@@ -4,6 +4,7 @@ use super::{What, congestion, has_connection, has_switch, int, known, read_back}
 use crate::calls::answer;
 use crate::fds::{self, Entry};
 use crate::signals::within;
+use crate::user::Out;
 use crate::{real, vectors};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
@@ -20,37 +21,29 @@ fn mtu_of(socket: &Socket) -> (c_int, c_int) {
 }
 
 /// `getsockopt(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn getsockopt(
+pub extern "C-unwind" fn getsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
+    value: Out<'_, c_void>,
+    len: Out<'_, socklen_t>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    within(|| unsafe { get(fd, level, name, value, len) })
+    within(|| get(fd, level, name, value, len))
 }
 
-/// # Safety
-/// As libc's `getsockopt`.
-unsafe fn get(
+fn get(
     fd: c_int,
     level: c_int,
     name: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
+    value: Out<'_, c_void>,
+    len: Out<'_, socklen_t>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::getsockopt(fd, level, name, value, len) };
+    let plain = || real::getsockopt(fd, level, name, value, len);
     let Some(socket) = fds::engine(fd) else {
         return match (fds::get(fd), level, name) {
             (Entry::Undecided(u), TCP, libc::TCP_CONGESTION) if u.stream => {
-                // SAFETY: the caller's promise.
-                unsafe { congestion::before_decided(u.options, value, len) }.unwrap_or_else(plain)
+                congestion::before_decided(u.options, value, len).unwrap_or_else(plain)
             }
             _ => plain(),
         };
@@ -59,16 +52,14 @@ unsafe fn get(
     if vectors::check(len, size_of::<socklen_t>()).is_err() {
         return plain();
     }
-    // SAFETY: the caller's promise.
-    let room = unsafe { *len };
+    let room = len.get().unwrap_or(0);
     if room.cast_signed() < 0 || vectors::check(value, room as usize).is_err() {
         return plain();
     }
-    // SAFETY: `value` has room for `len` bytes, by the caller's promise.
-    let give = |bytes: &[u8]| unsafe {
-        let take = bytes.len().min(*len as usize);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), take);
-        *len = take as socklen_t;
+    let give = |bytes: &[u8]| {
+        let take = bytes.len().min(room as usize);
+        value.put_bytes(&bytes[..take]);
+        len.put(take as socklen_t);
     };
     match (level, name) {
         (SOL_SOCKET, libc::SO_ERROR) => {
@@ -83,6 +74,14 @@ unsafe fn get(
             give(&errno.to_ne_bytes());
             0
         }
+        (SOL_SOCKET, libc::SO_PEEK_OFF) => match socket.peek_offset() {
+            Some(offset) => {
+                give(&offset.to_ne_bytes());
+                0
+            }
+            // The negative number that it was set to, which the kernel keeps.
+            None => plain(),
+        },
         (SOL_SOCKET, libc::SO_ACCEPTCONN) => {
             give(&i32::from(socket.is_listening()).to_ne_bytes());
             0

@@ -5,7 +5,8 @@
 use crate::address::Native;
 use crate::calls::{close, connect, recv, send, socket};
 use crate::real;
-use libc::{c_int, c_void, pollfd, sockaddr, sockaddr_in, socklen_t};
+use crate::user::{In, Out};
+use libc::{c_int, pollfd, sockaddr_in, socklen_t};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
@@ -48,20 +49,17 @@ fn bound(kind: c_int, port: u16) -> Option<(RawFd, u16)> {
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let mut at = loopback(port);
     let mut len = ADDRESS_BYTES;
-    // SAFETY: numbers, and an address with its length.
-    unsafe {
-        let fd = real::socket(libc::AF_INET, kind, 0);
-        if fd < 0 {
-            return None;
-        }
-        let is_bound = real::bind(fd, (&raw const at).cast(), len) == 0
-            && real::getsockname(fd, (&raw mut at).cast(), &mut len) == 0;
-        if !is_bound {
-            real::close(fd);
-            return None;
-        }
-        Some((fd, u16::from_be(at.sin_port)))
+    let fd = real::socket(libc::AF_INET, kind, 0);
+    if fd < 0 {
+        return None;
     }
+    let is_bound = real::bind(fd, In::from(&at).cast(), len) == 0
+        && real::getsockname(fd, Out::from(&mut at).cast(), Out::from(&mut len)) == 0;
+    if !is_bound {
+        real::close(fd);
+        return None;
+    }
+    Some((fd, u16::from_be(at.sin_port)))
 }
 
 impl Line {
@@ -71,8 +69,7 @@ impl Line {
         // Without it long answers are cut short.
         let listener = bound(libc::SOCK_STREAM, port).map_or(-1, |(fd, _)| fd);
         if listener >= 0 {
-            // SAFETY: a socket of our own.
-            unsafe { real::listen(listener, 4) };
+            real::listen(listener, 4);
         }
         Some(Self {
             nameserver,
@@ -98,25 +95,22 @@ impl Line {
             tv_sec: CONNECTS_FOR,
             tv_usec: 0,
         };
-        // SAFETY: numbers, and an address with its length.
-        unsafe {
-            let fd = socket::socket(domain, kind | libc::SOCK_CLOEXEC, 0);
-            if fd < 0 {
-                return None;
-            }
-            crate::calls::options::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_SNDTIMEO,
-                (&raw const limit).cast(),
-                size_of_val(&limit) as socklen_t,
-            );
-            if connect::connect(fd, to.as_ptr(), to.len) != 0 {
-                close::close(fd);
-                return None;
-            }
-            Some(fd)
+        let fd = socket::socket(domain, kind | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return None;
         }
+        crate::calls::options::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_SNDTIMEO,
+            In::from(&limit).cast(),
+            size_of_val(&limit) as socklen_t,
+        );
+        if connect::connect(fd, to.as_in(), to.len) != 0 {
+            close::close(fd);
+            return None;
+        }
+        Some(fd)
     }
 }
 
@@ -124,8 +118,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         for fd in [self.datagrams, self.listener] {
             if fd >= 0 {
-                // SAFETY: sockets of our own.
-                unsafe { real::close(fd) };
+                real::close(fd);
             }
         }
     }
@@ -165,18 +158,14 @@ struct Pair {
 
 impl Drop for Query {
     fn drop(&mut self) {
-        // SAFETY: a socket of our own.
-        unsafe { close::close(self.fd) };
+        close::close(self.fd);
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // SAFETY: sockets of our own.
-        unsafe {
-            real::close(self.kernel);
-            close::close(self.engine);
-        }
+        real::close(self.kernel);
+        close::close(self.engine);
     }
 }
 
@@ -213,8 +202,8 @@ impl Relay {
                     revents: 0,
                 })
                 .collect();
-            // SAFETY: a list of that length.
-            let found = unsafe { crate::calls::poll::poll(list.as_mut_ptr(), list.len() as _, -1) };
+            let count = list.len() as _;
+            let found = crate::calls::poll::poll(Out::from(&mut list[..]), count, -1);
             if found < 0 && crate::calls::errno() != libc::EINTR {
                 return;
             }
@@ -253,17 +242,17 @@ impl Relay {
         loop {
             let mut from = loopback(0);
             let mut len = ADDRESS_BYTES;
-            let (at, room) = (self.buffer.as_mut_ptr().cast::<c_void>(), self.buffer.len());
-            let name = (&raw mut from).cast::<sockaddr>();
-            // SAFETY: a buffer and an address with their lengths.
-            let got =
-                unsafe { real::recvfrom(self.lines[line].datagrams, at, room, 0, name, &mut len) };
+            let (room, name) = (self.buffer.len(), Out::from(&mut from).cast());
+            let socket = self.lines[line].datagrams;
+            let at = Out::from(&mut self.buffer[..]).cast();
+            let got = real::recvfrom(socket, at, room, 0, name, Out::from(&mut len));
             let Ok(got) = usize::try_from(got) else {
                 return;
             };
-            // SAFETY: what was received above.
-            let sent = |fd| unsafe { send::send(fd, at, got, 0) } >= 0;
-            let asked = match self.query_of(line, from) {
+            let query = self.query_of(line, from);
+            let at = In::from(&self.buffer[..]).cast();
+            let sent = |fd| send::send(fd, at, got, 0) >= 0;
+            let asked = match query {
                 Some(i) if sent(self.queries[i].fd) => Some(i),
                 _ => None,
             };
@@ -306,18 +295,17 @@ impl Relay {
     }
 
     fn reply(&self, line: usize, to: sockaddr_in, len: usize) {
-        let (at, name) = (self.buffer.as_ptr().cast(), (&raw const to).cast());
-        // SAFETY: a buffer and an address with their lengths.
-        unsafe { real::sendto(self.lines[line].datagrams, at, len, 0, name, ADDRESS_BYTES) };
+        let (at, name) = (In::from(&self.buffer[..]).cast(), In::from(&to).cast());
+        real::sendto(self.lines[line].datagrams, at, len, 0, name, ADDRESS_BYTES);
     }
 
     /// An answer has come, or word that there will be none, as nobody is there: what is open
     /// has failed then, and the resolver asks the next, as who is told by the kernel.
     fn answered(&mut self, query: usize) {
         let &Query { line, from, fd, .. } = &self.queries[query];
-        let (at, room) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
-        // SAFETY: a buffer with its length.
-        let got = unsafe { recv::recv(fd, at, room, libc::MSG_DONTWAIT) };
+        let room = self.buffer.len();
+        let at = Out::from(&mut self.buffer[..]).cast();
+        let got = recv::recv(fd, at, room, libc::MSG_DONTWAIT);
         match usize::try_from(got) {
             Ok(got) => {
                 self.queries[query].forget(&self.buffer[..got]);
@@ -336,44 +324,35 @@ impl Relay {
 
     /// The resolver wants a connection.
     fn connected(&mut self, line: usize) {
-        let none = std::ptr::null_mut();
-        // SAFETY: a listener of our own.
-        let kernel = unsafe {
-            let listener = self.lines[line].listener;
-            real::accept4(listener, none, std::ptr::null_mut(), libc::SOCK_CLOEXEC)
-        };
+        let listener = self.lines[line].listener;
+        let kernel = real::accept4(listener, Out::null(), Out::null(), libc::SOCK_CLOEXEC);
         if kernel < 0 {
             return;
         }
         match self.lines[line].dial(libc::SOCK_STREAM) {
             Some(engine) => self.pairs.push(Pair { kernel, engine }),
-            // SAFETY: accepted above.
-            None => drop(unsafe { real::close(kernel) }),
+            None => drop(real::close(kernel)),
         }
     }
 
     /// Passes on what one end of a connection has; `false` if it is over.
     fn pass_on(&mut self, pair: usize, from_kernel: bool) -> bool {
         let Pair { kernel, engine } = self.pairs[pair];
-        let (at, room) = (self.buffer.as_mut_ptr().cast::<c_void>(), self.buffer.len());
-        // SAFETY: a buffer with its length.
-        let got = unsafe {
-            if from_kernel {
-                real::recv(kernel, at, room, 0)
-            } else {
-                recv::recv(engine, at, room, 0)
-            }
+        let room = self.buffer.len();
+        let at = Out::from(&mut self.buffer[..]).cast();
+        let got = if from_kernel {
+            real::recv(kernel, at, room, 0)
+        } else {
+            recv::recv(engine, at, room, 0)
         };
         let Some(got) = usize::try_from(got).ok().filter(|n| *n != 0) else {
             return false;
         };
-        // SAFETY: what was received above.
-        let sent = unsafe {
-            if from_kernel {
-                send::send(engine, at, got, libc::MSG_NOSIGNAL)
-            } else {
-                real::send(kernel, at, got, libc::MSG_NOSIGNAL)
-            }
+        let at = In::from(&self.buffer[..got]).cast();
+        let sent = if from_kernel {
+            send::send(engine, at, got, libc::MSG_NOSIGNAL)
+        } else {
+            real::send(kernel, at, got, libc::MSG_NOSIGNAL)
         };
         usize::try_from(sent) == Ok(got)
     }

@@ -4,8 +4,8 @@
 //! Owns [`Model`]; `bbr.rs` feeds it each sample and reads what follows.
 
 use super::{LOSS_DENOMINATOR, MIN_PIPE};
+use crate::congestion::RateSample;
 use crate::congestion::Window;
-use crate::rate::RateSample;
 use crate::time::{Instant, SECOND};
 
 /// MinRTTFilterLen.

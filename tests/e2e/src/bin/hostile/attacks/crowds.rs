@@ -33,20 +33,15 @@ pub(super) fn claim(a: &mut Attack<'_>) {
         g.knock();
         for socket in &sockets {
             let ask = a.random.next();
-            let said = match a.random.below(4) {
+            let said = match a.random.below(3) {
                 0 => Message::Owner {
                     socket: *socket,
                     signals: 2,
                     ask,
                 },
-                1 => Message::SameEventfd {
-                    waiter: ask as u32,
-                    name: ask as u32,
-                },
-                2 => Message::Eventfd {
+                1 => Message::Eventfd {
                     waiter: ask as u32 % 8_192,
                     ask,
-                    name: 9,
                 },
                 _ => Message::Child(g.token, ask as u32 % 300),
             };

@@ -55,11 +55,7 @@ pub(super) fn sleepers(a: &mut Attack<'_>) {
     let how = a.random.of(&[Sleep::Futex, Sleep::Eventfd]);
     if matches!(how, Sleep::Eventfd) {
         for waiter in 0..256 {
-            let ask = Message::Eventfd {
-                waiter,
-                ask: 1,
-                name: 0,
-            };
+            let ask = Message::Eventfd { waiter, ask: 1 };
             if !g.say(&ask) || receive(g.connection.as_fd()).is_err() {
                 break;
             }
@@ -86,11 +82,7 @@ pub(super) fn sleepers(a: &mut Attack<'_>) {
 pub(super) fn bells(a: &mut Attack<'_>) {
     let Some(mut g) = a.guest() else { return };
     let sockets = settle(&mut g, a.until);
-    let ask = Message::Eventfd {
-        waiter: 0,
-        ask: 1,
-        name: 0,
-    };
+    let ask = Message::Eventfd { waiter: 0, ask: 1 };
     let Some(bell) = Some(()).filter(|()| g.say(&ask)).and_then(|()| {
         let (_, fds) = receive(g.connection.as_fd()).ok()?;
         fds.into_iter().next()

@@ -1,0 +1,64 @@
+//! Addresses that nobody has typed: waiting for them before the first program runs, and
+//! giving them back at the end. How they are found out is the stack's
+//! (`stack/automatic`); `cli` calls this, and the loop when it ends.
+
+use crate::engine::{Engine, EngineError};
+use crate::stack::automatic::Missing;
+use longshore_net::Cidr;
+use std::net::IpAddr;
+use std::time::Duration;
+
+impl Engine {
+    /// Waits until all addresses are there that are to be found out, or the engine is
+    /// told to stop. After `notice` it calls `slow`, once, with what is missing.
+    ///
+    /// # Errors
+    /// [`EngineError::NoAddress`] after `patience`, and as [`Engine::run`].
+    pub fn acquire(
+        &mut self,
+        notice: Duration,
+        patience: Duration,
+        slow: impl FnOnce(Missing),
+    ) -> Result<(), EngineError> {
+        let begin = std::time::Instant::now();
+        let mut slow = Some(slow);
+        while let Some(missing) = self.stack.link.missing() {
+            let waited = begin.elapsed();
+            if self.is_finished() {
+                return Ok(());
+            }
+            if waited >= patience {
+                // The one that is missing need not be that of IPv4.
+                self.give_back();
+                return Err(EngineError::NoAddress(missing));
+            }
+            if waited >= notice
+                && let Some(slow) = slow.take()
+            {
+                slow(missing);
+            }
+            let next = self.stack.link.neighbor_deadline();
+            let next = next.map_or(u64::MAX, |t| t.since(self.clock.now()));
+            let rest = Duration::from_micros(next).min(Duration::from_millis(100));
+            self.turn_and_rest(rest)?;
+        }
+        Ok(())
+    }
+
+    /// Addresses that a server has given are ours no longer, and it is told.
+    pub(crate) fn give_back(&mut self) {
+        self.stack
+            .link
+            .release(self.stack.now, &mut self.stack.counters);
+        // Whether that leaves is nobody's concern any more.
+        let _ = self.stack.link.port.flush();
+    }
+
+    /// Its addresses, with their prefixes, that are in use and reach beyond the link.
+    pub fn addresses(&self) -> Vec<Cidr> {
+        let in_use = |c: &Cidr| self.stack.link.is_local(c.address);
+        let own = self.stack.link.addresses().filter(in_use);
+        own.filter(|c| !matches!(c.address, IpAddr::V6(ip) if ip.is_unicast_link_local()))
+            .collect()
+    }
+}

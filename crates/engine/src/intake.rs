@@ -1,0 +1,335 @@
+//! Taking requests out of the channels, no more in a turn than each session and each user
+//! may have of it; what is above that waits for the next. Channels whose processes take no
+//! answers, or break their rings, are seen to here, too.
+//!
+//! Owns [`Intake`]; the loop calls [`Engine::take_requests`], and each request is done by
+//! [`Stack::serve`].
+
+use crate::attach::turns::Of;
+use crate::engine::Engine;
+use crate::session::{LONGEST_STALL, SHORTEST_STALL};
+use crate::stack::connection::RequestError;
+use crate::stack::requests::From;
+use longshore_hostif::adapter::Next;
+use longshore_hostif::{RING, Request};
+use longshore_tcp::Instant;
+
+/// Requests taken from one channel in one turn, so that a busy process does not
+/// keep packets and timers waiting.
+const BATCH: u32 = 256;
+
+/// Requests taken from one session in one turn; those of one user have a share, too
+/// (`attach::turns`).
+const BATCH_OF_A_SESSION: u32 = 1024;
+
+/// How long one session may be served in one turn, and how long all may be, in microseconds:
+/// some requests take long, as those for a port where hardly any is free.
+const SHARE: u64 = 250;
+const ALL_SHARES: u64 = 1_000;
+
+/// Whose requests are taken, how many of them, and when.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    /// What the session that is being served may still have of this turn.
+    share: Share,
+    /// A request of this turn may have taken long.
+    slow_request: bool,
+    /// Which session is served first.
+    first_session: u32,
+    /// When channels are looked at again whose processes took no answers.
+    pub(crate) stalled_until: Instant,
+}
+
+impl Default for Intake {
+    fn default() -> Self {
+        Self {
+            share: Share::default(),
+            slow_request: false,
+            first_session: 0,
+            stalled_until: Instant::NEVER,
+        }
+    }
+}
+
+/// What a session may still have of this turn.
+#[derive(Debug, Default)]
+struct Share {
+    /// Requests.
+    left: u32,
+    /// When its time is over, once a request was served that may take long.
+    until: Option<Instant>,
+    /// The first session of this turn whose user had had all that it may.
+    denied: Option<u32>,
+}
+
+impl Share {
+    fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// Whether what a request asks may cost far more than others, as looking for a free port
+/// where hardly any is.
+fn may_take_long(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Bind { .. }
+            | Request::Listen { .. }
+            | Request::Connect { .. }
+            | Request::Close { .. }
+            | Request::Group { .. }
+    )
+}
+
+impl Engine {
+    /// Takes requests from all sessions whose processes have published some;
+    /// says whether there were any.
+    pub(crate) fn take_requests(&mut self) -> bool {
+        let mut any = false;
+        let end = self.stack.sessions.end();
+        let first = if self.intake.first_session < end {
+            self.intake.first_session
+        } else {
+            0
+        };
+        self.intake.share.denied = None;
+        for session in (first..end).chain(0..first) {
+            any |= self.take_requests_in(session);
+            if self.intake.slow_request && self.clock.now().since(self.stack.now) >= ALL_SHARES {
+                // Those after this one begin the next turn.
+                self.intake.first_session = session + 1;
+                self.stack.counters.request_waits += 1;
+                break;
+            }
+        }
+        // Whose user had no more of this turn comes first in the next.
+        if let Some(denied) = self.intake.share.denied {
+            self.intake.first_session = denied;
+        }
+        self.intake.slow_request = false;
+        any
+    }
+
+    /// Takes requests from one session, if its processes have published some.
+    pub(crate) fn take_requests_in(&mut self, session: u32) -> bool {
+        let Some(s) = self.stack.sessions.get(session) else {
+            return false;
+        };
+        if !s.host.has_requests() {
+            return false;
+        }
+        let user_has = self.requests_left(session);
+        let words = s.host.channel_words();
+        if user_has == 0 {
+            self.intake.share.denied.get_or_insert(session);
+            self.stack.counters.request_waits += 1;
+            return true;
+        }
+        let first = s.first_word % words;
+        s.host.begin_requests();
+        self.intake.share.left = BATCH_OF_A_SESSION.min(user_has);
+        self.intake.share.until = None;
+        let before = self.intake.share.left;
+        for i in (first..words).chain(0..first) {
+            let s = self.stack.sessions.get(session);
+            let Some(mut word) = s.map(|s| s.host.flagged(i)) else {
+                break;
+            };
+            while word != 0 && !self.intake.share.is_spent() {
+                let channel = (i * 64) as u16 + word.trailing_zeros() as u16;
+                word &= word - 1;
+                self.take_from(From { session, channel });
+            }
+            if self.intake.share.is_spent() {
+                if let Some(s) = self.stack.sessions.get_mut(session) {
+                    s.host.flag_again(i, word);
+                    s.first_word = i + 1;
+                }
+                self.stack.counters.request_waits += 1;
+                break;
+            }
+        }
+        self.spend_requests(session, before - self.intake.share.left);
+        self.intake.share.left != before
+    }
+
+    /// How many requests the user of a session may still have served in this turn.
+    fn requests_left(&self, session: u32) -> u32 {
+        let user = self.stack.sessions.user_of(session);
+        user.map_or(u32::MAX, |user| {
+            user.spent.left(Of::Requests, self.stack.counters.turns)
+        })
+    }
+
+    fn spend_requests(&self, session: u32, n: u32) {
+        if let Some(user) = self.stack.sessions.user_of(session) {
+            user.spent.spend(Of::Requests, self.stack.counters.turns, n);
+        }
+    }
+
+    /// A request that may have taken long was served: the session's share of the turn is
+    /// over when it did, or when several have.
+    #[cold]
+    fn spend_time(&mut self) {
+        let now = self.clock.now();
+        self.intake.slow_request = true;
+        let until = *self
+            .intake
+            .share
+            .until
+            .get_or_insert(Instant(now.0 + SHARE));
+        if now >= until || now.since(self.stack.now) >= ALL_SHARES {
+            self.intake.share.left = 0;
+        }
+    }
+
+    /// Looks again at channels whose processes took no answers.
+    #[cold]
+    pub(crate) fn retry_stalled(&mut self) {
+        self.intake.stalled_until = Instant::NEVER;
+        for session in 0..self.stack.sessions.end() {
+            let Some(s) = self.stack.sessions.get_mut(session) else {
+                continue;
+            };
+            if s.stalled_until > self.stack.now {
+                self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
+                continue;
+            }
+            s.stalled_until = Instant::NEVER;
+            for channel in std::mem::take(&mut s.stalled) {
+                s.host.flag_channel(channel);
+            }
+        }
+    }
+
+    /// The process takes no answers: its requests wait, ever longer, until it has taken
+    /// some. Nothing tells the engine when.
+    #[cold]
+    fn stall(&mut self, from: From) {
+        let now = self.stack.now;
+        let Some(s) = self.stack.sessions.get_mut(from.session) else {
+            return;
+        };
+        if !s.stalled.contains(&from.channel) {
+            s.stalled.push(from.channel);
+        }
+        s.stalled_until = s.stalled_until.min(Instant(now.0 + s.stalled_for));
+        s.stalled_for = (2 * s.stalled_for).min(LONGEST_STALL);
+        self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
+        self.stack.counters.stalled_channels += 1;
+    }
+
+    /// Takes requests of one channel of a session.
+    pub(crate) fn take_requests_of(&mut self, session: u32, channel: u32) {
+        if let Some(s) = self.stack.sessions.get(session)
+            && (channel as usize) < s.processes.channels()
+        {
+            let channel = channel as u16;
+            self.intake.share.left = BATCH + 1;
+            self.intake.share.until = None;
+            self.take_from(From { session, channel });
+        }
+    }
+
+    fn take_from(&mut self, from: From) -> bool {
+        if let Some(s) = self.stack.sessions.get_mut(from.session)
+            && !s.host.is_open(from.channel)
+        {
+            let adopted = s.adopt(from.channel);
+            let has_reservation = s.processes.has_new_reservation();
+            // Who claims it was asked of the kernel, which takes its time.
+            self.spend_time();
+            if !adopted {
+                if has_reservation {
+                    self.keep_house_soon();
+                }
+                return false;
+            }
+            self.watch_process(from.session, from.channel);
+        }
+        self.stack.tell_rest(from);
+        // An answer must find room: otherwise the rest waits until the process has
+        // taken what it has.
+        self.take_some(from, BATCH, 8)
+    }
+
+    /// Takes all that a process published before it died or became another program,
+    /// however much that is. Answers that find no room have nobody to read them.
+    pub(crate) fn take_last(&mut self, session: u32, channel: u16) {
+        self.intake.share.left = RING as u32 + 1;
+        self.take_some(From { session, channel }, RING as u32, 0);
+    }
+
+    /// Takes at most `most` requests of one channel, while there is room for `room`
+    /// completions; says whether there were any.
+    fn take_some(&mut self, from: From, most: u32, room: u32) -> bool {
+        let mut taken = 0;
+        while let Some(s) = self.stack.sessions.get_mut(from.session) {
+            if taken == most || self.intake.share.left == 0 {
+                s.host.flag_channel(from.channel);
+                break;
+            }
+            let message = match s.host.next_request(from.channel, room) {
+                Next::Request(message) => message,
+                Next::Nothing => break,
+                Next::NoRoom => {
+                    self.stall(from);
+                    break;
+                }
+                Next::Broken => {
+                    self.stack.counters.broken_channels += 1;
+                    break;
+                }
+            };
+            taken += 1;
+            self.intake.share.left -= 1;
+            match Request::decode(&message) {
+                Ok(request) => {
+                    self.stack.handle_request(from, &request);
+                    if may_take_long(&request) {
+                        self.spend_time();
+                    }
+                }
+                Err(_) => self.stack.count_bad(from.session),
+            }
+        }
+        if taken != 0
+            && let Some(s) = self.stack.sessions.get_mut(from.session)
+        {
+            s.host.note_requests(from.channel, taken);
+            s.stalled_for = SHORTEST_STALL;
+        }
+        taken != 0
+    }
+
+    /// Binds sockets whose address was in use, if it is not any more: another process may
+    /// have closed what had it, or have ended. A process that knows of that may count on it
+    /// that all is let go. Says whether there were any.
+    pub(crate) fn bind_late(&mut self) -> bool {
+        if self.stack.unanswered.late_binds.is_empty() {
+            return false;
+        }
+        let late = std::mem::take(&mut self.stack.unanswered.late_binds);
+        self.take_requests();
+        let mut are_buried = false;
+        for late in late {
+            let session = late.from.session;
+            let bound = match self.stack.bind_again(&late) {
+                // Once in a turn: it is about all processes.
+                Err(RequestError::AddressInUse) if !are_buried => {
+                    are_buried = true;
+                    self.bury_the_dead(session);
+                    self.stack.bind_again(&late)
+                }
+                bound => bound,
+            };
+            if bound == Err(RequestError::AddressInUse) && self.stack.buries_for(session) {
+                self.stack.unanswered.late_binds.push(late);
+                continue;
+            }
+            let bound = bound.map(|local| (0, local.into()));
+            self.stack.answer_owed(late.from, &late.request, bound);
+        }
+        true
+    }
+}

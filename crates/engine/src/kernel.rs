@@ -1,0 +1,32 @@
+//! The kernel beside the engine, as the stack asks it.
+//!
+//! Owns [`Kernel`], which `engine` gives to its stack, and again with other settings when
+//! those change.
+
+use crate::privilege;
+use crate::stack::host::{Defaults, Host};
+use crate::sysctl::HostSettings;
+use crate::time::wall_clock_ns;
+use longshore_tcp::{FastOpenKey, Instant};
+
+/// The kernel, and its settings if they are followed.
+#[derive(Debug)]
+pub(crate) struct Kernel(pub(crate) Option<HostSettings>);
+
+impl Host for Kernel {
+    fn defaults(&mut self, now: Instant) -> Option<Defaults> {
+        self.0.as_mut().map(|settings| settings.get(now))
+    }
+
+    fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+        self.0.as_ref().map(HostSettings::fast_open_keys)
+    }
+
+    fn may_bind_low_ports(&self, pid: u32, user: u32) -> bool {
+        privilege::may_bind_low_ports(pid, user)
+    }
+
+    fn time_of_day_ns(&self) -> u64 {
+        wall_clock_ns()
+    }
+}

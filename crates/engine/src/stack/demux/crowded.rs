@@ -1,0 +1,62 @@
+//! Destinations to which hardly an ephemeral port is left, so that the last ones are found
+//! without asking for each.
+//!
+//! Whoever connects tries some ports at random, and nearly always one of them is free. Where
+//! none was, the destination is crowded: which ports connections to it have is noted from
+//! then on, until there are few. [`Demux`](super::Demux) owns this and tells of each
+//! connection that begins or ends.
+
+use super::Flow;
+use super::port_set::PortSet;
+use super::ports::EPHEMERAL;
+use std::collections::BTreeMap;
+
+/// Destinations of which this is noted at once; each has tens of thousands of connections.
+const MOST: usize = 64;
+/// With fewer connections than this a destination is crowded no more.
+const FEW: u32 = (EPHEMERAL.end - EPHEMERAL.start) as u32 / 2;
+
+/// See the head of the file.
+#[derive(Debug, Default)]
+pub(super) struct Crowded(BTreeMap<Destination, PortSet>);
+
+/// Where connections go, and from which of our addresses.
+type Destination = (u128, u128, u16);
+
+impl Crowded {
+    /// A connection has this name from now on, or no more.
+    #[inline]
+    pub(super) fn note(&mut self, flow: &Flow, is_there: bool) {
+        if !self.0.is_empty() {
+            self.note_one(flow, is_there);
+        }
+    }
+
+    #[cold]
+    fn note_one(&mut self, flow: &Flow, is_there: bool) {
+        let Some(ports) = self.0.get_mut(&flow.destination()) else {
+            return;
+        };
+        ports.set(flow.local_port(), is_there);
+        if !is_there && ports.count(EPHEMERAL) < FEW {
+            self.0.remove(&flow.destination());
+        }
+    }
+
+    /// The ports that connections to the destination of `flow` have, whatever its own; if
+    /// they are not noted yet, `is_taken` says of each.
+    pub(super) fn ports(&mut self, flow: &Flow, is_taken: impl Fn(u16) -> bool) -> &PortSet {
+        let to = flow.destination();
+        if self.0.len() >= MOST && !self.0.contains_key(&to) {
+            // Whichever: it is counted anew when it is wanted.
+            let one = self.0.keys().next().copied();
+            one.map(|one| self.0.remove(&one));
+        }
+        self.0.entry(to).or_insert_with(|| {
+            let mut ports = PortSet::default();
+            let taken = EPHEMERAL.filter(|port| is_taken(*port));
+            taken.for_each(|port| ports.set(port, true));
+            ports
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! Addresses, routes and neighbours, by the clock of the test.
+
+use super::*;
+use longshore_ports::RxMeta;
+use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
+use std::net::Ipv6Addr;
+
+const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+fn at(seconds: u64) -> Instant {
+    Instant(1 + seconds * 1_000_000)
+}
+
+fn cidrs(texts: &[&str]) -> Vec<Cidr> {
+    texts.iter().map(|t| t.parse().unwrap()).collect()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn on(config: &MemoryConfig, addresses: &[&str], gateways: &[&str]) -> (Tried, MemoryPort) {
+    let (port, far) = pair(config);
+    let gateways: Vec<IpAddr> = gateways.iter().map(|g| ip(g)).collect();
+    let link = Link::new(
+        Box::new(port),
+        &cidrs(addresses),
+        &gateways,
+        &Automatic::default(),
+        false,
+        &Secrets::from_seed(1),
+        at(0),
+    );
+    (link, far)
+}
+
+type Tried = Result<Link, AddressError>;
+
+fn with(addresses: &[&str], gateways: &[&str]) -> Tried {
+    on(&MemoryConfig::default(), addresses, gateways).0
+}
+
+/// A link without a link layer, of both versions, and its far end.
+fn bare() -> (Link, MemoryPort) {
+    let config = MemoryConfig {
+        ethernet: false,
+        ..MemoryConfig::default()
+    };
+    let (link, far) = on(&config, &["10.0.0.1/24", "fd00::1/64"], &[]);
+    (link.unwrap(), far)
+}
+
+#[test]
+fn addresses_that_an_engine_cannot_have() {
+    let error = |addresses: &[&str], gateways: &[&str]| with(addresses, gateways).err();
+    let cidr = |text: &str| text.parse::<Cidr>().unwrap();
+    assert_eq!(error(&[], &[]), Some(AddressError::None));
+    let second = Some(AddressError::SecondV4(cidr("10.1.0.1/24")));
+    assert_eq!(error(&["10.0.0.1/24", "10.1.0.1/24"], &[]), second);
+    let group = Some(AddressError::V6(cidr("ff02::1/64")));
+    assert_eq!(error(&["ff02::1/64"], &[]), group);
+    let twice = Some(AddressError::V6(cidr("fd00::1/64")));
+    assert_eq!(error(&["fd00::1/64", "fd00::1/64"], &[]), twice);
+    let far = Some(AddressError::Gateway(ip("10.1.0.1")));
+    assert_eq!(error(&["10.0.0.1/24"], &["10.1.0.1"]), far);
+    let other_version = Some(AddressError::Gateway(ip("fd00::1")));
+    assert_eq!(error(&["10.0.0.1/24"], &["fd00::1"]), other_version);
+    let two = Some(AddressError::SecondGateway(ip("fd00::3")));
+    assert_eq!(error(&["fd00::1/64"], &["fd00::2", "fd00::3"]), two);
+}
+
+#[test]
+fn ipv6_needs_a_link_that_takes_its_packets() {
+    let with_mtu = |mtu, address| {
+        let config = MemoryConfig {
+            mtu,
+            ..MemoryConfig::default()
+        };
+        on(&config, &[address], &[]).0.err()
+    };
+    let small = Some(AddressError::Mtu(1279));
+    assert_eq!(with_mtu(1279, "fd00::1/64"), small);
+    assert_eq!(with_mtu(1280, "fd00::1/64"), None);
+    assert_eq!(with_mtu(1279, "10.0.0.1/24"), None);
+}
+
+#[test]
+fn each_version_has_its_way_and_its_source() {
+    let both = with(&["10.0.0.1/24", "fd00::1/64"], &["10.0.0.254", "fe80::ff"]).unwrap();
+    let source = |to: &str| both.source_for(ip(to));
+    assert_eq!(source("10.0.0.7"), Some(ip("10.0.0.1")));
+    assert_eq!(source("192.0.2.1"), Some(ip("10.0.0.1")));
+    assert_eq!(source("fd00::7"), Some(ip("fd00::1")));
+    assert_eq!(source("2001:db8::1"), Some(ip("fd00::1")));
+    assert_eq!(source("fd00::1"), Some(ip("fd00::1")), "itself");
+    let next = |to: &str| both.routes.lookup(ip(to)).map(|hop| hop.next_hop);
+    assert_eq!(next("192.0.2.1"), Some(ip("10.0.0.254")));
+    assert_eq!(next("2001:db8::1"), Some(ip("fe80::ff")));
+    let only_v6 = with(&["fd00::1/64"], &[]).unwrap();
+    assert_eq!(only_v6.source_for(ip("10.0.0.7")), None);
+    assert!(!only_v6.is_local(ip("0.0.0.0")) && only_v6.is_local(ip("fd00::1")));
+    assert_eq!(only_v6.source_for(ip("2001:db8::1")), None);
+}
+
+#[test]
+fn what_has_no_link_layer_leads_everywhere() {
+    let (link, _far) = bare();
+    assert_eq!(link.source_for(ip("192.0.2.1")), Some(ip("10.0.0.1")));
+    assert_eq!(link.source_for(ip("2001:db8::1")), Some(ip("fd00::1")));
+    assert_eq!(link.addresses().count(), 2, "no link-local address");
+}
+
+/// The ARP requests that have come to the far end.
+fn requests(far: &mut MemoryPort) -> usize {
+    let mut frame = vec![0; longshore_ports::RECV_ROOM];
+    let mut count = 0;
+    while let Some(RxMeta { len, .. }) = far.recv(&mut frame).unwrap() {
+        let header = EthernetHeader::parse(&frame[..len]).unwrap();
+        count += usize::from(header.ether_type == EtherType::Arp);
+    }
+    count
+}
+
+/// A connection that goes on for two minutes, its progress told or not: whether its
+/// next hop is asked for after the first time.
+fn is_asked_again(told: bool) -> bool {
+    let (link, mut far) = on(&MemoryConfig::default(), &["10.0.0.1/24"], &[]);
+    let (mut link, mut counters) = (link.unwrap(), Counters::new());
+    let mut way = |link: &mut Link, now| link.way_to(PEER, now, &mut counters);
+    assert_eq!(way(&mut link, at(0)), Way::Wait);
+    let answer = ArpPacket {
+        operation: arp_wire::Operation::Reply,
+        sender_mac: PEER_MAC,
+        sender_ip: PEER,
+        target_mac: link.mac,
+        target_ip: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    assert!(link.take_arp(&answer, at(0), &mut Counters::new()));
+    assert_eq!(requests(&mut far), 1);
+    for second in 1..=120 {
+        assert_eq!(way(&mut link, at(second)), Way::Station(PEER_MAC));
+        if told {
+            link.confirm(PEER.into(), at(second));
+        }
+        link.poll_neighbors(at(second), &mut Counters::new());
+        if requests(&mut far) != 0 {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn progress_of_a_connection_spares_its_next_hop_the_question() {
+    assert!(!is_asked_again(true));
+    assert!(is_asked_again(false));
+}
+
+/// What has come to the far end: ARP announcements of our address, unsolicited
+/// advertisements of IPv6 addresses, questions to the peer alone, solicitations of routers.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard {
+    announced: usize,
+    advertised: Vec<Ipv6Addr>,
+    probed: usize,
+    routers: usize,
+}
+
+fn heard(far: &mut MemoryPort) -> Heard {
+    let mut frame = vec![0; longshore_ports::RECV_ROOM];
+    let mut all = Heard::default();
+    while let Some(RxMeta { len, .. }) = far.recv(&mut frame).unwrap() {
+        let header = EthernetHeader::parse(&frame[..len]).unwrap();
+        let body = &frame[ethernet::HEADER_LEN..len];
+        if header.ether_type == EtherType::Arp {
+            let packet = ArpPacket::parse(body).unwrap();
+            let own = packet.sender_ip == packet.target_ip;
+            all.announced += usize::from(own && header.destination == MacAddr::BROADCAST);
+            all.probed += usize::from(header.destination == PEER_MAC);
+        }
+        // Of ICMPv6 behind no other header: the type, and a target behind 8 bytes.
+        match (header.ether_type, body.get(6), body.get(40)) {
+            (EtherType::Ipv6, Some(58), Some(136)) => {
+                assert_eq!(body[44], 0x20, "unsolicited, to be taken over");
+                let target: [u8; 16] = body[48..64].try_into().unwrap();
+                all.advertised.push(target.into());
+            }
+            (EtherType::Ipv6, Some(58), Some(133)) => all.routers += 1,
+            _ => {}
+        }
+    }
+    all.advertised.sort();
+    all
+}
+
+#[test]
+fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
+    let addresses = ["10.0.0.1/24", "fd00::1/64", "fe80::1/64"];
+    let (link, mut far) = on(&MemoryConfig::default(), &addresses, &[]);
+    let (mut link, mut counters) = (link.unwrap(), Counters::new());
+    // Up to the end of what a new address does.
+    for second in 0..10 {
+        link.poll_neighbors(at(second), &mut counters);
+    }
+    assert_eq!(link.way_to(PEER, at(10), &mut counters), Way::Wait);
+    let answer = ArpPacket {
+        operation: arp_wire::Operation::Reply,
+        sender_mac: PEER_MAC,
+        sender_ip: PEER,
+        target_mac: link.mac,
+        target_ip: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    assert!(link.take_arp(&answer, at(10), &mut counters));
+    heard(&mut far);
+    link.poll_neighbors(at(20), &mut counters);
+    assert_eq!(heard(&mut far), Heard::default());
+    link.link_returned(at(20));
+    assert!(link.neighbor_deadline().is_some_and(|due| due <= at(20)));
+    let mut expected = Heard {
+        announced: 1,
+        advertised: vec!["fd00::1".parse().unwrap(), "fe80::1".parse().unwrap()],
+        probed: 1,
+        routers: 0,
+    };
+    link.poll_neighbors(at(20), &mut counters);
+    assert_eq!(heard(&mut far), expected);
+    assert!(!link.take_arp(&answer, at(20), &mut counters));
+    link.poll_neighbors(at(21), &mut counters);
+    assert_eq!(heard(&mut far), Heard::default());
+    expected.probed = 0;
+    link.poll_neighbors(at(22), &mut counters);
+    assert_eq!(heard(&mut far), expected);
+    for second in 23..30 {
+        link.poll_neighbors(at(second), &mut counters);
+    }
+    assert_eq!(heard(&mut far), Heard::default());
+    let way = link.way_to(PEER, at(30), &mut counters);
+    assert_eq!(way, Way::Station(PEER_MAC));
+}
+
+#[test]
+fn a_link_without_stations_has_nobody_to_tell() {
+    let ((mut link, far), mut counters) = (bare(), Counters::new());
+    link.link_returned(at(20));
+    link.poll_neighbors(at(20), &mut counters);
+    assert_eq!(far.waiting(), 0);
+}
+
+#[test]
+fn routers_and_servers_are_asked_again_when_the_link_returns() {
+    let (port, mut far) = pair(&MemoryConfig::default());
+    let automatic = Automatic {
+        dhcp: Some(b"\xff test".to_vec()),
+        routers: Some(longshore_net::stable::Identifiers::new([7; 32], b"x")),
+    };
+    let mut link = Link::new(
+        Box::new(port),
+        &[],
+        &[],
+        &automatic,
+        false,
+        &Secrets::from_seed(1),
+        at(0),
+    )
+    .unwrap();
+    let mut counters = Counters::new();
+    link.poll_neighbors(at(0), &mut counters);
+    let mut frame = vec![0; longshore_ports::RECV_ROOM];
+    let mut asked = |link: &mut Link, now| {
+        link.poll_neighbors(now, &mut Counters::new());
+        let (mut servers, mut routers) = (0, 0);
+        while let Some(RxMeta { len, .. }) = far.recv(&mut frame).unwrap() {
+            let body = &frame[ethernet::HEADER_LEN..len];
+            servers += usize::from(body[9] == 17 && body[0] == 0x45);
+            routers += usize::from(body[6] == 58 && body[40] == 133);
+        }
+        (servers, routers)
+    };
+    assert_eq!(asked(&mut link, at(0)), (1, 1));
+    assert_eq!(asked(&mut link, at(1)), (0, 0));
+    link.link_returned(at(1));
+    assert_eq!(asked(&mut link, at(1)), (1, 1));
+}

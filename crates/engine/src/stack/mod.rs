@@ -1,0 +1,265 @@
+//! The stack of a whole host: what packets and requests mean.
+//!
+//! [`Stack`] is composed of parts, each of which owns its fields: the sockets with what is
+//! to be done for them, the tables that find the socket of a packet, the link with its
+//! neighbors and routes, fragments, limits, settings. The engine's loop calls it, in each
+//! turn in this order:
+//!
+//! 1. [`begin_turn`](Stack::begin_turn), with the time, by which all goes until the next;
+//! 2. [`handle_request`](Stack::handle_request) for each request of a program, [`frame_in`](Stack::frame_in)
+//!    for each frame of the port, [`take_own_packets`](Stack::take_own_packets) for those
+//!    that were sent to addresses of its own;
+//! 3. [`handle_timeouts`](Stack::handle_timeouts), due at
+//!    [`next_timeout`](Stack::next_timeout) at the latest, and
+//!    [`settle`](Stack::settle), which sends what is to be sent;
+//! 4. [`answer_questions`](Stack::answer_questions) and [`publish`](Stack::publish), by
+//!    which programs see what has come of it.
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `sockets`, `socket`, `slab`, `timers` | the sockets, and what is to be done for which |
+//! | `fast_input` | packets in, as they nearly always are |
+//! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `passive`, `fast_open`, `cookies` | connections that come in |
+//! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
+//! | `requests` | what programs ask |
+//! | `connection` | a connection's life |
+//! | `settle` | what a turn has touched: sent and told, each user its share |
+//! | `pair` | connections between two of our own sockets |
+//! | `fast_output` | packets out, as they nearly always are |
+//! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbors |
+//! | `automatic`, `link_return` | addresses from servers and routers; a link that has come back |
+//! | `errors` | ICMP errors, as programs hear of them |
+//! | `groups` | multicast and broadcasts |
+//! | `buffers`, `memory_pressure` | how much a connection may hold, and what if there is no more |
+//! | `demux` | the tables that find the socket of a packet |
+//! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
+//! | `counters`, `info` | what a run costs |
+//!
+//! What the operator should be told is left in [`notices`](Stack::notices). The stack reads
+//! no clock, waits for nothing and starts nothing.
+
+pub(crate) mod access;
+pub(crate) mod answer_limit;
+pub(crate) mod automatic;
+pub(crate) mod buffers;
+#[cfg(test)]
+mod check;
+pub(crate) mod connection;
+pub(crate) mod cookies;
+pub(crate) mod counters;
+pub(crate) mod datagram;
+pub(crate) mod demux;
+pub(crate) mod ends;
+pub(crate) mod errors;
+pub(crate) mod fast_input;
+pub(crate) mod fast_open;
+pub(crate) mod fast_output;
+pub(crate) mod groups;
+pub(crate) mod host;
+pub(crate) mod info;
+pub(crate) mod input;
+pub(crate) mod input6;
+pub(crate) mod link;
+pub(crate) mod link6;
+pub(crate) mod link_return;
+pub(crate) mod memory_pressure;
+pub(crate) mod output;
+pub(crate) mod pair;
+pub(crate) mod passive;
+mod published;
+pub(crate) mod requests;
+pub(crate) mod routing;
+pub(crate) mod secrets;
+mod settings;
+pub(crate) mod settle;
+pub(crate) mod slab;
+pub(crate) mod socket;
+mod sockets;
+mod syn_drop;
+pub(crate) mod tcp_input;
+#[cfg(test)]
+mod tests;
+pub(crate) mod timers;
+
+pub(crate) use settings::Settings;
+pub(crate) use sockets::Sockets;
+
+use crate::burial::Burials;
+use crate::session::Session;
+use answer_limit::AnswerLimit;
+use counters::{Counters, EngineDrop};
+use demux::Demux;
+use link::Link;
+use longshore_net::fragment::{Limits as FragmentLimits, Reassembler};
+use longshore_net::icmp::RateLimit;
+use longshore_tcp::{FastOpenCache, Instant};
+use longshore_wire::ipv6::Ipv6Header;
+use requests::Unanswered;
+use secrets::Secrets;
+use slab::Slab;
+use std::net::IpAddr;
+use syn_drop::SynDrop;
+
+/// Packets that are put together of fragments.
+pub(crate) struct Fragments {
+    pub(crate) v4: Reassembler,
+    pub(crate) v6: Reassembler<Ipv6Header>,
+}
+
+impl Fragments {
+    fn new() -> Self {
+        Self {
+            v4: Reassembler::new(FragmentLimits::default()),
+            v6: Reassembler::new(FragmentLimits::for_ipv6()),
+        }
+    }
+
+    /// Whether no packet waits for fragments.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+}
+
+/// How much is answered to packets that nobody here has asked for.
+#[derive(Default)]
+pub(crate) struct AnswerLimits {
+    /// Errors that we report (RFC 1812 section 4.3.2.8).
+    pub(crate) icmp: RateLimit,
+    /// Resets, cookies and echoes.
+    pub(crate) unsolicited: AnswerLimit,
+    /// SYNs that the port lets through.
+    pub(crate) syns: SynDrop,
+}
+
+/// What the operator should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// A session had no memory for what has come for it, for the first time.
+    ArenaFull {
+        /// The session's key.
+        session: u32,
+    },
+    /// More SYNs come than can be read.
+    SynFlood,
+}
+
+/// The stack.
+pub(crate) struct Stack {
+    /// The time of this turn.
+    pub(crate) now: Instant,
+    pub(crate) link: Link,
+    pub(crate) sockets: Sockets,
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) demux: Demux,
+    pub(crate) fragments: Fragments,
+    pub(crate) limits: AnswerLimits,
+    pub(crate) settings: Settings,
+    /// What servers have shown of Fast Open.
+    pub(crate) fast_open: FastOpenCache,
+    pub(crate) unanswered: Unanswered,
+    /// What ended processes held and is not yet let go of.
+    pub(crate) burials: Burials,
+    pub(crate) counters: Counters,
+    /// What the operator is to be told; the loop takes it.
+    pub(crate) notices: Vec<Notice>,
+    /// A datagram that is put together, to be cut in another way.
+    pub(crate) whole: Vec<u8>,
+}
+
+impl Stack {
+    /// A stack without sockets on this link.
+    pub(crate) fn new(link: Link, settings: Settings, secrets: &Secrets, now: Instant) -> Self {
+        Self {
+            now,
+            link,
+            sockets: Sockets::new(now),
+            sessions: Slab::new(),
+            demux: Demux::new(secrets, now),
+            fragments: Fragments::new(),
+            limits: AnswerLimits::default(),
+            settings,
+            fast_open: FastOpenCache::new(),
+            unanswered: Unanswered::default(),
+            burials: Burials::default(),
+            counters: Counters::new(),
+            notices: Vec::new(),
+            whole: Vec::new(),
+        }
+    }
+
+    /// A turn begins at this time, which is not before that of the last.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
+        self.counters.turns += 1;
+    }
+
+    /// Takes the packets that were sent to addresses of its own; says how many.
+    pub(crate) fn take_own_packets(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(own) = self.link.own.pop_front() {
+            count += 1;
+            self.own_packet_in(&own);
+        }
+        count
+    }
+
+    /// Does what is due; says whether any socket's timer was.
+    pub(crate) fn handle_timeouts(&mut self) -> bool {
+        let mut due = self.sockets.take_due(self.now);
+        let any = !due.is_empty();
+        for key in due.drain(..) {
+            self.socket_timer(key);
+        }
+        self.sockets.due = due;
+        self.demux.expire_waits(self.now);
+        if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {
+            let gave_up = self.link.poll_neighbors(self.now, &mut self.counters);
+            if gave_up {
+                self.sockets.retry_unresolved();
+            }
+        }
+        if self.link.take_changed() {
+            self.addresses_changed();
+        }
+        any
+    }
+
+    /// When [`handle_timeouts`](Self::handle_timeouts) has something to do, at the earliest.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let sockets = self.sockets.next_timeout();
+        let waits = self.demux.next_timeout();
+        let neighbors = self.link.neighbor_deadline();
+        let syns = self.limits.syns.deadline();
+        [sockets, waits, neighbors, syns]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Programs see what this turn has done, and are woken for it.
+    pub(crate) fn publish(&mut self) {
+        let none_under_way = self.link.own.is_empty();
+        let turn = self.counters.turns;
+        for session in self.sessions.iter_mut() {
+            self.counters.wakeup_waits += u64::from(session.publish(turn));
+            session.host.release_requests(none_under_way);
+        }
+    }
+
+    /// A session had no memory for what has come for it.
+    pub(crate) fn arena_is_full(&mut self, session: u32) {
+        self.counters.drop(EngineDrop::ArenaFull);
+        if let Some(s) = self.sessions.get_mut(session)
+            && !std::mem::replace(&mut s.was_full, true)
+        {
+            self.notices.push(Notice::ArenaFull { session });
+        }
+    }
+
+    /// Whether `ip` is an address of this stack.
+    pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
+        self.link.is_local(ip)
+    }
+}

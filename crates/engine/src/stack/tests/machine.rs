@@ -1,0 +1,217 @@
+//! A machine of the simulation: a stack, one program beside it, and the turn that joins
+//! them as the engine's loop does.
+
+use super::program::Program;
+use crate::burial::Burial;
+use crate::session::Session;
+use crate::stack::automatic::Automatic;
+use crate::stack::host::{Defaults, Host};
+use crate::stack::link::Link;
+use crate::stack::requests::From;
+use crate::stack::secrets::Secrets;
+use crate::stack::{Settings, Stack};
+use longshore_hostif::adapter::{AdapterSession, Next};
+use longshore_hostif::agent::Peer;
+use longshore_hostif::attach::Token;
+use longshore_hostif::{Arena, Geometry, Loopback, Request};
+use longshore_net::Cidr;
+use longshore_ports::sim::SimPort;
+use longshore_ports::{Port, RecvBuffer};
+use longshore_ring::{Doorbell, Ringer};
+use longshore_tcp::{FastOpenKey, Instant};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+/// Few sockets and little memory, so that both run out at times.
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 8,
+    sockets: 64,
+    snd_chunks: 64,
+    rcv_chunks: 400,
+};
+/// Frames and requests taken in a turn.
+const BURST: usize = 64;
+/// How often fragments that did not come together are looked for, in microseconds.
+const MAINTENANCE_US: u64 = 1_000_000;
+
+/// A machine with settings of nobody's, where it is always the same time of day.
+struct Alone;
+
+impl Host for Alone {
+    fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
+        None
+    }
+
+    fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+        None
+    }
+
+    fn may_bind_low_ports(&self, _pid: u32, _user: u32) -> bool {
+        true
+    }
+
+    fn time_of_day_ns(&self) -> u64 {
+        0
+    }
+}
+
+/// A stack and its program.
+pub(super) struct Machine {
+    pub(super) stack: Stack,
+    pub(super) program: Program,
+    session: u32,
+    channel: Option<u16>,
+    buffer: RecvBuffer,
+    maintenance_at: Instant,
+    /// The frames that it has received, all of them in one number.
+    trace: DefaultHasher,
+}
+
+impl Machine {
+    pub(super) fn new(port: SimPort, addresses: &[Cidr], seed: u64, now: Instant) -> Self {
+        let secrets = Secrets::from_seed(seed);
+        let (automatic, boxed) = (Automatic::default(), Box::new(port));
+        let link = Link::new(boxed, addresses, &[], &automatic, false, &secrets, now);
+        let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        let mut stack = Stack::new(link.unwrap(), settings, &secrets, now);
+        let arena = Arc::new(Arena::create(GEOMETRY).unwrap());
+        let ringer = Arc::new(Ringer::for_one());
+        let doorbell = Doorbell::new().unwrap();
+        let host = AdapterSession::new(arena.clone(), ringer);
+        let mut session = Session::new(Token([0; 16]), host, doorbell, 0);
+        let peer = Peer {
+            pid: 1,
+            pidfd: None,
+        };
+        let channel = session.admit(peer).unwrap();
+        let session = stack.sessions.insert(session);
+        Self {
+            stack,
+            program: Program::new(arena, channel),
+            session,
+            channel: Some(channel),
+            buffer: RecvBuffer::new(),
+            maintenance_at: now,
+            trace: DefaultHasher::new(),
+        }
+    }
+
+    /// One turn of the loop; frames of a wire that is cut are lost. Says whether anything
+    /// was to be done.
+    pub(super) fn turn(&mut self, now: Instant, is_cut: bool) -> bool {
+        self.stack.begin_turn(now);
+        let mut worked = self.take_requests();
+        worked |= self.receive(is_cut);
+        worked |= self.stack.take_own_packets() != 0;
+        worked |= self.stack.handle_timeouts();
+        if self.maintenance_at <= now {
+            self.stack.expire_fragments();
+            self.maintenance_at = now.after_us(MAINTENANCE_US);
+        }
+        if !self.stack.sockets.denied_memory.is_empty() {
+            self.stack.relieve_memory_pressure();
+        }
+        worked |= self.stack.go_on_burying();
+        worked |= self.stack.settle();
+        self.stack.answer_questions();
+        self.stack.publish();
+        self.stack.link.port.flush().unwrap();
+        worked | !self.stack.sockets.dirty.is_empty()
+    }
+
+    fn take_requests(&mut self) -> bool {
+        let Some(channel) = self.channel else {
+            return false;
+        };
+        let from = From {
+            session: self.session,
+            channel,
+        };
+        self.stack.tell_rest(from);
+        let mut taken = 0;
+        while let Some(session) = self.stack.sessions.get_mut(self.session)
+            && let Next::Request(message) = session.host.next_request(channel, 8)
+        {
+            taken += 1;
+            let request = Request::decode(&message).expect("the program makes sense");
+            self.stack.handle_request(from, &request);
+        }
+        if taken != 0
+            && let Some(session) = self.stack.sessions.get_mut(self.session)
+        {
+            session.host.note_requests(channel, taken);
+        }
+        taken != 0
+    }
+
+    fn receive(&mut self, is_cut: bool) -> bool {
+        for count in 0..BURST {
+            let port = &mut self.stack.link.port;
+            let Some(meta) = port.recv_single(&mut self.buffer).unwrap() else {
+                return count != 0;
+            };
+            if is_cut {
+                continue;
+            }
+            let frame = self.buffer.frame(meta.len);
+            self.trace.write(frame);
+            self.trace.write_u64(self.stack.now.0);
+            self.stack.frame_in(frame, &meta);
+        }
+        true
+    }
+
+    /// Its program dies, and takes part in nothing any more.
+    pub(super) fn kill(&mut self) {
+        // What it published before it died still counts.
+        self.take_requests();
+        let Some(channel) = self.channel.take() else {
+            return;
+        };
+        let Some(session) = self.stack.sessions.get_mut(self.session) else {
+            return;
+        };
+        session.launched = false;
+        let held = session.take_dead(channel).unwrap_or_default();
+        let serial = session.serial;
+        self.stack.bury(Burial {
+            session: self.session,
+            serial,
+            channel: Some(channel),
+            held,
+            aborts: false,
+        });
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// When something is to be done, if nothing comes.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let program = self.program.next_timeout().filter(|_| self.is_alive());
+        let fragments = (!self.stack.fragments.is_empty()).then_some(self.maintenance_at);
+        let all = [self.stack.next_timeout(), program, fragments];
+        all.into_iter().flatten().min()
+    }
+
+    /// Whether nothing is left of what was done.
+    pub(super) fn assert_empty(&self) {
+        let stack = &self.stack;
+        assert_eq!(stack.sockets.len(), 0, "sockets are left");
+        assert_eq!(stack.demux.waiting_count(), 0, "TIME-WAIT is for ever");
+        let session = stack.sessions.get(self.session).unwrap();
+        assert_eq!(session.sockets, 0);
+        assert_eq!(session.host.receive.in_use(), 0, "chunks are lost");
+        let (free, all) = self.program.send_chunks();
+        assert_eq!(free, all, "chunks of send streams are lost");
+        assert_eq!(session.host.bad_descriptors, 0);
+    }
+
+    /// What it has received, and when, in one number.
+    pub(super) fn trace(&self) -> u64 {
+        self.trace.finish()
+    }
+}

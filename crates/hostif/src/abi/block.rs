@@ -1,0 +1,468 @@
+//! The socket block: the host's side of one socket, shared by all processes of
+//! the session. The engine initialises it for an accepted connection, marks it when the
+//! connection has failed, writes the pending error of one that lives on, says when it is
+//! to hear what was read and what it signals to the owner, and reads nothing of it but the
+//! waiters, and how full the send stream is for an owner who wants to hear of room.
+
+mod copied;
+mod half;
+mod sending;
+
+pub use half::{StreamHalf, is_writable};
+pub use sending::Sending;
+
+use super::{Address, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
+use longshore_ring::Shared;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Waiters that a block can list; more are covered by waking all of the session.
+pub const MAX_WAITERS: usize = 8;
+
+/// Where a socket is in its life, as the host sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SocketState {
+    /// The block is not in use.
+    Free = 0,
+    /// Opened on the engine, neither connected nor listening.
+    Open = 1,
+    /// A listener.
+    Listening = 2,
+    /// `connect` is under way.
+    Connecting = 3,
+    /// Connected (it may be half closed, see the flags).
+    Connected = 4,
+    /// Closed by the host; the engine still has bytes of it to deliver.
+    Closing = 5,
+    /// Reset, timed out or refused: all calls report it.
+    Dead = 6,
+    /// As good as connected: a SYN waits for the first write, and takes
+    /// [`SocketBlock::syn_room`] bytes of it (RFC 7413).
+    Early = 7,
+}
+
+impl SocketState {
+    fn from_raw(raw: u32) -> Self {
+        match raw {
+            1 => Self::Open,
+            2 => Self::Listening,
+            3 => Self::Connecting,
+            4 => Self::Connected,
+            5 => Self::Closing,
+            6 => Self::Dead,
+            7 => Self::Early,
+            _ => Self::Free,
+        }
+    }
+}
+
+bitflags::bitflags! {
+    /// What happened to a socket.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct BlockFlags: u32 {
+        /// The peer has sent its FIN; after `rcv.edge` comes the end.
+        const PEER_FIN = 1;
+        /// The host has shut down its sending half.
+        const SHUT_WR = 2;
+        /// The host has shut down its receiving half.
+        const SHUT_RD = 4;
+        /// It is a datagram socket.
+        const DATAGRAM = 8;
+        /// It was made as an IPv6 socket.
+        const IPV6 = 16;
+        /// Its port was chosen or its address bound.
+        const BOUND = 32;
+        /// The engine is gone; every call fails.
+        const ENGINE_GONE = 64;
+        /// Urgent data is read where it stands in the stream (SO_OOBINLINE).
+        const URGENT_INLINE = 128;
+        /// The engine has told that the connection is dead: there is a completion to
+        /// take.
+        const FAILED = 256;
+        /// Its port was bound by number.
+        const PORT_GIVEN = 512;
+        /// Its address was bound, and not the wildcard.
+        const ADDRESS_GIVEN = 1024;
+        /// Connections stand in line before a listener's full queue: the engine wants to
+        /// hear at once of those that are accepted.
+        const HAS_LINE = 2048;
+        /// The peer has acknowledged the end of the sending half.
+        const FIN_ACKED = 4096;
+        /// No process has it any more: the engine is about to hear of it.
+        const CLOSED = 8192;
+    }
+}
+
+/// What the owner of a socket is told by a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum OwnersSignal {
+    /// Urgent data has come: SIGURG.
+    Urgent = 0,
+    /// Something can be done: SIGIO, if it is wanted (O_ASYNC).
+    Ready = 1,
+}
+
+/// How often signals were raised, modulo 65,536: twice the number, so that one that is
+/// just being raised is known by an odd count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Raised {
+    /// With those that were begun.
+    pub begun: u16,
+    /// Without those that are not done.
+    pub done: u16,
+}
+
+impl Raised {
+    /// Whether any was raised since `before`, one that was then under way not counted.
+    pub fn is_after(&self, before: &Self) -> bool {
+        self.done.wrapping_sub(before.begun).cast_signed() > 0
+    }
+}
+
+impl std::ops::Add for Raised {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            begun: self.begun.wrapping_add(other.begun),
+            done: self.done.wrapping_add(other.done),
+        }
+    }
+}
+
+/// A socket block.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct SocketBlock {
+    /// Which use of this block it is.
+    pub generation: AtomicU32,
+    state: AtomicU32,
+    flags: AtomicU32,
+    /// The pending error (SO_ERROR), an errno, 0 if none.
+    pub errno: AtomicU32,
+    /// The inode of the kernel socket that stands behind the program's
+    /// descriptors for it, by which a new program image finds it again.
+    pub inode: AtomicU64,
+    waiters: [AtomicU16; MAX_WAITERS],
+    /// How many waiters did not fit.
+    pub unlisted_waiters: AtomicU32,
+    /// The options that the host keeps (`sockets` says what they mean).
+    pub options: AtomicU32,
+    /// Descriptors of it that are on their way to other processes, in messages on
+    /// Unix sockets.
+    pub in_transit: AtomicU32,
+    /// What the first write may be while [`SocketState::Early`] holds, bytes.
+    pub syn_room: AtomicU32,
+    /// How often each [`OwnersSignal`] was raised ([`Raised`]).
+    signals: [AtomicU16; 2],
+    /// See [`SocketBlock::other_end`]; one more, and 0 if there is none.
+    other_end: AtomicU32,
+    /// The sending half.
+    pub snd: StreamHalf,
+    /// The receiving half.
+    pub rcv: StreamHalf,
+    local: [AtomicU64; 3],
+    peer: [AtomicU64; 3],
+    /// Seconds of linger plus 1; 0 if off.
+    pub linger: AtomicU32,
+    /// Datagrams or connections that were dropped for want of room, as told.
+    pub dropped: AtomicU32,
+    /// Error reports that the engine keeps for the program ([`crate::ErrorReport`]).
+    pub errors: AtomicU32,
+    /// Bytes that may be consumed before the engine has to hear of it at once, as the
+    /// engine says; 0 leaves it to the size of the receive buffer.
+    pub heed: AtomicU32,
+}
+
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for SocketBlock {}
+
+fn load(words: &[AtomicU64; 3]) -> Address {
+    Address(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+}
+
+fn store(words: &[AtomicU64; 3], address: Address) {
+    for (to, from) in words.iter().zip(address.0) {
+        to.store(from, Ordering::Release);
+    }
+}
+
+impl SocketBlock {
+    /// Makes it a new socket: the next generation, everything else zero. Only
+    /// for a block just taken from the free list.
+    pub fn begin(&self, state: SocketState, flags: BlockFlags) -> u32 {
+        let generation = self.generation.load(Ordering::Relaxed).wrapping_add(1);
+        self.errno.store(0, Ordering::Relaxed);
+        self.inode.store(0, Ordering::Relaxed);
+        for waiter in &self.waiters {
+            waiter.store(0, Ordering::Relaxed);
+        }
+        self.unlisted_waiters.store(0, Ordering::Relaxed);
+        self.options.store(0, Ordering::Relaxed);
+        self.in_transit.store(0, Ordering::Relaxed);
+        self.syn_room.store(0, Ordering::Relaxed);
+        for count in &self.signals {
+            count.store(0, Ordering::Relaxed);
+        }
+        self.other_end.store(0, Ordering::Relaxed);
+        self.linger.store(0, Ordering::Relaxed);
+        self.dropped.store(0, Ordering::Relaxed);
+        self.errors.store(0, Ordering::Relaxed);
+        self.heed.store(0, Ordering::Relaxed);
+        self.snd.reset();
+        self.rcv.reset();
+        store(&self.local, Address::NONE);
+        store(&self.peer, Address::NONE);
+        self.flags.store(flags.bits(), Ordering::Relaxed);
+        self.state.store(state as u32, Ordering::Relaxed);
+        self.generation.store(generation, Ordering::Release);
+        generation
+    }
+
+    /// Whether it is (still) the socket `id`.
+    pub fn is(&self, id: SocketId) -> bool {
+        self.generation.load(Ordering::Acquire) == id.generation
+            && self.state() != SocketState::Free
+    }
+
+    /// Its state.
+    pub fn state(&self) -> SocketState {
+        SocketState::from_raw(self.state.load(Ordering::Acquire))
+    }
+
+    /// Sets its state.
+    pub fn set_state(&self, state: SocketState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Goes from one state to another, if it is still in the first.
+    pub fn change_state(&self, from: SocketState, to: SocketState) -> bool {
+        self.state
+            .compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Its flags.
+    pub fn flags(&self) -> BlockFlags {
+        BlockFlags::from_bits_truncate(self.flags.load(Ordering::Acquire))
+    }
+
+    /// Takes flags away.
+    pub fn clear_flags(&self, flags: BlockFlags) {
+        self.flags.fetch_and(!flags.bits(), Ordering::AcqRel);
+    }
+
+    /// Adds flags; returns those from before.
+    pub fn set_flags(&self, flags: BlockFlags) -> BlockFlags {
+        BlockFlags::from_bits_truncate(self.flags.fetch_or(flags.bits(), Ordering::AcqRel))
+    }
+
+    /// Takes the pending error, as SO_ERROR does.
+    pub fn take_errno(&self) -> u32 {
+        self.errno.swap(0, Ordering::AcqRel)
+    }
+
+    /// Whether something went wrong that the program has not taken yet, the pending
+    /// error or a report, or is told in the same place: that what it sent is copied.
+    pub fn has_error(&self) -> bool {
+        self.errno.load(Ordering::Acquire) != 0
+            || self.errors.load(Ordering::Acquire) != 0
+            || self.has_copied()
+    }
+
+    /// Raises a signal to its owner by `raise`, and counts it: who waits there does not
+    /// learn of all of them from the kernel.
+    ///
+    /// # Errors
+    /// What `raise` says.
+    pub fn raise<E>(
+        &self,
+        signal: OwnersSignal,
+        raise: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let count = &self.signals[signal as usize];
+        count.fetch_add(1, Ordering::AcqRel);
+        let raised = raise();
+        if raised.is_ok() {
+            count.fetch_add(1, Ordering::AcqRel);
+        } else {
+            count.fetch_sub(1, Ordering::AcqRel);
+        }
+        raised
+    }
+
+    /// How often its owner was signalled.
+    pub fn raised(&self, signal: OwnersSignal) -> Raised {
+        let count = self.signals[signal as usize].load(Ordering::Acquire);
+        Raised {
+            begun: count.wrapping_add(count & 1),
+            done: count & !1,
+        }
+    }
+
+    /// Its local address, if it has one.
+    pub fn local(&self) -> Address {
+        load(&self.local)
+    }
+
+    /// Its peer, if it has one.
+    pub fn peer(&self) -> Address {
+        load(&self.peer)
+    }
+
+    /// Sets its local address.
+    pub fn set_local(&self, address: Address) {
+        store(&self.local, address);
+    }
+
+    /// Sets its peer.
+    pub fn set_peer(&self, address: Address) {
+        store(&self.peer, address);
+    }
+
+    /// The index of the socket at the other end of a connection within the engine and this
+    /// session, as the engine says; the other names this one, if it is still so.
+    pub fn other_end(&self) -> Option<u32> {
+        self.other_end.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Says which that is.
+    pub fn set_other_end(&self, index: u32) {
+        self.other_end
+            .store(index.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Bytes that the send stream may hold: what the host has set, or
+    /// [`SEND_BUFFER`]; at most [`crate::STREAM_MAX`].
+    pub fn snd_limit(&self) -> u64 {
+        self.snd.limit_or(SEND_BUFFER)
+    }
+
+    /// Bytes that the receive stream may hold: what the host has set, or
+    /// [`RECEIVE_BUFFER`] as long as it is not tuned; at most [`crate::STREAM_MAX`].
+    pub fn rcv_limit(&self) -> u64 {
+        self.rcv.limit_or(RECEIVE_BUFFER)
+    }
+
+    /// Lists `waiter` as one to be woken for this socket.
+    pub fn add_waiter(&self, waiter: u32) {
+        let name = waiter as u16 + 1;
+        let mut free = None;
+        for (i, w) in self.waiters.iter().enumerate() {
+            match w.load(Ordering::Acquire) {
+                found if found == name => return,
+                0 if free.is_none() => free = Some(i),
+                _ => {}
+            }
+        }
+        for w in &self.waiters[free.unwrap_or(MAX_WAITERS)..] {
+            if w.compare_exchange(0, name, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+        self.unlisted_waiters.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes `waiter` off the list again.
+    pub fn remove_waiter(&self, waiter: u32) {
+        let name = waiter as u16 + 1;
+        for w in &self.waiters {
+            if w.compare_exchange(name, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+        let _ = self
+            .unlisted_waiters
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+
+    /// The waiters listed. What is not an index of a waiter is for the reader
+    /// to leave out.
+    pub fn waiters(&self) -> impl Iterator<Item = u32> + '_ {
+        self.waiters
+            .iter()
+            .filter_map(|w| match w.load(Ordering::Relaxed) {
+                0 => None,
+                name => Some(u32::from(name) - 1),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks are only ever made of zeroed memory.
+    struct InMemory(longshore_ring::SharedMemory);
+
+    impl std::ops::Deref for InMemory {
+        type Target = SocketBlock;
+
+        fn deref(&self) -> &SocketBlock {
+            self.0.at(0)
+        }
+    }
+
+    fn block() -> InMemory {
+        let block = InMemory(longshore_ring::SharedMemory::create("block", 4096).unwrap());
+        block.begin(SocketState::Open, BlockFlags::empty());
+        block
+    }
+
+    #[test]
+    fn a_new_use_is_another_socket() {
+        let b = block();
+        let id = SocketId {
+            index: 0,
+            generation: b.generation.load(Ordering::Relaxed),
+        };
+        assert!(b.is(id));
+        b.begin(SocketState::Open, BlockFlags::empty());
+        assert!(!b.is(id));
+    }
+
+    #[test]
+    fn waiters_are_listed_once_and_counted_past_the_eighth() {
+        let b = block();
+        b.add_waiter(3);
+        b.add_waiter(3);
+        assert_eq!(b.waiters().collect::<Vec<_>>(), [3]);
+        for w in 10..20 {
+            b.add_waiter(w);
+        }
+        assert_eq!(b.waiters().count(), 8);
+        assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 3);
+        b.remove_waiter(3);
+        b.remove_waiter(19);
+        assert_eq!(b.unlisted_waiters.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_signal_that_is_being_raised_counts_for_who_looked_before() {
+        let b = block();
+        let signal = OwnersSignal::Ready;
+        let before = b.raised(signal);
+        let during = b.raise(signal, || {
+            assert!(!b.raised(signal).is_after(&before));
+            Err(b.raised(signal))
+        });
+        assert!(!b.raised(signal).is_after(&before), "it has failed");
+        assert_eq!(b.raise(signal, || Ok::<(), ()>(())), Ok(()));
+        assert!(b.raised(signal).is_after(&before));
+        assert!(!b.raised(signal).is_after(&during.unwrap_err()));
+        let other = b.raised(OwnersSignal::Urgent);
+        assert_eq!(other, Raised::default());
+    }
+
+    #[test]
+    fn an_error_is_reported_once() {
+        let b = block();
+        b.errno.store(104, Ordering::Relaxed);
+        assert_eq!(b.take_errno(), 104);
+        assert_eq!(b.take_errno(), 0);
+    }
+}

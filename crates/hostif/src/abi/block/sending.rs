@@ -1,0 +1,167 @@
+//! What the sending half keeps beside its edges: how far a connection was sent, if it
+//! has TCP_NOTSENT_LOWAT, and how a datagram socket sends, as its program has set it: kept in the socket's block, by
+//! the host alone, and copied to the record of each datagram. So what a program sets
+//! later does not reach what it has sent before.
+
+use super::SocketBlock;
+use crate::abi::PathMtu;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the datagrams of one version of IP leave with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sending {
+    /// IP_TTL or IPV6_UNICAST_HOPS; `None` leaves it to the engine.
+    pub hops: Option<u8>,
+    /// IP_TOS or IPV6_TCLASS.
+    pub class: u8,
+    /// IP_MULTICAST_TTL or IPV6_MULTICAST_HOPS.
+    pub group_hops: u8,
+    /// IP_MULTICAST_LOOP or IPV6_MULTICAST_LOOP.
+    pub looped: bool,
+    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
+    pub path_mtu: PathMtu,
+    /// IPV6_DONTFRAG: what the path does not take is refused.
+    pub whole: bool,
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self {
+            hops: None,
+            class: 0,
+            group_hops: 1,
+            looped: true,
+            path_mtu: PathMtu::default(),
+            whole: false,
+        }
+    }
+}
+
+const HAS_HOPS: u32 = 1 << 24;
+const NOT_LOOPED: u32 = 1 << 25;
+const PATH_MTU_SHIFT: u32 = 26;
+const WHOLE: u32 = 1 << 29;
+
+impl Sending {
+    /// In a word, which is zero for the default.
+    fn encode(self) -> u32 {
+        let hops = self.hops.map_or(0, |hops| HAS_HOPS | u32::from(hops));
+        let looped = if self.looped { 0 } else { NOT_LOOPED };
+        let path_mtu = self.path_mtu as u32 ^ PathMtu::default() as u32;
+        hops | u32::from(self.class) << 8
+            | u32::from(self.group_hops ^ 1) << 16
+            | looped
+            | if self.whole { WHOLE } else { 0 }
+            | path_mtu << PATH_MTU_SHIFT
+    }
+
+    fn decode(word: u32) -> Self {
+        let path_mtu = word >> PATH_MTU_SHIFT ^ PathMtu::default() as u32;
+        Self {
+            hops: (word & HAS_HOPS != 0).then_some(word as u8),
+            class: (word >> 8) as u8,
+            group_hops: (word >> 16) as u8 ^ 1,
+            looped: word & NOT_LOOPED == 0,
+            path_mtu: PathMtu::from_raw(path_mtu),
+            whole: word & WHOLE != 0,
+        }
+    }
+}
+
+impl SocketBlock {
+    /// Where both stand, IPv4's in the lower half: a word that the sending half of
+    /// datagrams has no other use for.
+    fn sending_word(&self) -> &AtomicU64 {
+        &self.snd.urgent
+    }
+
+    /// Further bits that the host keeps (`sockets` says what they mean): a word that the
+    /// sending half has no other use for.
+    pub fn more_bits(&self) -> &AtomicU64 {
+        &self.snd.urgent_read
+    }
+
+    /// Says how far the stream was sent, for one that has a low-water mark of what was not
+    /// (TCP_NOTSENT_LOWAT); its one writer is the engine. Whether who was held up by the
+    /// mark may go on now, as Linux has it: less than half of it is left.
+    pub fn note_sent(&self, edge: u64, sent: u64, lowat: u32) -> bool {
+        let before = self.snd.urgent_come.swap(sent, Ordering::AcqRel);
+        let passes = |sent: u64| edge.saturating_sub(sent).saturating_mul(2) >= lowat.into();
+        passes(before) && !passes(sent)
+    }
+
+    /// How much more may be written before as much as the low-water mark is not sent.
+    pub fn room_before_lowat(&self) -> u64 {
+        let lowat = u64::from(self.snd.low_water.load(Ordering::Relaxed));
+        if lowat == 0 {
+            return u64::MAX;
+        }
+        let sent = self.snd.urgent_come.load(Ordering::Acquire);
+        let done = self.snd.done.load(Ordering::Acquire);
+        let edge = self.snd.edge.load(Ordering::Acquire);
+        lowat.saturating_sub(edge.saturating_sub(sent.max(done)))
+    }
+
+    /// What its datagrams of one version of IP leave with.
+    pub fn sending(&self, ipv6: bool) -> Sending {
+        let word = self.sending_word().load(Ordering::Acquire);
+        Sending::decode((word >> shift(ipv6)) as u32)
+    }
+
+    /// Changes that.
+    pub fn change_sending(&self, ipv6: bool, change: impl Fn(&mut Sending)) {
+        let shift = shift(ipv6);
+        let changed = |word: u64| {
+            let mut sending = Sending::decode((word >> shift) as u32);
+            change(&mut sending);
+            let others = word & !(u64::from(u32::MAX) << shift);
+            Some(others | u64::from(sending.encode()) << shift)
+        };
+        // It always has a value, so it always succeeds.
+        let _ = self
+            .sending_word()
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
+    }
+}
+
+const fn shift(ipv6: bool) -> u32 {
+    if ipv6 { 32 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_set_is_kept(hops: Option<u8>, class: u8, group_hops: u8, looped: bool, whole: bool, raw: u32) {
+            let path_mtu = PathMtu::from_raw(raw);
+            let sending = Sending { hops, class, group_hops, looped, path_mtu, whole };
+            prop_assert_eq!(Sending::decode(sending.encode()), sending);
+        }
+    }
+
+    #[test]
+    fn who_was_held_up_goes_on_below_half_of_the_mark() {
+        let memory = longshore_ring::SharedMemory::create("block", 4096).unwrap();
+        let block: &SocketBlock = memory.at(0);
+        let free = crate::BlockFlags::empty();
+        block.begin(crate::SocketState::Connected, free);
+        assert_eq!(block.room_before_lowat(), u64::MAX);
+        block.snd.low_water.store(100, Ordering::Relaxed);
+        block.snd.edge.store(100, Ordering::Relaxed);
+        assert_eq!(block.room_before_lowat(), 0);
+        assert!(!block.note_sent(100, 50, 100));
+        assert_eq!(block.room_before_lowat(), 50);
+        assert!(block.note_sent(100, 51, 100));
+        assert!(!block.note_sent(100, 100, 100), "it was told");
+        assert_eq!(block.room_before_lowat(), 100);
+    }
+
+    #[test]
+    fn nothing_set_is_the_default() {
+        assert_eq!(Sending::default().encode(), 0);
+        assert_eq!(Sending::decode(0), Sending::default());
+    }
+}

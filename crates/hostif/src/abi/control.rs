@@ -1,0 +1,153 @@
+//! A channel's control block: who has the channel, the indices of its two rings, and the
+//! mailbox for answers that do not fit a descriptor.
+
+use longshore_ring::spsc::Indices;
+use longshore_ring::{Shared, SharedLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a channel's mailbox.
+pub const MAILBOX_BYTES: usize = 640;
+
+/// Who has a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ChannelState {
+    /// Nobody.
+    Free = 0,
+    /// A process that is about to fork keeps it for its child.
+    Reserved = 1,
+    /// A child took it and wrote its pid; the engine has yet to see it.
+    Claimed = 2,
+    /// In use, its process watched by the engine.
+    Open = 3,
+}
+
+/// A channel's control block in shared memory.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ChannelControl {
+    state: AtomicU32,
+    /// The process that has it; while reserved, the parent. A child that the engine
+    /// cannot know by its pid has [`INTRODUCED`] and the channel's number here.
+    pub pid: AtomicU32,
+    /// Whether its process has taken hold of all that it inherited through `exec`.
+    settled: AtomicU32,
+    /// Counts its reservations, so that one can be told from the next.
+    pub reservations: AtomicU32,
+    /// The child for which it is reserved, once its parent knows: which reservation, and
+    /// the child's pid.
+    child: AtomicU64,
+    /// Held by the thread that asks the engine something over the connection by which this
+    /// channel's process joined, or one of its children.
+    pub asking: SharedLock,
+    _reserved: [AtomicU32; 9],
+    pub(crate) requests: Indices,
+    pub(crate) completions: Indices,
+    /// Where the engine puts answers that do not fit a descriptor. One
+    /// request at a time may ask for one.
+    mailbox: [AtomicU64; MAILBOX_BYTES / 8],
+}
+
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for ChannelControl {}
+
+/// In [`ChannelControl::pid`]: the child lives in another namespace of pids than the
+/// engine, which knows it by the descriptor of
+/// [`Message::Child`](crate::attach::Message::Child).
+pub const INTRODUCED: u32 = 1 << 31;
+
+impl ChannelControl {
+    /// Who has it.
+    pub fn state(&self) -> ChannelState {
+        match self.state.load(Ordering::Acquire) {
+            1 => ChannelState::Reserved,
+            2 => ChannelState::Claimed,
+            3 => ChannelState::Open,
+            _ => ChannelState::Free,
+        }
+    }
+
+    /// Goes from one state to another, if it is still in the first.
+    pub fn change_state(&self, from: ChannelState, to: ChannelState) -> bool {
+        self.state
+            .compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Sets the state. For the engine, and for a parent's reservation.
+    pub fn set_state(&self, state: ChannelState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// The parent names the child for which its reservation of this number is.
+    pub fn name_child(&self, reservation: u32, pid: u32) {
+        let word = u64::from(reservation) << 32 | u64::from(pid);
+        self.child.store(word, Ordering::Release);
+    }
+
+    /// The pid of the child for which the present reservation is, if its parent knows it.
+    pub fn child(&self) -> Option<u32> {
+        let word = self.child.load(Ordering::Acquire);
+        let present = u64::from(self.reservations.load(Ordering::Acquire));
+        (word as u32 != 0 && word >> 32 == present).then_some(word as u32)
+    }
+
+    /// Its process has taken hold of what it inherited, and let go of the rest: nobody has
+    /// to keep anything for it any more.
+    pub fn settle(&self) {
+        self.settled.store(1, Ordering::Release);
+    }
+
+    /// Whether its process has said so.
+    pub fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire) != 0
+    }
+
+    /// How far requests were published, counted modulo 2^32.
+    pub fn requested(&self) -> u32 {
+        self.requests.published()
+    }
+
+    /// Whether the engine has handled all requests up to `number`, and published all that
+    /// they led to.
+    pub fn has_handled(&self, number: u32) -> bool {
+        self.requests
+            .given_back()
+            .wrapping_sub(number)
+            .cast_signed()
+            >= 0
+    }
+
+    /// Whether there are completions that the process has not taken and applied.
+    pub fn has_completions(&self) -> bool {
+        !self.completions.are_even()
+    }
+
+    /// Empties both rings, for a new process that has yet to settle. Only while nobody uses them.
+    pub fn reset(&self) {
+        self.requests.reset();
+        self.completions.reset();
+        self.settled.store(0, Ordering::Release);
+    }
+
+    /// Writes an answer to the mailbox; what does not fit is cut off. Returns
+    /// how many bytes were written.
+    pub fn write_mailbox(&self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(MAILBOX_BYTES);
+        for (word, chunk) in self.mailbox.iter().zip(bytes[..len].chunks(8)) {
+            let mut buf = [0; 8];
+            buf[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(buf), Ordering::Relaxed);
+        }
+        len
+    }
+
+    /// Copies the mailbox out, after the `Done` that announced it.
+    pub fn read_mailbox(&self) -> [u8; MAILBOX_BYTES] {
+        let mut bytes = [0; MAILBOX_BYTES];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(&self.mailbox) {
+            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes
+    }
+}

@@ -1,0 +1,339 @@
+//! Descriptors to messages and back.
+
+use super::{
+    BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
+};
+use crate::abi::{Address, SocketId};
+use longshore_ring::spsc::Message;
+
+mod kind {
+    pub(super) const OPEN: u8 = 1;
+    pub(super) const BIND: u8 = 2;
+    pub(super) const LISTEN: u8 = 3;
+    pub(super) const CONNECT: u8 = 4;
+    pub(super) const EDGES: u8 = 5;
+    pub(super) const CLOSE: u8 = 6;
+    pub(super) const SET_OPTION: u8 = 7;
+    pub(super) const QUERY: u8 = 8;
+    pub(super) const SUBSCRIBE: u8 = 9;
+    pub(super) const UNSUBSCRIBE: u8 = 10;
+    pub(super) const URGENT: u8 = 11;
+    pub(super) const OWNER: u8 = 12;
+    pub(super) const GROUP: u8 = 13;
+    pub(super) const DONE: u8 = 65;
+    pub(super) const EDGES_COMPLETION: u8 = 66;
+    pub(super) const MORE: u8 = 67;
+}
+
+fn word0(kind: u8, flags: u8, waiter: Option<u16>, tag: u32) -> u64 {
+    let waiter = u64::from(waiter.map_or(0, |w| w.wrapping_add(1)));
+    u64::from(kind) | u64::from(flags) << 8 | waiter << 16 | u64::from(tag) << 32
+}
+
+fn word1(socket: SocketId) -> u64 {
+    u64::from(socket.index) | u64::from(socket.generation) << 32
+}
+
+struct Fields<'a>(&'a Message);
+
+impl Fields<'_> {
+    fn kind(&self) -> u8 {
+        self.0[0] as u8
+    }
+    fn flags(&self) -> u8 {
+        (self.0[0] >> 8) as u8
+    }
+    fn waiter(&self) -> Option<u16> {
+        ((self.0[0] >> 16) as u16).checked_sub(1)
+    }
+    fn tag(&self) -> u32 {
+        (self.0[0] >> 32) as u32
+    }
+    fn socket(&self) -> SocketId {
+        SocketId {
+            index: self.0[1] as u32,
+            generation: (self.0[1] >> 32) as u32,
+        }
+    }
+    fn address(&self, at: usize) -> Address {
+        Address([self.0[at], self.0[at + 1], self.0[at + 2]])
+    }
+    fn bad(&self, field: &'static str) -> BadDescriptor {
+        BadDescriptor::Field {
+            kind: self.kind(),
+            field,
+        }
+    }
+    fn edge_flags(&self) -> EdgeFlags {
+        EdgeFlags::from_bits_retain(self.flags())
+    }
+}
+
+impl Request {
+    /// The socket it is about.
+    pub fn socket(&self) -> SocketId {
+        match *self {
+            Self::Open { socket, .. }
+            | Self::Bind { socket, .. }
+            | Self::Listen { socket, .. }
+            | Self::Connect { socket, .. }
+            | Self::Edges { socket, .. }
+            | Self::Urgent { socket, .. }
+            | Self::Close { socket, .. }
+            | Self::Group { socket, .. }
+            | Self::SetOption { socket, .. }
+            | Self::Query { socket, .. }
+            | Self::Owner { socket, .. }
+            | Self::Subscribe { socket }
+            | Self::Unsubscribe { socket } => socket,
+        }
+    }
+
+    /// The tag of a request that is answered, and the waiter that the answer wakes.
+    pub fn asked(&self) -> Option<(u32, Option<u16>)> {
+        match *self {
+            Self::Bind { tag, waiter, .. }
+            | Self::Listen { tag, waiter, .. }
+            | Self::Connect { tag, waiter, .. }
+            | Self::Group { tag, waiter, .. }
+            | Self::Query { tag, waiter, .. }
+            | Self::Owner { tag, waiter, .. } => Some((tag, waiter)),
+            Self::Open { .. }
+            | Self::Edges { .. }
+            | Self::Urgent { .. }
+            | Self::Close { .. }
+            | Self::SetOption { .. }
+            | Self::Subscribe { .. }
+            | Self::Unsubscribe { .. } => None,
+        }
+    }
+
+    /// The message that carries it.
+    pub fn encode(&self) -> Message {
+        let mut m = [0u64; 8];
+        let (kind, flags) = match *self {
+            Self::Open { kind, flags, .. } => {
+                m[2] = kind as u64;
+                (kind::OPEN, flags.bits())
+            }
+            Self::Bind { local, .. } => {
+                m[2..5].copy_from_slice(&local.0);
+                (kind::BIND, 0)
+            }
+            Self::Listen { backlog, .. } => {
+                m[2] = u64::from(backlog);
+                (kind::LISTEN, 0)
+            }
+            Self::Connect { peer, .. } => {
+                m[2..5].copy_from_slice(&peer.0);
+                (kind::CONNECT, 0)
+            }
+            Self::Edges {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ..
+            } => {
+                m[2..4].copy_from_slice(&[snd_edge, rcv_consumed]);
+                (kind::EDGES, flags.bits())
+            }
+            Self::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                m[2..4].copy_from_slice(&[snd_edge, rcv_consumed]);
+                (kind::URGENT, 0)
+            }
+            Self::Close {
+                snd_edge,
+                rcv_consumed,
+                linger,
+                ..
+            } => {
+                let linger = linger.map_or(0, |s| u64::from(s) + 1);
+                m[2..5].copy_from_slice(&[snd_edge, rcv_consumed, linger]);
+                (kind::CLOSE, 0)
+            }
+            Self::Group { group, join, .. } => {
+                m[2..5].copy_from_slice(&group.0);
+                (kind::GROUP, u8::from(join))
+            }
+            Self::SetOption { name, value, .. } => {
+                m[2..4].copy_from_slice(&[name as u64, value]);
+                (kind::SET_OPTION, 0)
+            }
+            Self::Query { query, .. } => {
+                m[2] = query as u64;
+                (kind::QUERY, 0)
+            }
+            Self::Owner { .. } => (kind::OWNER, 0),
+            Self::Subscribe { .. } => (kind::SUBSCRIBE, 0),
+            Self::Unsubscribe { .. } => (kind::UNSUBSCRIBE, 0),
+        };
+        let (tag, waiter) = self.asked().unwrap_or_default();
+        m[0] = word0(kind, flags, waiter, tag);
+        m[1] = word1(self.socket());
+        m
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] for what no request is.
+    pub fn decode(m: &Message) -> Result<Self, BadDescriptor> {
+        let f = Fields(m);
+        let (socket, tag, waiter) = (f.socket(), f.tag(), f.waiter());
+        Ok(match f.kind() {
+            kind::OPEN => Self::Open {
+                socket,
+                kind: match m[2] {
+                    1 => SocketKind::Stream,
+                    2 => SocketKind::Datagram,
+                    _ => return Err(f.bad("socket kind")),
+                },
+                flags: OpenFlags::from_bits(f.flags()).ok_or(f.bad("flags"))?,
+            },
+            kind::BIND => Self::Bind {
+                socket,
+                tag,
+                waiter,
+                local: f.address(2),
+            },
+            kind::LISTEN => {
+                let backlog = u32::try_from(m[2]).map_err(|_| f.bad("backlog"))?;
+                Self::Listen {
+                    socket,
+                    tag,
+                    waiter,
+                    backlog,
+                }
+            }
+            kind::CONNECT => Self::Connect {
+                socket,
+                tag,
+                waiter,
+                peer: f.address(2),
+            },
+            kind::EDGES => Self::Edges {
+                socket,
+                snd_edge: m[2],
+                rcv_consumed: m[3],
+                flags: f.edge_flags(),
+            },
+            kind::URGENT => Self::Urgent {
+                socket,
+                snd_edge: m[2],
+                rcv_consumed: m[3],
+            },
+            kind::CLOSE => {
+                let linger = match m[4] {
+                    0 => None,
+                    s => Some(u32::try_from(s - 1).map_err(|_| f.bad("linger"))?),
+                };
+                Self::Close {
+                    socket,
+                    snd_edge: m[2],
+                    rcv_consumed: m[3],
+                    linger,
+                }
+            }
+            kind::GROUP => Self::Group {
+                socket,
+                tag,
+                waiter,
+                group: f.address(2),
+                join: match f.flags() {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(f.bad("flags")),
+                },
+            },
+            kind::SET_OPTION => {
+                let name = u16::try_from(m[2]).ok().and_then(OptionName::from_raw);
+                Self::SetOption {
+                    socket,
+                    name: name.ok_or(f.bad("option"))?,
+                    value: m[3],
+                }
+            }
+            kind::QUERY => Self::Query {
+                socket,
+                tag,
+                waiter,
+                query: Query::from_raw(m[2]).ok_or(f.bad("query"))?,
+            },
+            kind::OWNER => Self::Owner {
+                socket,
+                tag,
+                waiter,
+            },
+            kind::SUBSCRIBE => Self::Subscribe { socket },
+            kind::UNSUBSCRIBE => Self::Unsubscribe { socket },
+            other => return Err(BadDescriptor::Kind(other)),
+        })
+    }
+}
+
+impl Completion {
+    /// The message that carries it.
+    pub fn encode(&self) -> Message {
+        let mut m = [0u64; 8];
+        match *self {
+            Self::Done {
+                socket,
+                tag,
+                errno,
+                value,
+                address,
+            } => {
+                m[0] = word0(kind::DONE, 0, None, tag);
+                m[1] = word1(socket);
+                m[2] = u64::from(errno);
+                m[3] = value;
+                m[4..7].copy_from_slice(&address.0);
+            }
+            Self::Edges { socket, edges } => {
+                m[0] = word0(kind::EDGES_COMPLETION, edges.flags.bits(), None, 0);
+                m[1] = word1(socket);
+                m[2] = edges.rcv_edge;
+                m[3] = edges.snd_acked;
+                m[4] = u64::from(edges.errno);
+                m[5] = edges.rcv_urgent;
+            }
+            Self::More => m[0] = word0(kind::MORE, 0, None, 0),
+        }
+        m
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`BadDescriptor`] for what no completion is.
+    pub fn decode(m: &Message) -> Result<Self, BadDescriptor> {
+        let f = Fields(m);
+        let socket = f.socket();
+        let errno = |word: u64| u16::try_from(word).map_err(|_| f.bad("errno"));
+        Ok(match f.kind() {
+            kind::DONE => Self::Done {
+                socket,
+                tag: f.tag(),
+                errno: errno(m[2])?,
+                value: m[3],
+                address: f.address(4),
+            },
+            kind::EDGES_COMPLETION => Self::Edges {
+                socket,
+                edges: Edges {
+                    rcv_edge: m[2],
+                    snd_acked: m[3],
+                    flags: f.edge_flags(),
+                    errno: errno(m[4])?,
+                    rcv_urgent: m[5],
+                },
+            },
+            kind::MORE => Self::More,
+            other => return Err(BadDescriptor::Kind(other)),
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! An ICMP error about something that a program sent, as it crosses in a mailbox
+//! ([`Query::Error`](crate::Query::Error)): Linux's `sock_extended_err` with what stands
+//! around it.
+
+use super::{Address, MAILBOX_BYTES};
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes before the quoted payload.
+pub const ERROR_HEADER: usize = 64;
+/// Most bytes of payload that a report quotes.
+pub const ERROR_PAYLOAD: usize = MAILBOX_BYTES - ERROR_HEADER;
+
+/// A report, without the payload that stands behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorReport {
+    /// The errno that it means.
+    pub errno: u16,
+    /// The ICMP message's type and code.
+    pub kind: u8,
+    /// As above.
+    pub code: u8,
+    /// The MTU that would have passed, or where in the header the problem is; 0 without.
+    pub info: u32,
+    /// Where the packet went that it is about.
+    pub to: SocketAddr,
+    /// Who sent the ICMP message, which is of the same version of IP.
+    pub offender: IpAddr,
+}
+
+impl ErrorReport {
+    /// The report's bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; ERROR_HEADER] {
+        let mut bytes = [0; ERROR_HEADER];
+        let first = u64::from(self.errno)
+            | u64::from(self.kind) << 16
+            | u64::from(self.code) << 24
+            | u64::from(self.info) << 32;
+        let to = Address::from(self.to).0;
+        let offender = Address::from(SocketAddr::new(self.offender, 0)).0;
+        let words = [first].into_iter().chain(to).chain(offender);
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a report and the payload behind it. `None` if it is none.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (header, payload) = bytes.split_first_chunk::<ERROR_HEADER>()?;
+        let word = |i: usize| {
+            let bytes: [u8; 8] = std::array::from_fn(|at| header[i * 8 + at]);
+            u64::from_le_bytes(bytes)
+        };
+        let first = word(0);
+        let report = Self {
+            errno: first as u16,
+            kind: (first >> 16) as u8,
+            code: (first >> 24) as u8,
+            info: (first >> 32) as u32,
+            to: Address([word(1), word(2), word(3)]).get()?,
+            offender: Address([word(4), word(5), word(6)]).get()?.ip(),
+        };
+        Some((report, payload))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn reports_come_back(
+            (errno, kind, code, info) in any::<(u16, u8, u8, u32)>(),
+            (v6, to, by, port) in any::<(bool, u128, u128, u16)>(),
+            payload in proptest::collection::vec(any::<u8>(), 0..=ERROR_PAYLOAD),
+        ) {
+            let ip = |bits: u128| match v6 {
+                true => IpAddr::from(bits.to_be_bytes()),
+                false => IpAddr::from((bits as u32).to_be_bytes()),
+            };
+            let to = SocketAddr::new(ip(to), port);
+            let report = ErrorReport { errno, kind, code, info, to, offender: ip(by) };
+            let mut bytes = report.encode().to_vec();
+            bytes.extend(&payload);
+            prop_assert_eq!(ErrorReport::decode(&bytes), Some((report, &payload[..])));
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..MAILBOX_BYTES)) {
+            let _ = ErrorReport::decode(&bytes);
+        }
+    }
+}

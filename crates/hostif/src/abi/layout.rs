@@ -1,0 +1,259 @@
+//! Where everything lies in a session's shared memory; a change here is a new
+//! [`ABI_VERSION`].
+
+use super::{ChannelControl, Routes, SocketBlock, StreamHalf};
+use longshore_ring::spsc::Slot;
+use longshore_ring::{FreeList, Shared, Waiter};
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The version of layout and descriptors. Both sides must have the same.
+pub const ABI_VERSION: u32 = 8;
+/// "LONGSHOR", the first word of an arena.
+pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
+/// Bytes in a stream's chunk.
+pub const CHUNK: usize = 64 * 1024;
+/// Chunks in a stream's directory.
+pub const DIRECTORY: usize = 256;
+/// Entries of a directory that lie side by side. Behind those of one socket lie the same
+/// ones of the next: a socket through which little has gone has touched the first few of
+/// each directory alone, and many such sockets share a page of them.
+pub(crate) const DIRECTORY_GROUP: usize = 8;
+/// Most bytes a stream may hold: one chunk less than the directory spans, so
+/// that the first and the last, both in part, never meet in one entry.
+pub const STREAM_MAX: u64 = ((DIRECTORY - 1) * CHUNK) as u64;
+/// Bytes that a send stream may hold by default (SO_SNDBUF). Both sides count
+/// on the same number until the host sets another: the adapter tells of
+/// acknowledgments when a quarter of it has become free.
+pub const SEND_BUFFER: u32 = 1 << 20;
+/// Bytes that a receive stream may hold by default (SO_RCVBUF), before it is
+/// tuned.
+pub const RECEIVE_BUFFER: u32 = 128 * 1024;
+/// Descriptors in a ring.
+pub const RING: usize = 1024;
+/// Bytes in a descriptor.
+pub const DESCRIPTOR_BYTES: usize = 64;
+
+/// How many of each thing a session has. All counts are at least 1, channels
+/// and sockets multiples of 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Processes at most.
+    pub channels: u32,
+    /// Sleeping threads and epoll instances at most.
+    pub waiters: u32,
+    /// Sockets at most.
+    pub sockets: u32,
+    /// Chunks of the send slab.
+    pub snd_chunks: u32,
+    /// Chunks of the receive slab.
+    pub rcv_chunks: u32,
+}
+
+impl Geometry {
+    /// Room for 64 Ki sockets, 256 processes and 2 GiB of data each way. Memory
+    /// is only taken where it is touched.
+    pub const DEFAULT: Self = Self {
+        channels: 256,
+        waiters: 4096,
+        sockets: 65_536,
+        snd_chunks: 32_768,
+        rcv_chunks: 32_768,
+    };
+
+    /// As small as it may be, with a few waiters and chunks.
+    #[cfg(test)]
+    pub(crate) const SMALL: Self = Self {
+        channels: 64,
+        waiters: 8,
+        sockets: 64,
+        snd_chunks: 4,
+        rcv_chunks: 4,
+    };
+
+    /// Whether the counts are in the ranges that the layout can hold.
+    pub fn is_valid(&self) -> bool {
+        let within = |v: u32, max: u32| (1..=max).contains(&v);
+        within(self.channels, 1024)
+            && self.channels.is_multiple_of(64)
+            && within(self.waiters, 65_000)
+            && within(self.sockets, 1 << 20)
+            && self.sockets.is_multiple_of(64)
+            && within(self.snd_chunks, 1 << 20)
+            && within(self.rcv_chunks, 1 << 20)
+    }
+}
+
+/// The first page of an arena.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU32,
+    /// Set by the engine when it ends the session; programs fail their calls.
+    pub closed: AtomicU32,
+    /// One more than the highest waiter that was ever claimed: above are none to be woken
+    /// or given back, and their pages need not be looked at.
+    pub waiters_end: AtomicU32,
+    /// Nonzero if what is bound to the wildcard is bound on the engine alone. Written once,
+    /// by the engine, before any program sees it.
+    pub engine_alone: AtomicU32,
+    /// The congestion control that new sockets begin with, by its place in
+    /// [`CONGESTION_NAMES`](crate::CONGESTION_NAMES). Written by the engine.
+    pub congestion: AtomicU32,
+    /// Words that the engine reads to find who has published requests.
+    pub requests_pending: RequestsPending,
+    /// Counts the reservations of channels: the engine has to look for those that are never
+    /// taken.
+    pub reservations: AtomicU32,
+    /// The engine sleeps here; the host rings its doorbell if it does.
+    pub engine: Waiter,
+    /// Free socket blocks.
+    pub free_sockets: FreeList,
+    /// Free chunks of the send slab that take memory, as they were used lately.
+    pub(crate) warm_snd_chunks: FreeList,
+    /// Free chunks of the send slab that take none.
+    pub(crate) cold_snd_chunks: FreeList,
+    /// Which destinations are the engine's. Written once, by the engine.
+    pub routes: Routes,
+}
+
+/// One bit for each channel: it has published requests since the engine looked.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct RequestsPending {
+    /// Nonzero if any of `channels` may be.
+    pub any: AtomicU32,
+    /// A bit for each channel.
+    pub channels: [AtomicU64; 16],
+}
+
+// SAFETY: atomics and `Shared` types alone.
+unsafe impl Shared for Header {}
+
+/// Byte offsets of each part, from a geometry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offsets {
+    pub(crate) controls: usize,
+    pub(crate) waiters: usize,
+    pub(crate) socket_links: usize,
+    pub(crate) snd_links: usize,
+    pub(crate) held: usize,
+    pub(crate) request_slots: usize,
+    pub(crate) completion_slots: usize,
+    pub(crate) blocks: usize,
+    pub(crate) snd_directories: usize,
+    pub(crate) rcv_directories: usize,
+    pub(crate) snd_slab: usize,
+    pub(crate) rcv_slab: usize,
+    pub(crate) end: usize,
+}
+
+impl Offsets {
+    /// The small parts first, so that those used first share what the kernel's page tables
+    /// and its mapping of neighbours at a fault share.
+    pub(crate) fn of(g: &Geometry) -> Self {
+        let mut at = size_of::<Header>();
+        let mut part = |count: usize, size: usize| {
+            let start = at;
+            at = (start + count * size).next_multiple_of(4096);
+            start
+        };
+        let (channels, sockets) = (g.channels as usize, g.sockets as usize);
+        Self {
+            controls: part(channels, size_of::<ChannelControl>()),
+            waiters: part(g.waiters as usize, size_of::<Waiter>()),
+            socket_links: part(sockets, size_of::<AtomicU32>()),
+            snd_links: part(g.snd_chunks as usize, size_of::<AtomicU32>()),
+            held: part(channels, sockets / 8),
+            request_slots: part(channels * RING, size_of::<Slot>()),
+            completion_slots: part(channels * RING, size_of::<Slot>()),
+            blocks: part(sockets, size_of::<SocketBlock>()),
+            snd_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
+            rcv_directories: part(sockets * DIRECTORY, size_of::<AtomicU32>()),
+            snd_slab: part(g.snd_chunks as usize, CHUNK),
+            rcv_slab: part(g.rcv_chunks as usize, CHUNK),
+            end: part(0, 1),
+        }
+    }
+
+    /// Where each part begins, in their order.
+    pub(crate) fn parts(&self) -> [usize; 12] {
+        [
+            self.controls,
+            self.waiters,
+            self.socket_links,
+            self.snd_links,
+            self.held,
+            self.request_slots,
+            self.completion_slots,
+            self.blocks,
+            self.snd_directories,
+            self.rcv_directories,
+            self.snd_slab,
+            self.rcv_slab,
+        ]
+    }
+}
+
+// What both sides take for granted. Whoever changes one of these changes `ABI_VERSION`.
+const _: () = assert!(size_of::<Slot>() == DESCRIPTOR_BYTES);
+const _: () = assert!(size_of::<Header>() == 4096);
+const _: () = assert!(size_of::<Waiter>() == 64);
+const _: () = assert!(size_of::<SocketBlock>() == 256);
+const _: () = assert!(size_of::<StreamHalf>() == 64);
+const _: () = assert!(size_of::<ChannelControl>() == 960);
+const _: () = assert!(offset_of!(Header, version) == 8);
+const _: () = assert!(offset_of!(Header, closed) == 12);
+const _: () = assert!(offset_of!(Header, requests_pending) == 64);
+const _: () = assert!(offset_of!(Header, engine) == 320);
+const _: () = assert!(offset_of!(Header, free_sockets) == 384);
+const _: () = assert!(offset_of!(Header, routes) == 576);
+const _: () = assert!(offset_of!(ChannelControl, requests) == 64);
+const _: () = assert!(offset_of!(ChannelControl, completions) == 192);
+const _: () = assert!(offset_of!(SocketBlock, snd) == 64);
+const _: () = assert!(offset_of!(SocketBlock, rcv) == 128);
+const _: () = assert!(offset_of!(StreamHalf, edge) == 8);
+const _: () = assert!(offset_of!(StreamHalf, done) == 16);
+const _: () =
+    assert!(RING.is_power_of_two() && CHUNK.is_power_of_two() && DIRECTORY.is_power_of_two());
+const _: () = assert!(DIRECTORY.is_multiple_of(DIRECTORY_GROUP));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_on_pages() {
+        let o = Offsets::of(&Geometry::DEFAULT);
+        let all: Vec<usize> = o.parts().into_iter().chain([o.end]).collect();
+        assert!(all.windows(2).all(|w| w[0] < w[1]));
+        assert!(all.iter().all(|at| at.is_multiple_of(4096)));
+    }
+
+    #[test]
+    fn bad_geometries_are_refused() {
+        assert!(Geometry::DEFAULT.is_valid());
+        assert!(
+            !Geometry {
+                channels: 0,
+                ..Geometry::DEFAULT
+            }
+            .is_valid()
+        );
+        assert!(
+            !Geometry {
+                sockets: 100,
+                ..Geometry::DEFAULT
+            }
+            .is_valid()
+        );
+        assert!(
+            !Geometry {
+                rcv_chunks: u32::MAX,
+                ..Geometry::DEFAULT
+            }
+            .is_valid()
+        );
+    }
+}

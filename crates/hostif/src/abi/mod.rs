@@ -1,0 +1,50 @@
+//! What both halves agree on, in one place: the layout of what they share, the descriptors
+//! that cross and their encoding, the records in streams, the messages of the handshake, and
+//! the version of it all.
+//!
+//! It owns no memory: `transport` maps it, and the halves read and write it. The sizes and
+//! places on which the two sides rely are asserted in `layout`; a change of any of them is a
+//! new [`ABI_VERSION`].
+
+mod address;
+mod block;
+mod control;
+mod descriptor;
+mod error_report;
+pub(crate) mod handshake;
+mod layout;
+mod record;
+mod routes;
+
+pub use address::Address;
+pub use block::{
+    BlockFlags, MAX_WAITERS, OwnersSignal, Raised, Sending, SocketBlock, SocketState, StreamHalf,
+    is_writable,
+};
+pub use control::{ChannelControl, ChannelState, INTRODUCED, MAILBOX_BYTES};
+pub use descriptor::{
+    BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query,
+    Request, SocketKind,
+};
+pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
+pub use layout::{
+    ABI_VERSION, CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING,
+    SEND_BUFFER, STREAM_MAX,
+};
+pub(crate) use layout::{DIRECTORY_GROUP, MAGIC, Offsets};
+pub use record::{
+    ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, PathMtu, SEND_QUEUE,
+    STAMP_BYTES, SendQueue, Stamp, datagram_span,
+};
+pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
+
+/// A socket of a session: its place in the table of blocks, and which of the
+/// sockets that had this place it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SocketId {
+    /// The block's index.
+    pub index: u32,
+    /// Counts the block's uses, so that a late descriptor for the last socket
+    /// in this place is not taken for one of this.
+    pub generation: u32,
+}

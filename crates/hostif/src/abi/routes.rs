@@ -1,0 +1,469 @@
+//! Which destinations are the engine's and which stay with the kernel, as the
+//! engine tells its programs: a small table in the arena's header.
+
+use super::Address;
+use longshore_ring::Shared;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Most routes an engine can tell its programs of.
+pub const MAX_ROUTES: usize = 32;
+/// The bits of the table's first word that count its entries.
+const COUNT_BITS: u32 = 8;
+const COUNT: u32 = (1 << COUNT_BITS) - 1;
+/// How often a reader looks at a table that changes under it.
+const READS: usize = 10_000;
+
+/// Who has a destination or a local address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The engine.
+    Engine,
+    /// The kernel of the program.
+    Kernel,
+}
+
+/// Who has the loopback addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Loopback {
+    /// The kernel: programs on Longshore meet those that are not.
+    #[default]
+    Kernel,
+    /// The engine: 127.0.0.0/8 and ::1 are shared by the programs on it alone.
+    Engine,
+}
+
+/// A prefix that the engine reaches; `local` if it is its own address. Link-local
+/// addresses are the engine's with its own scope alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The prefix's address.
+    pub address: IpAddr,
+    /// Its length in bits.
+    pub prefix_len: u8,
+    /// Whether this is an address of the engine itself.
+    pub local: bool,
+    /// The number by which programs name the engine's link in link-local addresses: that
+    /// of its port's interface in the kernel. 0 if it has none there.
+    pub scope: u32,
+}
+
+/// Whether an address means something only together with a link.
+fn needs_scope(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Whether it is 255.255.255.255.
+fn is_everybody(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V4(ip) if ip.is_broadcast())
+}
+
+/// The scope that an address names.
+fn scope_of(addr: SocketAddr) -> u32 {
+    match addr {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(addr) => addr.scope_id(),
+    }
+}
+
+impl Route {
+    /// Whether what goes to `addr` goes there.
+    fn leads_to(&self, addr: SocketAddr) -> bool {
+        let ip = addr.ip().to_canonical();
+        let linked = !needs_scope(ip) || (self.scope != 0 && self.scope == scope_of(addr));
+        linked && self.contains(ip)
+    }
+
+    fn contains(&self, ip: IpAddr) -> bool {
+        let differ = match (self.address, ip) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(u32::from(a) ^ u32::from(b)) << 96,
+            (IpAddr::V6(a), IpAddr::V6(b)) => u128::from(a) ^ u128::from(b),
+            _ => return false,
+        };
+        differ.leading_zeros() >= u32::from(self.prefix_len)
+    }
+}
+
+#[repr(C)]
+#[derive(Debug)]
+struct Entry {
+    address: [AtomicU64; 3],
+    /// Prefix length, and bit 8 if local.
+    meta: AtomicU64,
+}
+
+/// The table, in shared memory, written anew when addresses come or go: twice, so that
+/// readers have the last one while the next is written, however long its writer is held
+/// up.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Routes {
+    /// How many entries the last one has, and above that how many were written: if that
+    /// is odd, it is the second of `written`.
+    count: AtomicU32,
+    loopback: AtomicU32,
+    /// What the engine's link takes of IPv4 and of IPv6, bytes.
+    link_mtu: [AtomicU32; 2],
+    /// Whether some path was found to take less.
+    narrow_paths: AtomicU32,
+    written: [[Entry; MAX_ROUTES]; 2],
+}
+
+// SAFETY: atomics alone.
+unsafe impl Shared for Routes {}
+
+impl Routes {
+    /// Writes the table; its one writer is the engine. Routes past [`MAX_ROUTES`] are
+    /// left out; the return value says how many fitted.
+    pub fn publish(&self, routes: &[Route], loopback: Loopback) -> usize {
+        let count = routes.len().min(MAX_ROUTES);
+        let number = (self.count.load(Ordering::Relaxed) >> COUNT_BITS).wrapping_add(1);
+        // Who reads something of what follows sees that this one was not the last.
+        fence(Ordering::Release);
+        for (entry, route) in self.entries(number).iter().zip(routes) {
+            let words = Address::from(SocketAddr::new(route.address, 0)).0;
+            for (to, from) in entry.address.iter().zip(words) {
+                to.store(from, Ordering::Relaxed);
+            }
+            let meta = u64::from(route.prefix_len)
+                | u64::from(route.local) << 8
+                | u64::from(route.scope) << 32;
+            entry.meta.store(meta, Ordering::Relaxed);
+        }
+        self.loopback
+            .store(u32::from(loopback == Loopback::Engine), Ordering::Relaxed);
+        let done = number << COUNT_BITS | count as u32;
+        self.count.store(done, Ordering::Release);
+        count
+    }
+
+    /// Where the writing of this number is.
+    fn entries(&self, number: u32) -> &[Entry; MAX_ROUTES] {
+        &self.written[(number & 1) as usize]
+    }
+
+    /// The entries' words, all of one writing.
+    fn snapshot(&self) -> ([[u64; 4]; MAX_ROUTES], usize) {
+        let mut words = [[0; 4]; MAX_ROUTES];
+        let mut count = 0;
+        // It is over at the first time unless two were written meanwhile.
+        for _ in 0..READS {
+            let before = self.count.load(Ordering::Acquire);
+            count = ((before & COUNT) as usize).min(MAX_ROUTES);
+            let entries = self.entries(before >> COUNT_BITS);
+            for (to, entry) in words.iter_mut().zip(entries).take(count) {
+                let [a, b, c] = &entry.address;
+                *to = [a, b, c, &entry.meta].map(|word| word.load(Ordering::Relaxed));
+            }
+            fence(Ordering::Acquire);
+            if self.count.load(Ordering::Relaxed) == before {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        (words, count)
+    }
+
+    /// The routes.
+    pub fn iter(&self) -> impl Iterator<Item = Route> + '_ {
+        let (words, count) = self.snapshot();
+        words.into_iter().take(count).filter_map(|[a, b, c, meta]| {
+            let words = [a, b, c];
+            let address = Address(words).get()?.ip();
+            let longest = if address.is_ipv4() { 32 } else { 128 };
+            let prefix_len = (meta as u8).min(longest);
+            Some(Route {
+                address,
+                prefix_len,
+                local: meta & 0x100 != 0,
+                scope: (meta >> 32) as u32,
+            })
+        })
+    }
+
+    /// The engine's own address at this place, counted from 1 ([`DatagramRecord`]'s
+    /// `own`), with its scope.
+    ///
+    /// [`DatagramRecord`]: crate::DatagramRecord
+    pub fn own_address(&self, place: u8) -> Option<Route> {
+        let before = usize::from(place).checked_sub(1)?;
+        self.iter().filter(|r| r.local).nth(before)
+    }
+
+    /// The place of one of the engine's own addresses, counted from 1.
+    pub fn own_place(&self, ip: IpAddr) -> Option<u8> {
+        let at = self
+            .iter()
+            .filter(|r| r.local)
+            .position(|r| r.address == ip)?;
+        u8::try_from(at + 1).ok()
+    }
+
+    /// Who has the loopback addresses.
+    pub fn loopback(&self) -> Loopback {
+        if self.loopback.load(Ordering::Relaxed) == 0 {
+            Loopback::Kernel
+        } else {
+            Loopback::Engine
+        }
+    }
+
+    /// Says what the link takes of IPv4 and of IPv6, in bytes, and whether some path takes
+    /// less; its one writer is the engine.
+    pub fn publish_mtu(&self, link: [usize; 2], narrow_paths: bool) {
+        for (word, mtu) in self.link_mtu.iter().zip(link) {
+            word.store(u32::try_from(mtu).unwrap_or(u32::MAX), Ordering::Relaxed);
+        }
+        let narrow = u32::from(narrow_paths);
+        self.narrow_paths.store(narrow, Ordering::Release);
+    }
+
+    /// The longest packet to `to` that the engine's link takes, bytes; what goes to the
+    /// engine's own addresses uses no link.
+    pub fn link_mtu(&self, to: IpAddr) -> usize {
+        let to = to.to_canonical();
+        if to.is_loopback() || self.own_place(to).is_some() {
+            return usize::from(u16::MAX);
+        }
+        let word = &self.link_mtu[usize::from(to.is_ipv6())];
+        word.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether some path was found to take less than its link.
+    pub fn has_narrow_paths(&self) -> bool {
+        self.narrow_paths.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether `ip` is a broadcast address of the engine's link (RFC 1122 section
+    /// 3.2.1.3 c and d).
+    pub fn is_broadcast(&self, ip: IpAddr) -> bool {
+        let IpAddr::V4(ip) = ip.to_canonical() else {
+            return false;
+        };
+        // Networks of one or two addresses have none (RFC 3021), so most are told apart
+        // by two bits.
+        if u32::from(ip) & 3 != 3 {
+            return false;
+        }
+        let last = |r: &Route| {
+            let host_bits = u32::MAX.checked_shr(u32::from(r.prefix_len)).unwrap_or(0);
+            !r.local && r.prefix_len < 31 && u32::from(ip) | host_bits == u32::from(ip)
+        };
+        ip.is_broadcast() || self.iter().any(|r| last(&r) && r.contains(IpAddr::V4(ip)))
+    }
+
+    /// Whether groups and broadcasts of the version of `to` reach the engine's link:
+    /// those of a scope that needs it have to name it, or none.
+    fn leads_to_all(&self, to: SocketAddr) -> bool {
+        let v4 = to.ip().to_canonical().is_ipv4();
+        let scope = scope_of(to);
+        let own = |r: &Route| r.local && r.address.is_ipv4() == v4;
+        self.iter()
+            .any(|r| own(&r) && (scope == 0 || scope == r.scope))
+    }
+
+    /// The number by which programs name the engine's link; 0 if they cannot.
+    pub fn link_scope(&self) -> u32 {
+        self.iter().map(|r| r.scope).find(|s| *s != 0).unwrap_or(0)
+    }
+
+    /// Who carries a connection or datagram to `to`. What goes to a group or to
+    /// everybody is the engine's, unless it names another link.
+    pub fn owner_of(&self, to: SocketAddr) -> Owner {
+        let ip = to.ip().to_canonical();
+        let engine = if ip.is_loopback() {
+            self.loopback() == Loopback::Engine
+        } else if ip.is_multicast() || is_everybody(ip) {
+            self.leads_to_all(to)
+        } else {
+            self.iter().any(|r| r.leads_to(to))
+        };
+        if engine { Owner::Engine } else { Owner::Kernel }
+    }
+
+    /// Who has a socket bound to `local`: the engine for its own addresses, for groups
+    /// and broadcast addresses that reach its link, and for the wildcard, under which
+    /// programs expect to be reached everywhere.
+    pub fn owner_of_local(&self, local: SocketAddr) -> Owner {
+        let ip = local.ip().to_canonical();
+        let engine = ip.is_unspecified()
+            || ((ip.is_multicast() || is_everybody(ip)) && self.leads_to_all(local))
+            || self.is_broadcast(ip)
+            || (ip.is_loopback() && self.loopback() == Loopback::Engine)
+            || self.iter().any(|r| r.local && r.leads_to(local));
+        if engine { Owner::Engine } else { Owner::Kernel }
+    }
+
+    /// The scope that a program sees in an address of the engine's: its link's for a
+    /// link-local one, and none otherwise.
+    pub fn scope_for(&self, ip: IpAddr) -> u32 {
+        if needs_scope(ip) {
+            self.iter().find(|r| r.contains(ip)).map_or(0, |r| r.scope)
+        } else {
+            0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(loopback: Loopback) -> Box<Routes> {
+        let routes = Box::new(Routes {
+            count: AtomicU32::new(0),
+            loopback: AtomicU32::new(0),
+            link_mtu: [const { AtomicU32::new(0) }; 2],
+            narrow_paths: AtomicU32::new(0),
+            written: std::array::from_fn(|_| {
+                std::array::from_fn(|_| Entry {
+                    address: std::array::from_fn(|_| AtomicU64::new(0)),
+                    meta: AtomicU64::new(0),
+                })
+            }),
+        });
+        let route = |address: &str, prefix_len, local| Route {
+            address: address.parse().unwrap(),
+            prefix_len,
+            local,
+            scope: 5,
+        };
+        let given = [
+            route("10.77.0.2", 32, true),
+            route("10.77.0.0", 24, false),
+            route("fe80::2", 128, true),
+            route("fe80::", 64, false),
+        ];
+        assert_eq!(routes.publish(&given, loopback), given.len());
+        assert!(routes.iter().eq(given));
+        routes
+    }
+
+    fn at(ip: &str) -> SocketAddr {
+        format!("[{ip}]:80")
+            .parse()
+            .unwrap_or_else(|_| format!("{ip}:80").parse().unwrap())
+    }
+
+    #[test]
+    fn what_the_link_takes_is_told_by_version() {
+        let t = table(Loopback::Engine);
+        t.publish_mtu([1500, 1400], true);
+        let mtu = |ip: &str| t.link_mtu(ip.parse().unwrap());
+        assert_eq!((mtu("10.77.0.1"), mtu("fd00::9")), (1500, 1400));
+        assert_eq!(mtu("::ffff:10.77.0.1"), 1500);
+        for own in ["10.77.0.2", "fe80::2", "127.0.0.1", "::1"] {
+            assert_eq!(mtu(own), 65_535, "{own}");
+        }
+        assert!(t.has_narrow_paths());
+    }
+
+    #[test]
+    fn destinations_go_where_they_are_routed() {
+        let t = table(Loopback::Kernel);
+        let owner = |ip: &str| t.owner_of(at(ip));
+        assert_eq!(owner("10.77.0.1"), Owner::Engine);
+        assert_eq!(owner("::ffff:10.77.0.1"), Owner::Engine);
+        assert_eq!(owner("10.78.0.1"), Owner::Kernel);
+        for loopback in ["127.0.0.9", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(owner(loopback), Owner::Kernel, "{loopback}");
+            let ours = table(Loopback::Engine);
+            assert_eq!(ours.owner_of(at(loopback)), Owner::Engine, "{loopback}");
+            assert_eq!(ours.owner_of_local(at(loopback)), Owner::Engine);
+        }
+    }
+
+    #[test]
+    fn groups_and_broadcasts_are_the_engines_unless_they_name_another_link() {
+        let t = table(Loopback::Kernel);
+        for (to, owner) in [
+            ("224.0.0.251", Owner::Engine),
+            ("255.255.255.255", Owner::Engine),
+            ("10.77.0.255", Owner::Engine),
+            ("10.78.0.255", Owner::Kernel),
+            ("ff02::fb", Owner::Engine),
+            ("ff02::fb%5", Owner::Engine),
+            ("ff02::fb%4", Owner::Kernel),
+        ] {
+            assert_eq!(t.owner_of(at(to)), owner, "{to}");
+            assert_eq!(t.owner_of_local(at(to)), owner, "{to}");
+        }
+        let broadcast = |ip: &str| t.is_broadcast(at(ip).ip());
+        assert!(broadcast("255.255.255.255") && broadcast("10.77.0.255"));
+        assert!(broadcast("::ffff:10.77.0.255"));
+        assert!(!broadcast("10.77.0.2") && !broadcast("10.77.0.254"));
+        assert!(!broadcast("10.78.0.255") && !broadcast("ff02::1"));
+        assert_eq!(t.link_scope(), 5);
+        // Without an address of its version, the engine has no part in it.
+        t.publish(&[], Loopback::Kernel);
+        for to in ["224.0.0.251", "255.255.255.255", "ff02::fb"] {
+            assert_eq!(t.owner_of(at(to)), Owner::Kernel, "{to}");
+        }
+        assert_eq!(t.link_scope(), 0);
+    }
+
+    #[test]
+    fn a_writer_that_is_held_up_keeps_no_reader_waiting() {
+        let t = table(Loopback::Kernel);
+        let before: Vec<Route> = t.iter().collect();
+        let number = t.count.load(Ordering::Relaxed) >> COUNT_BITS;
+        for entry in t.entries(number + 1).iter().take(2) {
+            entry.address[0].store(u64::MAX, Ordering::Relaxed);
+        }
+        assert!(t.iter().eq(before));
+    }
+
+    #[test]
+    fn a_reader_sees_one_writing_or_another() {
+        let t = table(Loopback::Kernel);
+        let of = |number: u8| {
+            (0..=number % 8)
+                .map(|host| Route {
+                    address: IpAddr::from([10, number, number, host]),
+                    prefix_len: number % 33,
+                    local: true,
+                    scope: 0,
+                })
+                .collect::<Vec<_>>()
+        };
+        t.publish(&of(0), Loopback::Kernel);
+        let rounds = if cfg!(miri) { 40 } else { 20_000u32 };
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for round in 0..rounds {
+                    t.publish(&of(round as u8), Loopback::Kernel);
+                }
+            });
+            while !writer.is_finished() {
+                let seen: Vec<Route> = t.iter().collect();
+                let IpAddr::V4(first) = seen[0].address else {
+                    panic!("{seen:?}");
+                };
+                assert_eq!(seen, of(first.octets()[1]));
+            }
+        });
+    }
+
+    #[test]
+    fn wildcard_and_own_addresses_are_bound_on_the_engine() {
+        let t = table(Loopback::Kernel);
+        let owner = |ip: &str| t.owner_of_local(at(ip));
+        assert_eq!(owner("0.0.0.0"), Owner::Engine);
+        assert_eq!(owner("::"), Owner::Engine);
+        assert_eq!(owner("10.77.0.2"), Owner::Engine);
+        assert_eq!(owner("10.77.0.1"), Owner::Kernel);
+        assert_eq!(owner("127.0.0.1"), Owner::Kernel);
+    }
+
+    #[test]
+    fn link_local_addresses_are_of_a_link() {
+        let t = table(Loopback::Kernel);
+        assert_eq!(t.owner_of(at("fe80::9%5")), Owner::Engine);
+        assert_eq!(t.owner_of(at("fe80::9%4")), Owner::Kernel);
+        assert_eq!(t.owner_of(at("fe80::9")), Owner::Kernel);
+        assert_eq!(t.owner_of_local(at("fe80::2%5")), Owner::Engine);
+        assert_eq!(t.owner_of_local(at("fe80::2%4")), Owner::Kernel);
+        assert_eq!(t.scope_for("fe80::9".parse().unwrap()), 5);
+        assert_eq!(t.scope_for("10.77.0.2".parse().unwrap()), 0);
+    }
+}

@@ -1,0 +1,193 @@
+//! What the adapter writes to the blocks of sockets and reads of them, beside descriptors.
+//!
+//! A block that is asked for exists: its index was checked when the socket was opened.
+
+use super::AdapterSession;
+use crate::abi::{Address, BlockFlags, CHUNK, DIRECTORY, SocketId, SocketState};
+use std::ops::{Range, RangeInclusive};
+use std::sync::atomic::Ordering;
+
+/// What a connection begins with that is handed over to its listener's host.
+#[derive(Debug, Clone, Copy)]
+pub struct Accepted {
+    /// Its own address.
+    pub local: Address,
+    /// Its peer's.
+    pub peer: Address,
+    /// Bytes that its send stream may hold.
+    pub send_limit: u32,
+}
+
+/// The numbers of the chunks in which a part of a stream lies that is not empty.
+fn chunks_of(part: &Range<u64>) -> RangeInclusive<u64> {
+    part.start / CHUNK as u64..=(part.end - 1) / CHUNK as u64
+}
+
+impl AdapterSession {
+    /// Takes a block for a connection that is handed over to its host, if one is free.
+    /// `is_used` says of an index whether a socket of the engine has it: a program that gave
+    /// back what is in use harms itself.
+    pub fn take_block(
+        &mut self,
+        flags: BlockFlags,
+        is_used: impl FnOnce(u32) -> bool,
+    ) -> Option<SocketId> {
+        let free = &self.arena.header().free_sockets;
+        let index = free.pop(self.arena.socket_links()).ok().flatten()?;
+        if is_used(index) {
+            self.bad_descriptors += 1;
+            return None;
+        }
+        let block = self.arena.get_block(index)?;
+        let generation = block.begin(SocketState::Connected, flags);
+        Some(SocketId { index, generation })
+    }
+
+    /// Writes what a connection begins with to the block that was taken for it.
+    pub fn describe(&self, id: SocketId, accepted: &Accepted) {
+        let block = self.arena.block(id.index);
+        block.set_local(accepted.local);
+        block.set_peer(accepted.peer);
+        self.set_send_limit(id.index, accepted.send_limit);
+    }
+
+    /// Gives the block of a socket back, of which the adapter has no more to say.
+    pub fn give_block_back(&mut self, id: SocketId) {
+        self.arena.block(id.index).set_state(SocketState::Free);
+        let free = &self.arena.header().free_sockets;
+        let pushed = free.push(self.arena.socket_links(), id.index);
+        self.bad_descriptors += u64::from(pushed.is_err());
+    }
+
+    /// Gives back the chunks that a closed socket's send stream still has, as its host says.
+    pub fn release_send_chunks(&mut self, index: u32) {
+        let held = self.arena.block(index).snd.unreturned();
+        if held.is_empty() {
+            return;
+        }
+        let directory = self.arena.snd_directory(index);
+        // A directory has no more entries than this, whatever the host says.
+        for number in chunks_of(&held).take(DIRECTORY) {
+            let chunk = directory.entry(number).load(Ordering::Acquire);
+            let given = self.arena.give_snd_chunk(chunk);
+            self.bad_descriptors += u64::from(given.is_err());
+        }
+    }
+
+    /// Takes back the chunks of a send stream whose host has written up to `edge` and to whom
+    /// nobody owes anything; says how many were looked at. If a call is at work there, it has
+    /// more to write, and none are taken.
+    pub fn take_send_chunks(&mut self, index: u32, edge: u64) -> u32 {
+        let Some((offer, held)) = self.arena.block(index).snd.offer_chunks(edge) else {
+            return 0;
+        };
+        if held.is_empty() {
+            return 0;
+        }
+        let numbers = chunks_of(&held);
+        if numbers.end() - numbers.start() >= DIRECTORY as u64 {
+            self.bad_descriptors += 1;
+            return 0;
+        }
+        // Read before they are ours: from then on the host may write to its directory.
+        let directory = self.arena.snd_directory(index);
+        let mut chunks = [0; DIRECTORY];
+        let count = (numbers.end() - numbers.start() + 1) as usize;
+        for (chunk, number) in chunks[..count].iter_mut().zip(numbers) {
+            *chunk = directory.entry(number).load(Ordering::Acquire);
+        }
+        if offer.take() {
+            for chunk in &chunks[..count] {
+                let given = self.arena.give_snd_chunk(*chunk);
+                self.bad_descriptors += u64::from(given.is_err());
+            }
+        }
+        count as u32
+    }
+
+    /// Whether there is a block of this index.
+    #[must_use]
+    pub fn has_block(&self, index: u32) -> bool {
+        index < self.arena.geometry().sockets
+    }
+
+    /// How many bytes a send stream may hold, from now on.
+    pub fn set_send_limit(&self, index: u32, bytes: u32) {
+        let limit = &self.arena.block(index).snd.limit;
+        limit.store(bytes, Ordering::Release);
+    }
+
+    /// The same, unless the program has set it: the engine hears of that next.
+    pub fn suggest_send_limit(&self, index: u32, bytes: u32) {
+        let limit = &self.arena.block(index).snd.limit;
+        let _ = limit.compare_exchange(0, bytes, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// How many bytes a host may read before it has to say so at once; 0 leaves it to the
+    /// host.
+    pub fn set_unsaid_limit(&self, index: u32, bytes: u32) {
+        let heed = &self.arena.block(index).heed;
+        heed.store(bytes, Ordering::Release);
+    }
+
+    /// Whether connections wait to enter the full queue of a listener: its host says at once
+    /// what it has accepted.
+    pub fn mark_waiting(&self, index: u32, waits: bool) {
+        let block = self.arena.block(index);
+        if waits {
+            block.set_flags(BlockFlags::HAS_LINE);
+        } else {
+            block.clear_flags(BlockFlags::HAS_LINE);
+        }
+    }
+
+    /// Says which socket of this session is at the other end of a connection within the
+    /// engine.
+    pub fn set_other_end(&self, index: u32, other: u32) {
+        self.arena.block(index).set_other_end(other);
+    }
+
+    /// The pending error of a socket, an errno (0 for none), and how many error reports are
+    /// kept for its program.
+    pub fn set_error(&self, index: u32, errno: u32, reports: u32) {
+        let block = self.arena.block(index);
+        block.errors.store(reports, Ordering::Release);
+        block.errno.store(errno, Ordering::Release);
+    }
+
+    /// No error reports are kept for the program of a socket any more.
+    pub fn forget_error_reports(&self, index: u32) {
+        let reports = &self.arena.block(index).errors;
+        reports.store(0, Ordering::Release);
+    }
+
+    /// Whether the program of a socket has an error to take.
+    #[must_use]
+    pub fn has_error(&self, index: u32) -> bool {
+        self.arena.block(index).has_error()
+    }
+
+    /// Says how far a stream with a low-water mark was sent; whether its writer, held up by
+    /// the mark, may go on now. No if there is no such block.
+    #[must_use]
+    pub fn note_sent(&self, index: u32, edge: u64, sent: u64, low_water: u32) -> bool {
+        let block = self.arena.get_block(index);
+        block.is_some_and(|block| block.note_sent(edge, sent, low_water))
+    }
+
+    /// How far the host has written and read, as it has noted and may not have said yet:
+    /// (send stream, receive stream).
+    #[must_use]
+    pub fn edges_noted(&self, index: u32) -> (u64, u64) {
+        let block = self.arena.block(index);
+        let written = block.snd.edge.load(Ordering::Acquire);
+        (written, block.rcv.done.load(Ordering::Acquire))
+    }
+
+    /// Writes an answer to the mailbox of a channel; what does not fit is cut off. Returns
+    /// how many bytes were written.
+    #[must_use]
+    pub fn write_mailbox(&self, channel: u16, bytes: &[u8]) -> usize {
+        self.arena.control(u32::from(channel)).write_mailbox(bytes)
+    }
+}

@@ -1,0 +1,119 @@
+//! The adapter's end of a channel: gets requests, puts completions.
+
+use crate::abi::{Completion, RING};
+use crate::transport::{Arena, PutError, staged};
+use longshore_ring::Corrupt;
+use longshore_ring::spsc::{Consumer, Message, Producer};
+
+/// Places of the completion ring that moves of edges leave free: for answers, and for the
+/// word that there is more.
+const KEPT_FOR_ANSWERS: u32 = 16;
+/// Those of them that answers leave free.
+const KEPT_FOR_MORE: u32 = 1;
+
+/// The adapter's end: gets requests, puts completions.
+#[derive(Debug)]
+pub struct AdapterChannel {
+    index: u32,
+    requests: Consumer,
+    completions: Producer,
+    /// The last [`Completion::More`], by its number among the completions.
+    more: Option<u32>,
+}
+
+impl AdapterChannel {
+    /// The adapter's end of channel `index`, whose rings are empty.
+    pub fn new(index: u32) -> Self {
+        Self {
+            index,
+            requests: Consumer::new(),
+            completions: Producer::new(),
+            more: None,
+        }
+    }
+
+    /// Its index.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Takes the next request's message. Decode it with [`Request::decode`](crate::Request::decode).
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the ring is broken: the process's channel has to go.
+    pub fn get(&mut self, arena: &Arena) -> Result<Option<Message>, Corrupt> {
+        let ring = &arena.control(self.index).requests;
+        self.requests.take(ring, arena.request_slots(self.index))
+    }
+
+    /// Gives the room of all requests taken back to the host.
+    pub fn release(&mut self, arena: &Arena) {
+        self.requests.release(&arena.control(self.index).requests);
+    }
+
+    /// Whether requests wait.
+    pub fn pending(&self, arena: &Arena) -> bool {
+        self.requests.pending(&arena.control(self.index).requests)
+    }
+
+    /// How many completions fit.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if the ring is broken.
+    pub fn room(&mut self, arena: &Arena) -> Result<u32, Corrupt> {
+        self.completions
+            .room(&arena.control(self.index).completions, RING as u32)
+    }
+
+    /// Stages a completion: an answer, or where edges are, which leaves room for answers.
+    ///
+    /// # Errors
+    /// [`PutError::Full`] if the process has to catch up first. For edges,
+    /// [`AdapterChannel::say_more`] makes it say when it has.
+    pub fn put(&mut self, arena: &Arena, completion: &Completion) -> Result<(), PutError> {
+        let kept = match completion {
+            Completion::Done { .. } => KEPT_FOR_MORE,
+            Completion::Edges { .. } => KEPT_FOR_ANSWERS,
+            Completion::More => 0,
+        };
+        let ring = &arena.control(self.index).completions;
+        staged(self.completions.stage_leaving(
+            kept,
+            ring,
+            arena.completion_slots(self.index),
+            &completion.encode(),
+        ))
+    }
+
+    /// Notes it if the process has taken the word that there is more.
+    pub fn look_for_room(&mut self, arena: &Arena) {
+        if let Some(number) = self.more {
+            let _ = self.room(arena);
+            if self.completions.is_taken(number) {
+                self.more = None;
+            }
+        }
+    }
+
+    /// Stages the word that there is more to tell, for which there was no room, unless one
+    /// is on its way: whether there is something to publish. The process that takes it makes
+    /// the engine look at its channel, which then has room.
+    ///
+    /// # Errors
+    /// [`PutError::Corrupt`] if the ring is broken.
+    pub fn say_more(&mut self, arena: &Arena) -> Result<bool, PutError> {
+        self.look_for_room(arena);
+        if self.more.is_some() {
+            return Ok(false);
+        }
+        self.more = Some(self.completions.next());
+        self.put(arena, &Completion::More).map(|()| true)
+    }
+
+    /// Shows the process what is staged; returns how many. Waking its waiters
+    /// is for the caller, after [`Waiter::fence`](longshore_ring::Waiter::fence).
+    pub fn publish(&mut self, arena: &Arena) -> u32 {
+        self.completions
+            .publish(&arena.control(self.index).completions)
+    }
+}

@@ -1,0 +1,226 @@
+//! The ends of the channels of a session's processes, and getting their requests.
+
+use super::AdapterSession;
+use super::channel::AdapterChannel;
+use super::pending_edges::PendingEdges;
+use longshore_ring::spsc::Message;
+use std::sync::atomic::Ordering;
+
+/// Turns for which the places of requests are kept while packets between sockets of the
+/// engine are under way: one turn may not look at them, and the next takes all that there are.
+const MOST_TURNS: u8 = 2;
+
+/// The adapter's end of the channel of one process.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) channel: AdapterChannel,
+    /// Its process broke its rings: nothing is taken from it any more.
+    is_broken: bool,
+    /// Sockets whose edges found no room in its ring.
+    pub(super) pending: PendingEdges,
+    /// Answers that are still to find room in it.
+    owed: u32,
+}
+
+/// The ends of a session's channels, by their numbers.
+#[derive(Debug)]
+pub(super) struct Channels {
+    pub(super) ends: Vec<Option<End>>,
+    /// Those with staged completions.
+    pub(super) staged: Vec<u16>,
+    /// Those whose requests were taken, and are given back when all that they led to is
+    /// published.
+    taken: Vec<u16>,
+    /// Turns for which that was put off.
+    taken_for: u8,
+    /// Moves of edges that were put off, since a process had not taken those before.
+    pub(super) put_off: u64,
+}
+
+impl Channels {
+    pub(super) fn new(channels: u32) -> Self {
+        Self {
+            ends: (0..channels).map(|_| None).collect(),
+            staged: Vec::new(),
+            taken: Vec::new(),
+            taken_for: 0,
+            put_off: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&mut self, channel: u16) -> Option<&mut End> {
+        self.ends.get_mut(usize::from(channel))?.as_mut()
+    }
+
+    /// Something is staged for a channel.
+    pub(super) fn stage(&mut self, channel: u16) {
+        if !self.staged.contains(&channel) {
+            self.staged.push(channel);
+        }
+    }
+}
+
+/// What there is to be taken from a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// A request, as it is encoded ([`Request::decode`](crate::Request::decode)).
+    Request(Message),
+    /// No request.
+    Nothing,
+    /// Requests, but no room for what they would be answered: the process takes no answers.
+    NoRoom,
+    /// The process has just broken a ring: nothing is taken from it any more.
+    Broken,
+}
+
+impl AdapterSession {
+    /// A process has `channel` from now on, whose rings are empty. Nothing happens if there is
+    /// no such channel.
+    pub fn open_channel(&mut self, channel: u16) {
+        if let Some(end) = self.channels.ends.get_mut(usize::from(channel)) {
+            *end = Some(End {
+                channel: AdapterChannel::new(u32::from(channel)),
+                is_broken: false,
+                pending: PendingEdges::default(),
+                owed: 0,
+            });
+        }
+    }
+
+    /// No process has `channel` any more.
+    pub fn close_channel(&mut self, channel: u16) {
+        if let Some(end) = self.channels.ends.get_mut(usize::from(channel)) {
+            *end = None;
+        }
+    }
+
+    /// Whether a process has `channel`.
+    #[must_use]
+    pub fn is_open(&self, channel: u16) -> bool {
+        let end = self.channels.ends.get(usize::from(channel));
+        end.is_some_and(Option::is_some)
+    }
+
+    /// Words of 64 channels each, one of which [`flagged`](Self::flagged) takes.
+    #[must_use]
+    pub fn channel_words(&self) -> usize {
+        self.channels.ends.len() / 64
+    }
+
+    /// Whether any process may have published requests.
+    #[inline]
+    #[must_use]
+    pub fn has_requests(&self) -> bool {
+        let any = &self.arena.header().requests_pending.any;
+        any.load(Ordering::Relaxed) != 0
+    }
+
+    /// The same, as is asked before a sleep: ordered after
+    /// [`declare_asleep`](Self::declare_asleep).
+    #[must_use]
+    pub fn still_has_requests(&self) -> bool {
+        let any = &self.arena.header().requests_pending.any;
+        any.load(Ordering::SeqCst) != 0
+    }
+
+    /// All channels that are flagged are about to be looked at.
+    pub fn begin_requests(&self) {
+        let any = &self.arena.header().requests_pending.any;
+        any.store(0, Ordering::SeqCst);
+    }
+
+    /// Takes the flags of 64 channels, `word` times 64 and those that follow: a bit is set for
+    /// each that may have requests.
+    pub fn flagged(&self, word: usize) -> u64 {
+        let flags = &self.arena.header().requests_pending.channels[word];
+        flags.swap(0, Ordering::AcqRel)
+    }
+
+    /// Channels of `word` that were not looked at are to be looked at again.
+    pub fn flag_again(&self, word: usize, flags: u64) {
+        let pending = &self.arena.header().requests_pending;
+        pending.channels[word].fetch_or(flags, Ordering::AcqRel);
+        pending.any.store(1, Ordering::Release);
+    }
+
+    /// A channel is to be looked at again.
+    pub fn flag_channel(&self, channel: u16) {
+        self.flag_again(usize::from(channel) / 64, 1 << (channel % 64));
+    }
+
+    /// Takes the next request of a channel, if there is room for `room` completions beside the
+    /// answers that are owed.
+    #[inline]
+    pub fn next_request(&mut self, channel: u16, room: u32) -> Next {
+        let arena = &self.arena;
+        let Some(end) = self.channels.end(channel).filter(|end| !end.is_broken) else {
+            return Next::Nothing;
+        };
+        let next = match end.channel.room(arena) {
+            Ok(free) if free >= room + end.owed => match end.channel.get(arena) {
+                Ok(Some(message)) => return Next::Request(message),
+                Ok(None) => Next::Nothing,
+                Err(_) => Next::Broken,
+            },
+            // What it has published is looked at only when there is some.
+            Ok(_) if end.channel.pending(arena) => Next::NoRoom,
+            Ok(_) => Next::Nothing,
+            Err(_) => Next::Broken,
+        };
+        if next == Next::Broken {
+            end.is_broken = true;
+            self.bad_descriptors += 1;
+        }
+        next
+    }
+
+    /// So many requests of a channel were taken.
+    pub fn note_requests(&mut self, channel: u16, taken: u32) {
+        let list = &mut self.channels.taken;
+        if !list.contains(&channel) {
+            list.push(channel);
+        }
+        self.meter.to_adapter.batch(taken);
+    }
+
+    /// Gives the places of requests that were taken back to the hosts, which know by this
+    /// that whatever they led to can be seen. `is_done` unless packets from one socket of the
+    /// engine to another are under way, for which it waits a little.
+    pub fn release_requests(&mut self, is_done: bool) {
+        let channels = &mut self.channels;
+        if channels.taken.is_empty() {
+            return;
+        }
+        if !is_done && channels.taken_for < MOST_TURNS {
+            channels.taken_for += 1;
+            return;
+        }
+        channels.taken_for = 0;
+        for channel in channels.taken.drain(..) {
+            if let Some(Some(end)) = channels.ends.get_mut(usize::from(channel)) {
+                end.channel.release(&self.arena);
+            }
+        }
+    }
+
+    /// A request of a channel is answered later: there must be room for that answer.
+    pub fn owe_answer(&mut self, channel: u16) {
+        if let Some(end) = self.channels.end(channel) {
+            end.owed += 1;
+        }
+    }
+
+    /// An answer that was owed is about to be put.
+    pub fn pay_answer(&mut self, channel: u16) {
+        if let Some(end) = self.channels.end(channel) {
+            end.owed = end.owed.saturating_sub(1);
+        }
+    }
+
+    /// Moves of edges that were put off, since a process had not taken those before.
+    #[must_use]
+    pub fn put_off(&self) -> u64 {
+        self.channels.put_off
+    }
+}

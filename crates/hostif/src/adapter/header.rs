@@ -1,0 +1,131 @@
+//! What the adapter says to all programs of a session, and reads of what they share.
+
+use super::AdapterSession;
+use crate::abi::{Loopback, Route};
+use crate::transport::{Arena, ReleaseError};
+use longshore_ring::Sleep;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+/// The memory of a session, as long as it is there.
+#[derive(Debug, Clone)]
+pub struct MemoryOf(Weak<Arena>);
+
+impl MemoryOf {
+    /// Bytes of memory that it takes; `None` once nobody has it any more.
+    #[must_use]
+    pub fn in_use(&self) -> Option<u64> {
+        let arena = self.0.upgrade()?;
+        let stat = rustix::fs::fstat(arena.as_fd()).ok()?;
+        Some(stat.st_blocks as u64 * 512)
+    }
+
+    /// Whether somebody still has it.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.0.strong_count() != 0
+    }
+}
+
+impl AdapterSession {
+    /// Its memory, to be looked at as long as it is there.
+    #[must_use]
+    pub fn memory(&self) -> MemoryOf {
+        MemoryOf(Arc::downgrade(&self.arena))
+    }
+
+    /// What a program maps to have the session's memory.
+    #[must_use]
+    pub fn memory_fd(&self) -> BorrowedFd<'_> {
+        self.arena.as_ref().as_fd()
+    }
+
+    /// The session is over: programs fail their calls when they look.
+    pub fn mark_closed(&self) {
+        self.arena.header().closed.store(1, Ordering::SeqCst);
+    }
+
+    /// Says which destinations are the engine's.
+    pub fn publish_routes(&self, routes: &[Route], loopback: Loopback) {
+        self.arena.header().routes.publish(routes, loopback);
+    }
+
+    /// Says how long a packet the link takes, of IPv4 and of IPv6, and whether any path is
+    /// narrower.
+    pub fn publish_mtu(&self, link: [usize; 2], narrow_paths: bool) {
+        self.arena.header().routes.publish_mtu(link, narrow_paths);
+    }
+
+    /// Says with which congestion control new sockets begin, by its place in
+    /// [`CONGESTION_NAMES`](crate::CONGESTION_NAMES).
+    pub fn set_congestion(&self, place: u32) {
+        let congestion = &self.arena.header().congestion;
+        congestion.store(place, Ordering::Relaxed);
+    }
+
+    /// Says whether what is bound to the wildcard is bound on the engine alone.
+    pub fn set_engine_alone(&self, alone: bool) {
+        let word = &self.arena.header().engine_alone;
+        word.store(u32::from(alone), Ordering::Relaxed);
+    }
+
+    /// The engine is about to sleep: a program that publishes requests wakes it. It looks for
+    /// requests once more after this ([`still_has_requests`](Self::still_has_requests)).
+    pub fn declare_asleep(&self) {
+        self.arena.header().engine.declare(Sleep::Eventfd);
+    }
+
+    /// The engine is awake.
+    pub fn declare_awake(&self) {
+        self.arena.header().engine.cancel();
+    }
+
+    /// Chunks of the send slab that no socket has, by the lists that its programs keep.
+    #[must_use]
+    pub fn free_send_chunks(&self) -> u32 {
+        let (warm, cold) = self.arena.free_snd_chunks();
+        let all = self.arena.geometry().snd_chunks;
+        warm.saturating_add(cold).min(all)
+    }
+
+    /// Whether a free chunk of either slab takes memory.
+    #[must_use]
+    pub fn has_warm_chunks(&self) -> bool {
+        self.receive.warm() != 0 || self.arena.has_warm_snd_chunk()
+    }
+
+    /// Free chunks of the send slab that take memory, `most` if there are more.
+    #[must_use]
+    pub fn warm_send_chunks(&self, most: u32) -> u32 {
+        self.arena.warm_snd_chunks(most)
+    }
+
+    /// Gives the memory of a free chunk of the send slab back to the system; says whether
+    /// there was one that took some.
+    ///
+    /// # Errors
+    /// [`ReleaseError`].
+    pub fn cool_send_chunk(&self) -> Result<bool, ReleaseError> {
+        self.arena.cool_snd_chunk()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::adapter::session::small;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
+    fn memory_counts_as_far_as_it_is_in_use_and_while_it_is_there() {
+        let session = small();
+        let memory = session.memory();
+        let before = memory.in_use().unwrap();
+        // The first chunk has taken some already.
+        let place = session.arena.snd_place(1, 0, 1 << 16).unwrap();
+        session.arena.memory().write(place, &[1; 1 << 16]);
+        assert_eq!(memory.in_use(), Some(before + (1 << 16)));
+        drop(session);
+        assert!(!memory.is_there() && memory.in_use().is_none());
+    }
+}

@@ -1,0 +1,40 @@
+//! The adapter's half: what the engine gets and puts.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `session` | [`AdapterSession`], which the rest are parts of |
+//! | `channel`, `channels` | the ends of channels; getting requests |
+//! | `completions`, `subscribers`, `pending_edges` | putting completions, to whom, and those that found no room |
+//! | `wakeups`, `eventfds`, `owners` | waking those that sleep, signalling owners |
+//! | `send_streams`, `spans` | reading what hosts wrote |
+//! | `receive_stream`, `receive_slab` | placing what arrived |
+//! | `blocks`, `header` | what is said in the blocks of sockets, and to all programs |
+//!
+//! `engine` calls it, from one thread.
+
+mod blocks;
+mod channel;
+mod channels;
+mod completions;
+mod eventfds;
+mod header;
+mod owners;
+mod pending_edges;
+mod receive_slab;
+mod receive_stream;
+mod send_streams;
+mod session;
+mod spans;
+mod subscribers;
+mod wakeups;
+
+pub use blocks::Accepted;
+pub use channel::AdapterChannel;
+pub use channels::Next;
+pub use eventfds::Charge;
+pub use header::MemoryOf;
+pub use receive_slab::ReceiveSlab;
+pub use receive_stream::{NoChunk, Placed, ReceiveStream};
+pub use send_streams::{BadStream, MAX_PIECES, SendStreams};
+pub use session::AdapterSession;
+pub use subscribers::Subscribers;

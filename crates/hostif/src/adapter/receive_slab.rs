@@ -1,0 +1,152 @@
+//! The chunks of a session's receive slab, which are the adapter's.
+//!
+//! Owns the list of free ones, in private memory, and gives the memory of chunks back that
+//! have long been free. The receive streams of all sockets take chunks from it.
+
+use crate::abi::CHUNK;
+use crate::transport::Arena;
+use longshore_ring::NONE;
+#[cfg(debug_assertions)]
+use longshore_ring::Span;
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// The chunks of a session's receive slab: which are free, and for each that
+/// is not, the next of its stream.
+#[derive(Debug)]
+pub struct ReceiveSlab {
+    pub(super) arena: Arc<Arena>,
+    pub(super) links: Vec<u32>,
+    free: Vec<u32>,
+    never_used: u32,
+    limit: u32,
+    available: u32,
+    /// So many of `free`, from its beginning, take no memory.
+    cold: usize,
+    /// The fewest that were free since it was last looked at.
+    fewest_free: usize,
+    /// In debug builds, the chunks' memory: what is given back is filled with [`POISON`].
+    #[cfg(debug_assertions)]
+    memory: Option<Span>,
+}
+
+/// What free chunks are full of in debug builds. Whoever sees it reads what no connection
+/// has received.
+#[cfg(debug_assertions)]
+pub(super) const POISON: u8 = 0xdb;
+
+impl ReceiveSlab {
+    /// All chunks of an arena.
+    pub(super) fn of(arena: &Arc<Arena>) -> Self {
+        let chunks = arena.geometry().rcv_chunks;
+        Self {
+            arena: arena.clone(),
+            links: Vec::new(),
+            free: Vec::new(),
+            never_used: 0,
+            limit: chunks,
+            available: chunks,
+            cold: 0,
+            fewest_free: 0,
+            #[cfg(debug_assertions)]
+            memory: arena
+                .rcv_place(0, 0, 0)
+                .map(|at| arena.memory().span(at, chunks as usize * CHUNK)),
+        }
+    }
+
+    /// The first so many chunks of an arena, which keep what is in them.
+    #[cfg(test)]
+    pub(super) fn limited(arena: &Arc<Arena>, chunks: u32) -> Self {
+        let mut slab = Self::of(arena);
+        (slab.limit, slab.available) = (chunks, chunks);
+        #[cfg(debug_assertions)]
+        {
+            slab.memory = None;
+        }
+        slab
+    }
+
+    pub(super) fn take(&mut self) -> Option<u32> {
+        let chunk = match self.free.pop() {
+            Some(chunk) => {
+                let left = self.free.len();
+                self.fewest_free = self.fewest_free.min(left);
+                self.cold = self.cold.min(left);
+                chunk
+            }
+            None if self.never_used < self.limit => {
+                self.never_used += 1;
+                self.links.push(NONE);
+                self.never_used - 1
+            }
+            None => return None,
+        };
+        self.links[chunk as usize] = NONE;
+        self.available -= 1;
+        Some(chunk)
+    }
+
+    pub(super) fn give_back(&mut self, chunk: u32) {
+        #[cfg(debug_assertions)]
+        self.poison(chunk);
+        self.free.push(chunk);
+        self.available += 1;
+    }
+
+    #[cfg(debug_assertions)]
+    fn poison(&self, chunk: u32) {
+        let at = u64::from(chunk) * CHUNK as u64;
+        let room = self.memory.as_ref().and_then(|m| m.room(at, CHUNK));
+        if let Some(room) = room {
+            room.fill(&[POISON; CHUNK]);
+        }
+    }
+
+    /// Chunks that can still be taken.
+    #[inline]
+    #[must_use]
+    pub fn available(&self) -> u32 {
+        self.available
+    }
+
+    /// Bytes that the receive buffer of one connection may grow to: a quarter of what is
+    /// free, so that many that grow at once leave room for each other.
+    #[must_use]
+    pub fn room_to_grow(&self) -> u64 {
+        u64::from(self.available) * CHUNK as u64 / 4
+    }
+
+    /// Free chunks that take memory.
+    #[must_use]
+    pub fn warm(&self) -> usize {
+        self.free.len() - self.cold
+    }
+
+    /// From now on it is noted how many chunks stay free.
+    pub fn note_free(&mut self) {
+        self.fewest_free = self.free.len();
+    }
+
+    /// Gives the memory of chunks back to the system that were free ever since
+    /// [`note_free`](Self::note_free), `most` at most; says of how many.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn cool(&mut self, most: usize) -> Result<usize, Errno> {
+        let end = self.fewest_free.min(self.cold.saturating_add(most));
+        let mut cooled = 0;
+        while self.cold < end {
+            self.arena.cool_rcv_chunk(self.free[self.cold])?;
+            self.cold += 1;
+            cooled += 1;
+        }
+        Ok(cooled)
+    }
+
+    /// Chunks in use.
+    #[must_use]
+    pub fn in_use(&self) -> u32 {
+        self.limit - self.available
+    }
+}

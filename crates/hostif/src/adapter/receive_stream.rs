@@ -1,0 +1,221 @@
+//! Placing what arrived in receive streams.
+//!
+//! A receive stream's chunks are the adapter's: a list in private memory, mirrored to the
+//! directory that the host reads. Each socket of the engine owns a [`ReceiveStream`].
+
+use super::receive_slab::ReceiveSlab;
+use super::spans::spans;
+use crate::abi::{CHUNK, DIRECTORY, STREAM_MAX};
+use longshore_ring::{NONE, Room, Span};
+use std::sync::atomic::Ordering;
+
+/// The receive slab has no chunk left, or the stream spans its directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoChunk;
+
+/// A receive stream's chunks: the numbers `first..=last` of the stream.
+#[derive(Debug)]
+pub struct ReceiveStream {
+    head: u32,
+    tail: u32,
+    first: u64,
+    last: u64,
+    /// The chunk that was last written to, as long as the stream has it.
+    latest: Option<Latest>,
+    /// What [`ReceiveStream::room_in_latest`] gave room for and is not counted yet.
+    placed: Placed,
+}
+
+/// Where the bytes of a stream from `start` on go.
+#[derive(Debug)]
+struct Latest {
+    start: u64,
+    span: Span,
+}
+
+/// Payload that was placed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// Contiguous pieces.
+    pub pieces: u32,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
+impl ReceiveStream {
+    /// A stream of no bytes, which has no chunk.
+    pub const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+        first: 0,
+        last: 0,
+        latest: None,
+        placed: Placed {
+            pieces: 0,
+            bytes: 0,
+        },
+    };
+
+    /// Whether it holds no chunk.
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// The chunk that has number `number` of the stream, taken if need be.
+    fn chunk(&mut self, number: u64, slab: &mut ReceiveSlab, index: u32) -> Result<u32, NoChunk> {
+        if self.head == NONE {
+            let chunk = slab.take().ok_or(NoChunk)?;
+            (self.head, self.tail) = (chunk, chunk);
+            (self.first, self.last) = (number, number);
+            let directory = slab.arena.rcv_directory(index);
+            directory.entry(number).store(chunk, Ordering::Release);
+            return Ok(chunk);
+        }
+        if number < self.first || number - self.first >= DIRECTORY as u64 {
+            return Err(NoChunk);
+        }
+        while self.last < number {
+            let chunk = slab.take().ok_or(NoChunk)?;
+            slab.links[self.tail as usize] = chunk;
+            self.tail = chunk;
+            self.last += 1;
+            let directory = slab.arena.rcv_directory(index);
+            directory.entry(self.last).store(chunk, Ordering::Release);
+        }
+        if number == self.last {
+            return Ok(self.tail);
+        }
+        let mut chunk = self.head;
+        for _ in self.first..number {
+            chunk = slab.links[chunk as usize];
+        }
+        Ok(chunk)
+    }
+
+    /// Makes sure that the chunk in which byte `base` lies is there, so that
+    /// what comes out of order later finds the stream begun.
+    fn begin(&mut self, base: u64, slab: &mut ReceiveSlab, index: u32) -> Result<(), NoChunk> {
+        if self.head == NONE {
+            self.chunk(base / CHUNK as u64, slab, index).map(|_| ())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Room for `len` bytes at offset `at` of the stream, if that is in the chunk that
+    /// was written to last.
+    #[inline(always)]
+    fn room(&self, at: u64, len: usize) -> Option<Room<'_>> {
+        let latest = self.latest.as_ref()?;
+        latest.span.room(at.wrapping_sub(latest.start), len)
+    }
+
+    /// Room for `len` bytes at offset `at` of the stream, if that is in the chunk that was
+    /// written to last. It is counted as one piece: the caller fills it for certain.
+    #[inline(always)]
+    pub fn room_in_latest(&mut self, at: u64, len: usize) -> Option<Room<'_>> {
+        let latest = self.latest.as_ref()?;
+        let room = latest.span.room(at.wrapping_sub(latest.start), len)?;
+        // Counted each turn: neither gets anywhere near its end.
+        self.placed.pieces = self.placed.pieces.wrapping_add(1);
+        self.placed.bytes += len as u64;
+        Some(room)
+    }
+
+    /// What was filled so and is not counted yet.
+    #[inline]
+    pub fn take_placed(&mut self) -> Placed {
+        std::mem::take(&mut self.placed)
+    }
+
+    /// Copies `bytes` to offset `at` of the stream of socket `index`, all or nothing; says in
+    /// how many pieces. `base` is how far the host has consumed: the stream begins there if it
+    /// is empty.
+    ///
+    /// # Errors
+    /// [`NoChunk`].
+    #[inline(always)]
+    pub fn place(
+        &mut self,
+        base: u64,
+        at: u64,
+        bytes: &[u8],
+        slab: &mut ReceiveSlab,
+        index: u32,
+    ) -> Result<u64, NoChunk> {
+        // Nearly always the bytes go to the chunk that was written to last, and fit.
+        if let Some(room) = self.room(at, bytes.len()) {
+            room.fill(bytes);
+            return Ok(1);
+        }
+        self.place_anywhere(base, at, bytes, slab, index)
+    }
+
+    #[inline(never)]
+    fn place_anywhere(
+        &mut self,
+        base: u64,
+        at: u64,
+        bytes: &[u8],
+        slab: &mut ReceiveSlab,
+        index: u32,
+    ) -> Result<u64, NoChunk> {
+        if at.saturating_sub(base) + bytes.len() as u64 > STREAM_MAX {
+            return Err(NoChunk);
+        }
+        self.begin(base, slab, index)?;
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let end = at + bytes.len() as u64;
+        self.chunk((end - 1) / CHUNK as u64, slab, index)?;
+        let (mut done, mut pieces) = (0, 0);
+        for (number, within, len) in spans(at..end) {
+            let chunk = self.chunk(number, slab, index)?;
+            let place = slab.arena.rcv_place(chunk, within, len).ok_or(NoChunk)?;
+            slab.arena.memory().write(place, &bytes[done..done + len]);
+            done += len;
+            pieces += 1;
+            if at + done as u64 == end {
+                self.note_latest(base, number, chunk, slab);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// What comes next probably goes to chunk `chunk`, which has this number.
+    fn note_latest(&mut self, base: u64, number: u64, chunk: u32, slab: &ReceiveSlab) {
+        let start = number * CHUNK as u64;
+        // No further than the stream may reach from `base`.
+        let len = (base + STREAM_MAX).saturating_sub(start).min(CHUNK as u64) as usize;
+        self.latest = slab.arena.rcv_place(chunk, 0, len).map(|place| Latest {
+            start,
+            span: slab.arena.memory().span(place, len),
+        });
+    }
+
+    /// Gives back the chunks that lie wholly before `consumed`, and the last
+    /// too if `all` of what it holds is consumed.
+    pub fn consume(&mut self, consumed: u64, all: bool, slab: &mut ReceiveSlab) {
+        let first_kept = consumed / CHUNK as u64;
+        while self.head != NONE && (self.first < first_kept || all) {
+            let chunk = self.head;
+            slab.give_back(chunk);
+            if chunk == self.tail {
+                (self.head, self.tail) = (NONE, NONE);
+                self.latest = None;
+            } else {
+                self.head = slab.links[chunk as usize];
+                self.first += 1;
+            }
+        }
+        let begin = self.first * CHUNK as u64;
+        if self.latest.as_ref().is_some_and(|l| l.start < begin) {
+            self.latest = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Where bytes of streams are placed, and what memory they take.
+
+use super::*;
+use crate::abi::Geometry;
+use crate::adapter::receive_slab::*;
+use crate::transport::Arena;
+use proptest::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+
+const SMALL: Geometry = Geometry {
+    channels: 64,
+    waiters: 8,
+    sockets: 64,
+    snd_chunks: 8,
+    rcv_chunks: 8,
+};
+
+fn read_back(arena: &Arena, index: u32, range: Range<u64>) -> Vec<u8> {
+    let mut out = vec![0; (range.end - range.start) as usize];
+    let mut done = 0;
+    for (number, within, len) in spans(range) {
+        let chunk = arena
+            .rcv_directory(index)
+            .entry(number)
+            .load(Ordering::Acquire);
+        let place = arena.rcv_place(chunk, within, len).unwrap();
+        arena.memory().read(place, &mut out[done..done + len]);
+        done += len;
+    }
+    out
+}
+
+/// Bytes of which those in one place are not those a chunk further on: made by copies, which
+/// cost little under Miri.
+fn pattern(len: usize) -> Vec<u8> {
+    let mut bytes = (0..=250u8).collect::<Vec<u8>>().repeat(len / 251 + 1);
+    bytes.truncate(len);
+    bytes
+}
+
+#[test]
+fn bytes_out_of_order_lie_where_they_belong() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 8), ReceiveStream::EMPTY);
+    let data = pattern(150_000);
+    stream
+        .place(0, 100_000, &data[100_000..], &mut slab, 5)
+        .unwrap();
+    stream.place(0, 0, &data[..100_000], &mut slab, 5).unwrap();
+    assert_eq!(read_back(&arena, 5, 0..150_000), data);
+    stream.consume(140_000, false, &mut slab);
+    assert_eq!(slab.in_use(), 1);
+    stream.consume(150_000, true, &mut slab);
+    assert!(stream.is_empty() && slab.in_use() == 0);
+}
+
+/// In debug builds, so that no test can take what is there by chance for what was received.
+#[test]
+#[cfg(debug_assertions)]
+fn what_was_in_a_chunk_is_gone_when_it_is_given_back() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::of(&arena), ReceiveStream::EMPTY);
+    let chunk = CHUNK as u64;
+    let data = vec![7; 2 * CHUNK];
+    stream.place(0, 0, &data, &mut slab, 5).unwrap();
+    stream.consume(chunk + 1, false, &mut slab);
+    assert_eq!(read_back(&arena, 5, 0..chunk), vec![POISON; CHUNK]);
+    assert_eq!(read_back(&arena, 5, chunk..2 * chunk), vec![7; CHUNK]);
+    stream.consume(2 * chunk, true, &mut slab);
+    assert_eq!(read_back(&arena, 5, 0..2 * chunk), vec![POISON; 2 * CHUNK]);
+}
+
+/// The chunk that was written to last is known until it is given back, and then not.
+#[test]
+fn room_is_found_in_the_chunk_that_was_written_to_last() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 3), ReceiveStream::EMPTY);
+    let chunk = CHUNK as u64;
+    assert!(stream.room_in_latest(0, 1).is_none());
+    stream.place(0, 10, &[1; 10], &mut slab, 0).unwrap();
+    stream.room_in_latest(20, 5).unwrap().fill(b"after");
+    assert_eq!(read_back(&arena, 0, 15..25), *b"\x01\x01\x01\x01\x01after");
+    assert!(stream.room_in_latest(chunk - 4, 5).is_none());
+    stream.place(0, chunk, &[2; 10], &mut slab, 0).unwrap();
+    assert!(stream.room_in_latest(20, 5).is_none());
+    stream.room_in_latest(chunk + 10, 5).unwrap().fill(b"there");
+    assert_eq!(read_back(&arena, 0, chunk + 10..chunk + 15), *b"there");
+    let placed = Placed {
+        pieces: 2,
+        bytes: 10,
+    };
+    assert_eq!(stream.take_placed(), placed);
+    assert_eq!(stream.take_placed(), Placed::default());
+    // Not all of it finds room: the chunk that is known is the stream's all the same.
+    let much = vec![3; 3 * CHUNK];
+    let refused = stream.place(0, chunk + 10, &much, &mut slab, 0);
+    assert_eq!(refused, Err(NoChunk));
+    stream.consume(chunk + 1, false, &mut slab);
+    assert!(stream.room_in_latest(chunk + 20, 5).is_some());
+    stream.consume(chunk + 11, true, &mut slab);
+    assert!(stream.room_in_latest(chunk + 11, 1).is_none());
+}
+
+#[test]
+fn an_exhausted_slab_says_so() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 1), ReceiveStream::EMPTY);
+    assert!(stream.place(0, 0, &[1; CHUNK], &mut slab, 0).is_ok());
+    assert_eq!(
+        stream.place(0, CHUNK as u64, &[1], &mut slab, 0),
+        Err(NoChunk)
+    );
+    assert_eq!(
+        stream.place(0, STREAM_MAX, &[1], &mut slab, 0),
+        Err(NoChunk)
+    );
+}
+
+/// A stream as long as it may be has its first and its last chunk in part:
+/// one chunk more than a stream that begins with one.
+#[test]
+fn a_full_stream_may_begin_anywhere() {
+    let geometry = Geometry {
+        rcv_chunks: 256,
+        ..SMALL
+    };
+    let arena = Arc::new(Arena::create(geometry).unwrap());
+    for base in [0, 1, CHUNK as u64 - 1, 5 * CHUNK as u64 + 17] {
+        let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 256), ReceiveStream::EMPTY);
+        let end = base + STREAM_MAX;
+        for at in [base, base + 100_000, end - 1000] {
+            let placed = stream.place(base, at, &[7; 1000], &mut slab, 2);
+            assert!(placed.is_ok(), "{at} of {base}");
+        }
+        assert_eq!(read_back(&arena, 2, base..base + 1000), [7; 1000]);
+        assert_eq!(read_back(&arena, 2, end - 1000..end), [7; 1000]);
+        let beyond = stream.place(base, end, &[1], &mut slab, 2);
+        assert_eq!(beyond, Err(NoChunk));
+    }
+}
+
+/// Memory goes back of those chunks alone that were free all the time.
+#[test]
+fn chunks_that_were_wanted_meanwhile_stay_warm() {
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    let mut slab = ReceiveSlab::limited(&arena, 8);
+    let taken: Vec<u32> = (0..6).map(|_| slab.take().unwrap()).collect();
+    for &chunk in &taken {
+        let place = arena.rcv_place(chunk, 0, 1).unwrap();
+        arena.memory().write(place, b"x");
+        slab.give_back(chunk);
+    }
+    let byte = |chunk| {
+        let mut byte = [9];
+        let place = arena.rcv_place(chunk, 0, 1).unwrap();
+        arena.memory().read(place, &mut byte);
+        byte[0]
+    };
+    assert_eq!(slab.warm(), 6);
+    slab.note_free();
+    let (a, b) = (slab.take().unwrap(), slab.take().unwrap());
+    slab.give_back(b);
+    slab.give_back(a);
+    // Four were never wanted; three at a time.
+    assert_eq!(slab.cool(3), Ok(3));
+    assert_eq!(slab.cool(3), Ok(1));
+    assert_eq!(slab.cool(3), Ok(0));
+    assert_eq!(slab.warm(), 2);
+    assert_eq!(taken.iter().filter(|c| byte(**c) == 0).count(), 4);
+    assert!(byte(a) == b'x' && byte(b) == b'x');
+    // The warm ones go first.
+    assert!([a, b].contains(&slab.take().unwrap()));
+    assert!([a, b].contains(&slab.take().unwrap()));
+    assert_eq!(slab.warm(), 0);
+    let cold = slab.take().unwrap();
+    slab.give_back(cold);
+    assert_eq!(slab.warm(), 1);
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_pieces_gives_the_stream(
+        lens in proptest::collection::vec(1usize..30_000, 1..20),
+        start in 0u64..1_000_000,
+        order in any::<u64>(),
+    ) {
+        let geometry = Geometry { rcv_chunks: 64, ..SMALL };
+        let arena = Arc::new(Arena::create(geometry).unwrap());
+        let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, 64), ReceiveStream::EMPTY);
+        let mut pieces = Vec::new();
+        let mut at = start;
+        for len in lens {
+            pieces.push(at..at + len as u64);
+            at += len as u64;
+        }
+        let mut state = order | 1;
+        for i in (1..pieces.len()).rev() {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            pieces.swap(i, (state >> 33) as usize % (i + 1));
+        }
+        let data = pattern((at - start) as usize);
+        for p in &pieces {
+            let bytes = &data[(p.start - start) as usize..(p.end - start) as usize];
+            stream.place(start, p.start, bytes, &mut slab, 3).unwrap();
+        }
+        prop_assert_eq!(read_back(&arena, 3, start..at), data);
+        stream.consume(at, true, &mut slab);
+        prop_assert_eq!(slab.in_use(), 0);
+    }
+}

@@ -1,0 +1,82 @@
+//! The adapter's half of one session.
+
+use super::channels::Channels;
+use super::eventfds::Eventfds;
+use super::owners::Owners;
+use super::receive_slab::ReceiveSlab;
+use super::send_streams::SendStreams;
+use super::wakeups::Wakeups;
+use crate::abi::Geometry;
+use crate::meter::Meter;
+use crate::transport::{Arena, ArenaError};
+use longshore_ring::Ringer;
+use std::sync::Arc;
+
+/// The adapter's half of one session, over shared memory: what the engine gets of its
+/// programs and puts to them.
+///
+/// In a turn, the engine gets requests ([`has_requests`](Self::has_requests) to
+/// [`next_request`](Self::next_request)), reads payload of [`send`](Self::send), places
+/// payload in streams that take their chunks of [`receive`](Self::receive), and puts
+/// completions ([`put_answer`](Self::put_answer), [`put_edges`](Self::put_edges)). At its end
+/// it shows all of them to the programs and wakes those that sleep
+/// ([`publish`](Self::publish), [`wake`](Self::wake)), and then gives the places of the
+/// requests back ([`release_requests`](Self::release_requests)).
+#[derive(Debug)]
+pub struct AdapterSession {
+    pub(super) arena: Arc<Arena>,
+    /// What its programs write.
+    pub send: SendStreams,
+    /// The memory for what its programs read.
+    pub receive: ReceiveSlab,
+    /// What crossed.
+    pub meter: Meter,
+    /// Descriptors that meant nothing or asked for what is not theirs.
+    pub bad_descriptors: u64,
+    pub(super) channels: Channels,
+    pub(super) wakeups: Wakeups,
+    pub(super) owners: Owners,
+}
+
+impl AdapterSession {
+    /// Makes a session, and its half of it. `ringer` rings the eventfds of its programs.
+    ///
+    /// # Errors
+    /// [`ArenaError`], if the geometry is bad or the kernel has no memory.
+    pub fn create(geometry: Geometry, ringer: Arc<Ringer>) -> Result<Self, ArenaError> {
+        let arena = Arena::create(geometry)?;
+        Ok(Self::new(Arc::new(arena), ringer))
+    }
+
+    /// The half of a session whose memory nobody uses yet.
+    #[must_use]
+    pub fn new(arena: Arc<Arena>, ringer: Arc<Ringer>) -> Self {
+        let geometry = *arena.geometry();
+        Self {
+            send: SendStreams::of(&arena),
+            receive: ReceiveSlab::of(&arena),
+            meter: Meter::default(),
+            bad_descriptors: 0,
+            channels: Channels::new(geometry.channels),
+            wakeups: Wakeups::new(Eventfds::new(ringer, geometry.waiters)),
+            owners: Owners::default(),
+            arena,
+        }
+    }
+
+    /// How many of each thing it may have.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        self.arena.geometry()
+    }
+
+    /// Its memory.
+    pub(crate) fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+}
+
+#[cfg(test)]
+pub(super) fn small() -> AdapterSession {
+    AdapterSession::create(Geometry::SMALL, Arc::new(Ringer::for_one())).unwrap()
+}

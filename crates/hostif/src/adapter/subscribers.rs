@@ -1,0 +1,171 @@
+//! Which channels get a socket's completions: those of the processes that have it.
+//!
+//! Each socket of the engine owns one. A few have their place in it; where more processes
+//! share a socket, as a listener that many workers inherit, the rest have a bit each in
+//! memory of its own.
+
+/// Words of a bit for each channel that an arena can have.
+const WORDS: usize = 16;
+
+/// The channels of those who subscribed to a socket.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Subscribers {
+    channels: [u16; Self::INSIDE],
+    count: u8,
+    others: Option<Box<[u64; WORDS]>>,
+}
+
+impl Subscribers {
+    /// How many find place without memory of their own.
+    const INSIDE: usize = 7;
+
+    /// A single channel.
+    #[must_use]
+    pub fn one(channel: u16) -> Self {
+        let mut s = Self::default();
+        s.add(channel);
+        s
+    }
+
+    /// For a connection that nobody has accepted yet: where only one process
+    /// listens, that one, so that it need not ask. Of several, nobody is told
+    /// until one has accepted it and subscribes: telling all of them would wake
+    /// all of them.
+    #[must_use]
+    pub fn of_accepted(listener: Option<u16>) -> Self {
+        listener.map_or_else(Self::default, Self::one)
+    }
+
+    /// Adds a channel.
+    pub fn add(&mut self, channel: u16) {
+        if self.contains(channel) {
+            return;
+        }
+        if let Some(place) = self.channels.get_mut(usize::from(self.count)) {
+            *place = channel;
+            self.count += 1;
+            return;
+        }
+        let others = self.others.get_or_insert_default();
+        if let Some(word) = others.get_mut(usize::from(channel) / 64) {
+            *word |= 1 << (channel % 64);
+        }
+    }
+
+    /// Takes a channel away.
+    pub fn remove(&mut self, channel: u16) {
+        let place = self.inside().iter().position(|c| *c == channel);
+        if let Some(at) = place {
+            self.count -= 1;
+            self.channels.swap(at, usize::from(self.count));
+            return;
+        }
+        let Some(others) = &mut self.others else {
+            return;
+        };
+        if let Some(word) = others.get_mut(usize::from(channel) / 64) {
+            *word &= !(1 << (channel % 64));
+        }
+        if others.iter().all(|word| *word == 0) {
+            self.others = None;
+        }
+    }
+
+    fn inside(&self) -> &[u16] {
+        &self.channels[..usize::from(self.count)]
+    }
+
+    /// Whether a channel is among them.
+    #[must_use]
+    pub fn contains(&self, channel: u16) -> bool {
+        self.iter().any(|c| c == channel)
+    }
+
+    /// Calls `tell` with each, of which there is one as a rule.
+    #[inline]
+    pub fn for_each(&self, mut tell: impl FnMut(u16)) {
+        for channel in self.inside() {
+            tell(*channel);
+        }
+        if self.others.is_some() {
+            self.others().for_each(tell);
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = u16> + '_ {
+        let words = self
+            .others
+            .iter()
+            .flat_map(|words| words.iter().enumerate());
+        words.flat_map(|(i, word)| {
+            let bits = (0..64u16).filter(move |bit| word & 1 << bit != 0);
+            bits.map(move |bit| i as u16 * 64 + bit)
+        })
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        self.inside().iter().copied().chain(self.others())
+    }
+
+    /// The only one, if there is only one.
+    #[must_use]
+    pub fn single(&self) -> Option<u16> {
+        (self.count == 1 && self.others.is_none()).then(|| self.channels[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_processes_share_a_socket() {
+        // Those beyond the first few are in two words at least.
+        let all = if cfg!(miri) { 55..75 } else { 0..200 };
+        let last = all.end - 5;
+        let mut s = Subscribers::default();
+        for channel in all.clone() {
+            s.add(channel);
+            s.add(channel);
+        }
+        assert_eq!(
+            s.iter().collect::<Vec<_>>(),
+            all.clone().collect::<Vec<_>>()
+        );
+        for channel in all.filter(|c| *c != last) {
+            assert!(s.contains(channel));
+            s.remove(channel);
+            assert!(!s.contains(channel));
+        }
+        assert_eq!(s.iter().collect::<Vec<_>>(), [last]);
+        s.remove(last);
+        assert_eq!(
+            s,
+            Subscribers {
+                channels: s.channels,
+                ..Subscribers::default()
+            }
+        );
+    }
+
+    #[test]
+    fn of_several_that_listen_only_who_accepts_is_told() {
+        let mut listener = Subscribers::one(1);
+        listener.add(2);
+        let mut accepted = Subscribers::of_accepted(listener.single());
+        assert_eq!(accepted.iter().count(), 0);
+        accepted.add(2);
+        assert_eq!(accepted.single(), Some(2));
+        accepted.add(5);
+        accepted.remove(2);
+        assert_eq!(accepted.single(), Some(5));
+    }
+
+    #[test]
+    fn a_single_listener_gets_its_connections_at_once() {
+        let mut accepted = Subscribers::of_accepted(Subscribers::one(7).single());
+        accepted.add(9);
+        assert_eq!(accepted.iter().collect::<Vec<_>>(), [7, 9]);
+    }
+}

@@ -1,0 +1,143 @@
+//! Who is to be woken, and waking those that sleep and nobody else.
+
+use super::AdapterSession;
+use super::eventfds::Eventfds;
+use crate::transport::Arena;
+use longshore_ring::Sleep;
+use std::sync::atomic::Ordering;
+
+/// The wake-ups that a session owes, and the eventfds for them.
+#[derive(Debug)]
+pub(super) struct Wakeups {
+    pub(super) eventfds: Eventfds,
+    /// Waiters to wake after the next publication.
+    waiters: Vec<u32>,
+    /// Sockets whose waiters to wake after it.
+    sockets: Vec<u32>,
+    /// All waiters are to be woken, from this one on.
+    everybody_from: Option<u32>,
+}
+
+impl Wakeups {
+    pub(super) fn new(eventfds: Eventfds) -> Self {
+        Self {
+            eventfds,
+            waiters: Vec::new(),
+            sockets: Vec::new(),
+            everybody_from: None,
+        }
+    }
+
+    /// Those that wait for socket `index` are to be woken.
+    #[inline]
+    pub(super) fn note_socket(&mut self, index: u32) {
+        self.sockets.push(index);
+    }
+
+    /// Whether anybody is to be woken, or looked for.
+    #[inline]
+    pub(super) fn has_any(&self) -> bool {
+        !self.sockets.is_empty() || self.owes_any()
+    }
+
+    /// Whether anybody is to be woken.
+    #[inline]
+    pub(super) fn owes_any(&self) -> bool {
+        !self.waiters.is_empty() || self.everybody_from.is_some()
+    }
+
+    /// Finds those that wait for the sockets that were noted.
+    pub(super) fn find_waiters(&mut self, arena: &Arena) {
+        let mut everybody = false;
+        for index in self.sockets.drain(..) {
+            let block = arena.block(index);
+            self.waiters.extend(block.waiters());
+            everybody |= block.unlisted_waiters.load(Ordering::Relaxed) != 0;
+        }
+        if everybody {
+            self.everybody_from = Some(0);
+        }
+    }
+}
+
+impl AdapterSession {
+    /// Notes that those that wait for socket `index` are to be woken after the next
+    /// publication.
+    pub fn wake_for(&mut self, index: u32) {
+        self.wakeups.note_socket(index);
+    }
+
+    /// Notes that `waiter` is to be woken after the next publication.
+    pub fn wake_later(&mut self, waiter: Option<u16>) {
+        self.wakeups.waiters.extend(waiter.map(u32::from));
+    }
+
+    /// Notes that all that sleep are to be woken after the next publication.
+    pub fn wake_everybody_later(&mut self) {
+        self.wakeups.everybody_from = Some(0);
+    }
+
+    /// Whether somebody is still to be woken.
+    #[inline]
+    #[must_use]
+    pub fn owes_wakeups(&self) -> bool {
+        self.wakeups.owes_any()
+    }
+
+    /// Looks at so many of those that are to be woken, and wakes those that sleep; the others
+    /// remain to be woken. Says how many were looked at.
+    pub fn wake(&mut self, most: usize) -> usize {
+        let mut waiters = std::mem::take(&mut self.wakeups.waiters);
+        if waiters.len() > most {
+            waiters.sort_unstable();
+            waiters.dedup();
+        }
+        let some = waiters.len().min(most);
+        for waiter in waiters.drain(..some) {
+            self.wake_one(waiter);
+        }
+        self.wakeups.waiters = waiters;
+        let everybody = self.wakeups.everybody_from;
+        let Some(from) = everybody.filter(|_| self.wakeups.waiters.is_empty()) else {
+            return some;
+        };
+        let end = self.arena.claimed_waiters().len() as u32;
+        let to = end.min(from.saturating_add((most - some) as u32));
+        for waiter in from..to {
+            self.wake_one(waiter);
+        }
+        self.wakeups.everybody_from = (to < end).then_some(to);
+        some + to.saturating_sub(from) as usize
+    }
+
+    fn wake_one(&mut self, waiter: u32) {
+        let Some(word) = self.arena.waiters().get(waiter as usize) else {
+            self.bad_descriptors += 1;
+            return;
+        };
+        match word.take() {
+            None => return,
+            Some(Sleep::Eventfd) => self.wakeups.eventfds.ring(waiter),
+            Some(Sleep::Futex) => word.wake_futex(),
+        }
+        self.meter.to_host.wakeups += 1;
+    }
+
+    /// Wakes all that sleep at once: they look for themselves what happened.
+    pub fn wake_everybody(&mut self) {
+        for waiter in 0..self.arena.claimed_waiters().len() as u32 {
+            self.wake_one(waiter);
+        }
+    }
+
+    /// Frees the waiters of the process of this name, which is gone.
+    pub fn free_waiters_of(&mut self, name: u32) {
+        for (i, waiter) in self.arena.claimed_waiters().iter().enumerate() {
+            if waiter.owner.load(Ordering::Relaxed) == name {
+                self.wakeups.eventfds.forget(i as u32);
+                waiter.cancel();
+                waiter.owner.store(0, Ordering::Release);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What the kernel says of a process.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+
+/// The process at the other end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// By the engine's namespace of pids; 0 if it cannot be seen from there.
+    pub pid: u32,
+    /// Readable when it is dead. `None` if the kernel would not say.
+    pub pidfd: Option<OwnedFd>,
+}
+
+/// The real and effective users of a process.
+pub(super) fn users_of(pid: u32) -> Option<[u32; 2]> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut ids = line.split_whitespace().map_while(|id| id.parse().ok());
+    Some([ids.next()?, ids.next()?])
+}
+
+/// What is readable once a process has ended.
+///
+/// # Errors
+/// ESRCH if there is none, EINVAL if the number is none of a process; the kernel's.
+pub(super) fn watch(pid: u32) -> Result<OwnedFd, Errno> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pidfd_open(pid.ok_or(Errno::INVAL)?, PidfdFlags::empty())
+}
+
+/// Whether a process is known to have ended, though its parent may not have waited for it
+/// yet.
+pub(super) fn has_ended(pid: u32) -> bool {
+    match watch(pid) {
+        Ok(fd) => tells_of_an_end(&fd),
+        Err(e) => matches!(e, Errno::SRCH | Errno::INVAL),
+    }
+}
+
+/// Whether the process of this descriptor has ended.
+fn tells_of_an_end(pidfd: &OwnedFd) -> bool {
+    let at_once = Timespec::default();
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(&mut fds, Some(&at_once)).is_ok_and(|n| n != 0)
+}

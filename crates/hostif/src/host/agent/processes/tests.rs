@@ -1,0 +1,282 @@
+//! Children that come, do not come, or come by another name.
+
+use super::*;
+use crate::abi::{BlockFlags, Geometry, SocketState};
+
+fn processes() -> Processes {
+    let uid = rustix::process::geteuid().as_raw();
+    let arena = Arena::create(Geometry::SMALL).expect("memory");
+    Processes::new(Arc::new(arena), uid)
+}
+
+/// A process that has connected.
+fn peer(pid: u32) -> Peer {
+    let pidfd = watch(pid).ok();
+    Peer { pid, pidfd }
+}
+
+/// As a parent does before it forks.
+fn reserve(processes: &Processes, channel: u32) {
+    let control = processes.arena.control(channel);
+    assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
+    control.reservations.fetch_add(1, Ordering::AcqRel);
+    let all = &processes.arena.header().reservations;
+    all.fetch_add(1, Ordering::AcqRel);
+}
+
+#[test]
+fn a_reservation_ends_when_no_child_comes_for_long() {
+    let mut processes = processes();
+    reserve(&processes, 3);
+    for late in [0, RESERVED_FOR - 1] {
+        processes.drop_stale_reservations(1000 + late);
+        assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
+    }
+    processes.drop_stale_reservations(1000 + RESERVED_FOR);
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Free);
+    assert!(processes.reservations.is_empty());
+}
+
+#[test]
+fn a_reservation_ends_with_the_child_that_it_is_for() {
+    let mut processes = processes();
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep");
+    let number = control.reservations.load(Ordering::Acquire);
+    // Of a reservation before this one.
+    control.name_child(number - 1, child.id());
+    child.kill().expect("a child to kill");
+    processes.drop_stale_reservations(1000);
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
+    // Nobody has waited for it yet, and it may take a moment to die.
+    processes.arena.control(3).name_child(number, child.id());
+    while processes.arena.control(3).state() == ChannelState::Reserved {
+        processes.drop_stale_reservations(1000);
+    }
+    child.wait().expect("its end");
+    // One that lives.
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    control.name_child(number + 1, std::process::id());
+    processes.drop_stale_reservations(1000);
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
+}
+
+#[test]
+fn one_after_the_other_is_not_one_for_long() {
+    let mut processes = processes();
+    for i in 0..5 {
+        reserve(&processes, 3);
+        processes.drop_stale_reservations(i * RESERVED_FOR / 2);
+        let control = processes.arena.control(3);
+        assert_eq!(control.state(), ChannelState::Reserved, "child {i}");
+        control.set_state(ChannelState::Free);
+    }
+}
+
+#[test]
+fn a_channel_claimed_for_a_child_that_has_another_becomes_a_reservation() {
+    let mut processes = processes();
+    let own = std::process::id();
+    assert!(processes.admit(peer(own)).is_some());
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    control.pid.store(own, Ordering::Release);
+    control.set_state(ChannelState::Claimed);
+    assert_eq!(processes.adopt(3), None);
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
+}
+
+/// The engine has found a claim alone, and nobody makes a reservation of which it could tell
+/// by the count: it keeps its house all the same until what is held for the child is let go of.
+#[test]
+fn what_a_quick_childs_parent_holds_for_it_goes_when_the_child_has_it_or_has_died() {
+    for dies in [false, true] {
+        let mut processes = processes();
+        let mut child = std::process::Command::new("sleep");
+        let mut child = child.arg("60").spawn().expect("sleep");
+        let joined = processes
+            .admit(peer(child.id()))
+            .expect("a channel")
+            .channel;
+        reserve(&processes, 3);
+        held(&mut processes);
+        let control = processes.arena.control(3);
+        control.pid.store(child.id(), Ordering::Release);
+        control.set_state(ChannelState::Claimed);
+        assert!(processes.drop_stale_reservations(0).is_empty());
+        assert_eq!(processes.adopt(3), None);
+        assert!(processes.may_have_reservations(), "the house is to be kept");
+        // The child may be about to take hold of what is in it.
+        assert!(processes.drop_stale_reservations(1000).is_empty());
+        if dies {
+            child.kill().expect("a child to kill");
+        } else {
+            processes.arena.control(u32::from(joined)).settle();
+        }
+        let orphans = loop {
+            let orphans = processes.drop_stale_reservations(2000);
+            // It may take a moment to die.
+            if !orphans.is_empty() || !dies {
+                break orphans;
+            }
+        };
+        assert_eq!(orphans, [5]);
+        assert_eq!(processes.arena.control(3).state(), ChannelState::Free);
+        assert!(!processes.may_have_reservations());
+        // Another program in the place of this one has to settle again.
+        processes.admit(peer(child.id()));
+        assert!(!processes.arena.control(u32::from(joined)).is_settled());
+        let _ = child.kill();
+        child.wait().expect("its end");
+    }
+}
+
+#[test]
+fn a_child_that_joins_gets_the_channel_that_was_claimed_for_it() {
+    let mut processes = processes();
+    let own = std::process::id();
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    control.pid.store(own, Ordering::Release);
+    control.set_state(ChannelState::Claimed);
+    processes.arena.set_held(3, 5, true);
+    assert_eq!(processes.adopt(3), Some(own));
+    assert_eq!(processes.admit(peer(own)).map(|a| a.channel), Some(3));
+    assert!(processes.arena.holds(3, 5));
+}
+
+/// A socket in block 5, held by the process of channel 3.
+fn held(processes: &mut Processes) {
+    let block = processes.arena.block(5);
+    block.begin(SocketState::Connected, BlockFlags::empty());
+    processes.arena.set_held(3, 5, true);
+}
+
+/// So many messages carry it.
+fn passes(processes: &Processes, count: u32) {
+    let block = processes.arena.block(5);
+    block.in_transit.store(count, Ordering::Release);
+}
+
+#[test]
+fn a_socket_in_a_message_is_in_transit_while_no_process_holds_it() {
+    let mut processes = processes();
+    reserve(&processes, 3);
+    held(&mut processes);
+    passes(&processes, 1);
+    assert!(processes.is_held(5) && !processes.is_in_transit(5));
+    processes.arena.set_held(3, 5, false);
+    assert!(!processes.is_held(5) && processes.is_in_transit(5));
+    processes.arena.set_held(3, 5, true);
+    passes(&processes, 0);
+    assert!(processes.is_held(5) && !processes.is_in_transit(5));
+    // A channel that nobody has holds nothing, whatever its bitmap says.
+    processes.arena.control(3).set_state(ChannelState::Free);
+    assert!(!processes.is_held(5) && !processes.is_in_transit(5));
+}
+
+/// A channel that is claimed for somebody else's process would keep the processes for as long
+/// as that lives.
+#[test]
+fn a_channel_is_not_claimed_for_a_process_of_others() {
+    let mut processes = processes();
+    processes.uid += 1;
+    reserve(&processes, 3);
+    let control = processes.arena.control(3);
+    control.pid.store(1, Ordering::Release);
+    control.set_state(ChannelState::Claimed);
+    assert_eq!(processes.adopt(3), None);
+    assert_eq!(processes.foreign_claims(), 1);
+    assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
+}
+
+/// A child in another namespace of pids: what it says is its pid counts for nothing.
+#[test]
+fn a_child_is_known_by_the_descriptor_that_introduces_it() {
+    let mut processes = processes();
+    let claim = |processes: &Processes, channel: u32, name: u32| {
+        reserve(processes, channel);
+        let control = processes.arena.control(channel);
+        control.pid.store(name, Ordering::Release);
+        assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+    };
+    let own = std::process::id();
+    claim(&processes, 3, INTRODUCED | 3);
+    assert_eq!(processes.adopt(3), None, "nobody has introduced it");
+    processes.introduce(3, peer(own));
+    assert_eq!(processes.adopt(3), Some(own));
+    // Under another channel's number.
+    claim(&processes, 4, INTRODUCED | 5);
+    processes.introduce(4, peer(own));
+    assert_eq!(processes.adopt(4), None);
+    let before = processes.bad_claims();
+    for channel in [64, u32::MAX] {
+        assert!(!processes.introduce(channel, peer(own)));
+    }
+    assert_eq!(processes.bad_claims(), before + 2);
+
+    // Its waiters go with it, under the name that it has.
+    let ended = processes.take_ended(3).expect("it was there");
+    assert_eq!(ended.name, INTRODUCED | 3);
+    assert_eq!(processes.take_ended(3), None);
+}
+
+/// The waiters of the program image before are free.
+#[test]
+fn a_new_image_of_a_process_has_its_channel() {
+    let mut processes = processes();
+    let own = std::process::id();
+    let first = processes.admit(peer(own)).expect("a channel");
+    assert_eq!(first.replaces, None);
+    let channel = first.channel;
+    let second = processes.admit(peer(own));
+    let replaces = Some(own);
+    assert_eq!(second, Some(Admitted { channel, replaces }));
+    assert_eq!(processes.living(), 1);
+    // Two that cannot be seen are two.
+    let unseen = [processes.admit(peer(0)), processes.admit(peer(0))];
+    assert_ne!(unseen[0].unwrap().channel, unseen[1].unwrap().channel);
+    assert!(processes.has_unwatched());
+}
+
+/// Whoever claims a channel and is never heard of keeps it, and the processes, no longer than
+/// a reservation.
+#[test]
+fn a_claim_that_nobody_makes_good_is_given_up() {
+    let mut processes = processes();
+    for (channel, name) in [(3, INTRODUCED | 3), (4, 1)] {
+        reserve(&processes, channel);
+        let control = processes.arena.control(channel);
+        control.pid.store(name, Ordering::Release);
+        control.set_state(ChannelState::Claimed);
+    }
+    processes.drop_stale_reservations(0);
+    assert!(processes.are_any() && processes.may_have_reservations());
+    processes.drop_stale_reservations(RESERVED_FOR - 1);
+    assert!(processes.are_any());
+    processes.drop_stale_reservations(RESERVED_FOR);
+    assert!(!processes.are_any());
+}
+
+/// All channels reserved, with all sockets in each: a part is given up at a time.
+#[test]
+fn many_reservations_are_given_up_a_few_at_a_time() {
+    let mut processes = processes();
+    for channel in 0..64 {
+        reserve(&processes, channel);
+        processes.arena.set_held(channel, 5, true);
+    }
+    processes.drop_stale_reservations(0);
+    let mut looks = 0;
+    while processes.is_forking() {
+        let held = processes.drop_stale_reservations(RESERVED_FOR);
+        assert_eq!(held, [5]);
+        looks += 1;
+    }
+    assert_eq!(looks, 64 / DROPPED_AT_ONCE);
+}

@@ -1,0 +1,10 @@
+//! The host's half: what a program and its shim put and get, and what sees to processes.
+//!
+//! `sockets` calls the ends of channels for programs; [`agent`] deals with processes for the
+//! engine; `longshore run` and the shim agree on [`warning`].
+
+pub mod agent;
+mod channel;
+pub mod warning;
+
+pub use channel::HostChannel;

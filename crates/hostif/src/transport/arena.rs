@@ -1,0 +1,452 @@
+//! A session's shared memory, by its parts.
+
+use crate::abi::{
+    ABI_VERSION, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Geometry, Header, MAGIC,
+    Offsets, RING, SocketBlock,
+};
+use longshore_ring::spsc::Slot;
+use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Why an arena could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ArenaError {
+    /// The shared memory itself.
+    #[error(transparent)]
+    Memory(#[from] ShmError),
+    /// Counts outside what the layout can hold.
+    #[error("arena geometry {0:?} is out of range")]
+    Geometry(Geometry),
+    /// The other side speaks another version of the interface.
+    #[error(
+        "the engine's interface has version {theirs}, this program's {ours}; use one release for both"
+    )]
+    Version {
+        /// The version found.
+        theirs: u32,
+        /// The version expected.
+        ours: u32,
+    },
+}
+
+/// Why the memory of a free chunk could not be given back.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseError {
+    /// The list of them is broken.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// The kernel refused.
+    #[error("the kernel takes no memory back: {0}")]
+    Kernel(#[from] Errno),
+}
+
+/// A socket's chunk directory: which chunk has which part of a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Directory<'a> {
+    memory: &'a SharedMemory,
+    /// Where its first group of entries lies, and how far from there the next.
+    first: usize,
+    stride: usize,
+}
+
+impl<'a> Directory<'a> {
+    /// The entry for chunk `number` of the stream, which has the bytes from `number *
+    /// CHUNK` on; [`DIRECTORY`] chunks later it is another's.
+    #[inline]
+    pub fn entry(&self, number: u64) -> &'a AtomicU32 {
+        let at = number as usize % DIRECTORY;
+        let (group, within) = (at / DIRECTORY_GROUP, at % DIRECTORY_GROUP);
+        let start = self.first + group * self.stride;
+        self.memory.at(start + within * size_of::<AtomicU32>())
+    }
+}
+
+/// A mapped arena. Accessors take indices that the caller has checked; one that
+/// is out of range panics where the name does not say `get`.
+#[derive(Debug)]
+pub struct Arena {
+    memory: SharedMemory,
+    geometry: Geometry,
+    at: Offsets,
+}
+
+impl Arena {
+    /// Makes a new arena. The engine does this.
+    ///
+    /// # Errors
+    /// [`ArenaError`], if the geometry is bad or the kernel refuses.
+    pub fn create(geometry: Geometry) -> Result<Self, ArenaError> {
+        if !geometry.is_valid() {
+            return Err(ArenaError::Geometry(geometry));
+        }
+        let at = Offsets::of(&geometry);
+        let memory = SharedMemory::create("longshore", at.end)?;
+        let arena = Self {
+            memory,
+            geometry,
+            at,
+        };
+        let header = arena.header();
+        header.free_sockets.fill(geometry.sockets);
+        header.warm_snd_chunks.fill(0);
+        header.cold_snd_chunks.fill(geometry.snd_chunks);
+        header.version.store(ABI_VERSION, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        arena.get_ready();
+        Ok(arena)
+    }
+
+    /// Takes memory for what the first socket of the first process needs, so that neither
+    /// side has to while it is waited for.
+    fn get_ready(&self) {
+        for part in self.at.parts() {
+            self.memory.populate(part);
+        }
+    }
+
+    /// Maps the arena that the engine gave. The program does this.
+    ///
+    /// # Errors
+    /// [`ArenaError`], if it is not one of this version.
+    pub fn open(fd: OwnedFd, geometry: Geometry) -> Result<Self, ArenaError> {
+        if !geometry.is_valid() {
+            return Err(ArenaError::Geometry(geometry));
+        }
+        let at = Offsets::of(&geometry);
+        let memory = SharedMemory::open(fd, at.end)?;
+        let arena = Self {
+            memory,
+            geometry,
+            at,
+        };
+        let theirs = arena.header().version.load(Ordering::Acquire);
+        if arena.header().magic.load(Ordering::Acquire) != MAGIC || theirs != ABI_VERSION {
+            return Err(ArenaError::Version {
+                theirs,
+                ours: ABI_VERSION,
+            });
+        }
+        Ok(arena)
+    }
+
+    /// How many of each thing it has.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Its first page.
+    pub fn header(&self) -> &Header {
+        self.memory.at(0)
+    }
+
+    /// A channel's control block.
+    pub fn control(&self, channel: u32) -> &ChannelControl {
+        &self
+            .memory
+            .array::<ChannelControl>(self.at.controls, self.geometry.channels as usize)
+            [channel as usize]
+    }
+
+    /// A channel's bitmap of the sockets its process holds.
+    pub fn held(&self, channel: u32) -> &[AtomicU64] {
+        assert!(channel < self.geometry.channels);
+        let words = self.geometry.sockets as usize / 64;
+        self.memory
+            .array(self.at.held + channel as usize * words * 8, words)
+    }
+
+    /// Whether the process of `channel` holds socket `index`.
+    pub fn holds(&self, channel: u32, index: u32) -> bool {
+        let word = self.held(channel)[index as usize / 64].load(Ordering::Acquire);
+        word & 1 << (index % 64) != 0
+    }
+
+    /// Sets or clears that; says whether it was so before.
+    pub fn set_held(&self, channel: u32, index: u32, held: bool) -> bool {
+        let (word, bit) = (
+            &self.held(channel)[index as usize / 64],
+            1u64 << (index % 64),
+        );
+        let before = if held {
+            word.fetch_or(bit, Ordering::AcqRel)
+        } else {
+            word.fetch_and(!bit, Ordering::AcqRel)
+        };
+        before & bit != 0
+    }
+
+    /// The slots of a channel's request ring.
+    pub(crate) fn request_slots(&self, channel: u32) -> &[Slot] {
+        assert!(channel < self.geometry.channels);
+        self.memory.array(
+            self.at.request_slots + channel as usize * RING * size_of::<Slot>(),
+            RING,
+        )
+    }
+
+    /// The slots of a channel's completion ring.
+    pub(crate) fn completion_slots(&self, channel: u32) -> &[Slot] {
+        assert!(channel < self.geometry.channels);
+        self.memory.array(
+            self.at.completion_slots + channel as usize * RING * size_of::<Slot>(),
+            RING,
+        )
+    }
+
+    /// All waiters.
+    pub fn waiters(&self) -> &[Waiter] {
+        self.memory
+            .array(self.at.waiters, self.geometry.waiters as usize)
+    }
+
+    /// Those of them that may have been claimed.
+    pub fn claimed_waiters(&self) -> &[Waiter] {
+        let end = self.header().waiters_end.load(Ordering::Acquire) as usize;
+        let all = self.waiters();
+        &all[..end.min(all.len())]
+    }
+
+    /// A socket's block, if there is one of this index.
+    #[inline]
+    pub fn get_block(&self, index: u32) -> Option<&SocketBlock> {
+        (index < self.geometry.sockets).then(|| {
+            self.memory
+                .at(self.at.blocks + index as usize * size_of::<SocketBlock>())
+        })
+    }
+
+    /// A socket's block.
+    #[inline]
+    pub fn block(&self, index: u32) -> &SocketBlock {
+        self.get_block(index).expect("checked socket index")
+    }
+
+    /// The links of the stack of free sockets.
+    pub fn socket_links(&self) -> &[AtomicU32] {
+        self.memory
+            .array(self.at.socket_links, self.geometry.sockets as usize)
+    }
+
+    /// Takes a free chunk of the send slab, one that takes memory already if there is one.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if a list of them is broken.
+    pub fn take_snd_chunk(&self) -> Result<Option<u32>, Corrupt> {
+        let header = self.header();
+        match header.warm_snd_chunks.pop(self.snd_links())? {
+            Some(chunk) => Ok(Some(chunk)),
+            None => header.cold_snd_chunks.pop(self.snd_links()),
+        }
+    }
+
+    /// Gives a chunk of the send slab back.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if there is no such chunk.
+    pub fn give_snd_chunk(&self, chunk: u32) -> Result<(), Corrupt> {
+        self.header().warm_snd_chunks.push(self.snd_links(), chunk)
+    }
+
+    /// Whether a free chunk of the send slab takes memory.
+    pub fn has_warm_snd_chunk(&self) -> bool {
+        !self.header().warm_snd_chunks.is_empty()
+    }
+
+    /// Free chunks of the send slab that take memory, and that take none.
+    pub fn free_snd_chunks(&self) -> (u32, u32) {
+        let (header, links) = (self.header(), self.snd_links());
+        (
+            header.warm_snd_chunks.count(links),
+            header.cold_snd_chunks.count(links),
+        )
+    }
+
+    /// Free chunks of the send slab that take memory, `most` if there are more.
+    pub fn warm_snd_chunks(&self, most: u32) -> u32 {
+        let list = &self.header().warm_snd_chunks;
+        list.count_up_to(self.snd_links(), most)
+    }
+
+    /// Gives the memory of a free chunk of the send slab back to the system; the engine does
+    /// this. Says whether there was one that took some.
+    ///
+    /// # Errors
+    /// [`ReleaseError`].
+    pub fn cool_snd_chunk(&self) -> Result<bool, ReleaseError> {
+        let header = self.header();
+        let Some(chunk) = header.warm_snd_chunks.pop(self.snd_links())? else {
+            return Ok(false);
+        };
+        let released = match self.snd_place(chunk, 0, CHUNK) {
+            Some(place) => self.memory.release(place, CHUNK).map_err(Into::into),
+            None => Ok(()),
+        };
+        let list = match released {
+            Ok(()) => &header.cold_snd_chunks,
+            Err(_) => &header.warm_snd_chunks,
+        };
+        list.push(self.snd_links(), chunk)?;
+        released.map(|()| true)
+    }
+
+    /// Gives the memory of a chunk of the receive slab that nobody has back to the system.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn cool_rcv_chunk(&self, chunk: u32) -> Result<(), Errno> {
+        match self.rcv_place(chunk, 0, CHUNK) {
+            Some(place) => self.memory.release(place, CHUNK),
+            None => Ok(()),
+        }
+    }
+
+    /// The links of the stacks of free send chunks.
+    fn snd_links(&self) -> &[AtomicU32] {
+        self.memory
+            .array(self.at.snd_links, self.geometry.snd_chunks as usize)
+    }
+
+    /// The chunk directory of a socket's send stream.
+    #[inline]
+    pub fn snd_directory(&self, socket: u32) -> Directory<'_> {
+        self.directory(self.at.snd_directories, socket)
+    }
+
+    /// The chunk directory of a socket's receive stream.
+    #[inline]
+    pub fn rcv_directory(&self, socket: u32) -> Directory<'_> {
+        self.directory(self.at.rcv_directories, socket)
+    }
+
+    #[inline]
+    fn directory(&self, all: usize, socket: u32) -> Directory<'_> {
+        assert!(socket < self.geometry.sockets);
+        let group = DIRECTORY_GROUP * size_of::<AtomicU32>();
+        Directory {
+            memory: &self.memory,
+            first: all + socket as usize * group,
+            stride: self.geometry.sockets as usize * group,
+        }
+    }
+
+    /// Where in the memory `len` bytes at `at` in chunk `chunk` of the send
+    /// slab lie, if that is inside the chunk.
+    #[inline]
+    pub fn snd_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
+        (chunk < self.geometry.snd_chunks && at <= CHUNK && len <= CHUNK - at)
+            .then(|| self.at.snd_slab + chunk as usize * CHUNK + at)
+    }
+
+    /// The same for the receive slab.
+    #[inline]
+    pub fn rcv_place(&self, chunk: u32, at: usize, len: usize) -> Option<usize> {
+        (chunk < self.geometry.rcv_chunks && at <= CHUNK && len <= CHUNK - at)
+            .then(|| self.at.rcv_slab + chunk as usize * CHUNK + at)
+    }
+
+    /// The memory, to read and write at places got from `snd_place` and
+    /// `rcv_place`.
+    #[inline]
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+}
+
+impl AsFd for Arena {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no memory is mapped twice there")]
+    fn both_sides_see_the_same_parts() {
+        let engine = Arena::create(Geometry::SMALL).unwrap();
+        let host = Arena::open(
+            engine.as_fd().try_clone_to_owned().unwrap(),
+            Geometry::SMALL,
+        )
+        .unwrap();
+        engine
+            .snd_directory(63)
+            .entry(255)
+            .store(9, Ordering::Release);
+        assert_eq!(
+            host.snd_directory(63)
+                .entry(2 * 256 - 1)
+                .load(Ordering::Acquire),
+            9
+        );
+        let popped = host.header().free_sockets.pop(host.socket_links()).unwrap();
+        assert_eq!(popped, Some(0));
+        assert!(!host.set_held(63, 63, true));
+        assert!(engine.holds(63, 63) && !engine.holds(62, 63));
+        assert!(engine.set_held(63, 63, false));
+    }
+
+    #[test]
+    #[cfg_attr(
+        miri,
+        ignore = "32,768 addresses take it minutes, and none of them is used"
+    )]
+    fn every_entry_of_every_directory_is_another_word() {
+        let arena = Arena::create(Geometry::SMALL).unwrap();
+        let sockets = 0..Geometry::SMALL.sockets;
+        let entry = |receive: bool, socket: u32, number: u64| {
+            let directory = if receive {
+                arena.rcv_directory(socket)
+            } else {
+                arena.snd_directory(socket)
+            };
+            std::ptr::from_ref(directory.entry(number)) as usize
+        };
+        let mut all: Vec<usize> = [false, true]
+            .into_iter()
+            .flat_map(|receive| sockets.clone().map(move |socket| (receive, socket)))
+            .flat_map(|(receive, socket)| (0..256).map(move |n| entry(receive, socket, n)))
+            .collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        // The first chunks of all sockets lie close together.
+        let span = entry(false, 63, 0) - entry(false, 0, 0);
+        assert_eq!(span, 63 * DIRECTORY_GROUP * size_of::<AtomicU32>());
+    }
+
+    #[test]
+    fn more_waiters_than_there_are_cannot_be_claimed() {
+        let arena = Arena::create(Geometry::SMALL).unwrap();
+        assert!(arena.claimed_waiters().is_empty());
+        arena.header().waiters_end.store(3, Ordering::Relaxed);
+        assert_eq!(arena.claimed_waiters().len(), 3);
+        arena
+            .header()
+            .waiters_end
+            .store(u32::MAX, Ordering::Relaxed);
+        assert_eq!(
+            arena.claimed_waiters().len(),
+            Geometry::SMALL.waiters as usize
+        );
+    }
+
+    #[test]
+    fn places_outside_a_chunk_do_not_exist() {
+        let arena = Arena::create(Geometry::SMALL).unwrap();
+        assert!(arena.snd_place(3, CHUNK, 0).is_some());
+        assert!(arena.snd_place(3, CHUNK - 1, 2).is_none());
+        assert!(arena.snd_place(4, 0, 1).is_none());
+        assert!(arena.rcv_place(3, CHUNK, 0).is_some());
+        assert!(arena.rcv_place(3, CHUNK - 1, 2).is_none());
+        assert!(arena.rcv_place(3, CHUNK + 1, 0).is_none());
+        assert!(arena.rcv_place(4, 0, 1).is_none());
+        assert!(arena.rcv_place(u32::MAX, usize::MAX, usize::MAX).is_none());
+        assert!(arena.get_block(64).is_none());
+    }
+}

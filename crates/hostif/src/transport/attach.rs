@@ -1,0 +1,256 @@
+//! The handshake by which a process joins a session: fixed messages over a
+//! Unix socket (SOCK_SEQPACKET), descriptors beside them.
+//!
+//! A launcher asks for a new session and gets its token; a program that finds
+//! the token in its environment joins and gets the arena, the doorbell and a
+//! channel. The connection stays open: a child of `fork` inherits it, and both ask
+//! for eventfds over it, one after the other. Descriptors go from the engine to
+//! programs alone: closing one that a program had made could hold up the engine. The
+//! session ends when its launcher's connection is closed and its last process gone.
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::abi::handshake::{
+    AttachError, MESSAGE_BYTES, MOST_SIGNALS, Message, Refusal, SESSION_VARIABLE, SessionOptions,
+    TOKEN_BYTES, Token,
+};
+
+use crate::abi::Geometry;
+use longshore_ring::is_confined;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, socket_with,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Descriptors beside a message, at most.
+pub const MOST_FDS: usize = 4;
+/// The environment variable that names the engine's socket.
+pub const ENGINE_VARIABLE: &str = "LONGSHORE_ENGINE";
+
+/// How long a process that joins stays awake for the answer: as long as an engine that
+/// was asleep takes.
+const AWAKE_FOR: Duration = Duration::from_micros(200);
+
+/// Receives a message of a program, and no descriptors: those that come beside it are
+/// closed by the kernel, in this thread, which may take as long as their owner likes.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_from_program(connection: BorrowedFd<'_>) -> Result<Message, AttachError> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    let got = rustix::io::retry_on_intr(|| {
+        rustix::net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT)
+    });
+    match got.map_err(AttachError::Broken)?.0 {
+        0 => Err(AttachError::Broken(Errno::CONNRESET)),
+        len => Message::decode(&bytes[..len]),
+    }
+}
+
+/// Sends a message with descriptors beside it, never blocking for long.
+///
+/// # Errors
+/// The kernel's.
+pub fn send(
+    connection: BorrowedFd<'_>,
+    message: &Message,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let bytes = message.encode();
+    let flags = SendFlags::NOSIGNAL;
+    rustix::io::retry_on_intr(|| {
+        sendmsg(connection, &[IoSlice::new(&bytes)], &mut control, flags)
+    })?;
+    Ok(())
+}
+
+/// Receives a message and at most [`MOST_FDS`] descriptors.
+///
+/// # Errors
+/// [`AttachError::Broken`] with the kernel's reason (`WOULDBLOCK` on a
+/// non-blocking connection without a message, `CONNRESET` at its end), or what
+/// [`Message::decode`] says.
+pub fn receive(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    receive_with(connection, RecvFlags::empty())
+}
+
+/// The same, without waiting: `WOULDBLOCK` if there is none.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_now(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    receive_with(connection, RecvFlags::DONTWAIT)
+}
+
+/// The same for what is sent at once: to be woken takes longer than the answer, so this
+/// gives way to whoever prepares it for a while before it sleeps.
+fn receive_soon(connection: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let began = Instant::now();
+    while !is_confined() && began.elapsed() < AWAKE_FOR {
+        match receive_with(connection, RecvFlags::DONTWAIT) {
+            Err(AttachError::Broken(Errno::AGAIN)) => rustix::thread::sched_yield(),
+            other => return other,
+        }
+    }
+    receive(connection)
+}
+
+fn receive_with(
+    connection: BorrowedFd<'_>,
+    flags: RecvFlags,
+) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; MESSAGE_BYTES];
+    let got = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        recvmsg(
+            connection,
+            &mut parts,
+            &mut control,
+            flags | RecvFlags::CMSG_CLOEXEC,
+        )
+    })
+    .map_err(AttachError::Broken)?;
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    if got.bytes == 0 {
+        return Err(AttachError::Broken(Errno::CONNRESET));
+    }
+    Ok((Message::decode(&bytes[..got.bytes])?, fds))
+}
+
+/// Connects to the engine's socket.
+///
+/// # Errors
+/// [`AttachError::Unreachable`].
+pub fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
+    let fail = |source| AttachError::Unreachable {
+        path: path.display().to_string(),
+        source,
+    };
+    let fd = socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(fail)?;
+    connect(&fd, &SocketAddrUnix::new(path).map_err(fail)?).map_err(fail)?;
+    Ok(fd)
+}
+
+/// Sends the first message. An engine that [`turn_away`]s may have done so before that: then
+/// the pipe is broken, and the refusal there to be read.
+fn ask(connection: BorrowedFd<'_>, message: &Message) -> Result<(), AttachError> {
+    match send(connection, message, &[]) {
+        Ok(()) | Err(Errno::PIPE) => Ok(()),
+        Err(errno) => Err(AttachError::Broken(errno)),
+    }
+}
+
+/// Refuses a connection, which does not block, that is to be closed then, whether or not it
+/// has said what it wants.
+pub fn turn_away(connection: &OwnedFd, why: Refusal) {
+    // What is unread when a connection is closed has the kernel throw the answer away.
+    let _ = rustix::net::shutdown(connection, rustix::net::Shutdown::Read);
+    let mut bytes = [0; MESSAGE_BYTES];
+    while let Ok((1.., _)) = rustix::net::recv(connection, &mut bytes, RecvFlags::DONTWAIT) {}
+    let _ = send(connection.as_fd(), &Message::Refused(why), &[]);
+}
+
+/// Asks for a new session. The session lives at least as long as the
+/// connection that is returned.
+///
+/// # Errors
+/// [`AttachError`].
+pub fn new_session(path: &Path, options: SessionOptions) -> Result<(OwnedFd, Token), AttachError> {
+    let connection = dial(path)?;
+    ask(connection.as_fd(), &Message::NewSession(options))?;
+    match receive(connection.as_fd())? {
+        (Message::Session(token), _) => Ok((connection, token)),
+        (Message::Refused(why), _) => Err(AttachError::Refused(why)),
+        _ => Err(AttachError::NotAnEngine),
+    }
+}
+
+/// Tells the engine, over a connection of its own, that this process claims `channel` of
+/// the session, and waits until it knows.
+///
+/// # Errors
+/// [`AttachError`].
+pub fn claim(path: &Path, token: Token, channel: u32) -> Result<(), AttachError> {
+    let connection = dial(path)?;
+    ask(connection.as_fd(), &Message::Child(token, channel))?;
+    match receive_soon(connection.as_fd())?.0 {
+        Message::Known => Ok(()),
+        Message::Refused(why) => Err(AttachError::Refused(why)),
+        _ => Err(AttachError::NotAnEngine),
+    }
+}
+
+/// What a process gets when it joins.
+#[derive(Debug)]
+pub struct Joined {
+    /// The connection, to be kept open.
+    pub connection: OwnedFd,
+    /// Its channel, with empty rings.
+    pub channel: u32,
+    /// The arena's geometry.
+    pub geometry: Geometry,
+    /// The arena's memory.
+    pub arena: OwnedFd,
+    /// The engine's doorbell.
+    pub doorbell: OwnedFd,
+    /// Where the engine is.
+    pub engine: PathBuf,
+    /// The session.
+    pub token: Token,
+}
+
+/// Joins a session.
+///
+/// # Errors
+/// [`AttachError`].
+pub fn join(path: &Path, token: Token) -> Result<Joined, AttachError> {
+    let connection = dial(path)?;
+    ask(connection.as_fd(), &Message::Join(token))?;
+    let (message, fds) = receive_soon(connection.as_fd())?;
+    match message {
+        Message::Welcome(channel, geometry) => {
+            let [arena, doorbell]: [OwnedFd; 2] =
+                fds.try_into().map_err(|_| AttachError::NotAnEngine)?;
+            if !geometry.is_valid() || channel >= geometry.channels {
+                return Err(AttachError::NotAnEngine);
+            }
+            Ok(Joined {
+                connection,
+                channel,
+                geometry,
+                arena,
+                doorbell,
+                engine: path.to_owned(),
+                token,
+            })
+        }
+        Message::Refused(why) => Err(AttachError::Refused(why)),
+        _ => Err(AttachError::NotAnEngine),
+    }
+}

@@ -1,0 +1,30 @@
+//! How the interface is carried: shared memory, in place.
+//!
+//! What it owns: the memory that both halves map ([`Arena`]) and the handshake over a Unix
+//! socket by which a program gets it ([`attach`]). Both halves stand on it; whatever is to
+//! carry the interface in another way stands beside it.
+
+mod arena;
+pub mod attach;
+#[cfg(test)]
+mod tests;
+
+pub use arena::{Arena, ArenaError, Directory, ReleaseError};
+
+use longshore_ring::Corrupt;
+use longshore_ring::spsc::Full;
+
+/// Why a descriptor was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PutError {
+    /// The ring is full: the other side has to catch up first.
+    #[error("the descriptor ring is full")]
+    Full,
+    /// The other side broke the ring.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+}
+
+pub(crate) fn staged(result: Result<Result<(), Full>, Corrupt>) -> Result<(), PutError> {
+    result?.map_err(|Full| PutError::Full)
+}

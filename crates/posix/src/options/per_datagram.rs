@@ -1,0 +1,55 @@
+//! Options that count for each datagram by itself: what it leaves with, and what is told
+//! of one that comes. Called with what was set.
+
+use super::known::Leaves;
+use longshore_hostif::{OptionName, PathMtu};
+use longshore_sockets::{Socket, more_bits};
+
+/// What the engine has to stamp datagrams for.
+const STAMPS: u64 = more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS | more_bits::DROPS;
+
+/// The other way in which the time of arrival may be told, which setting one turns off.
+#[must_use]
+pub fn other_time(kept: u64) -> u64 {
+    match kept {
+        more_bits::TIMESTAMP => more_bits::TIMESTAMP_NS,
+        more_bits::TIMESTAMP_NS => more_bits::TIMESTAMP,
+        _ => 0,
+    }
+}
+
+/// Notes whether something is to be told of what is received; what the engine is to be told
+/// of that.
+pub fn ask(socket: &Socket, kept: u64, on: bool) -> Option<(OptionName, u64)> {
+    if on {
+        socket.set_more_bits(kept);
+    } else {
+        socket.clear_more_bits(kept);
+    }
+    let stamped = socket.more_bits() & STAMPS != 0;
+    (kept & STAMPS != 0).then_some((OptionName::Stamped, u64::from(stamped)))
+}
+
+/// Has datagrams leave with what was set, from now on; what the engine is to be told of
+/// that.
+pub fn leave_with(
+    socket: &Socket,
+    ipv6: bool,
+    what: Leaves,
+    value: i32,
+) -> Option<(OptionName, u64)> {
+    let byte = u8::try_from(value).ok();
+    let path_mtu = PathMtu::from_raw(value.cast_unsigned());
+    socket.change_sending(ipv6, |sending| match what {
+        Leaves::Hops => sending.hops = byte,
+        Leaves::Class => sending.class = byte.unwrap_or(0),
+        Leaves::GroupHops => sending.group_hops = byte.unwrap_or(1),
+        Leaves::Looped => sending.looped = value != 0,
+        Leaves::PathMtu(_) => sending.path_mtu = path_mtu,
+        Leaves::Whole => sending.whole = value != 0,
+    });
+    match what {
+        Leaves::PathMtu(name) => Some((name, path_mtu as u64)),
+        _ => None,
+    }
+}

@@ -1,0 +1,270 @@
+//! Epoll instances that more than one process has, after a `fork`.
+//!
+//! The kernel wakes one of those who sleep in `epoll_wait` on an instance, and gives what is
+//! reported once to whoever asks first. As long as one process has the instance, what wakes
+//! it for the engine's sockets (the eventfd and the connection to the engine) is entered
+//! there. After a `fork` that would wake a parent for its child, and the child that it was
+//! for would sleep on. So from then on each process sleeps apart: in an instance of its own,
+//! in which its own eventfd stands beside the instance that the program made.
+//!
+//! Called around `fork`, and by all who sleep for an instance (`wait`, `poll`, `select`).
+
+use super::{Instance, instance, instances, kernel_add, ready_set};
+use crate::calls::last_error;
+use crate::user::Out;
+use crate::{real, room, state};
+use libc::epoll_event;
+use longshore_sockets::{Host, SocketError, is_confined};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a fork waits for the threads that sleep in the instance that is shared from then
+/// on. They are woken, and so are gone at once unless something holds them up.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_micros(100);
+
+/// How the threads of this process sleep for an instance.
+#[derive(Debug)]
+pub(super) struct Apart {
+    /// Another process may have the instance.
+    is_shared: AtomicBool,
+    /// What this process alone sleeps in; -1 if there is none.
+    own: AtomicI32,
+    /// Threads that sleep in the program's instance.
+    inside: AtomicU32,
+}
+
+impl Apart {
+    pub(super) const fn new() -> Self {
+        Self {
+            is_shared: AtomicBool::new(false),
+            own: AtomicI32::new(-1),
+            inside: AtomicU32::new(0),
+        }
+    }
+
+    /// The place is for a new instance.
+    pub(super) fn begin(&self) {
+        self.is_shared.store(false, Ordering::SeqCst);
+        self.inside.store(0, Ordering::SeqCst);
+    }
+
+    /// The instance is closed, or this is a child that has inherited it.
+    pub(super) fn end(&self) {
+        let own = self.own.swap(-1, Ordering::AcqRel);
+        if own >= 0 {
+            // SAFETY: made here, and by the swap in nobody else's hands.
+            state::discard(unsafe { OwnedFd::from_raw_fd(own) });
+        }
+    }
+}
+
+/// What a thread sleeps on in the kernel for an instance, while this lives.
+#[derive(Debug)]
+pub(crate) struct WaitTarget {
+    instance: &'static Instance,
+    /// This process's own instance, if not in the program's.
+    own: Option<RawFd>,
+    /// Whether the engine can wake it there.
+    pub(crate) is_heard: bool,
+}
+
+impl WaitTarget {
+    /// The descriptor to sleep on.
+    pub(crate) fn fd(&self) -> RawFd {
+        let programs = || self.instance.epfd.load(Ordering::Relaxed);
+        self.own.unwrap_or_else(programs)
+    }
+
+    /// Whether that is not the instance that the program made.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+}
+
+impl Drop for WaitTarget {
+    fn drop(&mut self) {
+        if self.own.is_none() {
+            self.instance.apart.inside.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// What to sleep on for an instance whose bell is prepared.
+pub(crate) fn wait_target(number: u32) -> Option<WaitTarget> {
+    instance(number).map(Instance::wait_target)
+}
+
+impl Instance {
+    /// Whether another process may have it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.apart.is_shared.load(Ordering::SeqCst)
+    }
+
+    /// The word by which the program's instance is known in this process's own.
+    pub(super) fn program_word(&self) -> u64 {
+        self.bell_word() + 2
+    }
+
+    fn own(&self) -> Option<RawFd> {
+        Some(self.apart.own.load(Ordering::Acquire)).filter(|fd| *fd >= 0)
+    }
+
+    /// What this thread is to sleep on. A fork waits until those that sleep in the program's
+    /// instance have left it.
+    pub(super) fn wait_target(&'static self) -> WaitTarget {
+        let own = self.own();
+        if own.is_none() {
+            self.apart.inside.fetch_add(1, Ordering::SeqCst);
+        }
+        WaitTarget {
+            instance: self,
+            own,
+            // A fork that did not wait for this thread has taken the bell away.
+            is_heard: own.is_some() || !self.is_shared(),
+        }
+    }
+
+    /// Sees to it that this process can sleep apart, woken by `bell`, which may be new;
+    /// says whether it can, and on what.
+    pub(super) fn prepare_apart(
+        &self,
+        host: &Host,
+        bell: Option<(RawFd, bool)>,
+    ) -> Result<Option<RawFd>, SocketError> {
+        let _alone = self.lists.enter()?;
+        if let Some(own) = self.own() {
+            if let Some((bell, true)) = bell {
+                self.enter_ours(host, own, bell)?;
+            }
+            return Ok(Some(own));
+        }
+        if is_confined() {
+            return Ok(None);
+        }
+        let own = make_instance()?;
+        let programs = self.epfd.load(Ordering::Relaxed);
+        let readable = libc::EPOLLIN as u32;
+        let entered = kernel_add(own.as_raw_fd(), programs, readable, self.program_word());
+        let entered = entered.and_then(|()| match bell {
+            Some((bell, _)) => self.enter_ours(host, own.as_raw_fd(), bell),
+            None => Ok(()),
+        });
+        if let Err(e) = entered {
+            state::discard(own);
+            return Err(e);
+        }
+        let own = own.into_raw_fd();
+        self.apart.own.store(own, Ordering::Release);
+        Ok(Some(own))
+    }
+
+    /// Sees to it that the engine can wake who sleeps here for instances that are in this
+    /// one; says whether it can. The bells of those that are shared are not in them.
+    pub(super) fn hear_nested(&self, host: &Host, nested: &[u32]) -> Result<bool, SocketError> {
+        let mut heard = true;
+        for number in nested {
+            let shared = instance(*number).is_some_and(Instance::is_shared);
+            let Some(inner) = ready_set(*number).filter(|_| shared) else {
+                continue;
+            };
+            let own_bell = match self.set() {
+                Some(set) => set.bell()?,
+                None => None,
+            };
+            let own = self.prepare_apart(host, own_bell)?;
+            match (own, inner.bell()?) {
+                (Some(own), Some((bell, _))) => {
+                    let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
+                    kernel_add(own, bell, edge, self.bell_word())?;
+                }
+                _ => heard = false,
+            }
+        }
+        Ok(heard)
+    }
+
+    /// Wakes a thread that sleeps in the program's instance, where the bell is not.
+    pub(super) fn wake_in_kernel(&self, bell: RawFd) -> Result<(), SocketError> {
+        let once = (libc::EPOLLIN | libc::EPOLLET | libc::EPOLLONESHOT) as u32;
+        kernel_add(
+            self.epfd.load(Ordering::Relaxed),
+            bell,
+            once,
+            self.bell_word(),
+        )
+    }
+
+    /// Wakes who sleeps in the program's instance for it or for what is in it.
+    fn ring_inside(&self) {
+        let nested = self.lists.enter().map_or(Vec::new(), |lists| {
+            lists
+                .nested
+                .iter()
+                .filter_map(|r| ready_set(r.inner))
+                .collect()
+        });
+        for set in self.set().into_iter().chain(nested) {
+            let _ = set.ring();
+        }
+    }
+
+    /// Takes what wakes this process out of the program's instance.
+    fn take_ours_out(&self) {
+        let Some(host) = state::attached_already() else {
+            return;
+        };
+        let bell = self.set().and_then(|set| set.bell_if_made());
+        let Some(bell) = bell else { return };
+        let epfd = self.epfd.load(Ordering::Relaxed);
+        for fd in [bell, host.connection().as_raw_fd()] {
+            let mut nothing = epoll_event { events: 0, u64: 0 };
+            real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, Out::from(&mut nothing));
+        }
+    }
+}
+
+/// A new instance of the kernel's, kept from the program.
+fn make_instance() -> Result<OwnedFd, SocketError> {
+    room::within(|| {
+        let made = real::epoll_create1(libc::EPOLL_CLOEXEC);
+        if made < 0 {
+            return Err(last_error());
+        }
+        // SAFETY: it was made a line ago.
+        Ok(room::keep(unsafe { OwnedFd::from_raw_fd(made) }))
+    })
+}
+
+/// From here on, another process has all instances of this one, too: its threads leave them
+/// for instances of their own before it is there.
+pub(crate) fn before_fork() {
+    let newly_shared: Vec<_> = instances()
+        .filter(|i| !i.apart.is_shared.swap(true, Ordering::SeqCst))
+        .collect();
+    let deadline = Instant::now() + LONGEST_WAIT;
+    let is_inside = |i: &&&Instance| i.apart.inside.load(Ordering::SeqCst) != 0;
+    while newly_shared
+        .iter()
+        .filter(is_inside)
+        .map(|i| i.ring_inside())
+        .count()
+        != 0
+        && Instant::now() < deadline
+    {
+        std::thread::sleep(STEP);
+    }
+    for instance in newly_shared {
+        instance.take_ours_out();
+    }
+}
+
+/// In a child: what its parent sleeps in is not its own.
+pub(crate) fn in_child() {
+    for instance in instances() {
+        instance.apart.end();
+        instance.apart.is_shared.store(true, Ordering::SeqCst);
+        instance.apart.inside.store(0, Ordering::SeqCst);
+    }
+}

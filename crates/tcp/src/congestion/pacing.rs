@@ -1,0 +1,182 @@
+//! Pacing: the segments of a window are spread over the round trip.
+//!
+//! Owns [`Pacer`]: the rate, and when the next segment may go. `output/` asks before it
+//! chooses data and tells what went; the deadline is one of `timers.rs`. On for an
+//! algorithm with a rate of its own (BBR) and for a connection whose user set a limit
+//! (SO_MAX_PACING_RATE). Off, it costs nothing on the common
+//! path out, which `CAREFUL` closes, and one comparison on the other.
+//!
+//! Data goes out in quanta of about a millisecond, as Linux's TSO autosizing has it, so
+//! that a slow connection sends a packet or two at a time and a fast one segments that
+//! are worth the port's work. The engine's timers have ticks of a millisecond too; what
+//! a late one costs is made up for.
+
+use super::{CongestionState, Controller};
+use crate::flags::Flags;
+use crate::rtt::RttEstimator;
+use crate::snd::SendSide;
+use crate::time::{Instant, MS, SECOND};
+
+/// A quantum is what the rate gives in this time, microseconds.
+const QUANTUM_US: u64 = MS;
+/// Time that was not used is made up for up to this much, microseconds: a tick of the
+/// timer, and a turn of the loop that came late.
+const CREDIT_US: u64 = 2 * MS;
+/// The least round trip in units of this power of two of microseconds says how near a
+/// peer is (Linux's tcp_tso_rtt_log).
+const NEARNESS_SHIFT: u32 = 9;
+/// No slower than this, bytes per second: two full packets within the longest
+/// retransmission timeout.
+const SLOWEST: u64 = 1_000;
+
+/// The pace of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pacer {
+    /// When the next segment with data may go; 0 if not paced.
+    next: Instant,
+    /// Bytes per second; 0 if not paced.
+    rate: u64,
+    /// The user's limit, bytes per second; `u64::MAX` if there is none.
+    limit: u64,
+}
+
+impl Pacer {
+    pub(crate) const fn new() -> Pacer {
+        Pacer {
+            next: Instant(0),
+            rate: 0,
+            limit: u64::MAX,
+        }
+    }
+
+    /// Whether data has to wait.
+    #[inline]
+    pub(crate) const fn holds(&self, now: Instant) -> bool {
+        self.next.0 > now.0
+    }
+
+    /// When it need not wait any more.
+    pub(crate) const fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Bytes per second, `None` if not paced.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        (self.rate != 0).then_some(self.rate)
+    }
+
+    /// The user's limit, bytes per second; `u64::MAX` if there is none.
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Whether there is anything to do about pacing.
+    #[inline]
+    pub(crate) const fn is_on(&self) -> bool {
+        self.rate != 0
+    }
+
+    /// Bytes that go out in one piece: what a millisecond gives, at least two packets.
+    pub(crate) fn quantum(&self, mss: u16) -> usize {
+        let bytes = self.rate.saturating_mul(QUANTUM_US) / SECOND;
+        bytes.max(2 * u64::from(mss)).min(1 << 30) as usize
+    }
+
+    /// `bytes` have gone out.
+    fn on_sent(&mut self, bytes: u64, now: Instant) {
+        let from = self.next.0.max(now.0.saturating_sub(CREDIT_US));
+        let cost = bytes.saturating_mul(SECOND) / self.rate.max(1);
+        self.next = Instant(from.saturating_add(cost));
+    }
+
+    /// The rate follows window and round trip, unless the algorithm has one.
+    fn set_rate(&mut self, congestion: &Controller, rtt: &RttEstimator) {
+        let own = congestion.pacing_rate();
+        if own.is_none() && self.limit == u64::MAX {
+            self.rate = 0;
+            self.next = Instant(0);
+            return;
+        }
+        let rate = own.unwrap_or_else(|| window_rate(congestion, rtt));
+        self.rate = rate.min(self.limit).max(SLOWEST);
+    }
+}
+
+/// Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio: twice the window in a round trip
+/// in slow start, 1.2 times in congestion avoidance. Bytes per second.
+fn window_rate(congestion: &Controller, rtt: &RttEstimator) -> u64 {
+    let percent = if congestion.cwnd() < congestion.ssthresh() / 2 {
+        200
+    } else {
+        120
+    };
+    match rtt.srtt() {
+        Some(srtt) => u64::from(congestion.cwnd()) * percent * (SECOND / 100) / srtt.max(1),
+        None => u64::MAX,
+    }
+}
+
+impl CongestionState {
+    /// The rate may have changed; `marks`: what goes out may be marked (ECN).
+    pub(crate) fn update_pacing(&mut self, rtt: &RttEstimator, marks: bool, flags: &mut Flags) {
+        self.pacer.set_rate(&self.controller, rtt);
+        flags.set(Flags::CAREFUL, self.pacer.is_on() || marks);
+    }
+
+    /// The user allows no more than this (SO_MAX_PACING_RATE), bytes per second.
+    pub(crate) fn bound_pace(&mut self, bytes_per_second: u64) {
+        self.pacer.limit = bytes_per_second;
+    }
+
+    /// How much one segment may carry of `most`: a quantum, if paced, else a batch.
+    #[inline]
+    pub(crate) fn paced_payload(&self, snd: &SendSide, min_batch: u8, most: usize) -> usize {
+        if self.pacer.is_on() {
+            most.min(self.pacer.quantum(snd.mss()))
+        } else {
+            self.batch_payload(snd, min_batch, most)
+        }
+    }
+
+    /// How much of `most` goes to the port in one piece, as in Linux: what the path
+    /// carries in a millisecond, so that a burst of one piece does not fill a queue on
+    /// a long path; nearly all on a short one; never more than half the window, so that
+    /// the acknowledgment of one piece makes room while the other is on its way. `min_batch`:
+    /// packets, at least, where half the window has room for them.
+    #[inline]
+    pub(crate) fn batch_payload(&self, snd: &SendSide, min_batch: u8, most: usize) -> usize {
+        let least = usize::from(snd.mss()) * usize::from(min_batch.max(1));
+        let available = (snd.edge() - snd.nxt()).max(0) as usize;
+        if available.min(most) <= usize::from(snd.mss()) {
+            return most;
+        }
+        let half = (self.controller.cwnd() / 2).max(u32::from(snd.mss())) as usize;
+        // The shorter the path, the longer: 64 KiB, halved with each half millisecond.
+        let for_nearness = match snd.rtt.min_rtt() {
+            Some(rtt) if rtt >> NEARNESS_SHIFT < 17 => (1 << 16) >> (rtt >> NEARNESS_SHIFT),
+            Some(_) => 0,
+            None => most,
+        };
+        let mut limit = most.min(half);
+        if for_nearness < limit {
+            let rate = window_rate(&self.controller, &snd.rtt);
+            let quantum = rate.saturating_mul(QUANTUM_US) / SECOND;
+            let batch = for_nearness.saturating_add(quantum.min(1 << 30) as usize);
+            limit = limit.min(batch.max(least));
+        }
+        if limit == most {
+            return most;
+        }
+        limit - limit % usize::from(snd.mss())
+    }
+
+    /// `bytes` of data have gone out.
+    pub(crate) fn pace(&mut self, bytes: u64, now: Instant) {
+        if self.pacer.is_on() {
+            self.pacer.on_sent(bytes, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! Path MTU discovery that does not depend on ICMP (RFC 4821, RFC 8899).
+//!
+//! Owns [`MtuSearch`]. `timeouts.rs` tells of repeated timeouts, `output/` asks whether the
+//! next segment should be a probe, `recovery.rs` tells what became of one, `icmp.rs` of
+//! a router's word.
+//!
+//! Routers that drop what is too long are expected to say so, and mostly do; then
+//! nothing happens here until the word is ten minutes old. Some do not. Then full
+//! segments vanish again and again while everything small passes, and after three
+//! timeouts the size comes down ([`Flight::suspect_black_hole`]). Once data pass again, a
+//! single larger segment is sent now and then; if it arrives, that size is good. Losing
+//! one is no sign of congestion, and is repaired without lowering the window.
+//!
+//! Sizes are those of [`Tcb::set_path_mss`]: payload without TCP options.
+
+use crate::congestion::CongestionState;
+use crate::flight::AckReport;
+use crate::flight::Flight;
+use crate::pos::Pos;
+use crate::snd::SendSide;
+use crate::time::{Instant, SECOND};
+
+/// Timeouts in a row before the size is suspected (Linux's tcp_retries1).
+const SUSPICIOUS: u8 = 3;
+/// What a suspicious path is tried with, in this order. Linux begins with 1024 as well;
+/// less than 512 is not believed of ICMP either.
+const FALLBACKS: [u16; 2] = [1024, 512];
+/// The same in IPv6: every link takes 1280 bytes, so that nothing below can help (RFC 8899
+/// section 5.1.2, MIN_PLPMTU).
+const FALLBACKS_IPV6: [u16; 1] = [1220];
+/// A size is given up when this many probes of it were lost in a row (RFC 8899 section
+/// 5.1.2 has 3; here the other segments show that the path works).
+const MAX_PROBES: u8 = 2;
+/// The search is over when this little is at stake, bytes.
+const FINE_ENOUGH: u16 = 24;
+/// How long a result holds, microseconds (RFC 8899 section 5.1.1, RFC 1191 section
+/// 6.3: ten minutes).
+const RAISE_AFTER: u64 = 600 * SECOND;
+/// Segments that must be ready to follow a probe, so that its loss shows.
+const FOLLOWERS: i64 = 3;
+
+/// The search for the largest segment that the path takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MtuSearch {
+    /// What the interface takes.
+    ceiling: u16,
+    /// The largest size that may still pass; what is in use is the least.
+    high: u16,
+    /// The size under probe, 0 if none is in flight.
+    probe: u16,
+    /// Probes of the present size that were lost.
+    losses: u8,
+    /// Nothing is known of `high` yet: it is tried first, as what held it back may
+    /// have been something else than its size.
+    fresh: bool,
+    /// The probe's place in the stream.
+    start: Pos,
+    end: Pos,
+    /// No probe before this; `NEVER` if there is nothing to search for.
+    not_before: Instant,
+}
+
+impl MtuSearch {
+    /// For an interface that takes `ceiling` bytes; they are used at once.
+    pub(crate) const fn new(ceiling: u16) -> MtuSearch {
+        MtuSearch {
+            ceiling,
+            high: ceiling,
+            probe: 0,
+            losses: 0,
+            fresh: true,
+            start: 0,
+            end: 0,
+            not_before: Instant::NEVER,
+        }
+    }
+
+    /// Whether the next new segment may have to be a probe.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now >= self.not_before
+    }
+
+    /// What the interface takes.
+    pub(crate) const fn ceiling(&self) -> u16 {
+        self.ceiling
+    }
+
+    /// Whether there is something to search for.
+    const fn is_searching(&self) -> bool {
+        !self.not_before.is_never()
+    }
+
+    /// Whether a probe is in flight.
+    pub(crate) const fn is_probing(&self) -> bool {
+        self.probe != 0
+    }
+
+    /// From what is in use, look for the largest size up to `high`.
+    fn search_up_to(&mut self, high: u16, not_before: Instant) {
+        let ceiling = self.ceiling;
+        *self = MtuSearch {
+            high: high.min(ceiling),
+            not_before,
+            ..MtuSearch::new(ceiling)
+        };
+    }
+
+    /// The next size to try if `low` is in use.
+    fn next(&self, low: u16) -> u16 {
+        if self.fresh {
+            self.high
+        } else {
+            low + (self.high - low).div_ceil(2)
+        }
+    }
+
+    /// The search has an end, or goes on: `low` is in use. A new one begins after
+    /// `again`.
+    fn settle(&mut self, low: u16, again: Instant) {
+        if self.high.saturating_sub(low) <= FINE_ENOUGH {
+            let ceiling = self.ceiling;
+            if low < ceiling {
+                self.search_up_to(ceiling, again);
+            } else {
+                *self = MtuSearch::new(ceiling);
+            }
+        }
+    }
+}
+
+/// What there is to do about a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbeChoice {
+    /// Nothing.
+    None,
+    /// Nothing else that is new, until acknowledgments have made room for it.
+    Hold,
+    /// Send these bytes as one.
+    Send(Pos, Pos),
+}
+
+impl Flight {
+    /// A router has told what the path takes, in place of any search; it may be
+    /// wrong, or the path may change, so the search begins in a while.
+    pub(crate) fn note_told_mss(&mut self, snd: &SendSide) {
+        let ceiling = self.mtu.ceiling;
+        if snd.path_mss() < ceiling {
+            self.mtu.search_up_to(ceiling, self.search_again_at());
+        } else {
+            self.mtu = MtuSearch::new(snd.path_mss());
+        }
+    }
+
+    /// When what is known now of the path may be doubted; counted from the last
+    /// transmission.
+    fn search_again_at(&self) -> Instant {
+        self.last_sent.after_us(RAISE_AFTER)
+    }
+
+    /// The retransmission timer has run out `retries` times in a row. If that was with
+    /// segments that a smaller MTU would stop, smaller ones are tried (RFC 4821
+    /// section 7.7, RFC 8899 section 4.3).
+    ///
+    /// Says whether it is so.
+    pub(crate) fn suspect_black_hole(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        ipv6: bool,
+        retries: u8,
+        now: Instant,
+    ) -> bool {
+        if retries < SUSPICIOUS {
+            return false;
+        }
+        let longest = i64::from(snd.mss()).min(snd.nxt() - snd.una());
+        let options = self.path_mss_used(snd) - snd.mss();
+        let fallbacks: &[u16] = if ipv6 { &FALLBACKS_IPV6 } else { &FALLBACKS };
+        let smaller = fallbacks
+            .iter()
+            .copied()
+            .find(|&size| i64::from(size - options) < longest);
+        let Some(smaller) = smaller else {
+            return false;
+        };
+        let used = self.path_mss_used(snd);
+        let high = if self.mtu.is_searching() {
+            self.mtu.high
+        } else {
+            used
+        };
+        snd.set_path_mss(smaller);
+        snd.update_mss();
+        congestion.controller.set_mss(snd.mss());
+        self.mtu.search_up_to(high.max(used), now);
+        self.repeat_for_smaller_mss(snd, congestion);
+        true
+    }
+
+    /// What bounds the segments, in the units of `path_mss`.
+    fn path_mss_used(&self, snd: &SendSide) -> u16 {
+        snd.mss() + u16::from(snd.options())
+    }
+
+    /// Whether a probe is due, and may go (RFC 4821 section 7.4). It needs SACK, so
+    /// that its loss alone can be told, room in both windows and data that follow it.
+    /// `extra`: bytes that options which not every segment has take of it.
+    pub(crate) fn select_mtu_probe(
+        &mut self,
+        snd: &SendSide,
+        congestion: &CongestionState,
+        extra: u16,
+        now: Instant,
+    ) -> ProbeChoice {
+        let may = self.mtu.is_due(now)
+            && !self.mtu.is_probing()
+            && self.recovery.is_quiet()
+            && snd.sack();
+        if !may {
+            return ProbeChoice::None;
+        }
+        let low = self.path_mss_used(snd);
+        let size = self.mtu.next(low).min(snd.peer_mss());
+        if size <= low {
+            self.mtu.high = low;
+            self.mtu.settle(low, self.search_again_at());
+            return ProbeChoice::None;
+        }
+        let len = i64::from(size - (low - snd.mss()) - extra);
+        let follow = FOLLOWERS * i64::from(snd.mss());
+        let start = snd.nxt();
+        let fits = start + len + follow <= snd.edge().min(snd.wnd_edge())
+            && len + follow <= i64::from(congestion.controller.cwnd());
+        if !fits {
+            return ProbeChoice::None;
+        }
+        if len > self.congestion_room(snd, congestion) {
+            return ProbeChoice::Hold;
+        }
+        self.mtu.probe = size;
+        self.mtu.start = start;
+        self.mtu.end = start + len;
+        ProbeChoice::Send(start, start + len)
+    }
+
+    /// Looks for the probe in what an acknowledgment brought.
+    pub(crate) fn on_mtu_probe_report(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        report: AckReport,
+    ) {
+        let m = self.mtu;
+        if !m.is_probing() || (report.acked == 0 && report.sacked == 0) {
+            return;
+        }
+        let una = snd.una();
+        if una < m.end
+            && !self
+                .scoreboard
+                .is_sacked_within(una, m.start.max(una), m.end)
+        {
+            return;
+        }
+        // In one piece or repeated in several, it has arrived.
+        self.mtu.probe = 0;
+        if !self.recovery.is_open() {
+            return;
+        }
+        snd.set_path_mss(m.probe);
+        self.mtu.losses = 0;
+        self.mtu.fresh = false;
+        snd.update_mss();
+        congestion.controller.set_mss(snd.mss());
+        self.mtu.settle(m.probe, self.search_again_at());
+    }
+
+    /// Whether what is lost is the probe and nothing else; if so, the size is held
+    /// against it.
+    pub(crate) fn mtu_probe_alone_is_lost(&mut self, snd: &SendSide) -> bool {
+        let m = self.mtu;
+        if !m.is_probing() {
+            return false;
+        }
+        let una = snd.una();
+        let alone = self.scoreboard.lost() == (m.end - m.start) as u64
+            && self
+                .scoreboard
+                .first_lost(una)
+                .is_some_and(|s| s.start == m.start && s.end == m.end);
+        if alone {
+            self.mtu_probe_failed(snd);
+        }
+        alone
+    }
+
+    fn mtu_probe_failed(&mut self, snd: &SendSide) {
+        let (low, again) = (self.path_mss_used(snd), self.search_again_at());
+        let m = &mut self.mtu;
+        m.losses += 1;
+        if m.losses >= MAX_PROBES {
+            m.high = m.probe.saturating_sub(1).max(low);
+            m.losses = 0;
+            m.fresh = false;
+        }
+        m.probe = 0;
+        m.settle(low, again);
+    }
+
+    /// Something else was lost, or a timer ran out: the probe says nothing.
+    pub(crate) fn forget_mtu_probe(&mut self) {
+        self.mtu.probe = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! RACK (RFC 8985 section 6): what was sent a reordering window before something that
+//! has been delivered is lost.
+//!
+//! Owns [`Rack`] and [`Delivery`]. `input/ack.rs` walks through what an acknowledgment
+//! delivers and tells [`Rack`] of each range; `recovery.rs` asks for loss
+//! afterwards, `timeouts.rs` when the reordering timer runs out.
+//!
+//! Where the RFC counts segments we count ranges of the scoreboard and bytes. It
+//! replaces the counting of RFC 6675: as long as no reordering was seen, three
+//! segments reported make the window 0, and then RACK finds lost what IsLost would.
+
+use super::{AckReport, DUP_THRESH};
+use crate::congestion::CongestionState;
+use crate::flight::Flight;
+use crate::flight::XmitTimer;
+use crate::flight::scoreboard::{SentRange, Stamp};
+use crate::pos::{NO_POS, Pos};
+use crate::rtt::RttEstimator;
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
+use crate::time::{Instant, MS};
+
+/// RACK.reo_wnd_persist starts with this many recoveries.
+const PERSIST: u8 = 16;
+
+/// RACK.end_seq before anything is delivered.
+const NOTHING: Pos = Pos::MIN;
+
+/// The state of RACK (RFC 8985 section 5.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rack {
+    /// RACK.xmit_ts and RACK.end_seq: of what was sent last of all that is
+    /// delivered. It may be a part of a range: then it was sent between the times of
+    /// the first and of the last part.
+    at: Stamp,
+    first: Stamp,
+    /// `NOTHING` before anything is.
+    end: Pos,
+    /// RACK.rtt, microseconds.
+    rtt: u32,
+    /// RACK.reordering_seen.
+    pub(super) reordering_seen: bool,
+    /// RACK.reo_wnd_mult, 1 at first.
+    mult: u8,
+    /// RACK.reo_wnd_persist.
+    persist: u8,
+    /// RACK.dsack_round, `NO_POS` if none.
+    dsack_round: Pos,
+    /// How often reordering was seen.
+    pub(crate) reorderings: u32,
+    /// The farthest that anything was overtaken, bytes.
+    pub(crate) farthest: u32,
+}
+
+/// What an acknowledgment delivers, gathered while the scoreboard takes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delivery {
+    now: Instant,
+    /// RACK.fack before it came: the highest position delivered.
+    fack: Pos,
+    /// The least round trip so far, microseconds.
+    min_rtt: u64,
+    /// How long ago what it echoes was sent, in microseconds, if it has timestamps.
+    echo_age: Option<u64>,
+    /// How much older than it is a repetition may say to be, microseconds.
+    held_back: u64,
+    /// Where the recovery that is under way ends.
+    recover: Pos,
+    /// Bytes not reported before.
+    pub(crate) bytes: u64,
+    /// Some of it was sent once only, below `recover`.
+    pub(crate) original: bool,
+    /// How far some of it was overtaken on the way, bytes; 0 if none was.
+    overtaken: Pos,
+}
+
+impl Rack {
+    pub(super) const fn new() -> Rack {
+        Rack {
+            at: Stamp::new(Instant(0)),
+            first: Stamp::new(Instant(0)),
+            end: NOTHING,
+            rtt: 0,
+            reordering_seen: false,
+            mult: 1,
+            persist: 0,
+            dsack_round: NO_POS,
+            reorderings: 0,
+            farthest: 0,
+        }
+    }
+
+    /// Whether anything has been delivered since the connection began.
+    const fn is_known(&self) -> bool {
+        self.end != NOTHING
+    }
+
+    /// The round trip that the last delivery measured, microseconds; 0 if none has.
+    pub(crate) const fn latest_rtt(&self) -> u32 {
+        self.rtt
+    }
+
+    /// How long ago that was sent, microseconds, which was sent last of all that is
+    /// delivered.
+    pub(crate) fn latest_age(&self, now: Instant) -> u64 {
+        self.at.age(now)
+    }
+
+    /// RACK_sent_after: whether what RACK knows of was sent after `s`. What is sent for
+    /// the first time goes out in the order of the stream; a repetition may have come
+    /// after the first parts of a range of new data and before the last ones.
+    fn is_after(&self, s: &SentRange) -> bool {
+        let at = if s.was_repeated() {
+            self.first
+        } else {
+            self.at
+        };
+        let later = at.since(s.at);
+        self.is_known() && (later > 0 || (later == 0 && self.end > s.end))
+    }
+
+    /// `s` is delivered: by SACK if `reported`, by the cumulative acknowledgment
+    /// otherwise (RFC 8985 section 6.2, steps 1 to 3).
+    pub(crate) fn on_delivered(&mut self, s: SentRange, reported: bool, d: &mut Delivery) {
+        if s.is_sacked() {
+            return;
+        }
+        d.bytes += s.len();
+        let age = s.at.age(d.now);
+        if s.was_repeated() {
+            // Was it the original? Then its time tells nothing. The echo is that of
+            // what is in order, so it speaks for the cumulative part alone.
+            let as_told = age + d.held_back + 2 * MS;
+            let echo_is_older = d.echo_age.is_some_and(|echo| echo > as_told);
+            if age < d.min_rtt || (echo_is_older && !reported) {
+                return;
+            }
+        } else {
+            d.original |= s.start < d.recover;
+            if s.end < d.fack {
+                d.overtaken = d.overtaken.max(d.fack - s.start);
+            }
+        }
+        self.rtt = s.first.age(d.now).min(u64::from(u32::MAX)) as u32;
+        if !self.is_known() || s.at.since(self.at) > 0 || (s.at == self.at && s.end > self.end) {
+            self.at = s.at;
+            self.first = s.first;
+            self.end = s.end;
+        }
+    }
+
+    /// The same for a cumulative acknowledgment up to `end` of what was all sent once
+    /// and not reported before. The last of it was sent from `first` to `at`; what came
+    /// before that was sent before and changes nothing.
+    #[inline(always)]
+    pub(crate) fn on_delivered_in_order(
+        &mut self,
+        end: Pos,
+        (first, at): (Stamp, Stamp),
+        now: Instant,
+    ) {
+        self.rtt = first.age(now) as u32;
+        // Of two that were sent at once, this one ends higher.
+        if at.since(self.at) >= 0 || !self.is_known() {
+            self.at = at;
+            self.first = first;
+            self.end = end;
+        }
+    }
+
+    /// The acknowledgment is taken.
+    pub(crate) fn on_ack(&mut self, d: &Delivery) {
+        if d.overtaken > 0 {
+            let bytes = d.overtaken.min(Pos::from(u32::MAX)) as u32;
+            self.farthest = self.farthest.max(bytes);
+            self.note_reordering();
+        }
+    }
+
+    pub(super) fn note_reordering(&mut self) {
+        self.reordering_seen = true;
+        self.reorderings = self.reorderings.saturating_add(1);
+    }
+
+    /// A recovery has ended (RFC 8985 section 6.2 step 4).
+    pub(super) fn on_recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.mult = 1;
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 4: the window widens once in a round trip in which a
+    /// repetition proved needless.
+    fn adapt(&mut self, una: Pos, nxt: Pos, dsack: bool) {
+        if self.dsack_round != NO_POS && una >= self.dsack_round {
+            self.dsack_round = NO_POS;
+        }
+        if dsack && self.dsack_round == NO_POS {
+            self.dsack_round = nxt;
+            self.mult = self.mult.saturating_add(1);
+            self.persist = PERSIST;
+        }
+    }
+
+    /// RACK.reo_wnd, microseconds. `at_once`: in recovery, or DupThresh segments are
+    /// reported.
+    pub(super) fn window(&self, at_once: bool, rtt: &RttEstimator) -> u64 {
+        if !self.reordering_seen && at_once {
+            return 0;
+        }
+        let srtt = rtt.srtt().unwrap_or(MS);
+        (u64::from(self.mult) * rtt.min_rtt_or(srtt) / 4).min(srtt)
+    }
+}
+
+impl Flight {
+    /// What is known before an acknowledgment is looked at that echoes `echo`.
+    pub(crate) fn start_delivery(
+        &self,
+        snd: &SendSide,
+        stamps: &TimestampState,
+        echo: Option<u32>,
+        now: Instant,
+    ) -> Delivery {
+        let una = snd.una();
+        let clock = stamps.clock(now);
+        Delivery {
+            now,
+            fack: self.scoreboard.highest(una),
+            min_rtt: snd.rtt.min_rtt_or(0),
+            echo_age: echo.map(|echo| u64::from(clock.wrapping_sub(echo)) * MS),
+            held_back: u64::from(self.hold_back(snd)) * MS,
+            recover: self.recovery.recover,
+            bytes: 0,
+            original: false,
+            overtaken: 0,
+        }
+    }
+
+    /// A DSACK widens the reordering window, unless it is the tail loss probe that
+    /// proved needless.
+    pub(super) fn adapt_reordering_window(&mut self, snd: &SendSide, report: AckReport) {
+        let dsack = report
+            .dsack
+            .is_some_and(|d| !self.recovery.probe.explains(d));
+        let (una, nxt) = (snd.una(), snd.nxt());
+        self.recovery.rack.adapt(una, nxt, dsack);
+    }
+
+    fn reordering_window(&self, snd: &SendSide) -> u64 {
+        let three = u64::from(DUP_THRESH);
+        let at_once = !self.recovery.is_open()
+            || self.recovery.dup_acks >= DUP_THRESH
+            || self.scoreboard.segments_sacked(snd.una(), snd.mss(), three) >= three;
+        self.recovery.rack.window(at_once, &snd.rtt)
+    }
+
+    /// RFC 8985 section 6.2 step 5: marks what is lost, says how many bytes that
+    /// were, and starts the reordering timer for what may soon be.
+    pub(super) fn detect_loss_by_time(&mut self, snd: &SendSide, now: Instant) -> u64 {
+        let rack = self.recovery.rack;
+        let patience = u64::from(rack.rtt) + self.reordering_window(snd);
+        let mut wait = 0;
+        let lost = self.scoreboard.mark_lost(snd.una(), |s| {
+            if !rack.is_after(s) {
+                return false;
+            }
+            let age = s.at.age(now);
+            if age < patience {
+                wait = wait.max(patience - age);
+            }
+            age >= patience
+        });
+        let then = now.after_us(wait);
+        if wait > 0 && then < self.rto_deadline(snd) {
+            self.timer.kind = XmitTimer::Reorder;
+            self.timer.at = then;
+        }
+        lost
+    }
+
+    /// The reordering timer has run out.
+    pub(crate) fn on_reorder_timeout(
+        &mut self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        now: Instant,
+    ) {
+        if snd.in_flight() == 0 {
+            return;
+        }
+        self.wait_for_rto(snd, now);
+        if self.detect_loss_by_time(snd, now) > 0 && self.recovery.is_open() {
+            self.repair(snd, congestion, 0);
+        }
+    }
+
+    /// RFC 8985 section 6.3: after a timeout the first segment is lost, and what was
+    /// sent as long ago as a loss takes to show. Without SACK, everything.
+    pub(super) fn mark_lost_on_timeout(&mut self, snd: &SendSide, now: Instant) {
+        let una = snd.una();
+        let rack = self.recovery.rack;
+        let patience = u64::from(rack.rtt) + self.reordering_window(snd);
+        self.scoreboard.mark_lost(una, |s| {
+            !rack.is_known() || s.start == una || s.at.age(now) >= patience
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Recoveries that prove needless are taken back, and only they.
+
+use crate::flight::Phase;
+use crate::flight::recovery::tests::{
+    RTT, echo, flight, flight_of, repeated, sacks, stamped_flight, timeout,
+};
+use crate::script::{ACK, Script};
+
+fn undone(s: &Script, cwnd: u32) {
+    assert!(
+        s.tcb.flight.recovery.is_open(),
+        "{:?}",
+        s.tcb.flight.recovery
+    );
+    assert!(s.tcb.cwnd() >= cwnd, "{} {cwnd}", s.tcb.cwnd());
+    assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
+    assert_eq!(s.tcb.flight.scoreboard.lost(), 0);
+    assert_eq!(s.tcb.accounting.counters.undos, 1);
+}
+
+#[test]
+fn an_old_echo_undoes_a_timeout() {
+    for sack in [false, true] {
+        let mut s = stamped_flight(sack, 100_000);
+        let cwnd = s.tcb.cwnd();
+        timeout(&mut s);
+        assert_eq!(s.tcb.cwnd(), 988);
+        assert_eq!(repeated(&mut s), [0]);
+        // The flight was only late: the echo is of the original.
+        let _ = s.arrives(ACK, 0, 988, 0);
+        undone(&s, cwnd);
+        assert!(repeated(&mut s).is_empty());
+        assert_eq!(s.tcb.info(s.now).backoff, 0);
+    }
+}
+
+#[test]
+fn a_new_echo_leaves_a_timeout_as_it_is() {
+    let mut s = stamped_flight(false, 19_760);
+    timeout(&mut s);
+    assert_eq!(repeated(&mut s), [0]);
+    echo(&mut s, 0);
+    s.now = s.now.after_ms(RTT);
+    let _ = s.arrives(ACK, 0, 988, 0);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
+    assert_eq!(repeated(&mut s), [988, 1_976]);
+}
+
+#[test]
+fn an_old_echo_undoes_a_fast_recovery() {
+    let mut s = stamped_flight(true, 100_000);
+    let cwnd = s.tcb.cwnd();
+    s.now = s.now.after_ms(RTT);
+    // The first segment takes a long way round.
+    sacks(&mut s, 0, &[(988, 19_760)]);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    assert_eq!(repeated(&mut s), [0]);
+    s.now = s.now.after_ms(2);
+    sacks(&mut s, 19_760, &[]);
+    undone(&s, cwnd);
+    // It was reordering, and is known as such from now on.
+    assert_eq!(s.tcb.info(s.now).reord_seen, 1);
+}
+
+/// Two late packets; one is repeated before it comes, the other is still waited for.
+fn two_late() -> (Script, u32) {
+    let mut s = stamped_flight(true, 100_000);
+    let cwnd = s.tcb.cwnd();
+    s.tcb.flight.recovery.rack.note_reordering();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 0, &[(988, 19_760)]);
+    assert!(s.sent().len() > 5, "in place of what is reported");
+    s.until_timer();
+    assert_eq!(repeated(&mut s), [0]);
+    s.now = s.now.after_ms(RTT / 2);
+    sacks(&mut s, 0, &[(988, 19_760), (20_748, 24_700)]);
+    s.sent();
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    (s, cwnd)
+}
+
+#[test]
+fn an_old_echo_undoes_a_recovery_with_further_holes() {
+    let (mut s, cwnd) = two_late();
+    sacks(&mut s, 19_760, &[(20_748, 24_700)]);
+    undone(&s, cwnd);
+}
+
+#[test]
+fn an_old_echo_undoes_nothing_while_something_repeated_is_in_the_network() {
+    let (mut s, _) = two_late();
+    s.until_timer();
+    assert_eq!(repeated(&mut s), [19_760]);
+    sacks(&mut s, 19_760, &[(20_748, 24_700)]);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+    assert_eq!(s.tcb.accounting.counters.undos, 0);
+}
+
+#[test]
+fn duplicates_of_all_repetitions_undo_a_recovery() {
+    // Without timestamps, and after the recovery is over.
+    let mut s = flight(true);
+    let cwnd = s.tcb.cwnd();
+    sacks(&mut s, 0, &[(2_000, 20_000)]);
+    assert_eq!(repeated(&mut s), [0, 1_000]);
+    s.now = s.now.after_ms(RTT);
+    let recover = s.tcb.flight.recovery.recover;
+    sacks(&mut s, recover, &[]);
+    assert!(s.tcb.flight.recovery.is_open() && s.tcb.cwnd() < cwnd);
+    sacks(&mut s, recover, &[(0, 1_000)]);
+    assert_eq!(s.tcb.accounting.counters.undos, 0);
+    sacks(&mut s, recover, &[(1_000, 2_000)]);
+    undone(&s, cwnd);
+    // A further one says nothing new.
+    sacks(&mut s, recover, &[(1_000, 2_000)]);
+    assert_eq!(s.tcb.accounting.counters.undos, 1);
+}
+
+#[test]
+fn a_duplicate_of_something_else_undoes_nothing() {
+    let mut s = flight(true);
+    s.now = s.now.after_ms(1);
+    sacks(&mut s, 5_000, &[]);
+    s.sent();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 5_000, &[(6_000, 20_000)]);
+    assert_eq!(repeated(&mut s), [5_000]);
+    // The network has doubled a segment from before the recovery.
+    sacks(&mut s, 5_000, &[(1_000, 2_000), (6_000, 20_000)]);
+    assert_eq!(s.tcb.accounting.counters.undos, 0);
+    assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
+}
+
+#[test]
+fn frto_tells_late_from_lost() {
+    // RFC 5682, with SACK and without, without timestamps.
+    for sack in [false, true] {
+        let mut s = flight_of(sack, 60_000);
+        let cwnd = s.tcb.cwnd();
+        timeout(&mut s);
+        assert_eq!(repeated(&mut s), [0]);
+        // Step 2b: the window advances; new data go, nothing is repeated.
+        sacks(&mut s, 1_000, &[]);
+        let sent = s.sent();
+        assert!((1..=2).contains(&sent.len()), "{sent:?}");
+        assert!(sent.iter().all(|t| !t.retransmission));
+        // Step 3b: what was not repeated arrives.
+        sacks(&mut s, 2_000, &[]);
+        undone(&s, cwnd);
+    }
+}
+
+#[test]
+fn frto_by_sack() {
+    let mut s = flight_of(true, 60_000);
+    let cwnd = s.tcb.cwnd();
+    timeout(&mut s);
+    s.sent();
+    sacks(&mut s, 1_000, &[]);
+    s.sent();
+    // Out of order, but originals all the same (RFC 5682 section 3.1 step 3b).
+    sacks(&mut s, 1_000, &[(2_000, 4_000)]);
+    assert!(s.tcb.cwnd() >= cwnd);
+    assert_eq!(s.tcb.accounting.counters.undos, 1);
+}
+
+#[test]
+fn frto_repeats_after_all_if_it_was_loss() {
+    for sack in [false, true] {
+        let mut s = flight_of(sack, 60_000);
+        timeout(&mut s);
+        assert_eq!(repeated(&mut s), [0]);
+        sacks(&mut s, 1_000, &[]);
+        let new = s.sent();
+        assert!(!new.is_empty() && new.iter().all(|t| !t.retransmission));
+        let end = s.tcb.snd_sent() as i64;
+        // Step 3a: what arrives is the new data alone.
+        s.now = s.now.after_ms(RTT);
+        let block = [(end - 1_000, end)];
+        sacks(&mut s, 1_000, if sack { &block } else { &[] });
+        assert_eq!(s.tcb.flight.recovery.phase, Phase::Loss);
+        assert_eq!(repeated(&mut s)[0], 1_000);
+        assert_eq!(s.tcb.accounting.counters.undos, 0);
+    }
+}
+
+#[test]
+fn a_second_timeout_leaves_frto_out() {
+    let mut s = flight_of(true, 60_000);
+    timeout(&mut s);
+    s.sent();
+    s.until_timer();
+    assert_eq!(s.tcb.info(s.now).total_rto, 2);
+    assert_eq!(repeated(&mut s), [0]);
+    sacks(&mut s, 1_000, &[]);
+    assert_eq!(repeated(&mut s)[0], 1_000);
+}

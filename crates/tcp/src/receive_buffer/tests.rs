@@ -1,0 +1,85 @@
+//! The receive buffer: scale and auto-tuning.
+
+use super::*;
+
+#[test]
+fn the_scale_is_just_large_enough() {
+    for (max, scale) in [
+        (0, 0),
+        (65_535, 0),
+        (65_536, 1),
+        (6 << 20, 7),
+        (16 << 20, 9),
+        (u32::MAX, 14),
+    ] {
+        assert_eq!(scale_for(max), scale, "{max}");
+    }
+}
+
+#[test]
+fn the_buffer_follows_a_fast_reader() {
+    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
+    b.sample_rtt(100_000);
+    let mut read = 0;
+    let mut sizes = Vec::new();
+    // A peer in slow start, 100 ms away, never held back.
+    for round in 0..14u64 {
+        let bytes = (14_480i64 << round).min(i64::from(b.size()));
+        for _ in 0..10 {
+            read += bytes / 10;
+            b.on_consumed(read, 1448, Instant((round + 1) * 110_000));
+        }
+        sizes.push(b.size());
+    }
+    assert_eq!(*sizes.last().unwrap(), 6 << 20, "{sizes:?}");
+    assert!(sizes.windows(2).all(|w| w[0] <= w[1]));
+}
+
+#[test]
+fn a_slow_reader_is_given_no_more() {
+    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
+    b.sample_rtt(1_000);
+    for i in 1..1_000u64 {
+        assert!(!b.on_consumed(i as i64 * 1_000, 1448, Instant(i * 10_000)));
+    }
+    assert_eq!(b.size(), 128 * 1024);
+}
+
+#[test]
+fn a_fixed_buffer_stays() {
+    let mut b = ReceiveBuffer::new(10_000, 10_000, Instant(0));
+    assert!(b.is_fixed());
+    b.sample_rtt(1_000);
+    assert!(!b.on_consumed(1 << 30, 1448, Instant(1_000_000)));
+    assert_eq!(b.size(), 10_000);
+}
+
+#[test]
+fn without_timestamps_a_windows_worth_is_a_round_trip() {
+    let mut b = ReceiveBuffer::new(10_000, 1 << 20, Instant(0));
+    b.sample_window(1_000, 10_000, Instant(5_000));
+    b.sample_window(6_000, 10_000, Instant(20_000));
+    assert_eq!(b.rtt_us(), 0);
+    b.sample_window(11_000, 10_000, Instant(30_000));
+    assert_eq!(b.rtt_us(), 25_000);
+}
+
+/// The host's memory is shared: where it is short, tuning does not promise it.
+#[test]
+fn the_buffer_does_not_grow_beyond_the_memory_there_is() {
+    let mut b = ReceiveBuffer::new(128 * 1024, 6 << 20, Instant(0));
+    b.sample_rtt(1_000);
+    b.room = 300_000;
+    let (mut consumed, mut now) = (0, Instant(0));
+    for _ in 0..10 {
+        consumed += Pos::from(b.size());
+        now = now.after_ms(2);
+        b.on_consumed(consumed, 1_000, now);
+    }
+    assert_eq!(b.size(), 300_000);
+    // Less than there is already takes nothing back.
+    b.room = 1_000;
+    consumed += 4_000_000;
+    b.on_consumed(consumed, 1_000, now.after_ms(2));
+    assert_eq!(b.size(), 300_000);
+}

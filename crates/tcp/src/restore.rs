@@ -1,0 +1,383 @@
+//! A connection that outlives the process that has it: what of a [`Tcb`] is saved, and how
+//! another one is made of that.
+//!
+//! Owns [`SavedTcb`], [`Tcb::save`] and [`Tcb::restore`]. A process that hands its
+//! connections over saves each of them between two calls of other methods; its successor,
+//! which has the same clock, restores them, and then does what is done after each burst
+//! (`poll_transmit`, `take_events`, `deadline`).
+//!
+//! | part | saved | rebuilt |
+//! | --- | --- | --- |
+//! | `state`, `snd`, `stamps`, `acks`, `liveness`, `cfg`, `ecn`, `fast_open`, `outcome` | all of it | |
+//! | `flags` | all but the rest of this column | what is known of forgotten parts ([`FORGOTTEN`]) |
+//! | `rcv` | the sequence space, the buffer's size | the count that tunes the buffer begins anew |
+//! | `timers` | keepalive, the end of the state | the delayed acknowledgment in full; the others by the next `poll_transmit` |
+//! | `congestion` | window and threshold | the algorithm's memory, rate and pace begin anew |
+//! | `flight` | what the interface takes | all that is in flight counts as sent, for the second time, now; no repair is under way |
+//! | `reassembly` | | nothing: the peer sends again what it was never told to be in order (RFC 2018 section 8) |
+//! | `accounting` | | from 0 |
+//! | `predict`, `predict_data` | | by the rest |
+//!
+//! In each part, `saved_part!` lists the fields. The layout has a version; what belongs to
+//! another version, or to no connection at all, is a [`RestoreError`].
+
+use crate::accounting::Accounting;
+use crate::acks::{DELAY_US, OwedAcks};
+use crate::codec::{Invalid, Reader, Save, Writer};
+use crate::config::Config;
+use crate::congestion::{CongestionState, Controller};
+use crate::ecn::EcnState;
+use crate::fast_open::FastOpen;
+use crate::flags::Flags;
+use crate::flight::{Flight, XmitTimer};
+use crate::liveness::Liveness;
+use crate::outcome::Outcome;
+use crate::output::TIMESTAMPS_LEN;
+use crate::pos::{MAX_POS, NO_POS, SYN_POS};
+use crate::rcv::ReceiveSide;
+use crate::reassembly::Reassembly;
+use crate::snd::MIN_MSS;
+use crate::snd::SendSide;
+use crate::stamps::TimestampState;
+use crate::state::State;
+use crate::tcb::Tcb;
+use crate::tcb::UNPREDICTABLE;
+use crate::time::Instant;
+use crate::time_wait::TIME_WAIT_US;
+use crate::timers::Timers;
+use crate::violation::{Violation, require};
+
+/// The version of the layout. A change to a list of `saved_part!` counts it up; a
+/// test holds the lengths.
+const VERSION: u16 = 1;
+
+/// Bytes of a saved connection.
+const ROOM: usize = 512;
+
+/// Flags that say something of what is forgotten.
+const FORGOTTEN: Flags = Flags::DSACK
+    .union(Flags::CAREFUL)
+    .union(Flags::WINDOW_LIMITED)
+    .union(Flags::WAITING)
+    .union(Flags::BUFFER_LIMITED)
+    .union(Flags::REPAIRS_TIMEOUT);
+
+/// What comes between the timers and the end, in this order: congestion window and
+/// threshold, and what the interface takes.
+const PATH_LEN: usize = 4 + 4 + 2;
+
+/// Bytes that are used.
+const LEN: usize = u16::LEN
+    + State::LEN
+    + Flags::LEN
+    + SendSide::LEN
+    + TimestampState::LEN
+    + OwedAcks::LEN
+    + ReceiveSide::LEN
+    + Liveness::LEN
+    + Config::LEN
+    + EcnState::LEN
+    + FastOpen::LEN
+    + Outcome::LEN
+    + Timers::LEN
+    + PATH_LEN;
+
+// What must outlive the process is no longer than this.
+const _: () = assert!(LEN <= ROOM);
+
+/// What must outlive the process of a connection: plain bytes, without pointers, in a
+/// layout that does not depend on the compiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct SavedTcb([u8; ROOM]);
+
+impl SavedTcb {
+    /// How many bytes it has.
+    pub const LEN: usize = ROOM;
+
+    /// From bytes that may have been written by another process;
+    /// [`Tcb::restore`] finds out what they are worth.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; ROOM]) -> SavedTcb {
+        SavedTcb(bytes)
+    }
+
+    /// The bytes, those that are not used being 0.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; ROOM] {
+        &self.0
+    }
+}
+
+/// Why bytes are no connection that could go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// They have the layout of another version.
+    #[error("a connection was saved in layout {found}; this version reads layout {VERSION}")]
+    Version {
+        /// The version that they name.
+        found: u16,
+    },
+    /// A field holds what is no value of it.
+    #[error("a saved connection has no valid {0}")]
+    Value(&'static str),
+    /// The fields contradict each other.
+    #[error("a saved connection is inconsistent: {}", .0.0)]
+    Inconsistent(#[from] Violation),
+}
+
+impl From<Invalid> for RestoreError {
+    fn from(Invalid(what): Invalid) -> RestoreError {
+        RestoreError::Value(what)
+    }
+}
+
+impl Tcb {
+    /// What must outlive the process, to be asked between two calls of other methods.
+    /// Changes nothing here.
+    #[must_use]
+    pub fn save(&self) -> SavedTcb {
+        let Tcb {
+            predict: _,
+            predict_data: _,
+            state,
+            flags,
+            snd,
+            stamps,
+            acks,
+            rcv,
+            liveness,
+            cfg,
+            ecn,
+            fast_open,
+            outcome,
+            timers,
+            congestion,
+            accounting: _,
+            reassembly: _,
+            flight,
+        } = self;
+        let mut bytes = [0; ROOM];
+        let out = &mut Writer::new(&mut bytes);
+        VERSION.save(out);
+        state.save(out);
+        (*flags - FORGOTTEN).save(out);
+        snd.save(out);
+        stamps.save(out);
+        acks.save(out);
+        rcv.save(out);
+        liveness.save(out);
+        cfg.save(out);
+        ecn.save(out);
+        fast_open.save(out);
+        outcome.save(out);
+        timers.save(out);
+        congestion.controller.cwnd().save(out);
+        congestion.controller.ssthresh().save(out);
+        flight.mtu.ceiling().save(out);
+        SavedTcb(bytes)
+    }
+
+    /// The connection that was saved, at `now` of the clock that it had. Payload that had
+    /// come out of order, beyond [`rcv_edge`](Tcb::rcv_edge), is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are of another version, or no connection could have left them. Whatever
+    /// they are, a connection that is made of them behaves like one.
+    pub fn restore(saved: &SavedTcb, now: Instant) -> Result<Tcb, RestoreError> {
+        let from = &mut Reader::new(&saved.0);
+        let found = u16::restore(from)?;
+        if found != VERSION {
+            return Err(RestoreError::Version { found });
+        }
+        let state = State::restore(from)?;
+        let flags = Flags::restore(from)? - FORGOTTEN;
+        let snd = SendSide::restore(from)?;
+        let stamps = TimestampState::restore(from)?;
+        let acks = OwedAcks::restore(from)?;
+        let rcv = ReceiveSide::restore(from)?;
+        let liveness = Liveness::restore(from)?;
+        let cfg = Config::restore(from)?;
+        let ecn = EcnState::restore(from)?;
+        let fast_open = FastOpen::restore(from)?;
+        let outcome = Outcome::restore(from)?;
+        let timers = Timers::restore(from)?;
+        let (cwnd, ssthresh) = (u32::restore(from)?, u32::restore(from)?);
+        let ceiling = u16::restore(from)?;
+        let mut controller = Controller::new(cfg.congestion, snd.mss(), cfg.initial_window);
+        controller.resume(cwnd, ssthresh);
+        let mut tcb = Tcb {
+            predict: UNPREDICTABLE,
+            predict_data: false,
+            state,
+            flags,
+            snd,
+            stamps,
+            acks,
+            rcv,
+            liveness,
+            cfg,
+            ecn,
+            fast_open,
+            outcome,
+            timers,
+            congestion: CongestionState::new(controller),
+            accounting: Accounting::new(),
+            reassembly: Reassembly::new(),
+            flight: Flight::new(ceiling.max(snd.path_mss()), now),
+        };
+        tcb.check_saved()?;
+        tcb.rebuild(now);
+        tcb.check()?;
+        Ok(tcb)
+    }
+
+    /// What must hold of what was saved, before anything is worked out by it.
+    fn check_saved(&self) -> Result<(), Violation> {
+        self.snd.check_saved()?;
+        self.rcv.check_saved()?;
+        self.acks.check(&self.rcv)?;
+        self.snd.rtt.check()?;
+        let options = if self.has_timestamps() {
+            TIMESTAMPS_LEN
+        } else {
+            0
+        };
+        require(
+            u16::from(self.snd.options()) == options && u16::from(self.rcv.options()) == options,
+            "options of every segment that were not agreed",
+        )?;
+        require(
+            !self.flags.contains(Flags::SYN_DUE) || self.state.is_opening(),
+            "a SYN that is due after the handshake",
+        )?;
+        require(
+            !self.flags.contains(Flags::RST_DUE) || self.state == State::Closed,
+            "a reset of a connection that is not over",
+        )?;
+        require(
+            !self.fast_open.awaits_data() || self.state == State::SynSent,
+            "a SYN that waits for data, but is none",
+        )?;
+        let opening = self.state.is_opening();
+        require(
+            !opening || (self.snd.una() == SYN_POS && self.rcv.fin() == NO_POS),
+            "more than a SYN, in a handshake",
+        )?;
+        require(
+            self.state != State::SynSent || self.rcv.nxt() == 0,
+            "something received before the peer's SYN",
+        )
+    }
+
+    /// Makes what was not saved.
+    fn rebuild(&mut self, now: Instant) {
+        self.rcv.buffer.restart(self.rcv.consumed(), now);
+        self.flight.note_told_mss(&self.snd);
+        self.set_max_pacing_rate(self.cfg.max_pacing_rate);
+        if self.state != State::Closed {
+            self.flight
+                .resume(&self.snd, self.liveness.stalled_since(), now);
+            if self.snd.in_flight() > 0 && !self.state.is_opening() {
+                self.accounting.busy.begin(now);
+            }
+        }
+        if self.flags.contains(Flags::SYN_REPEATED) {
+            self.flight.stop_timing(&mut self.congestion);
+        }
+        if self.state.is_synchronized() {
+            self.start_congestion_control(now);
+        }
+        self.rebuild_timers(now);
+        self.predict_next();
+    }
+
+    /// What was saved of deadlines bounds them; it does not put them off.
+    fn rebuild_timers(&mut self, now: Instant) {
+        let saved = core::mem::replace(&mut self.timers, Timers::new());
+        let orphan = self.flags.contains(Flags::ORPHAN);
+        self.timers.state = match self.state {
+            State::Closed => return,
+            State::TimeWait => saved.state.min(now.after_us(TIME_WAIT_US)),
+            State::FinWait2 if orphan => {
+                let most = now.after_ms(u64::from(self.cfg.fin_wait_ms));
+                saved.state.min(most)
+            }
+            _ => Instant::NEVER,
+        };
+        if self.state == State::TimeWait {
+            return;
+        }
+        let k = self.cfg.keepalive;
+        if k.enabled && self.state.is_synchronized() {
+            let most = now.after_ms(u64::from(k.idle_ms.max(k.interval_ms)));
+            self.timers.keepalive = saved.keepalive.min(most);
+        }
+        if self.flags.contains(Flags::ACK_OWED) {
+            self.timers.ack = now.after_us(DELAY_US);
+        }
+        if self.snd.in_flight() > 0 {
+            self.flight.arm_loss_timer(&self.snd, now);
+        } else if self.state.may_transmit_data()
+            && self.snd.nxt() < self.snd.end()
+            && self.snd.wnd_edge() <= self.snd.nxt()
+        {
+            self.flight.timer.kind = XmitTimer::Persist;
+            self.flight.timer.at = now.after_us(self.snd.rtt.rto());
+        }
+        if self.cfg.user_timeout_ms != 0 && !self.flight.timer.at.is_never() {
+            let since = self.liveness.stalled_since();
+            self.timers.user = since.after_ms(u64::from(self.cfg.user_timeout_ms));
+        }
+    }
+}
+
+impl SendSide {
+    /// What must hold of what was saved, [`check`](SendSide::check) included.
+    fn check_saved(&self) -> Result<(), Violation> {
+        let edge = self.edge();
+        let fits = (0..MAX_POS).contains(&edge) && self.una() <= MAX_POS;
+        require(fits, "a send stream that is too long")?;
+        self.check()?;
+        let one_window = self.in_flight() <= u64::from(u32::MAX >> 1);
+        require(one_window, "more in flight than a window")?;
+        let least = self.peer_mss().min(self.path_mss());
+        let whole = self.mss().saturating_add(u16::from(self.options()));
+        require(
+            least >= MIN_MSS && whole >= MIN_MSS,
+            "a path for less than a packet",
+        )
+    }
+}
+
+impl ReceiveSide {
+    /// What must hold of what was saved, [`check`](ReceiveSide::check) included.
+    fn check_saved(&self) -> Result<(), Violation> {
+        let low = self.adv() < MAX_POS && self.up() <= MAX_POS;
+        require(low && self.up() >= 0, "a receive stream that is too long")?;
+        self.check()?;
+        require(self.mss() >= MIN_MSS, "segments that are shorter than any")
+    }
+}
+
+impl Flight {
+    /// What lies between SND.UNA and SND.NXT was sent by somebody else: it counts as sent
+    /// now, and not for the first time, so that its acknowledgment says nothing of the
+    /// round trip (RFC 6298 section 3). A SYN was sent at `syn_at`.
+    fn resume(&mut self, snd: &SendSide, syn_at: Instant, now: Instant) {
+        let (una, nxt) = (snd.una(), snd.nxt());
+        if nxt > una.max(0) {
+            self.send_apart(snd, nxt, now);
+            self.scoreboard.repeat(una, una, nxt, now);
+        }
+        if una == SYN_POS && nxt > una {
+            self.timed = 0;
+            self.timed_at = syn_at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Whether the send buffer alone holds the user up.
+//!
+//! Owns [`Tcb::note_send_buffer`], which the engine calls after each burst;
+//! `accounting/busy.rs` sums the times up.
+
+use crate::flags::Flags;
+use crate::pos::Pos;
+use crate::snd::SendSide;
+use crate::tcb::Tcb;
+use crate::time::Instant;
+
+impl SendSide {
+    /// Bytes that were written and are not acknowledged.
+    #[inline]
+    fn unacknowledged(&self) -> Pos {
+        self.edge() - self.una()
+    }
+}
+
+impl Tcb {
+    /// The user may have `size` bytes written and not acknowledged (SO_SNDBUF). Called
+    /// after each burst, when all was sent that may be.
+    #[inline]
+    pub fn note_send_buffer(&mut self, size: u32, now: Instant) {
+        if self.snd.unacknowledged() >= i64::from(size)
+            || self.flags.contains(Flags::BUFFER_LIMITED)
+        {
+            self.weigh_send_buffer(size, now);
+        }
+    }
+
+    /// The send buffer alone holds the user up if it is full, and all that it holds is
+    /// sent, and both windows would take more; until the user hears of room, which is
+    /// when a quarter of it is free.
+    #[inline(never)]
+    fn weigh_send_buffer(&mut self, size: u32, now: Instant) {
+        let (held, mss) = (self.snd.unacknowledged(), i64::from(self.snd.mss()));
+        let over = self.snd.nxt() < self.snd.edge() || held < i64::from(size - size / 4);
+        let limited = !over
+            && held >= i64::from(size)
+            && self.state.may_write()
+            && self.flight.congestion_room(&self.snd, &self.congestion) >= mss
+            && self.snd.wnd_edge() - self.snd.nxt() >= mss;
+        if limited && !self.flags.contains(Flags::BUFFER_LIMITED) {
+            self.accounting.begin_buffer_limit(&mut self.flags, now);
+        } else if over && self.flags.contains(Flags::BUFFER_LIMITED) {
+            self.accounting.end_buffer_limit(&mut self.flags, now);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What happens when a deadline passes.
+//!
+//! Owns [`Tcb::deadline`], which the engine asks after each burst, and [`Tcb::on_timer`],
+//! which it calls once that has passed; a call too early does nothing. The deadlines
+//! themselves are in `timers.rs` and `flight.rs`.
+
+use crate::config::Config;
+use crate::events::{Error, Events};
+use crate::flags::Flags;
+use crate::flight::XmitTimer;
+use crate::state::State;
+use crate::tcb::Tcb;
+use crate::time::{Instant, MS};
+use crate::timers::RunningTimer;
+
+fn take_due(deadline: &mut Instant, now: Instant) -> bool {
+    let due = *deadline <= now && !deadline.is_never();
+    if due {
+        *deadline = Instant::NEVER;
+    }
+    due
+}
+
+impl Tcb {
+    /// The timer that runs, and when it will have run out. What sends again comes
+    /// before what ends the connection, and that before the probes of an idle one.
+    #[must_use]
+    pub fn running_timer(&self) -> Option<(RunningTimer, Instant)> {
+        let t = &self.timers;
+        let xmit = match self.flight.timer.kind {
+            XmitTimer::Persist => RunningTimer::Persist,
+            XmitTimer::Retransmit | XmitTimer::Probe | XmitTimer::Reorder => {
+                RunningTimer::Retransmission
+            }
+        };
+        [
+            (xmit, self.flight.timer.at),
+            (RunningTimer::TimeWait, t.state),
+            (RunningTimer::Keepalive, t.keepalive),
+        ]
+        .into_iter()
+        .find(|(_, at)| !at.is_never())
+    }
+
+    /// The earliest deadline: call [`Tcb::on_timer`] when it has passed. `None` if
+    /// nothing is to happen without a segment or a call.
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let t = &self.timers;
+        let next = self
+            .flight
+            .timer
+            .at
+            .min(t.ack)
+            .min(t.keepalive)
+            .min(t.state)
+            .min(t.user)
+            .min(t.hold)
+            .min(t.pace);
+        (!next.is_never()).then_some(next)
+    }
+
+    /// Acts on every deadline that has passed. Afterwards `poll_transmit` may have
+    /// something, and `take_events` too.
+    pub fn on_timer(&mut self, now: Instant) {
+        self.on_deadlines(now);
+        self.debug_check();
+    }
+
+    fn on_deadlines(&mut self, now: Instant) {
+        if take_due(&mut self.timers.ack, now) && self.flags.contains(Flags::ACK_OWED) {
+            self.on_delayed_ack();
+        }
+        if take_due(&mut self.timers.hold, now) {
+            self.flags |= Flags::FORCE_SMALL;
+            self.snd.set_push();
+        }
+        // `poll_transmit` looks at the pace by itself.
+        take_due(&mut self.timers.pace, now);
+        if take_due(&mut self.timers.user, now) {
+            return self.give_up();
+        }
+        if take_due(&mut self.flight.timer.at, now) {
+            match self.flight.timer.kind {
+                XmitTimer::Retransmit => self.on_retransmission_timeout(now),
+                XmitTimer::Persist => self.on_persist_timeout(now),
+                XmitTimer::Probe => {
+                    let due = self.flight.on_probe_timeout(&self.snd, now);
+                    self.accounting.counters.probes += u32::from(due);
+                }
+                XmitTimer::Reorder => {
+                    self.flight
+                        .on_reorder_timeout(&self.snd, &mut self.congestion, now)
+                }
+            }
+            self.predict_next();
+        }
+        if take_due(&mut self.timers.keepalive, now) {
+            self.on_keepalive_timeout(now);
+        }
+        if take_due(&mut self.timers.state, now) {
+            self.on_state_timeout();
+        }
+    }
+
+    /// The acknowledgment has waited long enough. The peer did not answer in kind, so
+    /// the connection is not interactive after all.
+    fn on_delayed_ack(&mut self) {
+        self.flags.remove(Flags::INTERACTIVE);
+        self.flags |= Flags::ACK_NOW;
+    }
+
+    /// RFC 6298 section 5.4 to 5.6: repeat the earliest segment, back off, start the
+    /// timer again.
+    fn on_retransmission_timeout(&mut self, now: Instant) {
+        if self.snd.in_flight() == 0 && !self.state.is_opening() {
+            return;
+        }
+        let limit = match self.state {
+            State::SynSent => self.cfg.syn_retries,
+            State::SynReceived => self.cfg.synack_retries,
+            // RFC 5482 section 3 and Linux: a user timeout replaces the count.
+            _ if self.cfg.user_timeout_ms != 0 => u8::MAX,
+            _ => retry_limit(&self.cfg, self.flags),
+        };
+        if self.liveness.retries() >= limit && limit != u8::MAX {
+            return self.give_up();
+        }
+        self.liveness.note_retry();
+        self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
+        self.accounting.begin_timeout_repair(&mut self.flags, now);
+        self.flight.stop_timing(&mut self.congestion);
+        if self.state.is_opening() {
+            self.flags |= Flags::SYN_DUE | Flags::SYN_REPEATED;
+            self.fast_open.fall_back();
+        } else {
+            self.flight.enter_loss(
+                &self.snd,
+                &mut self.congestion,
+                self.liveness.retries(),
+                now,
+            );
+            let (ipv6, retries) = (self.cfg.ipv6, self.liveness.retries());
+            if self.cfg.mtu_probing
+                && self.flight.suspect_black_hole(
+                    &mut self.snd,
+                    &mut self.congestion,
+                    ipv6,
+                    retries,
+                    now,
+                )
+            {
+                let counters = &mut self.accounting.counters;
+                counters.black_holes = counters.black_holes.wrapping_add(1);
+            }
+        }
+        self.snd.rtt.back_off();
+        self.flight.arm_retransmit(&self.snd, now);
+    }
+
+    /// RFC 9293 section 3.8.6.1: probe a closed window, at intervals that double, for
+    /// as long as the peer answers.
+    fn on_persist_timeout(&mut self, now: Instant) {
+        if self.snd.in_flight() > 0 || self.snd.nxt() >= self.snd.end() {
+            return;
+        }
+        if self.liveness.retries() >= retry_limit(&self.cfg, self.flags) {
+            return self.give_up();
+        }
+        self.liveness.note_retry();
+        // A window that is open but too small is used now; a closed one is probed.
+        if self.snd.wnd_edge() > self.snd.nxt() {
+            self.flags |= Flags::FORCE_SMALL;
+        } else {
+            self.flags |= Flags::PROBE_DUE;
+            if self.flags.contains(Flags::URGENT) {
+                // A probe is not acceptable to the peer, and its urgent pointer goes
+                // unread; an acknowledgment is (as Linux sends it).
+                self.flags |= Flags::ACK_NOW;
+            }
+        }
+        self.snd.rtt.back_off();
+        self.flight.timer.at = now.after_us(self.snd.rtt.rto());
+    }
+
+    /// RFC 9293 section 3.8.4: keepalive probes, only on an idle connection.
+    fn on_keepalive_timeout(&mut self, now: Instant) {
+        let k = self.cfg.keepalive;
+        if !k.enabled || !self.state.is_synchronized() || self.state == State::TimeWait {
+            return;
+        }
+        let interval = u64::from(k.interval_ms.max(1)) * MS;
+        let idle = u64::from(k.idle_ms) * MS;
+        let heard = self.liveness.last_heard();
+        if self.snd.in_flight() > 0 || self.snd.nxt() < self.snd.end() {
+            // Retransmission or probing of the window finds out as well.
+            self.timers.keepalive = now.after_us(idle.max(interval));
+            return;
+        }
+        if now.since(heard) < idle {
+            self.timers.keepalive = heard.after_us(idle);
+            return;
+        }
+        let silent_for = now.since(heard);
+        let user_timeout = u64::from(self.cfg.user_timeout_ms) * MS;
+        // RFC 5482 section 4.2 and Linux: a user timeout replaces the count.
+        let dead = if user_timeout > 0 {
+            silent_for >= user_timeout && self.liveness.keepalive_probes() > 0
+        } else {
+            self.liveness.keepalive_probes() >= k.probes
+        };
+        if dead {
+            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+            return self.die(Some(Error::TimedOut), Events::TIMED_OUT);
+        }
+        self.liveness.note_probe();
+        self.flags |= Flags::PROBE_DUE;
+        self.timers.keepalive = now.after_us(interval);
+    }
+
+    /// The end of TIME-WAIT, or of the patience with an orphan's peer.
+    fn on_state_timeout(&mut self) {
+        if matches!(self.state, State::TimeWait | State::FinWait2) {
+            self.die(None, Events::empty());
+        }
+    }
+
+    /// The peer does not answer (RFC 9293 section 3.8.3, R2). The ICMP error that
+    /// was reported meanwhile, if any, says why.
+    fn give_up(&mut self) {
+        let error = self.outcome.soft_error().unwrap_or(Error::TimedOut);
+        if self.state == State::SynReceived {
+            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
+        }
+        self.die(Some(error), Events::TIMED_OUT);
+    }
+
+    /// Nothing is outstanding: no retransmission, no user timeout (RFC 6298 section
+    /// 5.2).
+    pub(crate) fn disarm_xmit(&mut self) {
+        self.flight.timer.at = Instant::NEVER;
+        self.timers.user = Instant::NEVER;
+    }
+}
+
+/// How often something is repeated before the connection is given up.
+fn retry_limit(cfg: &Config, flags: Flags) -> u8 {
+    if flags.contains(Flags::ORPHAN) {
+        cfg.orphan_retries
+    } else {
+        cfg.retries
+    }
+}
