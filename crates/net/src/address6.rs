@@ -127,18 +127,19 @@ impl Addresses {
         prefix_len: u8,
         lifetimes: Lifetimes,
     ) -> bool {
-        let of_same = |e: &Entry| e.address == address;
-        let place = match self.entries.iter().position(of_same) {
-            Some(place) if self.entries[place].state == State::Expired => Some(place),
-            Some(_) => return false,
+        let expired = |e: &Entry| e.state == State::Expired;
+        let known = self.entries.iter().find(|e| e.address == address);
+        if known.is_some_and(|e| !expired(e)) {
+            return false;
+        }
+        // Its own place if it had one; another that has expired, if there is no room.
+        let replaced = match known {
+            Some(_) => Some(address),
             None if self.entries.len() < MOST => None,
-            None => {
-                let expired = |e: &Entry| e.state == State::Expired;
-                match self.entries.iter().position(expired) {
-                    Some(place) => Some(place),
-                    None => return false,
-                }
-            }
+            None => match self.entries.iter().find(|e| expired(e)) {
+                Some(other) => Some(other.address),
+                None => return false,
+            },
         };
         if !crate::input6::may_be_source(address) {
             return false;
@@ -153,8 +154,9 @@ impl Addresses {
             deprecated: false,
             made,
         };
-        match place {
-            Some(place) => self.entries[place] = entry,
+        let of_place = |e: &&mut Entry| Some(e.address) == replaced;
+        match self.entries.iter_mut().find(of_place) {
+            Some(place) => *place = entry,
             None => self.entries.push(entry),
         }
         true
@@ -224,8 +226,8 @@ impl Addresses {
         let all = self.entries.iter().enumerate();
         all.filter(move |(_, e)| live(e)).filter_map(move |(i, e)| {
             let group = solicited_node(e.address);
-            let earlier = self.entries[..i]
-                .iter()
+            let before = self.entries.iter().take(i);
+            let earlier = before
                 .filter(live)
                 .any(|b| solicited_node(b.address) == group);
             (!earlier).then_some(group)

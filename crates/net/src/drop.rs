@@ -86,14 +86,16 @@ impl DropCounts {
     }
 
     /// Counts one.
-    pub const fn count(&mut self, reason: DropReason) {
-        self.0[reason.index()] += 1;
+    pub fn count(&mut self, reason: DropReason) {
+        if let Some(n) = self.0.get_mut(reason.index()) {
+            *n += 1;
+        }
     }
 
     /// How many there were for `reason`.
     #[must_use]
-    pub const fn get(&self, reason: DropReason) -> u64 {
-        self.0[reason.index()]
+    pub fn get(&self, reason: DropReason) -> u64 {
+        self.0.get(reason.index()).copied().unwrap_or(0)
     }
 
     /// The reasons that occurred, with their counts.

@@ -216,7 +216,13 @@ impl<H: Copy> Reassembler<H> {
             Some(at) => at,
             None => self.begin(key, now),
         };
-        match self.datagrams[at].take(header, fragment, end, self.limits.pieces) {
+        let pieces = self.limits.pieces;
+        let Some(datagram) = self.datagrams.get_mut(at) else {
+            return Ok(None);
+        };
+        let taken = datagram.take(header, fragment, end, pieces);
+        let is_whole = datagram.total == Some(datagram.received);
+        match taken {
             Ok(()) => self.bytes += len + PIECE_COST,
             // What is there twice harms nobody.
             Err(DropReason::FragmentDuplicate) => return Err(DropReason::FragmentDuplicate),
@@ -225,7 +231,7 @@ impl<H: Copy> Reassembler<H> {
                 return Err(reason);
             }
         }
-        if self.datagrams[at].total == Some(self.datagrams[at].received) {
+        if is_whole {
             return self.remove(at).finish().map(Some);
         }
         self.make_room(key);
@@ -301,12 +307,12 @@ impl<H: Copy> Reassembler<H> {
 
     fn make_room(&mut self, keep: Key) {
         while self.bytes_of(keep.source) > self.limits.source_bytes {
-            let mut own =
-                (0..self.datagrams.len()).filter(|i| self.datagrams[*i].key.source == keep.source);
+            let all = self.datagrams.iter().enumerate();
+            let mut own = all.filter(|(_, d)| d.key.source == keep.source);
             // The newest goes if it alone is too much.
-            let oldest = own.clone().find(|i| self.datagrams[*i].key != keep);
+            let oldest = own.clone().find(|(_, d)| d.key != keep);
             match oldest.or_else(|| own.next()) {
-                Some(at) => self.evict(at),
+                Some((at, _)) => self.evict(at),
                 None => return,
             }
         }

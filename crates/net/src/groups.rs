@@ -49,26 +49,23 @@ impl<A: Copy + Eq> Groups<A> {
 
     /// One more listens to `group`. Says `false` if there is no room for it.
     pub fn join(&mut self, group: A, now: Instant) -> bool {
-        let known = self.entries.iter().position(|e| e.group == group);
-        let at = match known {
-            Some(at) => at,
-            None if self.entries.len() == MOST => return false,
-            None => {
-                self.entries.push(Entry {
-                    group,
-                    users: 0,
-                    tellings: 0,
-                    due: now,
-                    answer: None,
-                });
-                self.entries.len() - 1
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.group == group) {
+            entry.users += 1;
+            if entry.users == 1 {
+                (entry.tellings, entry.due) = (TELLINGS, now);
             }
-        };
-        let entry = &mut self.entries[at];
-        entry.users += 1;
-        if entry.users == 1 {
-            (entry.tellings, entry.due) = (TELLINGS, now);
+            return true;
         }
+        if self.entries.len() == MOST {
+            return false;
+        }
+        self.entries.push(Entry {
+            group,
+            users: 1,
+            tellings: TELLINGS,
+            due: now,
+            answer: None,
+        });
         true
     }
 

@@ -15,50 +15,22 @@
 // No number from the wire may make an index panic.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
-#[allow(
-    clippy::indexing_slicing,
-    reason = "indices are those of entries just found; nothing of the wire is one"
-)]
 pub mod address6;
 pub mod arp;
 mod cidr;
 pub mod dhcp;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "a reason's index is below the count of reasons"
-)]
 mod drop;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "indices are those of entries just found; nothing of the wire is one"
-)]
 pub mod fragment;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "indices are those of entries just found; nothing of the wire is one"
-)]
 pub mod groups;
 pub mod icmp;
 pub mod icmp6;
 pub mod input;
 pub mod input6;
 pub mod ndp;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "indices are those of entries just found; nothing of the wire is one"
-)]
 pub mod neighbor;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "indices are those of entries just found; nothing of the wire is one"
-)]
 pub mod pmtu;
 mod random;
 pub mod route;
-#[allow(
-    clippy::indexing_slicing,
-    reason = "indices are those of entries just found; nothing of the wire is one"
-)]
 pub mod router;
 pub mod source;
 pub mod stable;

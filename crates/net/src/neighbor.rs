@@ -198,7 +198,8 @@ impl<A: Address> Neighbors<A> {
     }
 
     fn lookup_slowly(&mut self, ip: A, now: Instant) -> Lookup {
-        let Ok(at) = self.find(ip) else {
+        let found = self.find(ip).ok();
+        let Some((at, e)) = found.and_then(|at| Some((at, self.entries.get_mut(at)?))) else {
             self.insert(Entry {
                 ip,
                 mac: MacAddr::default(),
@@ -212,7 +213,6 @@ impl<A: Address> Neighbors<A> {
             return Lookup::Ask;
         };
         self.last = at;
-        let e = &mut self.entries[at];
         e.used = now;
         if e.state == State::Reachable && now >= e.until {
             e.state = State::Stale;
@@ -266,11 +266,10 @@ impl<A: Address> Neighbors<A> {
         now: Instant,
     ) -> bool {
         let mac = mac.filter(|mac| mac.is_unicast());
-        let Ok(at) = self.find(ip) else {
+        let Some(e) = entry_of(&mut self.entries, ip) else {
             self.counters.ignored += 1;
             return false;
         };
-        let e = &mut self.entries[at];
         let awaited = matches!(e.state, State::Incomplete | State::Failed);
         let differs = mac.is_some_and(|mac| mac != e.mac);
         if awaited && mac.is_none() {
@@ -309,7 +308,7 @@ impl<A: Address> Neighbors<A> {
             self.counters.ignored += 1;
             return false;
         }
-        let Ok(at) = self.find(ip) else {
+        let Some(e) = entry_of(&mut self.entries, ip) else {
             if create {
                 self.insert(Entry {
                     ip,
@@ -324,7 +323,6 @@ impl<A: Address> Neighbors<A> {
             }
             return false;
         };
-        let e = &mut self.entries[at];
         let awaited = matches!(e.state, State::Incomplete | State::Failed);
         let asked = awaited || e.state == State::Probe;
         if confirms && asked {
@@ -342,9 +340,7 @@ impl<A: Address> Neighbors<A> {
     /// as fit, the newest. [`release`](Self::release) gives them when somebody who waits can
     /// go on, or `ip` was given up.
     pub fn hold(&mut self, ip: A, packet: Vec<u8>) {
-        let awaited = self
-            .find(ip)
-            .is_ok_and(|at| self.entries[at].state == State::Incomplete);
+        let awaited = entry_of(&mut self.entries, ip).is_some_and(|e| e.state == State::Incomplete);
         let dropped = if awaited {
             self.held.push(ip, packet)
         } else {
@@ -368,12 +364,11 @@ impl<A: Address> Neighbors<A> {
     /// What was sent to `ip` has arrived, as the transport knows (RFC 4861 section
     /// 7.3.1): its address need not be checked.
     pub fn confirm(&mut self, ip: A, now: Instant) {
-        if let Ok(at) = self.find(ip) {
-            let e = &mut self.entries[at];
-            if !matches!(e.state, State::Incomplete | State::Failed) {
-                e.state = State::Reachable;
-                e.until = now.after_ms(self.reachable_ms);
-            }
+        if let Some(e) = entry_of(&mut self.entries, ip)
+            && !matches!(e.state, State::Incomplete | State::Failed)
+        {
+            e.state = State::Reachable;
+            e.until = now.after_ms(self.reachable_ms);
         }
     }
 
@@ -494,9 +489,8 @@ impl<A: Address> Neighbors<A> {
                 State::Incomplete => 2,
                 _ => 1,
             };
-            let victim = (0..self.entries.len())
-                .min_by_key(|i| (rank(&self.entries[*i]), self.entries[*i].used));
-            if let Some(victim) = victim {
+            let all = self.entries.iter().enumerate();
+            if let Some((victim, _)) = all.min_by_key(|(_, e)| (rank(e), e.used)) {
                 let gone = self.entries.remove(victim);
                 self.counters.evicted += 1;
                 self.overflowed += self.held.take(gone.ip).len() as u64;
@@ -506,6 +500,12 @@ impl<A: Address> Neighbors<A> {
             self.entries.insert(at, entry);
         }
     }
+}
+
+/// The entry of `ip` in `entries`, which are in the order of their addresses.
+fn entry_of<A: Ord>(entries: &mut [Entry<A>], ip: A) -> Option<&mut Entry<A>> {
+    let at = entries.binary_search_by(|e| e.ip.cmp(&ip)).ok()?;
+    entries.get_mut(at)
 }
 
 #[cfg(test)]

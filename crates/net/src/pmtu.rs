@@ -53,7 +53,7 @@ impl PathMtu {
         if self.entries.is_empty() {
             return None;
         }
-        let entry = &self.entries[self.find(to).ok()?];
+        let entry = self.entries.get(self.find(to).ok()?)?;
         (now < entry.expires).then_some(entry.mtu)
     }
 
@@ -93,13 +93,13 @@ impl PathMtu {
             mtu,
             expires: now.after_ms(LIFE_MS),
         };
-        match self.find(to) {
-            Ok(at) => self.entries[at] = entry,
-            Err(_) => {
-                self.make_room(now);
-                let at = self.find(to).unwrap_or_else(|at| at);
-                self.entries.insert(at, entry);
-            }
+        let known = self.find(to).ok();
+        if let Some(known) = known.and_then(|at| self.entries.get_mut(at)) {
+            *known = entry;
+        } else {
+            self.make_room(now);
+            let at = self.find(to).unwrap_or_else(|at| at);
+            self.entries.insert(at, entry);
         }
         Some(mtu)
     }
@@ -126,8 +126,12 @@ impl PathMtu {
         }
         self.entries.retain(|e| now < e.expires);
         if self.entries.len() >= CAPACITY {
-            let oldest = (0..self.entries.len()).min_by_key(|i| self.entries[*i].expires);
-            if let Some(oldest) = oldest {
+            let oldest = self
+                .entries
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, e)| e.expires);
+            if let Some((oldest, _)) = oldest {
                 self.entries.remove(oldest);
             }
         }

@@ -233,13 +233,13 @@ impl Routers {
     fn take_router(&mut self, from: Ipv6Addr, lifetime: u16, now: Instant) -> bool {
         let before = self.default_router();
         let until = now.after_ms(u64::from(lifetime) * 1000);
-        let place = self.routers.iter().position(|(ip, _)| *ip == from);
-        match place {
-            Some(place) if lifetime == 0 => {
-                self.routers.remove(place);
-            }
-            Some(place) => self.routers[place].1 = until,
-            None if lifetime != 0 && self.routers.len() < MOST_ROUTERS => {
+        if lifetime == 0 {
+            self.routers.retain(|(ip, _)| *ip != from);
+        }
+        let has_room = self.routers.len() < MOST_ROUTERS;
+        match self.routers.iter_mut().find(|(ip, _)| *ip == from) {
+            Some((_, end)) => *end = until,
+            None if lifetime != 0 && has_room => {
                 self.routers.push((from, until));
             }
             None => {}
@@ -281,17 +281,18 @@ impl Routers {
             prefix_len: prefix.len,
         };
         let until = end_of(prefix.valid, now);
-        let place = self.networks.iter().position(|(n, _)| *n == network);
-        match place {
-            Some(place) if prefix.valid == 0 => {
-                self.networks.remove(place);
-                true
-            }
-            Some(place) => {
-                self.networks[place].1 = until;
+        if prefix.valid == 0 {
+            let before = self.networks.len();
+            self.networks.retain(|(n, _)| *n != network);
+            return self.networks.len() < before;
+        }
+        let has_room = self.networks.len() < MOST_NETWORKS;
+        match self.networks.iter_mut().find(|(n, _)| *n == network) {
+            Some((_, end)) => {
+                *end = until;
                 false
             }
-            None if prefix.valid != 0 && self.networks.len() < MOST_NETWORKS => {
+            None if has_room => {
                 self.networks.push((network, until));
                 true
             }
