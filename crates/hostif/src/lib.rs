@@ -20,6 +20,7 @@ mod host;
 mod meter;
 mod transport;
 
+pub use abi::inventory;
 pub use abi::{
     ABI_VERSION, ACCEPT_RECORD, AcceptRecord, Address, BadDescriptor, BlockFlags, CHUNK,
     CONGESTION_NAMES, ChannelControl, ChannelState, Completion, DATAGRAM_HEADER, DESCRIPTOR_BYTES,

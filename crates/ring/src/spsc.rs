@@ -65,6 +65,9 @@ impl Default for Slot {
 #[derive(Debug)]
 struct Line(AtomicU32);
 
+/// From the index of what is published in [`Indices`] to that of what is given back, bytes.
+pub const INDEX_STRIDE: usize = std::mem::offset_of!(Indices, head);
+
 /// A ring's two indices, each on a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Debug)]

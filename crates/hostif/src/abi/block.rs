@@ -7,6 +7,7 @@
 mod copied;
 mod half;
 mod sending;
+mod words;
 
 pub use half::{StreamHalf, is_writable};
 pub use sending::Sending;

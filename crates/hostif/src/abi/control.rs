@@ -1,6 +1,7 @@
 //! A channel's control block: who has the channel, the indices of its two rings, and the
 //! mailbox for answers that do not fit a descriptor.
 
+use super::inventory::{Metered, Sides, Word, hosts, indices, of, unused, word, words};
 use longshore_ring::spsc::Indices;
 use longshore_ring::{Shared, SharedLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -50,6 +51,28 @@ pub struct ChannelControl {
 
 // SAFETY: atomics and `Shared` types alone.
 unsafe impl Shared for ChannelControl {}
+
+impl ChannelControl {
+    /// Its words.
+    pub(super) const WORDS: &[Word] = words!(ChannelControl {
+        state: PROCESSES,
+        pid: PROCESSES,
+        settled: PROCESSES,
+        reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
+        child: PROCESSES,
+        asking: hosts(),
+        _reserved: unused(),
+        requests: of(&const { indices(Sides::HOST, Sides::ADAPTER) }),
+        completions: of(&const { indices(Sides::ADAPTER, Sides::HOST) }),
+        mailbox: word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere),
+    });
+}
+
+/// What processes and the host agent say to each other.
+const PROCESSES: Word = {
+    let both = Sides::HOST.union(Sides::AGENT);
+    word(both, both, Metered::Inside)
+};
 
 /// In [`ChannelControl::pid`]: the child lives in another namespace of pids than the
 /// engine, which knows it by the descriptor of

@@ -1,6 +1,7 @@
 //! Where everything lies in a session's shared memory; a change here is a new
 //! [`ABI_VERSION`].
 
+use super::inventory::{Metered, Sides, Word, of, word, words};
 use super::{ChannelControl, Routes, SocketBlock, StreamHalf};
 use longshore_ring::spsc::Slot;
 use longshore_ring::{FreeList, Shared, Waiter};
@@ -33,6 +34,8 @@ pub const RECEIVE_BUFFER: u32 = 128 * 1024;
 pub const RING: usize = 1024;
 /// Bytes in a descriptor.
 pub const DESCRIPTOR_BYTES: usize = 64;
+
+const BOTH: Sides = Sides::HOST.union(Sides::ADAPTER);
 
 /// How many of each thing a session has. All counts are at least 1, channels
 /// and sockets multiples of 64.
@@ -130,6 +133,32 @@ pub struct RequestsPending {
 
 // SAFETY: atomics and `Shared` types alone.
 unsafe impl Shared for Header {}
+
+impl RequestsPending {
+    const WORDS: &[Word] = words!(RequestsPending {
+        any: word(BOTH, BOTH, Metered::Along),
+        channels: word(BOTH, BOTH, Metered::Along),
+    });
+}
+
+impl Header {
+    /// Its words.
+    pub(super) const WORDS: &[Word] = words!(Header {
+        magic: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
+        version: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
+        closed: word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere),
+        waiters_end: word(Sides::HOST, BOTH, Metered::Along),
+        engine_alone: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
+        congestion: word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere),
+        requests_pending: of(RequestsPending::WORDS),
+        reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
+        engine: word(BOTH, BOTH, Metered::Along),
+        free_sockets: word(BOTH, BOTH, Metered::Nowhere),
+        warm_snd_chunks: word(BOTH, BOTH, Metered::Nowhere),
+        cold_snd_chunks: word(BOTH, BOTH, Metered::Nowhere),
+        routes: of(Routes::WORDS),
+    });
+}
 
 /// Byte offsets of each part, from a geometry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

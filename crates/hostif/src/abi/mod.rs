@@ -12,6 +12,7 @@ mod control;
 mod descriptor;
 mod error_report;
 pub(crate) mod handshake;
+pub mod inventory;
 mod layout;
 mod record;
 mod routes;

@@ -2,6 +2,7 @@
 //! engine tells its programs: a small table in the arena's header.
 
 use super::Address;
+use super::inventory::{Metered, Sides, Word, word, words};
 use longshore_ring::Shared;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -112,7 +113,19 @@ pub struct Routes {
 // SAFETY: atomics alone.
 unsafe impl Shared for Routes {}
 
+/// A word of the table.
+const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere);
+
 impl Routes {
+    /// Its words.
+    pub(super) const WORDS: &[Word] = words!(Routes {
+        count: TOLD,
+        loopback: TOLD,
+        link_mtu: TOLD,
+        narrow_paths: TOLD,
+        written: TOLD,
+    });
+
     /// Writes the table; its one writer is the engine. Routes past [`MAX_ROUTES`] are
     /// left out; the return value says how many fitted.
     pub fn publish(&self, routes: &[Route], loopback: Loopback) -> usize {

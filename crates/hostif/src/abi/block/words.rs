@@ -1,0 +1,72 @@
+//! Whose the words of a block are, for the inventory.
+
+use super::{SocketBlock, StreamHalf};
+use crate::abi::inventory::{Metered, Sides, Word, hosts, of, word, words};
+
+const BOTH: Sides = Sides::HOST.union(Sides::ADAPTER);
+
+/// The host's; the adapter writes it for a connection that it hands over, with the whole
+/// block.
+const BEGUN: Word = word(BOTH, Sides::HOST, Metered::Nowhere);
+/// The same, of the waiters, at which the adapter looks to wake them.
+const WAITERS: Word = word(BOTH, Sides::ADAPTER, Metered::Along);
+/// What both write while the socket lives, and the adapter as a transfer.
+const SHARED: Word = word(BOTH, BOTH, Metered::Nowhere);
+/// What the adapter says.
+const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere);
+/// What the adapter reads of the host's, once a socket is closed or idle.
+const LOOKED_AT: Word = word(BOTH, Sides::ADAPTER, Metered::Nowhere);
+
+impl SocketBlock {
+    /// Its words.
+    pub(in crate::abi) const WORDS: &[Word] = words!(SocketBlock {
+        generation: SHARED,
+        state: SHARED,
+        flags: SHARED,
+        errno: SHARED,
+        inode: BEGUN,
+        waiters: WAITERS,
+        unlisted_waiters: WAITERS,
+        options: BEGUN,
+        in_transit: BEGUN,
+        syn_room: BEGUN,
+        signals: TOLD,
+        other_end: TOLD,
+        snd: of(StreamHalf::SEND_WORDS),
+        rcv: of(StreamHalf::RECEIVE_WORDS),
+        local: SHARED,
+        peer: SHARED,
+        linger: BEGUN,
+        dropped: BEGUN,
+        errors: TOLD,
+        heed: TOLD,
+    });
+}
+
+impl StreamHalf {
+    const SEND_WORDS: &[Word] = words!(StreamHalf {
+        lock: word(BOTH, BOTH, Metered::Nowhere),
+        limit: SHARED,
+        edge: LOOKED_AT,
+        done: BEGUN,
+        told: LOOKED_AT,
+        low_water: BEGUN,
+        time_limit: BEGUN,
+        urgent: BEGUN,
+        urgent_read: BEGUN,
+        urgent_come: SHARED,
+    });
+
+    const RECEIVE_WORDS: &[Word] = words!(StreamHalf {
+        lock: hosts(),
+        limit: BEGUN,
+        edge: BEGUN,
+        done: LOOKED_AT,
+        told: BEGUN,
+        low_water: BEGUN,
+        time_limit: BEGUN,
+        urgent: BEGUN,
+        urgent_read: BEGUN,
+        urgent_come: TOLD,
+    });
+}
