@@ -1,0 +1,150 @@
+//! Buses by their names.
+
+use crate::transfer::{Access, Bus, Cycles};
+use crate::{Cxl, Generation, LANES, PciX, Pcie};
+use std::fmt;
+use std::str::FromStr;
+
+/// One of the modelled buses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AnyBus {
+    /// `pcix`
+    PciX(PciX),
+    /// `pcie-gen4x8` and its like
+    Pcie(Pcie),
+    /// `cxl`
+    Cxl(Cxl),
+}
+
+/// No bus has this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownBus(String);
+
+impl fmt::Display for UnknownBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = AnyBus::all().iter().map(ToString::to_string).collect();
+        write!(
+            f,
+            "no bus is called `{}`; there are {}",
+            self.0,
+            names.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for UnknownBus {}
+
+impl AnyBus {
+    /// All of them, the oldest first.
+    #[must_use]
+    pub fn all() -> Vec<AnyBus> {
+        let mut all = vec![AnyBus::PciX(PciX::default())];
+        for generation in Generation::ALL {
+            all.extend(LANES.map(|lanes| AnyBus::Pcie(Pcie::new(generation, lanes))));
+        }
+        all.push(AnyBus::Cxl(Cxl));
+        all
+    }
+
+    fn bus(&self) -> &dyn Bus {
+        match self {
+            AnyBus::PciX(bus) => bus,
+            AnyBus::Pcie(bus) => bus,
+            AnyBus::Cxl(bus) => bus,
+        }
+    }
+}
+
+impl fmt::Display for AnyBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnyBus::PciX(_) => f.write_str("pcix"),
+            AnyBus::Pcie(link) => {
+                write!(f, "pcie-gen{}x{}", link.generation.number(), link.lanes)
+            }
+            AnyBus::Cxl(_) => f.write_str("cxl"),
+        }
+    }
+}
+
+impl FromStr for AnyBus {
+    type Err = UnknownBus;
+
+    fn from_str(name: &str) -> Result<Self, UnknownBus> {
+        let mut all = AnyBus::all().into_iter();
+        all.find(|bus| bus.to_string() == name)
+            .ok_or_else(|| UnknownBus(name.to_owned()))
+    }
+}
+
+impl Bus for AnyBus {
+    fn cycles(&self, access: Access, bytes: u64) -> Cycles {
+        self.bus().cycles(access, bytes)
+    }
+
+    fn most_cycles(&self, access: Access, transfers: u64, bytes: u64) -> Cycles {
+        self.bus().most_cycles(access, transfers, bytes)
+    }
+
+    fn frequency(&self) -> f64 {
+        self.bus().frequency()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.bus().is_shared()
+    }
+
+    fn latency_ns(&self, access: Access, bytes: u64) -> f64 {
+        self.bus().latency_ns(access, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bus_is_found_by_its_name() {
+        let all = AnyBus::all();
+        assert_eq!(all.len(), 2 + 4 * 5);
+        for bus in all {
+            assert_eq!(bus.to_string().parse(), Ok(bus));
+        }
+        assert_eq!(
+            "pcie-gen4x8".parse(),
+            Ok(AnyBus::Pcie(Pcie::new(Generation::Gen4, 8)))
+        );
+    }
+
+    #[test]
+    fn other_names_are_answered_with_those_there_are() {
+        for wrong in ["", "pcie", "pcie-gen2x8", "pcie-gen4x3", "PCIX"] {
+            let error = wrong.parse::<AnyBus>().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{wrong}`")), "{error}");
+            for name in ["pcix", "pcie-gen3x1", "pcie-gen6x16", "cxl"] {
+                assert!(error.contains(name), "{error}");
+            }
+        }
+    }
+
+    /// A newer generation, and more lanes, take no longer for the same traffic.
+    #[test]
+    fn newer_and_wider_links_are_faster() {
+        let seconds = |name: &str| {
+            let bus: AnyBus = name.parse().unwrap();
+            let mut traffic = crate::Traffic::default();
+            traffic.access(&bus, Access::AdapterRead, 65_536);
+            traffic.access(&bus, Access::AdapterWrite, 256);
+            traffic.seconds(&bus)
+        };
+        for pair in [
+            ["pcix", "pcie-gen3x4"],
+            ["pcie-gen3x8", "pcie-gen3x16"],
+            ["pcie-gen3x8", "pcie-gen4x8"],
+            ["pcie-gen4x8", "pcie-gen5x8"],
+            ["pcie-gen5x8", "pcie-gen6x8"],
+        ] {
+            assert!(seconds(pair[1]) < seconds(pair[0]), "{pair:?}");
+        }
+    }
+}
