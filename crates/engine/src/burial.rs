@@ -5,8 +5,7 @@
 //! nobody has come for a reservation, and when a session is; the loop goes on with them each
 //! turn until all are done. The channel of the process belongs to nobody else before.
 
-use crate::stack::Stack;
-use longshore_tcp::Linger;
+use crate::engine::Engine;
 use std::collections::VecDeque;
 
 /// Sockets that are looked at in one turn.
@@ -52,7 +51,7 @@ impl Burials {
     }
 }
 
-impl Stack {
+impl Engine {
     /// Begins one, and does what of it there is time for at once: nearly always all.
     pub(crate) fn bury(&mut self, mut burial: Burial) {
         let mut budget = A_TURN;
@@ -100,34 +99,35 @@ impl Stack {
 
     /// A process that is gone had this socket: it is closed if nobody has it now.
     fn bury_socket(&mut self, burial: &Burial, index: u32) {
-        let now = self.now;
-        let Some(s) = self.sessions.get_mut(burial.session) else {
+        let (now, stack) = (self.stack.now, &mut self.stack);
+        let session = self.sessions.get_mut(burial.session);
+        let Some(s) = session.filter(|s| s.serial == burial.serial) else {
             return;
         };
-        if s.serial != burial.serial {
-            return;
-        }
-        let Some(key) = s.key(index) else {
-            return;
-        };
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(key) = stack.socket_of(burial.session, index) else {
             return;
         };
         if let Some(channel) = burial.channel {
-            socket.subscribers.remove(channel);
+            stack.forget_subscriber(key, channel);
         }
         if burial.aborts {
-            self.close(key, Linger::Reset);
-            return self.abort(key);
+            return stack.reset_unheld(key);
         }
-        if socket.orphan {
+        if stack.is_orphan(key) {
             return;
         }
         let is_anybodys =
             s.is_in_use() && (s.processes.is_held(index) || s.note_transit(key, index, now));
         if !is_anybodys {
-            self.take_last_words(key);
-            self.close(key, Linger::Background);
+            stack.close_unheld(key);
         }
+    }
+
+    /// Whether sockets of ended processes are still to be closed that are of the user of
+    /// this session.
+    pub(crate) fn buries_for(&self, session: u32) -> bool {
+        let uid_of = |session| self.sessions.get(session).map(|s| s.uid);
+        let own = uid_of(session);
+        self.burials.sessions().any(|s| uid_of(s) == own)
     }
 }

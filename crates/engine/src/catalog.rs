@@ -256,7 +256,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "burials",
         "sockets",
         "sockets of processes that have ended which wait to be closed, now",
-        |e| e.stack.burials.len() as u64,
+        |e| e.burials.len() as u64,
     ),
     counter(
         "engine",
@@ -278,11 +278,8 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "channels",
         "channels claimed for processes of other users, by the sessions that there are",
         |e| {
-            e.stack
-                .sessions
-                .iter()
-                .map(|(_, s)| s.processes.foreign_claims())
-                .sum()
+            let sessions = e.sessions.iter();
+            sessions.map(|(_, s)| s.processes.foreign_claims()).sum()
         },
     ),
     counter(
@@ -291,11 +288,8 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "sockets",
         "sockets in messages that were closed because a session had too many, by the sessions that there are",
         |e| {
-            e.stack
-                .sessions
-                .iter()
-                .map(|(_, s)| s.in_transit.overflows())
-                .sum()
+            let sessions = e.sessions.iter();
+            sessions.map(|(_, s)| s.in_transit.overflows()).sum()
         },
     ),
     counter(
@@ -350,7 +344,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "user_sockets",
         "sockets",
         "sockets refused because their user has as many as it may",
-        |e| e.attach.users.counts.user_sockets.load(Ordering::Relaxed),
+        |e| e.stack.counters.sockets_refused,
     ),
     counter(
         "engine",

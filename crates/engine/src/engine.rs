@@ -9,11 +9,13 @@
 
 use crate::adjust::Orders;
 use crate::attach::{ListenError, Policy, Server, Terms};
+use crate::burial::Burials;
 use crate::control::{ControlError, ControlServer};
 use crate::inlet::Inlet;
 use crate::intake::Intake;
 use crate::kernel::Kernel;
 use crate::listeners::Listeners;
+use crate::session::Sessions;
 use crate::sleep::Sleeper;
 use crate::stack::link::Link;
 use crate::stack::routing::AddressError;
@@ -104,6 +106,10 @@ pub enum EngineError {
 /// The engine.
 pub struct Engine {
     pub(crate) stack: Stack,
+    /// Who uses it, by the stack's keys of sessions.
+    pub(crate) sessions: Sessions,
+    /// What ended processes held and is not yet let go of.
+    pub(crate) burials: Burials,
     pub(crate) clock: Clock,
     /// Attaches programs.
     pub(crate) attach: Server,
@@ -207,6 +213,8 @@ impl Engine {
         );
         Ok(Self {
             stack: Stack::new(link, settings, &secrets, now),
+            sessions: Sessions::default(),
+            burials: Burials::default(),
             clock,
             attach,
             sleeper,
@@ -329,8 +337,8 @@ impl Engine {
         if !self.stack.sockets.denied_memory.is_empty() {
             self.stack.relieve_memory_pressure();
         }
-        if !self.stack.burials.is_empty() {
-            worked |= self.stack.go_on_burying();
+        if !self.burials.is_empty() {
+            worked |= self.go_on_burying();
         }
         worked |= self.stack.settle();
         worked |= self.bind_late();

@@ -5,9 +5,8 @@ use crate::burial::Burial;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
-use crate::stack::Stack;
-use crate::stack::socket::Kind;
-use longshore_tcp::{Congestion, Instant, Linger, State};
+use crate::stack::session::Session as Half;
+use longshore_tcp::Instant;
 use std::os::fd::AsFd;
 
 /// How often sessions are looked over, in microseconds.
@@ -22,16 +21,18 @@ const DEATHS_FOR_A_BIND: usize = 64;
 /// microseconds.
 const LAST_WORDS: u64 = 60_000_000;
 
-/// Its place in [`longshore_hostif::CONGESTION_NAMES`].
-pub(crate) fn place_of(congestion: Congestion) -> u32 {
-    let place = Congestion::ALL.iter().position(|c| *c == congestion);
-    place.unwrap_or(0) as u32
-}
-
 impl Engine {
+    /// A session, and its sockets in the stack.
+    pub(crate) fn session_mut(&mut self, key: u32) -> Option<(&mut Session, &mut Half)> {
+        Some((
+            self.sessions.get_mut(key)?,
+            self.stack.sessions.get_mut(key)?,
+        ))
+    }
+
     /// Sees to it that the death of a process is noticed.
     pub(crate) fn watch_process(&mut self, session: u32, channel: u16) {
-        let Some(s) = self.stack.sessions.get(session) else {
+        let Some(s) = self.sessions.get(session) else {
             return;
         };
         // Without a descriptor it is asked for from time to time.
@@ -51,15 +52,17 @@ impl Engine {
         // What it published before it died still counts.
         self.take_requests_in(session);
         self.take_last(session, channel);
-        let Some(s) = self.stack.sessions.get_mut(session) else {
-            return;
-        };
-        if let Some(fd) = s.processes.pidfd(channel) {
+        if let Some(s) = self.sessions.get(session)
+            && let Some(fd) = s.processes.pidfd(channel)
+        {
             self.sleeper.unwatch(fd);
         }
+        let Some((s, half)) = self.session_mut(session) else {
+            return;
+        };
         let serial = s.serial;
-        if let Some(held) = s.take_dead(channel) {
-            self.stack.bury(Burial {
+        if let Some(held) = s.take_dead(half, channel) {
+            self.bury(Burial {
                 session,
                 serial,
                 channel: Some(channel),
@@ -75,11 +78,8 @@ impl Engine {
     /// `session` wants to know: children of its own that nobody has seen yet are looked for.
     #[cold]
     pub(crate) fn bury_the_dead(&mut self, session: u32) {
-        let claimed = self
-            .stack
-            .sessions
-            .get(session)
-            .map(|s| s.processes.claimed());
+        let session_of = self.sessions.get(session);
+        let claimed = session_of.map(|s| s.processes.claimed());
         for channel in claimed.into_iter().flatten() {
             self.take_requests_of(session, u32::from(channel));
         }
@@ -92,11 +92,11 @@ impl Engine {
     pub(crate) fn needs_house_kept(&self) -> bool {
         self.lifetime.draining
             || !self.stack.fragments.is_empty()
+            || self.wants_reclaim()
             || self
-                .stack
                 .sessions
                 .iter()
-                .any(|(_, s)| !s.is_in_use() || s.may_have_reservations() || s.wants_reclaim())
+                .any(|(_, s)| !s.is_in_use() || s.may_have_reservations())
     }
 
     /// Something has changed that is to be looked after, but not at once.
@@ -108,30 +108,30 @@ impl Engine {
     pub(crate) fn keep_house(&mut self) {
         self.housekeeping_at = Instant(self.stack.now.0 + HOUSEKEEPING);
         self.stack.expire_fragments();
-        let wanting = self.stack.sessions.iter_mut_with_keys();
+        let wanting = self.sessions.iter_mut();
         let wanting: Vec<u32> = wanting
             .filter_map(|(key, s)| s.takes_care().then_some(key))
             .collect();
         for key in wanting {
-            let gone: Vec<u16> = match self.stack.sessions.get(key) {
+            let gone: Vec<u16> = match self.sessions.get(key) {
                 Some(s) => s.processes.ended_unwatched(),
                 None => continue,
             };
             for channel in gone {
                 self.process_died(key, channel);
             }
-            let Some(s) = self.stack.sessions.get_mut(key) else {
+            let now = self.stack.now;
+            let Some((s, half)) = self.session_mut(key) else {
                 continue;
             };
-            let held = s.processes.drop_stale_reservations(self.stack.now.0);
-            let lost = s.lost_in_transit(self.stack.now);
+            let held = s.processes.drop_stale_reservations(now.0);
+            let lost = s.lost_in_transit(half, now);
             let (unused, serial) = (!s.is_in_use(), s.serial);
-            for orphan in lost {
-                self.stack.take_last_words(orphan);
-                self.stack.close(orphan, Linger::Background);
+            for key in lost {
+                self.stack.close_unheld(key);
             }
             if !held.is_empty() {
-                self.stack.bury(Burial {
+                self.bury(Burial {
                     session: key,
                     serial,
                     channel: None,
@@ -144,10 +144,10 @@ impl Engine {
             }
         }
         let changes = |s: &Session| !s.is_in_use() || s.processes.is_forking();
-        if self.stack.sessions.iter().any(|(_, s)| changes(s)) {
+        if self.sessions.iter().any(|(_, s)| changes(s)) {
             self.housekeeping_at = Instant(self.stack.now.0 + SOON);
         }
-        if let Some(at) = self.stack.reclaim_memory() {
+        if let Some(at) = self.reclaim_memory() {
             self.housekeeping_at = self.housekeeping_at.min(at);
         }
     }
@@ -157,14 +157,17 @@ impl Engine {
     fn wind_up(&mut self, session: u32) {
         let now = self.stack.now;
         let is_attached = self.stack.link.port.is_attached();
-        let Some(s) = self.stack.sessions.get_mut(session) else {
+        let (Some(s), Some(half)) = (
+            self.sessions.get_mut(session),
+            self.stack.sessions.get(session),
+        ) else {
             return;
         };
         let ends = *s.ends_by.get_or_insert(Instant(now.0 + LAST_WORDS));
-        if s.sockets == 0 {
+        if half.sockets() == 0 {
             return self.forget_session(session);
         }
-        if now < s.wound_at || self.stack.burials.are_in(s.serial) {
+        if now < s.wound_at || self.burials.are_in(s.serial) {
             return;
         }
         s.wound_at = Instant(now.0 + WINDING);
@@ -172,30 +175,30 @@ impl Engine {
             session,
             serial: s.serial,
             channel: None,
-            held: s.indices(),
+            held: half.indices(),
             // Nobody is left to hear it, or nothing to say it on.
             aborts: now >= ends || !is_attached,
         };
-        self.stack.bury(burial);
+        self.bury(burial);
         if self
             .stack
             .sessions
             .get(session)
-            .is_some_and(|s| s.sockets == 0)
+            .is_some_and(|half| half.sockets() == 0)
         {
             self.forget_session(session);
         }
     }
 
     fn forget_session(&mut self, session: u32) {
-        if let Some(mut s) = self.stack.sessions.remove(session) {
-            s.host.mark_closed();
-            self.past_meter.add(&s.host.meter);
+        if let Some(s) = self.sessions.remove(session) {
             self.sleeper.unwatch(s.doorbell.as_fd());
-            self.stack
-                .release_postponed(std::mem::take(&mut s.postponed));
-            // Its memory may be gigabytes.
             self.attach.disposal.take(s);
+        }
+        if let Some(half) = self.stack.close_session(session) {
+            self.past_meter.add(&half.host.meter);
+            // Its memory may be gigabytes.
+            self.attach.disposal.take(half);
         }
     }
 
@@ -203,12 +206,12 @@ impl Engine {
     #[cold]
     pub(crate) fn end_session(&mut self, session: u32) {
         let now = self.stack.now;
-        let Some(s) = self.stack.sessions.get_mut(session) else {
+        let Some((s, half)) = self.session_mut(session) else {
             return;
         };
-        s.end();
+        s.end(half);
         s.ends_by = Some(now);
-        for pidfd in s.take_all() {
+        for pidfd in s.take_all(half) {
             self.sleeper.unwatch(pidfd.as_fd());
         }
         self.housekeeping_at = now;
@@ -234,37 +237,5 @@ impl Engine {
                 s.host.wake_everybody();
             }
         }
-    }
-}
-
-impl Stack {
-    /// What a dead process had written or read and not yet told us of is taken
-    /// from the socket's block, checked like any request.
-    pub(crate) fn take_last_words(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else {
-            return;
-        };
-        let Some(s) = self.sessions.get(socket.session) else {
-            return;
-        };
-        if !socket.has_block() {
-            return;
-        }
-        let (snd, rcv) = s.host.edges_noted(socket.id.index);
-        let _ = self.host_edges(key, snd, rcv, longshore_hostif::EdgeFlags::PUSH);
-    }
-
-    /// Whether no socket that nobody has any more still has something to deliver.
-    fn is_quiet(&self) -> bool {
-        self.sockets.iter().all(|(_, s)| match &s.kind {
-            Kind::Stream(c) => {
-                s.orphan
-                    && matches!(
-                        c.tcb.state(),
-                        State::FinWait2 | State::TimeWait | State::Closed
-                    )
-            }
-            _ => true,
-        })
     }
 }

@@ -5,13 +5,13 @@
 //! Owns [`Intake`]; the loop calls [`Engine::take_requests`], and each request is done by
 //! [`Stack::serve`].
 
-use crate::attach::turns::Of;
 use crate::engine::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
 use crate::stack::connection::RequestError;
 use crate::stack::requests::From;
+use crate::stack::turns::Of;
 use longshore_hostif::adapter::Next;
-use longshore_hostif::{RING, Request};
+use longshore_hostif::{RING, Request, SocketId};
 use longshore_tcp::Instant;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
@@ -19,7 +19,7 @@ use longshore_tcp::Instant;
 const BATCH: u32 = 256;
 
 /// Requests taken from one session in one turn; those of one user have a share, too
-/// (`attach::turns`).
+/// (`stack::turns`).
 const BATCH_OF_A_SESSION: u32 = 1024;
 
 /// How long one session may be served in one turn, and how long all may be, in microseconds:
@@ -68,19 +68,6 @@ impl Share {
     }
 }
 
-/// Whether what a request asks may cost far more than others, as looking for a free port
-/// where hardly any is.
-fn may_take_long(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Bind { .. }
-            | Request::Listen { .. }
-            | Request::Connect { .. }
-            | Request::Close { .. }
-            | Request::Group { .. }
-    )
-}
-
 impl Engine {
     /// Takes requests from all sessions whose processes have published some;
     /// says whether there were any.
@@ -125,7 +112,7 @@ impl Engine {
             self.stack.counters.request_waits += 1;
             return true;
         }
-        let first = s.first_word % words;
+        let first = self.sessions.get(session).map_or(0, |s| s.first_word) % words;
         s.host.begin_requests();
         self.intake.share.left = BATCH_OF_A_SESSION.min(user_has);
         self.intake.share.until = None;
@@ -143,6 +130,8 @@ impl Engine {
             if self.intake.share.is_spent() {
                 if let Some(s) = self.stack.sessions.get_mut(session) {
                     s.host.flag_again(i, word);
+                }
+                if let Some(s) = self.sessions.get_mut(session) {
                     s.first_word = i + 1;
                 }
                 self.stack.counters.request_waits += 1;
@@ -155,15 +144,17 @@ impl Engine {
 
     /// How many requests the user of a session may still have served in this turn.
     fn requests_left(&self, session: u32) -> u32 {
-        let user = self.stack.sessions.user_of(session);
-        user.map_or(u32::MAX, |user| {
-            user.spent.left(Of::Requests, self.stack.counters.turns)
+        let account = self.stack.sessions.account_of(session);
+        account.map_or(u32::MAX, |account| {
+            let turn = self.stack.counters.turns;
+            account.spent.left(Of::Requests, turn)
         })
     }
 
     fn spend_requests(&self, session: u32, n: u32) {
-        if let Some(user) = self.stack.sessions.user_of(session) {
-            user.spent.spend(Of::Requests, self.stack.counters.turns, n);
+        if let Some(account) = self.stack.sessions.account_of(session) {
+            let turn = self.stack.counters.turns;
+            account.spent.spend(Of::Requests, turn, n);
         }
     }
 
@@ -187,17 +178,17 @@ impl Engine {
     #[cold]
     pub(crate) fn retry_stalled(&mut self) {
         self.intake.stalled_until = Instant::NEVER;
-        for session in 0..self.stack.sessions.end() {
-            let Some(s) = self.stack.sessions.get_mut(session) else {
-                continue;
-            };
+        for (session, s) in self.sessions.iter_mut() {
             if s.stalled_until > self.stack.now {
                 self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
                 continue;
             }
             s.stalled_until = Instant::NEVER;
+            let Some(half) = self.stack.sessions.get(session) else {
+                continue;
+            };
             for channel in std::mem::take(&mut s.stalled) {
-                s.host.flag_channel(channel);
+                half.host.flag_channel(channel);
             }
         }
     }
@@ -207,7 +198,7 @@ impl Engine {
     #[cold]
     fn stall(&mut self, from: From) {
         let now = self.stack.now;
-        let Some(s) = self.stack.sessions.get_mut(from.session) else {
+        let Some(s) = self.sessions.get_mut(from.session) else {
             return;
         };
         if !s.stalled.contains(&from.channel) {
@@ -221,7 +212,7 @@ impl Engine {
 
     /// Takes requests of one channel of a session.
     pub(crate) fn take_requests_of(&mut self, session: u32, channel: u32) {
-        if let Some(s) = self.stack.sessions.get(session)
+        if let Some(s) = self.sessions.get(session)
             && (channel as usize) < s.processes.channels()
         {
             let channel = channel as u16;
@@ -232,10 +223,10 @@ impl Engine {
     }
 
     fn take_from(&mut self, from: From) -> bool {
-        if let Some(s) = self.stack.sessions.get_mut(from.session)
-            && !s.host.is_open(from.channel)
+        if let Some((s, half)) = self.session_mut(from.session)
+            && !half.host.is_open(from.channel)
         {
-            let adopted = s.adopt(from.channel);
+            let adopted = s.adopt(half, from.channel);
             let has_reservation = s.processes.has_new_reservation();
             // Who claims it was asked of the kernel, which takes its time.
             self.spend_time();
@@ -284,12 +275,7 @@ impl Engine {
             taken += 1;
             self.intake.share.left -= 1;
             match Request::decode(&message) {
-                Ok(request) => {
-                    self.stack.handle_request(from, &request);
-                    if may_take_long(&request) {
-                        self.spend_time();
-                    }
-                }
+                Ok(request) => self.do_request(from, &request),
                 Err(_) => self.stack.count_bad(from.session),
             }
         }
@@ -297,9 +283,45 @@ impl Engine {
             && let Some(s) = self.stack.sessions.get_mut(from.session)
         {
             s.host.note_requests(from.channel, taken);
-            s.stalled_for = SHORTEST_STALL;
+            if let Some(s) = self.sessions.get_mut(from.session) {
+                s.stalled_for = SHORTEST_STALL;
+            }
         }
         taken != 0
+    }
+
+    /// Has the stack do what a process asks, and does what is not the stack's: who may bind
+    /// which port, sockets that are on their way to another process, and the time of those
+    /// requests that may cost far more than others, as looking for a free port where hardly
+    /// any is.
+    #[inline]
+    fn do_request(&mut self, from: From, request: &Request) {
+        match *request {
+            Request::Bind { local, .. } if !self.may_bind(from, local) => {
+                self.stack.refuse_bind(from, request);
+            }
+            _ => self.stack.handle_request(from, request),
+        }
+        match *request {
+            Request::Unsubscribe { socket } => self.note_transit(from.session, socket),
+            Request::Bind { .. }
+            | Request::Listen { .. }
+            | Request::Connect { .. }
+            | Request::Close { .. }
+            | Request::Group { .. } => self.spend_time(),
+            _ => {}
+        }
+    }
+
+    /// A process has let go of a socket, which may be on its way to another one.
+    #[cold]
+    fn note_transit(&mut self, session: u32, socket: SocketId) {
+        let now = self.stack.now;
+        if let Some(key) = self.stack.key_of(session, socket)
+            && let Some(s) = self.sessions.get_mut(session)
+        {
+            s.note_transit(key, socket.index, now);
+        }
     }
 
     /// Binds sockets whose address was in use, if it is not any more: another process may
@@ -323,7 +345,7 @@ impl Engine {
                 }
                 bound => bound,
             };
-            if bound == Err(RequestError::AddressInUse) && self.stack.buries_for(session) {
+            if bound == Err(RequestError::AddressInUse) && self.buries_for(session) {
                 self.stack.unanswered.late_binds.push(late);
                 continue;
             }

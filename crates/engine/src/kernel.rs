@@ -3,7 +3,6 @@
 //! Owns [`Kernel`], which `engine` gives to its stack, and again with other settings when
 //! those change.
 
-use crate::privilege;
 use crate::stack::host::{Defaults, Host};
 use crate::sysctl::HostSettings;
 use crate::time::wall_clock_ns;
@@ -20,10 +19,6 @@ impl Host for Kernel {
 
     fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
         self.0.as_ref().map(HostSettings::fast_open_keys)
-    }
-
-    fn may_bind_low_ports(&self, pid: u32, user: u32) -> bool {
-        privilege::may_bind_low_ports(pid, user)
     }
 
     fn time_of_day_ns(&self) -> u64 {

@@ -13,8 +13,8 @@
 //! | `intake` | when whose requests are taken |
 //! | `acquire` | addresses that are waited for |
 //! | `payload` | what hosts wrote, as ports take it |
-//! | `reclaim`, `returns` | memory that is used no more goes back |
-//! | `session/` | programs: their memory, processes, wake-ups |
+//! | `reclaim` | memory that is used no more goes back |
+//! | `session/` | programs: their processes and launchers |
 //! | `attach/`, `listeners` | how programs come |
 //! | `kernel`, `sysctl`, `privilege` | the host's TCP settings, and what its kernel lets processes do |
 //! | `adjust` | settings that change while it runs |
@@ -39,7 +39,6 @@ mod payload;
 mod privilege;
 mod reclaim;
 mod report;
-mod returns;
 mod session;
 mod sleep;
 mod spare;

@@ -1,10 +1,14 @@
 //! Who may bind the ports that only the privileged may (those below
 //! net.ipv4.ip_unprivileged_port_start).
 //!
-//! Asked by `requests` when a program binds such a port, which is seldom: it reads a file
+//! Asked by `intake` when a program binds such a port, which is seldom: it reads a file
 //! of /proc. The rule is Linux's, CAP_NET_BIND_SERVICE, as the process has it at that time,
 //! so that a program that has given its privileges away has not got them here either.
 
+use crate::engine::Engine;
+use crate::stack::access::LowPorts;
+use crate::stack::requests::From;
+use longshore_hostif::Address;
 use std::fs::read_to_string;
 
 /// CAP_NET_BIND_SERVICE, as a bit of the sets in /proc.
@@ -36,9 +40,31 @@ impl Credentials {
     }
 }
 
+impl Engine {
+    /// Whether a process may bind the port of this address.
+    pub(crate) fn may_bind(&mut self, from: From, local: Address) -> bool {
+        let port = local.get().map_or(0, |local| local.port());
+        let (settings, now) = (&mut self.stack.settings, self.stack.now);
+        let everybodys = settings.host.defaults(now).unwrap_or_default();
+        if port == 0 || port >= everybodys.unprivileged_from {
+            return true;
+        }
+        let Some(session) = self.sessions.get(from.session) else {
+            return false;
+        };
+        match settings.access.low_ports {
+            LowPorts::All => return true,
+            LowPorts::Root => return session.uid == 0,
+            LowPorts::Host => {}
+        }
+        let pid = session.processes.pid(from.channel);
+        pid.is_some_and(|pid| may_bind_low_ports(pid, session.uid))
+    }
+}
+
 /// Whether process `pid`, of a session that user `owner` has opened, may bind the ports of
 /// the privileged.
-pub(crate) fn may_bind_low_ports(pid: u32, owner: u32) -> bool {
+fn may_bind_low_ports(pid: u32, owner: u32) -> bool {
     let users = |of: &str| read_to_string(format!("/proc/{of}/uid_map"));
     let pid = pid.to_string();
     let status = read_to_string(format!("/proc/{pid}/status"));

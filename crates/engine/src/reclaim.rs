@@ -5,8 +5,8 @@
 //! wanted for [`LOOKS`] looks are not. Owns [`Reclaim`], which each session has; called by
 //! the engine's maintenance, never for a packet, and it does a bounded part at a time.
 
-use crate::session::Session;
-use crate::stack::Stack;
+use crate::engine::Engine;
+use longshore_hostif::adapter::AdapterSession;
 use longshore_tcp::Instant;
 
 /// Looks, one each [`LOOK_EVERY`], in which a chunk must not be wanted.
@@ -35,77 +35,89 @@ pub(crate) struct Reclaim {
     at: Instant,
 }
 
-impl Session {
-    /// Whether free chunks take memory that may go back.
-    pub(crate) fn wants_reclaim(&self) -> bool {
-        !self.reclaim.refused && self.host.has_warm_chunks()
+impl Reclaim {
+    /// Whether free chunks of a session take memory that may go back.
+    fn is_wanted(&self, host: &AdapterSession) -> bool {
+        !self.refused && host.has_warm_chunks()
     }
 
     /// Looks, or does a part of the work; says when to come again.
-    fn reclaim_memory(&mut self, now: Instant) -> Option<Instant> {
-        if !self.wants_reclaim() {
-            self.reclaim = Reclaim {
-                refused: self.reclaim.refused,
-                ..Reclaim::default()
+    fn go_on(&mut self, host: &mut AdapterSession, now: Instant) -> Option<Instant> {
+        if !self.is_wanted(host) {
+            *self = Self {
+                refused: self.refused,
+                ..Self::default()
             };
             return None;
         }
-        if now < self.reclaim.at {
-            return Some(self.reclaim.at);
+        if now < self.at {
+            return Some(self.at);
         }
-        let warm = self.host.warm_send_chunks(COUNTED);
-        let r = &mut self.reclaim;
-        if r.looks == 0 {
-            r.fewest_warm = warm;
-            self.host.receive.note_free();
+        let warm = host.warm_send_chunks(COUNTED);
+        if self.looks == 0 {
+            self.fewest_warm = warm;
+            host.receive.note_free();
         }
-        r.fewest_warm = r.fewest_warm.min(warm);
+        self.fewest_warm = self.fewest_warm.min(warm);
         let mut pause = LOOK_EVERY;
-        if r.looks < LOOKS {
-            r.looks += 1;
-            r.surplus = r.fewest_warm;
-        } else if self.cool_part() {
+        if self.looks < LOOKS {
+            self.looks += 1;
+            self.surplus = self.fewest_warm;
+        } else if self.cool_part(host) {
             pause = NEXT_PART;
         } else {
-            self.reclaim.looks = 0;
+            self.looks = 0;
         }
-        self.reclaim.at = Instant(now.0 + pause);
-        Some(self.reclaim.at)
+        self.at = Instant(now.0 + pause);
+        Some(self.at)
     }
 
     /// Gives back what a turn has time for; says whether there is more.
-    fn cool_part(&mut self) -> bool {
-        let received = self.host.receive.cool(PART);
+    fn cool_part(&mut self, host: &mut AdapterSession) -> bool {
+        let received = host.receive.cool(PART);
         let mut sent = 0;
-        while sent < PART && self.reclaim.surplus != 0 {
-            match self.host.cool_send_chunk() {
+        while sent < PART && self.surplus != 0 {
+            match host.cool_send_chunk() {
                 Ok(true) => {
-                    self.reclaim.surplus -= 1;
+                    self.surplus -= 1;
                     sent += 1;
                 }
-                Ok(false) => self.reclaim.surplus = 0,
+                Ok(false) => self.surplus = 0,
                 Err(_) => {
-                    self.reclaim.refused = true;
+                    self.refused = true;
                     return false;
                 }
             }
         }
         match received {
-            Ok(received) => received == PART || self.reclaim.surplus != 0,
+            Ok(received) => received == PART || self.surplus != 0,
             Err(_) => {
-                self.reclaim.refused = true;
+                self.refused = true;
                 false
             }
         }
     }
 }
 
-impl Stack {
+impl Engine {
+    /// Whether any session has free chunks that take memory which may go back.
+    pub(crate) fn wants_reclaim(&self) -> bool {
+        let mut halves = self.stack.sessions.iter();
+        halves.any(|(key, half)| {
+            let session = self.sessions.get(key);
+            session.is_some_and(|s| s.reclaim.is_wanted(&half.host))
+        })
+    }
+
     /// Does what is due of it for all sessions; says when it is to be called again at the
     /// latest.
     pub(crate) fn reclaim_memory(&mut self) -> Option<Instant> {
-        let now = self.now;
-        let sessions = self.sessions.iter_mut();
-        sessions.filter_map(|s| s.reclaim_memory(now)).min()
+        let now = self.stack.now;
+        let halves = self.stack.sessions.iter_mut_with_keys();
+        let due = halves.filter_map(|(key, half)| {
+            let session = self.sessions.get_mut(key)?;
+            session.reclaim.go_on(&mut half.host, now)
+        });
+        due.min()
     }
 }

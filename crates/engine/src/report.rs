@@ -7,6 +7,7 @@ use crate::control::{
 };
 use crate::engine::Engine;
 use crate::session::Session;
+use crate::stack::session::Session as Half;
 use crate::stack::socket::{Kind, Socket};
 use longshore_hostif::{Loopback, Meter};
 use longshore_tcp::TcpInfo;
@@ -62,7 +63,7 @@ impl Engine {
     /// Whether a session's sockets are shown to who asks.
     fn is_shown(&self, asker: Asker, session: u32) -> bool {
         let own = |s: &Session| s.uid == asker.uid;
-        asker.sees_all() || self.stack.sessions.get(session).is_some_and(own)
+        asker.sees_all() || self.sessions.get(session).is_some_and(own)
     }
 
     /// Totals are of the whole engine, whoever asks; sessions are those that the asker may
@@ -74,13 +75,11 @@ impl Engine {
             meter.add(&s.host.meter);
         }
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
-        let overruns = self
-            .stack
-            .sessions
-            .iter()
-            .map(|(_, s)| s.host.bad_descriptors + s.processes.bad_claims())
-            .sum();
-        drops.insert(BAD_DESCRIPTORS.to_owned(), overruns);
+        let halves = self.stack.sessions.iter();
+        let requests: u64 = halves.map(|(_, s)| s.host.bad_descriptors).sum();
+        let sessions = self.sessions.iter();
+        let claims: u64 = sessions.map(|(_, s)| s.processes.bad_claims()).sum();
+        drops.insert(BAD_DESCRIPTORS.to_owned(), requests + claims);
         StatReply {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,
@@ -112,7 +111,7 @@ impl Engine {
                 .sessions
                 .iter()
                 .filter(|(key, _)| self.is_shown(asker, *key))
-                .map(|(key, s)| s.stat(key))
+                .filter_map(|(key, half)| Some(self.sessions.get(key)?.stat(key, half)))
                 .collect(),
         }
     }
@@ -197,7 +196,7 @@ impl Engine {
             crossings: CrossingsStat::from(&socket.meter),
             ..SsRow::default()
         };
-        if let Some(s) = self.stack.sessions.get(socket.session)
+        if let Some(s) = self.sessions.get(socket.session)
             && socket.has_block()
         {
             row.pids = s.processes.holders(socket.id.index);
@@ -280,18 +279,18 @@ fn tcp_stat(info: &TcpInfo) -> TcpStat {
 }
 
 impl Session {
-    fn stat(&self, key: u32) -> SessionStat {
-        let geometry = self.host.geometry();
-        let meter: Meter = self.host.meter;
+    fn stat(&self, key: u32, half: &Half) -> SessionStat {
+        let geometry = half.host.geometry();
+        let meter: Meter = half.host.meter;
         SessionStat {
             id: key,
             uid: self.uid,
             processes: self.processes.living() as u32,
-            sockets: self.sockets as u32,
+            sockets: half.sockets() as u32,
             sockets_max: geometry.sockets,
-            snd_chunks: geometry.snd_chunks - self.host.free_send_chunks(),
+            snd_chunks: geometry.snd_chunks - half.host.free_send_chunks(),
             snd_chunks_max: geometry.snd_chunks,
-            rcv_chunks: self.host.receive.in_use(),
+            rcv_chunks: half.host.receive.in_use(),
             rcv_chunks_max: geometry.rcv_chunks,
             crossings: CrossingsStat::from(&meter),
         }

@@ -2,12 +2,9 @@
 
 use super::{Connection, Event, Membership};
 use crate::engine::Engine;
-use crate::house::place_of;
 use crate::session::Session;
 use crate::sleep::Source;
-use crate::stack::Stack;
-use crate::stack::socket::Socket;
-use longshore_hostif::SocketId;
+use crate::stack::session::Session as Half;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
 use longshore_tcp::Congestion;
@@ -24,7 +21,7 @@ impl Engine {
     fn attach_event(&mut self, event: Event) {
         match event {
             Event::New(session, wanted, connection) => {
-                let token = session.token;
+                let token = session.0.token;
                 let answer = match self.open_session(*session, wanted, &connection) {
                     Ok(()) => Message::Session(token),
                     Err(why) => Message::Refused(why),
@@ -44,19 +41,18 @@ impl Engine {
                 connection.answer(&answer, &[]);
             }
             Event::Eventfd(waiter, ask, connection) => {
-                let made = self
-                    .session_of(&connection)
-                    .and_then(|s| s.make_eventfd(waiter));
+                let session = self.session_of(&connection);
+                let made = session.and_then(|(s, half)| s.make_eventfd(half, waiter));
                 match made {
                     Some(fd) => connection.answer(&Message::Eventfd { waiter, ask }, &[fd]),
                     None => connection.answer(&Message::Refused(Refusal::NoResources), &[]),
                 }
             }
             Event::Owner(socket, signals, ask, connection) => {
-                let Some(s) = self.session_of(&connection) else {
+                let Some((s, half)) = self.session_of(&connection) else {
                     return connection.answer(&Message::Refused(Refusal::NoResources), &[]);
                 };
-                let raises = s.make_owner(socket, signals);
+                let raises = s.make_owner(half, socket, signals);
                 let answer = Message::Owner {
                     socket,
                     signals,
@@ -65,8 +61,8 @@ impl Engine {
                 connection.answer(&answer, &raises);
             }
             Event::Gone(connection) => {
-                let mut sessions = self.stack.sessions.iter_mut();
-                if let Some(s) = sessions.find(|s| s.launcher == Some(connection)) {
+                let mut sessions = self.sessions.iter_mut();
+                if let Some((_, s)) = sessions.find(|(_, s)| s.launcher == Some(connection)) {
                     s.launcher = None;
                     s.launched = false;
                     s.wants_care = true;
@@ -74,7 +70,7 @@ impl Engine {
                 }
             }
             Event::Overdrawn(serial) => {
-                let found = self.stack.sessions.iter().find(|(_, s)| s.serial == serial);
+                let found = self.sessions.iter().find(|(_, s)| s.serial == serial);
                 let key = found.map(|(key, _)| key);
                 if let Some(key) = key {
                     self.end_session(key);
@@ -84,47 +80,36 @@ impl Engine {
     }
 
     /// The session that a connection belongs to, if that is not over.
-    fn session_of(&mut self, connection: &Connection) -> Option<&mut Session> {
+    fn session_of(&mut self, connection: &Connection) -> Option<(&mut Session, &mut Half)> {
         let Membership { key, serial } = connection.membership()?;
-        self.stack
-            .sessions
-            .get_mut(key)
-            .filter(|s| s.serial == serial)
+        self.session_mut(key).filter(|(s, _)| s.serial == serial)
     }
 
     fn open_session(
         &mut self,
-        mut session: Session,
+        (session, mut half): (Session, Half),
         wanted: SessionOptions,
         connection: &Connection,
     ) -> Result<(), Refusal> {
         if self.lifetime.draining {
             return Err(Refusal::Draining);
         }
-        self.stack.publish_routes(&session);
         let choice = wanted.congestion.map(usize::from);
-        let choice = choice.and_then(|place| Congestion::ALL.get(place).copied());
-        let congestion =
-            choice.unwrap_or_else(|| self.stack.settings.default_congestion(self.stack.now));
-        session.host.set_congestion(place_of(congestion));
-        let kernel_too = wanted.kernel_too;
-        let kernel_too = kernel_too.unwrap_or(self.stack.settings.kernel_too);
-        session.host.set_engine_alone(!kernel_too);
-        session.congestion = choice;
-        let key = self.stack.sessions.insert(session);
-        let s = self.stack.sessions.get(key).ok_or(Refusal::NoResources)?;
-        let bell = s.doorbell.as_fd();
+        half.congestion = choice.and_then(|place| Congestion::ALL.get(place).copied());
+        let key = self.stack.open_session(half, wanted.kernel_too);
+        let bell = session.doorbell.as_fd();
         if self.sleeper.watch(bell, Source::Doorbell(key)).is_err() {
-            self.stack.sessions.remove(key);
+            self.stack.close_session(key);
             return Err(Refusal::NoResources);
         }
+        self.sessions.insert(key, session);
         connection.settle();
         self.lifetime.had_session = true;
         Ok(())
     }
 
     fn key_of_token(&self, token: Token) -> Result<u32, Refusal> {
-        let mut sessions = self.stack.sessions.iter();
+        let mut sessions = self.sessions.iter();
         let found = sessions.find(|(_, s)| s.token == token && !s.is_over);
         found.map(|(key, _)| key).ok_or(Refusal::UnknownSession)
     }
@@ -133,25 +118,17 @@ impl Engine {
         let key = self.key_of_token(token)?;
         // Its parent may have claimed a channel for it.
         self.take_requests_in(key);
-        let session = self
-            .stack
-            .sessions
-            .get_mut(key)
-            .ok_or(Refusal::UnknownSession)?;
+        let session = self.sessions.get(key).ok_or(Refusal::UnknownSession)?;
         let known = session.processes.channel_of(peer.pid);
         if let Some(channel) = known {
             self.take_last(key, channel);
         }
-        let session = self
-            .stack
-            .sessions
-            .get_mut(key)
-            .ok_or(Refusal::UnknownSession)?;
-        let channel = session.admit(peer).ok_or(Refusal::NoChannel)?;
+        let (session, half) = self.session_mut(key).ok_or(Refusal::UnknownSession)?;
+        let channel = session.admit(half, peer).ok_or(Refusal::NoChannel)?;
         let serial = session.serial;
         connection.join(Membership { key, serial });
-        let welcome = Message::Welcome(u32::from(channel), *session.host.geometry());
-        let fds = [session.host.memory_fd(), session.doorbell.as_fd()];
+        let welcome = Message::Welcome(u32::from(channel), *half.host.geometry());
+        let fds = [half.host.memory_fd(), session.doorbell.as_fd()];
         connection.answer(&welcome, &fds);
         if known.is_none() {
             self.watch_process(key, channel);
@@ -163,26 +140,12 @@ impl Engine {
 
     fn introduce(&mut self, token: Token, channel: u32, peer: Peer) -> Result<(), Refusal> {
         let key = self.key_of_token(token)?;
-        let s = self
-            .stack
-            .sessions
-            .get_mut(key)
-            .ok_or(Refusal::UnknownSession)?;
+        let s = self.sessions.get_mut(key).ok_or(Refusal::UnknownSession)?;
         if !s.processes.introduce(channel, peer) {
             return Err(Refusal::NoChannel);
         }
         // It may have claimed its channel before we have heard of it.
         self.take_requests_of(key, channel);
         Ok(())
-    }
-}
-
-impl Stack {
-    /// The owner of a socket gets signals from now on, or none any more.
-    pub(crate) fn set_owner(&mut self, session: u32, socket: SocketId, key: u32) {
-        let told = self.sockets.get(key).map(Socket::edges);
-        if let Some(s) = self.sessions.get_mut(session) {
-            s.host.set_owner(socket, told.unwrap_or_default());
-        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! `server` has the listener and the connections, in a thread of its own, so that nothing
 //! that a program does to its connection holds up packets; `usage` counts what each user
-//! has, and `turns` what it has had of a turn. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
+//! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over
 //! a queue of bounded length, and the loop answers on the [`Connection`] itself, which never
 //! blocks. The engine takes no descriptors from programs: closing one may last as long as
 //! its owner likes.
@@ -11,16 +11,16 @@
 mod disposal;
 mod events;
 mod server;
-pub(crate) mod turns;
 mod usage;
 
 use disposal::{Disposal, Dispose};
 pub use server::ListenError;
 pub(crate) use server::{Listener, Policy, Server, Terms};
 pub use usage::UserLimits;
-pub(crate) use usage::{Share, SocketShare, User};
+pub(crate) use usage::{Share, User};
 
 use crate::session::Session;
+use crate::stack::session::Session as Half;
 use longshore_hostif::SocketId;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, SessionOptions, Token, send};
@@ -85,8 +85,8 @@ impl Connection {
 /// What a program wants of a session.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A launcher has asked for this session.
-    New(Box<Session>, SessionOptions, Arc<Connection>),
+    /// A launcher has asked for this session, whose sockets are to be the stack's.
+    New(Box<(Session, Half)>, SessionOptions, Arc<Connection>),
     /// A process joins the session of this token.
     Join(Token, Peer, Arc<Connection>),
     /// It claims a channel of the session of this token.

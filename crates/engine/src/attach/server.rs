@@ -5,6 +5,7 @@ use super::usage::{Limits, Users, count};
 use super::{Connection, Disposal, Dispose, Event, Inbox};
 use crate::session::Session;
 use crate::spare::Spare;
+use crate::stack::session::Session as Half;
 use longshore_hostif::Geometry;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::agent::Peer;
@@ -460,7 +461,7 @@ impl Thread {
     }
 
     /// Makes a session, which the loop has yet to take in.
-    fn new_session(&self, connection: &Arc<Connection>) -> Result<Session, Refusal> {
+    fn new_session(&self, connection: &Arc<Connection>) -> Result<(Session, Half), Refusal> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let user = &connection.user;
         if !self.policy.may_open(user.uid) {
@@ -477,13 +478,15 @@ impl Thread {
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
             .map_err(|_| Refusal::NoResources)?;
-        let mut session = Session::new(Token(token), host, doorbell, user.uid);
+        let mut session = Session::new(Token(token), &host, doorbell, user.uid);
         session.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        user.note_memory(session.serial, session.host.memory());
+        user.note_memory(session.serial, host.memory());
         session.user = Some(user.clone());
         session.share = Some(share);
         session.launcher = Some(connection.number);
-        Ok(session)
+        let mut half = Half::new(host, user.uid);
+        half.account = Some(user.account.clone());
+        Ok((session, half))
     }
 }
 

@@ -4,7 +4,7 @@
 //! sessions. Root, and the user that the engine runs as, are bounded by the totals alone:
 //! they could end it.
 
-use super::turns::Spent;
+use crate::stack::account::Account;
 use longshore_hostif::adapter::MemoryOf;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -84,8 +84,6 @@ pub(crate) struct Counts {
     pub(crate) user_sessions: AtomicU64,
     /// Descriptors.
     pub(crate) user_descriptors: AtomicU64,
-    /// Sockets.
-    pub(crate) user_sockets: AtomicU64,
     /// Sessions refused or ended for want of memory.
     pub(crate) user_memory: AtomicU64,
 }
@@ -103,11 +101,10 @@ pub(crate) struct User {
     connections: AtomicU32,
     sessions: AtomicU32,
     descriptors: AtomicU32,
-    sockets: AtomicU32,
+    /// Its sockets, and what its sessions have had of a turn of the loop.
+    pub(crate) account: Arc<Account>,
     /// The memory of its sessions, each with the session's number.
     memory: Mutex<Vec<(u64, MemoryOf)>>,
-    /// What its sessions have had of a turn of the loop.
-    pub(crate) spent: Spent,
     pub(crate) counts: Arc<Counts>,
 }
 
@@ -130,16 +127,6 @@ impl Drop for Share {
     fn drop(&mut self) {
         let (counter, n) = self.of.counter(self.what);
         counter.fetch_sub(n, Ordering::AcqRel);
-    }
-}
-
-/// A socket among those that a user may have; given back when dropped.
-#[derive(Debug)]
-pub(crate) struct SocketShare(Arc<User>);
-
-impl Drop for SocketShare {
-    fn drop(&mut self) {
-        self.0.sockets.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -176,23 +163,6 @@ impl User {
     pub(crate) fn take_session(self: &Arc<Self>) -> Option<Share> {
         let (most, refused) = (self.limits.sessions, &self.counts.user_sessions);
         self.take(What::Session, most, refused)
-    }
-
-    /// One socket more.
-    pub(crate) fn take_socket(self: &Arc<Self>) -> Option<SocketShare> {
-        let most = self.limits.chosen.sockets;
-        let fits = |now: u32| (now < most).then_some(now + 1);
-        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
-        if self.sockets.fetch_update(set, fetch, fits).is_err() {
-            count(&self.counts.user_sockets);
-            return None;
-        }
-        Some(SocketShare(self.clone()))
-    }
-
-    /// Whether it has as many sockets as it may.
-    pub(crate) fn is_out_of_sockets(&self) -> bool {
-        self.sockets.load(Ordering::Acquire) >= self.limits.chosen.sockets
     }
 
     /// The memory of a session of this number counts from now on.
@@ -275,19 +245,19 @@ impl Users {
         }
         known.retain(|_, user| Arc::strong_count(user) > 1);
         let is_trusted = uid == 0 || uid == rustix::process::geteuid().as_raw();
+        let limits = if is_trusted {
+            Limits::NONE
+        } else {
+            *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+        };
         let user = Arc::new(User {
             uid,
-            limits: if is_trusted {
-                Limits::NONE
-            } else {
-                *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
-            },
+            limits,
             connections: AtomicU32::new(0),
             sessions: AtomicU32::new(0),
             descriptors: AtomicU32::new(0),
-            sockets: AtomicU32::new(0),
+            account: Arc::new(Account::new(limits.chosen.sockets)),
             memory: Mutex::new(Vec::new()),
-            spent: Spent::default(),
             counts: self.counts.clone(),
         });
         known.insert(uid, user.clone());
@@ -324,12 +294,9 @@ mod tests {
         assert!(few.is_some() && one.take_descriptors(2).is_none());
         assert_eq!(users.counts.user_connections.load(Ordering::Relaxed), 1);
         assert_eq!(users.counts.user_descriptors.load(Ordering::Relaxed), 1);
-        let sockets = [one.take_socket(), one.take_socket()];
-        assert!(one.is_out_of_sockets() && one.take_socket().is_none());
-        assert!(other.take_socket().is_some(), "each has its own");
-        drop(sockets);
-        assert!(one.take_socket().is_some());
-        assert_eq!(users.counts.user_sockets.load(Ordering::Relaxed), 1);
+        let sockets = [one.account.take_socket(), one.account.take_socket()];
+        assert!(sockets.iter().all(Option::is_some));
+        assert!(one.account.take_socket().is_none());
         let root = users.get(0);
         let many: Vec<_> = (0..100).map(|_| root.take_session()).collect();
         assert!(

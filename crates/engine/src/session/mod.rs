@@ -1,27 +1,25 @@
-//! Sessions: one for each `longshore run`, with the memory it shares with its
-//! programs, its processes and its sockets.
+//! Sessions: one for each `longshore run`, with its processes, its launcher and what the
+//! loop keeps of it. `attach` opens sessions and lets processes in.
 //!
-//! What is got of its programs and put to them goes by its half of the interface
-//! ([`AdapterSession`]); who its programs are is known by the host agent ([`Processes`]).
-//! `attach` opens sessions and lets processes in.
+//! Its sockets, and the memory that it shares with its programs, are the stack's
+//! ([`stack::session`](crate::stack::session)), which has given it the key under which it
+//! stands in [`Sessions`]; who its programs are is known by the host agent ([`Processes`]).
 
-use crate::attach::turns::Of;
+mod table;
+
+pub(crate) use table::Sessions;
+
 use crate::attach::{Share, User};
 use crate::reclaim::Reclaim;
-use crate::returns::Returns;
-use crate::stack::slab::Slab;
+use crate::stack::session::Session as Half;
+use longshore_hostif::SocketId;
 use longshore_hostif::adapter::{AdapterSession, Charge};
 use longshore_hostif::agent::{Admitted, Ended, InTransit, Peer, Processes};
 use longshore_hostif::attach::Token;
-use longshore_hostif::{BlockFlags, SocketId};
 use longshore_ring::Doorbell;
-use longshore_tcp::{Congestion, Instant};
-use std::collections::VecDeque;
+use longshore_tcp::Instant;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-
-/// Threads and poll sets of one session that are woken in one turn.
-const WAKEUPS_A_TURN: usize = 32;
 
 /// How long a channel is left alone at first whose process takes no answers, in
 /// microseconds, and at the longest.
@@ -32,17 +30,9 @@ pub(crate) const LONGEST_STALL: u64 = 20_000;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) token: Token,
-    /// What its launcher wants for new sockets.
-    pub(crate) congestion: Option<Congestion>,
-    /// Its half of the interface.
-    pub(crate) host: AdapterSession,
     pub(crate) reclaim: Reclaim,
-    pub(crate) returns: Returns,
     /// Who has which channel.
     pub(crate) processes: Processes,
-    /// One more than the engine's key of each of its sockets, by the block's index; 0 where
-    /// there is none, so that a page of it takes memory with its first socket.
-    by_index: Vec<u32>,
     /// Wakes the engine.
     pub(crate) doorbell: Doorbell,
     /// Sockets that no process holds, and that are on their way to one.
@@ -59,10 +49,6 @@ pub(crate) struct Session {
     pub(crate) share: Option<Share>,
     /// When what it has left to deliver is given up, once nobody uses it.
     pub(crate) ends_by: Option<Instant>,
-    /// Sockets that it has on the engine.
-    pub(crate) sockets: usize,
-    /// Sockets that have their turn again, as their user has had its share of one.
-    pub(crate) postponed: VecDeque<u32>,
     /// Its processes, or its launcher, are not all that they were: it is to be looked over.
     pub(crate) wants_care: bool,
     /// It ends, whoever still uses it.
@@ -76,30 +62,15 @@ pub(crate) struct Session {
     pub(crate) stalled_for: u64,
     /// Where the next look for requests begins, in words of 64 channels.
     pub(crate) first_word: usize,
-    /// It was said that its receive slab is full.
-    pub(crate) was_full: bool,
-}
-
-impl Slab<Session> {
-    /// The user of a session whose share of the engine has bounds.
-    #[inline]
-    pub(crate) fn user_of(&self, session: u32) -> Option<&Arc<User>> {
-        self.get(session)?.user.as_ref()
-    }
 }
 
 impl Session {
-    /// A session that user `uid` has opened.
-    pub(crate) fn new(token: Token, host: AdapterSession, doorbell: Doorbell, uid: u32) -> Self {
-        let g = *host.geometry();
+    /// A session that user `uid` has opened, whose half of the interface is `host`.
+    pub(crate) fn new(token: Token, host: &AdapterSession, doorbell: Doorbell, uid: u32) -> Self {
         Self {
             token,
-            congestion: None,
             reclaim: Reclaim::default(),
-            returns: Returns::default(),
-            processes: Processes::of(&host, uid),
-            by_index: vec![0; g.sockets as usize],
-            host,
+            processes: Processes::of(host, uid),
             doorbell,
             in_transit: InTransit::default(),
             launched: true,
@@ -109,8 +80,6 @@ impl Session {
             user: None,
             share: None,
             ends_by: None,
-            sockets: 0,
-            postponed: VecDeque::new(),
             wants_care: false,
             is_over: false,
             wound_at: Instant(0),
@@ -118,123 +87,71 @@ impl Session {
             stalled_until: Instant::NEVER,
             stalled_for: SHORTEST_STALL,
             first_word: 0,
-            was_full: false,
         }
-    }
-
-    /// The engine's key of a socket, if the block is in use on the engine.
-    pub(crate) fn key(&self, index: u32) -> Option<u32> {
-        self.by_index
-            .get(index as usize)
-            .and_then(|place| place.checked_sub(1))
-    }
-
-    /// Enters a socket; `false` if its index is taken or does not exist.
-    pub(crate) fn enter(&mut self, id: SocketId, key: u32) -> bool {
-        match self.by_index.get_mut(id.index as usize) {
-            Some(place) if *place == 0 => {
-                *place = key + 1;
-                self.sockets += 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Forgets a socket.
-    pub(crate) fn leave(&mut self, id: SocketId) {
-        if let Some(place) = self.by_index.get_mut(id.index as usize)
-            && *place != 0
-        {
-            *place = 0;
-            self.sockets -= 1;
-            self.host.forget_owner(id.index);
-        }
-    }
-
-    /// Takes a block for a connection that is handed over to its host, if one is free.
-    pub(crate) fn take_block(&mut self, flags: BlockFlags) -> Option<SocketId> {
-        let used = &self.by_index;
-        let is_used = |index: u32| used.get(index as usize).is_some_and(|place| *place != 0);
-        self.host.take_block(flags, is_used)
     }
 
     /// Makes the eventfd of a waiter, for the program.
-    pub(crate) fn make_eventfd(&mut self, waiter: u32) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn make_eventfd<'h>(
+        &self,
+        half: &'h mut Half,
+        waiter: u32,
+    ) -> Option<BorrowedFd<'h>> {
         let user = self.user.as_ref();
-        self.host.make_eventfd(waiter, || charge(user, 1))
+        half.host.make_eventfd(waiter, || charge(user, 1))
     }
 
     /// Makes what raises so many signals for the owner of a socket.
-    pub(crate) fn make_owner(&mut self, socket: SocketId, signals: u32) -> Vec<BorrowedFd<'_>> {
+    pub(crate) fn make_owner<'h>(
+        &self,
+        half: &'h mut Half,
+        socket: SocketId,
+        signals: u32,
+    ) -> Vec<BorrowedFd<'h>> {
         let user = self.user.as_ref();
-        self.host.make_owner(socket, signals, |n| charge(user, n))
-    }
-
-    /// Shows its programs what was put, and wakes those that sleep, as many as a turn may.
-    /// Says whether others are still to be woken: they have to wait for the next turn.
-    pub(crate) fn publish(&mut self, turn: u64) -> bool {
-        if !self.host.publish() {
-            return false;
-        }
-        let left = |user: &Arc<User>| user.spent.left(Of::Wakeups, turn) as usize;
-        let most = self.user.as_ref().map_or(WAKEUPS_A_TURN, left);
-        let woken = self.host.wake(most.min(WAKEUPS_A_TURN));
-        if let Some(user) = &self.user {
-            user.spent.spend(Of::Wakeups, turn, woken as u32);
-        }
-        self.host.owes_wakeups()
+        half.host.make_owner(socket, signals, |n| charge(user, n))
     }
 
     /// Gives a process that joins a channel with empty rings.
-    pub(crate) fn admit(&mut self, peer: Peer) -> Option<u16> {
+    pub(crate) fn admit(&mut self, half: &mut Half, peer: Peer) -> Option<u16> {
         let Admitted { channel, replaces } = self.processes.admit(peer)?;
         if let Some(name) = replaces {
-            self.host.free_waiters_of(name);
+            half.host.free_waiters_of(name);
         }
-        self.host.open_channel(channel);
+        half.host.open_channel(channel);
         Some(channel)
     }
 
     /// Takes on a process that has claimed `channel`; whether there is one.
-    pub(crate) fn adopt(&mut self, channel: u16) -> bool {
+    pub(crate) fn adopt(&mut self, half: &mut Half, channel: u16) -> bool {
         let adopted = !self.is_over && self.processes.adopt(channel).is_some();
         if adopted {
-            self.host.open_channel(channel);
+            half.host.open_channel(channel);
         }
         adopted
     }
 
     /// The process of `channel` is gone: the blocks of the sockets that it held. The channel
     /// is not free yet. `None` if there was no such process.
-    pub(crate) fn take_dead(&mut self, channel: u16) -> Option<Vec<u32>> {
+    pub(crate) fn take_dead(&mut self, half: &mut Half, channel: u16) -> Option<Vec<u32>> {
         let Ended { name, held } = self.processes.take_ended(channel)?;
         self.wants_care = true;
-        self.host.close_channel(channel);
-        self.host.free_waiters_of(name);
+        half.host.close_channel(channel);
+        half.host.free_waiters_of(name);
         if self.is_in_use() {
             return Some(held);
         }
         // The last one: whatever it had taken and not yet marked, too.
-        Some(self.indices())
+        Some(half.indices())
     }
 
     /// All processes are let go of: what told of their ends.
-    pub(crate) fn take_all(&mut self) -> Vec<OwnedFd> {
+    pub(crate) fn take_all(&mut self, half: &mut Half) -> Vec<OwnedFd> {
         let all = self.processes.take_all().into_iter();
         all.filter_map(|(channel, pidfd)| {
-            self.host.close_channel(channel);
+            half.host.close_channel(channel);
             pidfd
         })
         .collect()
-    }
-
-    /// The blocks of all its sockets.
-    pub(crate) fn indices(&self) -> Vec<u32> {
-        let all = self.by_index.iter().enumerate();
-        all.filter(|(_, place)| **place != 0)
-            .map(|(index, _)| index as u32)
-            .collect()
     }
 
     /// Notes that a socket is on its way, if it is, and held by no process.
@@ -242,12 +159,11 @@ impl Session {
         self.processes.is_in_transit(index) && self.in_transit.note(key, index, now.0)
     }
 
-    /// The engine's keys of the sockets that were on their way for too long.
-    pub(crate) fn lost_in_transit(&mut self, now: Instant) -> Vec<u32> {
-        let (by_index, processes) = (&self.by_index, &self.processes);
-        let has_arrived = |key: u32, index: u32| {
-            by_index.get(index as usize) != Some(&(key + 1)) || processes.is_held(index)
-        };
+    /// The keys of the sockets that were on their way for too long.
+    pub(crate) fn lost_in_transit(&mut self, half: &Half, now: Instant) -> Vec<u32> {
+        let processes = &self.processes;
+        let has_arrived =
+            |key: u32, index: u32| half.key(index) != Some(key) || processes.is_held(index);
         self.in_transit.take_lost(now.0, has_arrived)
     }
 
@@ -267,11 +183,11 @@ impl Session {
     }
 
     /// It is over, whoever still uses it.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(&mut self, half: &mut Half) {
         self.is_over = true;
         self.launched = false;
-        self.host.mark_closed();
-        self.host.wake_everybody_later();
+        half.host.mark_closed();
+        half.host.wake_everybody_later();
     }
 
     /// Whether anybody may still use it: a launcher, a process, or a child that

@@ -36,14 +36,11 @@ impl Stack {
         for (key, socket) in self.sockets.iter() {
             self.check_socket(key, socket)?;
         }
-        for (_, session) in self.sessions.iter() {
-            let mine = self.sockets.iter().filter(|(_, s)| {
-                let of = self.sessions.get(s.session);
-                s.has_block() && of.is_some_and(|of| of.serial == session.serial)
-            });
-            let count = mine.count();
+        for (of, session) in self.sessions.iter() {
+            let mine = |s: &Socket| s.has_block() && s.session == of;
+            let count = self.sockets.iter().filter(|(_, s)| mine(s)).count();
             holds(
-                session.sockets == count,
+                session.sockets() == count,
                 NONE,
                 "a session miscounts its sockets",
             )?;

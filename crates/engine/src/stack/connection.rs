@@ -3,12 +3,12 @@
 
 mod end;
 
-use crate::returns::QUIET_US;
 use crate::stack::Stack;
 use crate::stack::access::Transport;
 use crate::stack::counters::EngineDrop;
 use crate::stack::demux::{Flow, Reuse};
 use crate::stack::output::Sent;
+use crate::stack::returns::QUIET_US;
 use crate::stack::socket::{Connection, Kind, Socket};
 use crate::stack::tcp_input::as_family;
 use longshore_hostif::{EdgeFlags, Edges};

@@ -81,6 +81,8 @@ pub(crate) struct Counters {
     /// SYNs answered by a cookie, and cookies that came back.
     pub(crate) cookies_sent: u64,
     pub(crate) cookies_taken: u64,
+    /// Sockets refused because their user has as many as it may.
+    pub(crate) sockets_refused: u64,
     pub(crate) datagrams_in: u64,
     pub(crate) datagrams_out: u64,
     /// What that cost, as users' shares of output have it.
@@ -117,6 +119,7 @@ impl Counters {
             fast_opens: 0,
             cookies_sent: 0,
             cookies_taken: 0,
+            sockets_refused: 0,
             datagrams_in: 0,
             datagrams_out: 0,
             datagram_output: 0,

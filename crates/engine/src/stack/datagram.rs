@@ -2,7 +2,6 @@
 
 mod outgoing;
 
-use crate::attach::turns::DATAGRAM;
 use crate::stack::Stack;
 use crate::stack::access::Transport;
 use crate::stack::connection::RequestError;
@@ -10,6 +9,7 @@ use crate::stack::counters::EngineDrop;
 use crate::stack::input::IpPacket;
 use crate::stack::socket::{Kind, Socket};
 use crate::stack::tcp_input::as_family;
+use crate::stack::turns::DATAGRAM;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp};
 use longshore_wire::dhcp;

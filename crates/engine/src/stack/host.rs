@@ -1,5 +1,5 @@
 //! What a stack asks of the machine that its programs run on: the settings that new sockets
-//! begin with, what a process may do, the time of day. Never for a packet of a connection.
+//! begin with and the time of day. Never for a packet of a connection.
 //!
 //! The engine answers for the kernel (`kernel`); simulations have a [`Host`] of their own.
 
@@ -41,10 +41,6 @@ pub(crate) trait Host: Send {
     /// The keys that Fast Open's cookies are made of, the one in use and the last one;
     /// `None` if the machine's settings are not followed.
     fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)>;
-
-    /// Whether a process of this number may bind ports below
-    /// [`Defaults::unprivileged_from`], in a session of this user.
-    fn may_bind_low_ports(&self, pid: u32, user: u32) -> bool;
 
     /// The time of day, in nanoseconds since 1970: for programs that ask when a datagram
     /// came, and nothing else.

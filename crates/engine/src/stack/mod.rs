@@ -18,12 +18,13 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `sockets`, `socket`, `slab`, `timers` | the sockets, and what is to be done for which |
+//! | `session`, `account`, `turns` | whose sockets they are, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `fast_open`, `cookies` | connections that come in |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
 //! | `requests` | what programs ask |
-//! | `connection` | a connection's life |
+//! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
 //! | `settle` | what a turn has touched: sent and told, each user its share |
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
@@ -31,7 +32,7 @@
 //! | `automatic`, `link_return` | addresses from servers and routers; a link that has come back |
 //! | `errors` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
-//! | `buffers`, `memory_pressure` | how much a connection may hold, and what if there is no more |
+//! | `buffers`, `memory_pressure`, `returns` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
 //! | `counters`, `info` | what a run costs |
@@ -40,6 +41,7 @@
 //! no clock, waits for nothing and starts nothing.
 
 pub(crate) mod access;
+pub(crate) mod account;
 pub(crate) mod answer_limit;
 pub(crate) mod automatic;
 pub(crate) mod buffers;
@@ -64,13 +66,16 @@ pub(crate) mod link;
 pub(crate) mod link6;
 pub(crate) mod link_return;
 pub(crate) mod memory_pressure;
+mod orphans;
 pub(crate) mod output;
 pub(crate) mod pair;
 pub(crate) mod passive;
 mod published;
 pub(crate) mod requests;
+pub(crate) mod returns;
 pub(crate) mod routing;
 pub(crate) mod secrets;
+pub(crate) mod session;
 mod settings;
 pub(crate) mod settle;
 pub(crate) mod slab;
@@ -81,12 +86,11 @@ pub(crate) mod tcp_input;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timers;
+pub(crate) mod turns;
 
 pub(crate) use settings::Settings;
 pub(crate) use sockets::Sockets;
 
-use crate::burial::Burials;
-use crate::session::Session;
 use answer_limit::AnswerLimit;
 use counters::{Counters, EngineDrop};
 use demux::Demux;
@@ -97,6 +101,7 @@ use longshore_tcp::{FastOpenCache, Instant};
 use longshore_wire::ipv6::Ipv6Header;
 use requests::Unanswered;
 use secrets::Secrets;
+use session::Session;
 use slab::Slab;
 use std::net::IpAddr;
 use syn_drop::SynDrop;
@@ -158,8 +163,6 @@ pub(crate) struct Stack {
     /// What servers have shown of Fast Open.
     pub(crate) fast_open: FastOpenCache,
     pub(crate) unanswered: Unanswered,
-    /// What ended processes held and is not yet let go of.
-    pub(crate) burials: Burials,
     pub(crate) counters: Counters,
     /// What the operator is to be told; the loop takes it.
     pub(crate) notices: Vec<Notice>,
@@ -181,7 +184,6 @@ impl Stack {
             settings,
             fast_open: FastOpenCache::new(),
             unanswered: Unanswered::default(),
-            burials: Burials::default(),
             counters: Counters::new(),
             notices: Vec::new(),
             whole: Vec::new(),
@@ -246,6 +248,26 @@ impl Stack {
             self.counters.wakeup_waits += u64::from(session.publish(turn));
             session.host.release_requests(none_under_way);
         }
+    }
+
+    /// A session begins: its programs learn where their connections go, with which congestion
+    /// control their sockets begin, and whether the wildcard is to be bound on the kernel,
+    /// too, where their launcher has said so. Its key.
+    pub(crate) fn open_session(&mut self, session: Session, kernel_too: Option<bool>) -> u32 {
+        self.publish_routes(&session);
+        let usual = self.settings.default_congestion(self.now);
+        published::publish_congestion_to(&session, usual);
+        let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
+        session.host.set_engine_alone(!kernel_too);
+        self.sessions.insert(session)
+    }
+
+    /// A session is over. Sockets of it that are left have nobody any more.
+    pub(crate) fn close_session(&mut self, key: u32) -> Option<Session> {
+        let mut session = self.sessions.remove(key)?;
+        session.host.mark_closed();
+        self.release_postponed(std::mem::take(&mut session.postponed));
+        Some(session)
     }
 
     /// A session had no memory for what has come for it.

@@ -65,8 +65,8 @@ impl Stack {
             ListenVerdict::CheckCookie(_) | ListenVerdict::Accept
                 if self
                     .sessions
-                    .user_of(socket.session)
-                    .is_some_and(|user| user.is_out_of_sockets()) =>
+                    .account_of(socket.session)
+                    .is_some_and(|account| account.is_out_of_sockets()) =>
             {
                 self.counters.drop(EngineDrop::UserSockets);
             }

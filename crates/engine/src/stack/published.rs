@@ -4,19 +4,30 @@
 //! Called when a session begins and when one of these has changed.
 
 use super::Stack;
-use crate::house::place_of;
-use crate::session::Session;
+use super::session::Session;
 use longshore_hostif::Route;
+use longshore_tcp::Congestion;
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Its place in [`longshore_hostif::CONGESTION_NAMES`].
+fn place_of(congestion: Congestion) -> u32 {
+    let place = Congestion::ALL.iter().position(|c| *c == congestion);
+    place.unwrap_or(0) as u32
+}
+
+/// The programs of a session learn with which congestion control their sockets begin, where
+/// it is `usual` unless their launcher has chosen one.
+pub(super) fn publish_congestion_to(session: &Session, usual: Congestion) {
+    let congestion = session.congestion.unwrap_or(usual);
+    session.host.set_congestion(place_of(congestion));
+}
 
 impl Stack {
     /// Programs learn with which congestion control their sockets begin.
     pub(crate) fn publish_congestion(&mut self) {
-        let place = place_of(self.settings.default_congestion(self.now));
+        let usual = self.settings.default_congestion(self.now);
         for (_, session) in self.sessions.iter() {
-            if session.congestion.is_none() {
-                session.host.set_congestion(place);
-            }
+            publish_congestion_to(session, usual);
         }
     }
 

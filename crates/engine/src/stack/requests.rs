@@ -9,7 +9,7 @@ mod setup;
 
 use crate::stack::Stack;
 use crate::stack::connection::RequestError;
-use crate::stack::socket::{Kind, Options};
+use crate::stack::socket::{Kind, Options, Socket};
 use longshore_hostif::{
     Address, Completion, EdgeFlags, OptionName, Query, Request, SendQueue, SocketId,
 };
@@ -65,6 +65,12 @@ impl Stack {
         }
     }
 
+    /// Answers a request to bind that the process may not make.
+    #[cold]
+    pub(crate) fn refuse_bind(&mut self, from: From, request: &Request) {
+        self.answer(from, request, Err(RequestError::NotPermitted));
+    }
+
     /// A session has said what makes no sense.
     pub(crate) fn count_bad(&mut self, session: u32) {
         if let Some(s) = self.sessions.get_mut(session) {
@@ -80,8 +86,8 @@ impl Stack {
         let Some(key) = self.key_of(from.session, id) else {
             // Late words of a socket that is gone are no fault; but whoever
             // waits for an answer gets one.
-            let why = match self.sessions.user_of(from.session) {
-                Some(user) if user.is_out_of_sockets() => RequestError::TooManySockets,
+            let why = match self.sessions.account_of(from.session) {
+                Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
                 _ => RequestError::NoSocket,
             };
             self.answer(from, request, Err(why));
@@ -89,20 +95,17 @@ impl Stack {
         };
         match *request {
             Request::Open { .. } => {}
-            Request::Bind { local, .. } => {
-                let bound = self.bind_if_permitted(from, key, local);
-                match bound {
-                    Err(RequestError::AddressInUse) => {
-                        self.owe(from);
-                        self.unanswered.late_binds.push(LateBind {
-                            from,
-                            request: *request,
-                            local,
-                        });
-                    }
-                    bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
+            Request::Bind { local, .. } => match self.bind(key, local) {
+                Err(RequestError::AddressInUse) => {
+                    self.owe(from);
+                    self.unanswered.late_binds.push(LateBind {
+                        from,
+                        request: *request,
+                        local,
+                    });
                 }
-            }
+                bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
+            },
             Request::Listen { backlog, .. } => {
                 let listens = self.listen(key, backlog);
                 self.answer(from, request, listens.map(|()| NOTHING));
@@ -166,14 +169,19 @@ impl Stack {
         Ok(())
     }
 
+    /// The owner of a socket gets signals from now on, or none any more.
+    fn set_owner(&mut self, session: u32, socket: SocketId, key: u32) {
+        let told = self.sockets.get(key).map(Socket::edges);
+        if let Some(s) = self.sessions.get_mut(session) {
+            s.host.set_owner(socket, told.unwrap_or_default());
+        }
+    }
+
     fn unsubscribe(&mut self, from: From, key: u32) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
         socket.subscribers.remove(from.channel);
-        if let Some(s) = self.sessions.get_mut(from.session) {
-            s.note_transit(key, socket.id.index, self.now);
-        }
     }
 
     fn set_option(&mut self, key: u32, name: OptionName, value: u64) {

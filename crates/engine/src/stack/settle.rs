@@ -2,14 +2,16 @@
 //! are told what there is to tell.
 //!
 //! A few sockets are settled at once. Of many, each user's have a share of the turn
-//! (`attach::turns`): those beyond it wait in their session's queue and have their turn
+//! (`turns`): those beyond it wait in their session's queue and have their turn
 //! again, so that who sends on thousands of sockets makes others wait no longer than one
 //! who sends on a few. Owns [`Engine::settle`], which the loop calls, and the order of those
 //! that wait.
 
-use crate::attach::turns::{Of, PIECE, SEGMENT};
 use crate::stack::Stack;
+use crate::stack::account::Account;
 use crate::stack::socket::Kind;
+use crate::stack::turns::{Of, PIECE, SEGMENT};
+use std::sync::Arc;
 
 /// So many sockets are settled whatever they have to send.
 const FEW: usize = 4;
@@ -77,9 +79,8 @@ impl Stack {
             return true;
         };
         let turn = self.counters.turns;
-        let left =
-            |user: &std::sync::Arc<crate::attach::User>| user.spent.left(Of::Output, turn) != 0;
-        s.postponed.is_empty() && s.user.as_ref().is_none_or(left)
+        let left = |account: &Arc<Account>| account.spent.left(Of::Output, turn) != 0;
+        s.postponed.is_empty() && s.account.as_ref().is_none_or(left)
     }
 
     /// A socket has its turn again.
@@ -98,12 +99,11 @@ impl Stack {
     fn settle_postponed(&mut self, session: u32) {
         let turn = self.counters.turns;
         while let Some(s) = self.sessions.get_mut(session) {
-            let spent =
-                |user: &std::sync::Arc<crate::attach::User>| user.spent.left(Of::Output, turn) == 0;
+            let spent = |account: &Arc<Account>| account.spent.left(Of::Output, turn) == 0;
             if s.postponed.is_empty() {
                 return;
             }
-            if s.user.as_ref().is_some_and(spent) {
+            if s.account.as_ref().is_some_and(spent) {
                 return self.sockets.waiting_sessions.push_back(session);
             }
             if let Some(key) = s.postponed.pop_front() {
@@ -116,9 +116,9 @@ impl Stack {
         let before = self.output();
         self.settle_one(key);
         let cost = self.output().wrapping_sub(before).max(1);
-        if let Some(user) = self.sessions.user_of(session) {
+        if let Some(account) = self.sessions.account_of(session) {
             let cost = u32::try_from(cost).unwrap_or(u32::MAX);
-            user.spent.spend(Of::Output, self.counters.turns, cost);
+            account.spent.spend(Of::Output, self.counters.turns, cost);
         }
     }
 
@@ -130,7 +130,7 @@ impl Stack {
     }
 
     /// Sockets of a session that is gone are nobody's that waits.
-    pub(crate) fn release_postponed(&mut self, postponed: impl IntoIterator<Item = u32>) {
+    pub(super) fn release_postponed(&mut self, postponed: impl IntoIterator<Item = u32>) {
         for key in postponed {
             if let Some(socket) = self.sockets.get_mut(key) {
                 socket.dirty = false;

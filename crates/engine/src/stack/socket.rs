@@ -1,6 +1,6 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
-use crate::attach::SocketShare;
+use crate::stack::account::SocketShare;
 use crate::stack::demux::{Flow, Reuse};
 use crate::stack::errors::ErrorQueue;
 use crate::stack::fast_output::Headers;

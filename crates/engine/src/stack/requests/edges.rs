@@ -2,11 +2,11 @@
 //! be, and who else is to hear of them.
 
 use super::From;
-use crate::session::Session;
 use crate::stack::Stack;
 use crate::stack::connection::RequestError;
 use crate::stack::memory_pressure::grant_to_reader;
 use crate::stack::pair::{Pair, RESET};
+use crate::stack::session::Session;
 use crate::stack::socket::{Connection, Datagram, Kind, Listening};
 use longshore_hostif::adapter::ReceiveSlab;
 use longshore_hostif::{EdgeFlags, STREAM_MAX};

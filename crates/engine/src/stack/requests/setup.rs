@@ -1,9 +1,9 @@
 //! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
 
 use super::{From, LateBind};
-use crate::attach::SocketShare;
 use crate::stack::Stack;
-use crate::stack::access::{LowPorts, Transport};
+use crate::stack::access::Transport;
+use crate::stack::account::SocketShare;
 use crate::stack::connection::RequestError;
 use crate::stack::counters::EngineDrop;
 use crate::stack::demux::Found;
@@ -47,15 +47,9 @@ impl Stack {
         if !s.host.has_block(id.index) || s.key(id.index).is_some() {
             return Err(RequestError::NoSocket);
         }
-        let share = match &s.user {
-            Some(user) => match user.take_socket() {
-                Some(share) => Some(share),
-                None => {
-                    self.refuse_socket(from, id);
-                    return Ok(());
-                }
-            },
-            None => None,
+        let Some(share) = s.take_socket_share() else {
+            self.refuse_socket(from, id);
+            return Ok(());
         };
         if options.send_buffer != longshore_hostif::SEND_BUFFER {
             // Unless the program has set it meanwhile, of which we hear next.
@@ -74,19 +68,6 @@ impl Stack {
         Ok(())
     }
 
-    /// Binds a socket, if its process may bind that port.
-    pub(super) fn bind_if_permitted(
-        &mut self,
-        from: From,
-        key: u32,
-        local: Address,
-    ) -> Result<SocketAddr, RequestError> {
-        if local.get().is_some_and(|l| !self.may_bind(from, l.port())) {
-            return Err(RequestError::NotPermitted);
-        }
-        self.bind(key, local)
-    }
-
     /// Binds a socket whose address was in use once more.
     pub(crate) fn bind_again(&mut self, late: &LateBind) -> Result<SocketAddr, RequestError> {
         match self.key_of(late.from.session, late.request.socket()) {
@@ -95,26 +76,21 @@ impl Stack {
         }
     }
 
-    /// Whether sockets of ended processes are still to be closed that are of the user of
-    /// this session.
-    pub(crate) fn buries_for(&self, session: u32) -> bool {
-        let uid_of = |session| self.sessions.get(session).map(|s| s.uid);
-        let own = uid_of(session);
-        self.burials.sessions().any(|s| uid_of(s) == own)
-    }
-
     /// Counts one socket more among those of a session's user; `None` if that may have no
-    /// more.
-    pub(crate) fn take_socket_share(&self, session: u32) -> Option<Option<SocketShare>> {
-        match self.sessions.user_of(session) {
-            Some(user) => user.take_socket().map(Some),
+    /// more, which is counted.
+    pub(crate) fn take_socket_share(&mut self, session: u32) -> Option<Option<SocketShare>> {
+        let share = match self.sessions.get(session) {
+            Some(s) => s.take_socket_share(),
             None => Some(None),
-        }
+        };
+        self.counters.sockets_refused += u64::from(share.is_none());
+        share
     }
 
     /// A socket that its user may not have: dead from the beginning.
     #[cold]
     fn refuse_socket(&mut self, from: From, id: SocketId) {
+        self.counters.sockets_refused += 1;
         if let Some(s) = self.sessions.get_mut(from.session) {
             let edges = Edges {
                 flags: EdgeFlags::DEAD,
@@ -126,27 +102,8 @@ impl Stack {
         }
     }
 
-    /// Whether a process may bind this port.
-    fn may_bind(&mut self, from: From, port: u16) -> bool {
-        let defaults = self.settings.host.defaults(self.now);
-        let everybodys = defaults.unwrap_or_default().unprivileged_from;
-        if port == 0 || port >= everybodys {
-            return true;
-        }
-        let Some(session) = self.sessions.get(from.session) else {
-            return false;
-        };
-        match self.settings.access.low_ports {
-            LowPorts::All => return true,
-            LowPorts::Root => return session.uid == 0,
-            LowPorts::Host => {}
-        }
-        let pid = session.processes.pid(from.channel);
-        pid.is_some_and(|pid| self.settings.host.may_bind_low_ports(pid, session.uid))
-    }
-
     /// Binds a socket; port 0 asks for any.
-    fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
+    pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
         let mut local = local.get().ok_or(RequestError::Invalid)?;
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let kind = match socket.kind {

@@ -2,22 +2,20 @@
 //! them as the engine's loop does.
 
 use super::program::Program;
-use crate::burial::Burial;
-use crate::session::Session;
 use crate::stack::automatic::Automatic;
 use crate::stack::host::{Defaults, Host};
 use crate::stack::link::Link;
 use crate::stack::requests::From;
 use crate::stack::secrets::Secrets;
+use crate::stack::session::Session;
 use crate::stack::{Settings, Stack};
 use longshore_hostif::adapter::{AdapterSession, Next};
-use longshore_hostif::agent::Peer;
-use longshore_hostif::attach::Token;
+use longshore_hostif::agent::{Peer, Processes};
 use longshore_hostif::{Arena, Geometry, Loopback, Request};
 use longshore_net::Cidr;
 use longshore_ports::sim::SimPort;
 use longshore_ports::{Port, RecvBuffer};
-use longshore_ring::{Doorbell, Ringer};
+use longshore_ring::Ringer;
 use longshore_tcp::{FastOpenKey, Instant};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -48,10 +46,6 @@ impl Host for Alone {
         None
     }
 
-    fn may_bind_low_ports(&self, _pid: u32, _user: u32) -> bool {
-        true
-    }
-
     fn time_of_day_ns(&self) -> u64 {
         0
     }
@@ -62,6 +56,7 @@ pub(super) struct Machine {
     pub(super) stack: Stack,
     pub(super) program: Program,
     session: u32,
+    processes: Processes,
     channel: Option<u16>,
     buffer: RecvBuffer,
     maintenance_at: Instant,
@@ -78,19 +73,20 @@ impl Machine {
         let mut stack = Stack::new(link.unwrap(), settings, &secrets, now);
         let arena = Arc::new(Arena::create(GEOMETRY).unwrap());
         let ringer = Arc::new(Ringer::for_one());
-        let doorbell = Doorbell::new().unwrap();
-        let host = AdapterSession::new(arena.clone(), ringer);
-        let mut session = Session::new(Token([0; 16]), host, doorbell, 0);
+        let mut host = AdapterSession::new(arena.clone(), ringer);
+        let mut processes = Processes::of(&host, 0);
         let peer = Peer {
             pid: 1,
             pidfd: None,
         };
-        let channel = session.admit(peer).unwrap();
-        let session = stack.sessions.insert(session);
+        let channel = processes.admit(peer).unwrap().channel;
+        host.open_channel(channel);
+        let session = stack.open_session(Session::new(host, 0), None);
         Self {
             stack,
             program: Program::new(arena, channel),
             session,
+            processes,
             channel: Some(channel),
             buffer: RecvBuffer::new(),
             maintenance_at: now,
@@ -113,7 +109,6 @@ impl Machine {
         if !self.stack.sockets.denied_memory.is_empty() {
             self.stack.relieve_memory_pressure();
         }
-        worked |= self.stack.go_on_burying();
         worked |= self.stack.settle();
         self.stack.answer_questions();
         self.stack.publish();
@@ -173,16 +168,20 @@ impl Machine {
         let Some(session) = self.stack.sessions.get_mut(self.session) else {
             return;
         };
-        session.launched = false;
-        let held = session.take_dead(channel).unwrap_or_default();
-        let serial = session.serial;
-        self.stack.bury(Burial {
-            session: self.session,
-            serial,
-            channel: Some(channel),
-            held,
-            aborts: false,
-        });
+        let Some(ended) = self.processes.take_ended(channel) else {
+            return;
+        };
+        session.host.close_channel(channel);
+        session.host.free_waiters_of(ended.name);
+        for index in session.indices() {
+            let key = self.stack.socket_of(self.session, index);
+            let key = key.expect("its session knows it");
+            self.stack.forget_subscriber(key, channel);
+            if !self.stack.is_orphan(key) {
+                self.stack.close_unheld(key);
+            }
+        }
+        self.processes.free_channel(channel);
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -203,7 +202,7 @@ impl Machine {
         assert_eq!(stack.sockets.len(), 0, "sockets are left");
         assert_eq!(stack.demux.waiting_count(), 0, "TIME-WAIT is for ever");
         let session = stack.sessions.get(self.session).unwrap();
-        assert_eq!(session.sockets, 0);
+        assert_eq!(session.sockets(), 0);
         assert_eq!(session.host.receive.in_use(), 0, "chunks are lost");
         let (free, all) = self.program.send_chunks();
         assert_eq!(free, all, "chunks of send streams are lost");

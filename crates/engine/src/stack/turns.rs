@@ -2,8 +2,8 @@
 //! wake-ups. What is above a user's share waits for the next turn, so that no number of
 //! sessions, sockets or sleepers of one user makes a turn long for others.
 //!
-//! Each user has a [`Spent`], which the loop alone changes. `requests` asks it before it
-//! takes requests, `settle` before it serves a socket, and a session before it wakes sleepers.
+//! Each user has a [`Spent`], which the loop alone changes. It is asked before requests are
+//! taken, `settle` before it serves a socket, and a session before it wakes sleepers.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,0 +1,42 @@
+//! The sessions of an engine, by the keys that its stack has for them.
+
+use super::Session;
+
+/// The table.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Vec<Option<Session>>);
+
+impl Sessions {
+    /// Enters a session under the key that the stack has given it.
+    pub(crate) fn insert(&mut self, key: u32, session: Session) {
+        let place = key as usize;
+        if place >= self.0.len() {
+            self.0.resize_with(place + 1, || None);
+        }
+        self.0[place] = Some(session);
+    }
+
+    pub(crate) fn remove(&mut self, key: u32) -> Option<Session> {
+        self.0.get_mut(key as usize)?.take()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: u32) -> Option<&Session> {
+        self.0.get(key as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Session> {
+        self.0.get_mut(key as usize)?.as_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {
+        let all = self.0.iter().enumerate();
+        all.filter_map(|(key, s)| Some((key as u32, s.as_ref()?)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Session)> {
+        let all = self.0.iter_mut().enumerate();
+        all.filter_map(|(key, s)| Some((key as u32, s.as_mut()?)))
+    }
+}
