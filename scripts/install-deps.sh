@@ -70,20 +70,33 @@ NEEDED=(
 
 (($# > 0)) || set -- test
 for group in "$@"; do
-  printf '%s\n' "${NEEDED[@]}" | grep -q "^$group " || { echo "usage: $0 [GROUP...]; no group $group" >&2; exit 2; }
+  grep -q "^$group " < <(printf '%s\n' "${NEEDED[@]}") || { echo "usage: $0 [GROUP...]; no group $group" >&2; exit 2; }
 done
 
 # Debian's daemons live in sbin, which an ordinary user's PATH may lack.
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
-missing=()
-for row in "${NEEDED[@]}"; do
-  read -r group command package <<<"$row"
-  [[ " $* " == *" $group "* ]] || continue
-  # A program, or a file.
-  command -v "$command" >/dev/null 2>&1 || [[ $command == /* && -e $command ]] ||
-    missing+=("$package")
-done
+# Sets `missing` to the packages of these groups that are not there.
+look() {
+  local row group command package
+  missing=()
+  for row in "${NEEDED[@]}"; do
+    read -r group command package <<<"$row"
+    [[ " $* " == *" $group "* ]] || continue
+    # A program, or a file.
+    command -v "$command" >/dev/null 2>&1 || [[ $command == /* && -e $command ]] ||
+      missing+=("$package")
+  done
+}
+
+look "$@"
+if ((${#missing[@]} > 0)) && [[ -d /etc/apt ]]; then
+  # One at a time on the machine, also of other clones: apt-get does not wait for another
+  # that fetches lists, and who is done first would take the policy below away.
+  exec 9</etc/apt
+  flock 9
+  look "$@"
+fi
 
 if ((${#missing[@]} == 0)); then
   echo "install-deps: all programs are there"
@@ -106,8 +119,12 @@ fi
 # Debian starts a daemon as soon as it is installed, unless this file forbids it.
 policy=/usr/sbin/policy-rc.d
 made_policy=no
-restore_policy() { [ "$made_policy" = no ] || "${as_root[@]}" rm -f "$policy"; }
-trap restore_policy EXIT
+log=$(mktemp)
+clean() {
+  [ "$made_policy" = no ] || "${as_root[@]}" rm -f "$policy"
+  rm -f "$log"
+}
+trap clean EXIT
 if [ ! -e "$policy" ]; then
   printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
   "${as_root[@]}" chmod 755 "$policy"
@@ -115,10 +132,10 @@ if [ ! -e "$policy" ]; then
 fi
 
 echo "install-deps: installing ${missing[*]}"
-log=$(mktemp)
+# What is installed must not hold the lock, if it stays.
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y \
-    --no-install-recommends -o DPkg::Lock::Timeout=120 "${missing[@]}" >"$log" 2>&1
+    --no-install-recommends -o DPkg::Lock::Timeout=120 "${missing[@]}" >"$log" 2>&1 9<&-
 }
 # The package lists of a fresh image may be absent or old: fetch them once, and
 # again only if the installation fails.
@@ -129,7 +146,6 @@ fi
 if ! install; then
   echo "install-deps: that failed; once more with fresh package lists"
   "${as_root[@]}" apt-get update -qq
-  install || { cat "$log" >&2; rm -f "$log"; exit 1; }
+  install || { cat "$log" >&2; exit 1; }
 fi
-rm -f "$log"
 echo "install-deps: done"

@@ -12,8 +12,15 @@ set -uo pipefail
 . "$(dirname "$0")/env.sh"
 
 logs=${CARGO_TARGET_DIR:-target}/test
-rm -rf "$logs"
 mkdir -p "$logs"
+# One at a time with one target directory, for the logs' sake; others may run beside it.
+# What is run below does not inherit the lock: it may leave something behind.
+exec 8<"$logs"
+if ! flock --nonblock 8; then
+  echo "test: another \`make test\` runs with $logs; wait for it, or set CARGO_TARGET_DIR" >&2
+  exit 1
+fi
+rm -rf "${logs:?}"/*
 LONGSHORE_SKIPPED=$(realpath "$logs")/skipped
 export LONGSHORE_SKIPPED
 : >"$LONGSHORE_SKIPPED"
@@ -41,7 +48,7 @@ count() {
 
 # In a process group of its own, which ends with this script.
 set -m
-chrt --idle 0 "${MAKE:-make}" --no-print-directory ahead >"$logs/ahead.log" 2>&1 &
+chrt --idle 0 "${MAKE:-make}" --no-print-directory ahead >"$logs/ahead.log" 2>&1 8<&- &
 ahead=$!
 set +m
 trap 'kill -- "-$ahead" 2>/dev/null' EXIT
@@ -52,7 +59,7 @@ start=$SECONDS
 passed=0 failed=0 wrong=() times=()
 for target in "$@"; do
   began=$SECONDS status=0
-  ${MAKE:-make} --no-print-directory "$target" 2>&1 | tee "$logs/$target.log" || status=$?
+  ${MAKE:-make} --no-print-directory "$target" 2>&1 8<&- | tee "$logs/$target.log" || status=$?
   read -r here bad < <(count "$logs/$target.log" "$status")
   passed=$((passed + here)) failed=$((failed + bad))
   times+=("$(printf '%5d s  %-14s %s' $((SECONDS - began)) "$target" "$( ((status == 0)) && echo passed || echo FAILED)")")

@@ -31,6 +31,7 @@ pinned=$NIGHTLY
 for ((back = 1; back <= days; back++)); do
   candidate=nightly-$(date -u -d "$back days ago" +%F)
   if [[ ! $candidate > $pinned ]]; then break; fi
+  had=$(rustup toolchain list | grep "^$candidate-" || true)
   timeout 600 rustup toolchain install "$candidate" --profile minimal --no-self-update \
     --component miri --component rust-src >/dev/null 2>&1 || continue
   echo "update-tools: trying $candidate"
@@ -39,6 +40,8 @@ for ((back = 1; back <= days; back++)); do
     pinned=$candidate
     break
   fi
+  # It takes a gigabyte, and is of no use.
+  [[ -n $had ]] || rustup toolchain uninstall "$candidate" >/dev/null 2>&1 || true
 done
 echo "update-tools: $pinned"
 
@@ -57,10 +60,15 @@ for name in cargo-nextest cargo-fuzz cargo-deny cargo-mutants; do
   else
     # From outside: inside of a workspace cargo answers for the workspace.
     newest=$(cd / && cargo info --quiet --registry crates-io "$name" 2>/dev/null |
-      sed -n 's/^version: *\([0-9.]*\).*/\1/p')
+      sed -n 's/^version: *\([0-9.]*\).*/\1/p') || newest=''
   fi
   rm -rf "$place"
-  if [[ -z $newest || $newest == "${!variable}" ]]; then
+  if [[ -z $newest ]]; then
+    echo "update-tools: $name ${!variable}: what is newest cannot be asked"
+    continue
+  fi
+  # The newest that has a binary may be older than what was built.
+  if [[ $(printf '%s\n' "$newest" "${!variable}" | sort -V | tail -1) == "${!variable}" ]]; then
     echo "update-tools: $name ${!variable}"
     continue
   fi
