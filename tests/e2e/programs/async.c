@@ -126,14 +126,8 @@ static void for_room(void) {
   EACH_PAIR(mine, far) {
     catch_io(SA_RESTART);
     tells_of(mine);
-    nonblocking(mine);
     static char big[1 << 16];
-    size_t sent = 0;
-    for (double since = now(); now() - since < 0.1;) {
-      ssize_t n = write(mine, big, sizeof big);
-      if (n > 0)
-        sent += n, since = now();
-    }
+    size_t sent = fill(mine, sizeof big);
     is_left_alone();
     while (sent) {
       ssize_t n = SYS(read(far, big, sizeof big));

@@ -1,6 +1,5 @@
 /* A socket is a file descriptor: numbers, copies, flags, passing it on. */
 #include "check.h"
-#include <linux/sockios.h>
 #include <sys/resource.h>
 
 static void duplicates(void) {
@@ -392,12 +391,6 @@ static void descriptor_limit(void) {
   SYS(socket(AF_INET, SOCK_STREAM, 0));
 }
 
-static int queue(int fd, int request) {
-  int n = -1;
-  SYS(ioctl(fd, request, &n));
-  return n;
-}
-
 /* How many bytes wait to be acknowledged, and to be sent. */
 static void bytes_on_their_way(void) {
   EACH_PAIR(mine, far) {
@@ -501,10 +494,11 @@ static void stdio_on_a_duplicate(void) {
 
 /* The first socket is made where the files of the program's start are not. */
 static void after_chroot(void) {
+  char path[] = "/tmp/root-XXXXXX";
+  OK(mkdtemp(path) == path);
   pid_t child = SYS(fork());
   if (!child) {
-    char path[] = "/tmp/root-XXXXXX", buf[4];
-    OK(mkdtemp(path) == path);
+    char buf[4];
     SYS(chroot(path));
     SYS(chdir("/"));
     EACH_PAIR(mine, far) {
@@ -514,6 +508,7 @@ static void after_chroot(void) {
     _exit(0);
   }
   joined(child);
+  SYS(rmdir(path));
 }
 
 const struct check CHECKS[] = {

@@ -42,10 +42,8 @@ static void level_out(void) {
     int ep = epoll_with(mine, EPOLLOUT);
     IS(says(ep, mine, 10000), EPOLLOUT);
     IS(says(ep, mine, 0), EPOLLOUT);
-    nonblocking(mine);
     static char big[1 << 20];
-    while (write(mine, big, sizeof big) > 0)
-      ;
+    fill(mine, 1 << 16);
     IS(says(ep, mine, 50), 0);
     while (says(ep, mine, 0) == 0)
       SYS(read(far, big, sizeof big));
@@ -156,9 +154,8 @@ static void peer_half_close(void) {
     uint32_t events = says(ep, mine, 10000);
     IS(events, EPOLLIN | EPOLLRDHUP);
     SYS(shutdown(mine, SHUT_WR));
-    sleep_ms(20);
-    events = says(ep, mine, 10000);
-    OK(events & EPOLLHUP); /* both halves are closed: told unasked */
+    IS(ready(mine, 0, 10000), POLLHUP); /* both halves are closed: told unasked */
+    OK(says(ep, mine, 0) & EPOLLHUP);
     close(ep);
   }
 }
@@ -480,18 +477,10 @@ static void bytes_come(int mine, int far) {
 /* All room is taken, and then there is some again. */
 static void room_comes(int mine, int far) {
   static char big[1 << 16];
-  size_t written = 0;
-  ssize_t n;
-  nonblocking(mine);
-  /* What is on its way to the other end still makes room for a while. */
-  for (int quiet = 0; quiet < 3; quiet++, sleep_ms(10))
-    while ((n = write(mine, big, sizeof big)) > 0)
-      written += n, quiet = 0;
+  size_t written = fill(mine, sizeof big);
   FAILS(write(mine, big, 1), EAGAIN);
-  while (written != 0) {
-    n = SYS(read(far, big, sizeof big));
-    written -= n;
-  }
+  while (written != 0)
+    written -= SYS(read(far, big, sizeof big));
 }
 
 static void added_with_what_is_there_while_another_thread_waits(void) {
@@ -751,8 +740,8 @@ static void bad_pointers_by_number(void) {
 
 /* What one end has sent, or that it is closed, the other sees with its next call, without
  * waiting. With far ends in the kernel there is a wire between. A machine with more to do
- * than this may hold an engine up for longer than it is waited for. */
-enum { TRIES = 200, MOST_LATE = TRIES / 20 };
+ * than this may hold an engine up for longer than it is waited for, though not each time. */
+enum { TRIES = 200, MOST_LATE = TRIES / 20, ROUNDS = 5 };
 
 static int sees_by_recv(int fd) {
   char c;
@@ -787,36 +776,44 @@ static int (*const LOOKS[])(int) = {sees_by_recv, sees_by_peek, sees_by_poll, se
                                     sees_by_epoll};
 enum { WAYS = sizeof LOOKS / sizeof *LOOKS };
 
-static void what_was_sent_is_seen_at_once(void) {
-  if (far_in_kernel())
-    return;
+/* How many of TRIES were late, bytes and datagrams. */
+static void send_and_look(int *bytes, int *datagrams) {
   int a, b, udp = SYS(socket(AF_INET, SOCK_DGRAM, 0)), from = SYS(socket(AF_INET, SOCK_DGRAM, 0));
   pair(0, &a, &b);
   struct sockaddr_in any = address(my_ip(), 0);
   SYS(bind(udp, A(any)));
   struct sockaddr_in to = name_of(udp);
-  int late = 0, late_datagrams = 0;
+  *bytes = *datagrams = 0;
   char c;
   for (int i = 0; i < TRIES; i++) {
     int way = i % WAYS;
     send_all(b, "x", 1);
     int sees = LOOKS[way](a);
-    late += !sees;
+    *bytes += !sees;
     if (way || !sees)
       receive_all(a, &c, 1);
     IS(sendto(from, "x", 1, 0, A(to)), 1);
     sees = LOOKS[way](udp);
-    late_datagrams += !sees;
+    *datagrams += !sees;
     if (way || !sees)
       IS(recv(udp, &c, 1, 0), 1);
   }
-  if (late > MOST_LATE || late_datagrams > MOST_LATE)
-    FAIL("of %d, %d were late, and %d datagrams", TRIES, late, late_datagrams);
+  SYS(close(a)), SYS(close(b)), SYS(close(udp)), SYS(close(from));
 }
 
-static void an_end_is_seen_at_once(void) {
+static void what_was_sent_is_seen_at_once(void) {
   if (far_in_kernel())
     return;
+  int bytes, datagrams, rounds = 0;
+  do
+    send_and_look(&bytes, &datagrams);
+  while ((bytes > MOST_LATE || datagrams > MOST_LATE) && ++rounds < ROUNDS);
+  if (rounds == ROUNDS)
+    FAIL("of %d, %d were late, and %d datagrams", TRIES, bytes, datagrams);
+}
+
+/* How many ends of TRIES were seen late. */
+static int end_and_look(void) {
   int late = 0;
   for (int i = 0; i < TRIES; i++) {
     int a, b;
@@ -830,7 +827,17 @@ static void an_end_is_seen_at_once(void) {
       SYS(close(b));
     SYS(close(a));
   }
-  if (late > MOST_LATE)
+  return late;
+}
+
+static void an_end_is_seen_at_once(void) {
+  if (far_in_kernel())
+    return;
+  int late, rounds = 0;
+  do
+    late = end_and_look();
+  while (late > MOST_LATE && ++rounds < ROUNDS);
+  if (rounds == ROUNDS)
     FAIL("of %d, %d were late", TRIES, late);
 }
 

@@ -1,6 +1,5 @@
 /* Bytes over a connection: every call that moves them, and how it ends. */
 #include "check.h"
-#include <linux/sockios.h>
 
 static void read_write(void) {
   EACH_PAIR(mine, far) {
@@ -85,7 +84,7 @@ static void message_dontwait(void) {
       sent += n;
       OK(sent < 1 << 28);
     }
-    FAILS(send(mine, big, sizeof big, MSG_DONTWAIT), EAGAIN);
+    OK(n == -1 && errno == EAGAIN);
     OK(sent > 0);
   }
 }
@@ -100,9 +99,7 @@ static void nonblocking_errors(void) {
     struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
     FAILS(recvmsg(mine, &m, 0), EAGAIN);
     static char big[1 << 20];
-    while (write(mine, big, sizeof big) > 0)
-      ;
-    OK(errno == EAGAIN);
+    fill(mine, 1 << 16);
     IS(ready(mine, POLLOUT, 0), 0);
     /* Room again as soon as the far end reads. */
     size_t got = 0;
@@ -232,7 +229,7 @@ static void linger_zero_resets(void) {
 
 static void linger_waits_for_delivery(void) {
   EACH_PAIR(mine, far) {
-    struct linger l = {1, 5};
+    struct linger l = {1, 25};
     SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &l, sizeof l));
     int up[2];
     SYS(pipe(up));
@@ -254,7 +251,7 @@ static void linger_waits_for_delivery(void) {
     double start = now();
     SYS(close(mine));
     mine = -1;
-    OK(now() - start < 4);
+    OK(now() - start < 20);
     joined(child);
   }
 }

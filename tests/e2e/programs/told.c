@@ -1,6 +1,5 @@
 /* What is told beside what is received, and of what was sent. */
 #include "check.h"
-#include <linux/sockios.h>
 #include <netinet/udp.h>
 #ifndef UDP_GRO
 #define UDP_SEGMENT 103
@@ -175,17 +174,8 @@ static void little_is_not_sent(void) {
     set(mine, SOL_SOCKET, SO_SNDBUF, 2 << 20);
     far_option(far, SOL_SOCKET, SO_RCVBUF, 65536);
     set(mine, IPPROTO_TCP, TCP_NOTSENT_LOWAT, MARK);
-    nonblocking(mine);
-    size_t all = 0;
-    for (int idle = 0; idle < 20; idle++) {
-      ssize_t n;
-      while ((n = write(mine, some, sizeof some)) > 0)
-        all += n, idle = 0;
-      OK(errno == EAGAIN);
-      sleep_ms(5);
-    }
-    int unsent = -1;
-    SYS(ioctl(mine, SIOCOUTQNSD, &unsent));
+    size_t all = fill(mine, sizeof some);
+    int unsent = queue(mine, SIOCOUTQNSD);
     OK(unsent > 0 && unsent <= MARK + 65536); /* Linux fills the segment that it has begun */
     OK(all < 1 << 20);
     IS(ready(mine, POLLOUT, 0), 0);

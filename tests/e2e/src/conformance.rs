@@ -4,16 +4,14 @@
 use crate::{Stack, Testbed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Runs all checks of one program on the testbed's stack.
 ///
 /// # Panics
 /// If a check fails that should pass.
 pub fn run(bed: &Testbed, program: &str) {
-    let binary = compile(program);
+    let binary = compile(bed, program);
     let checks = list(&binary);
     assert!(!checks.is_empty(), "{program} has no checks");
     let mut wrong = Vec::new();
@@ -95,25 +93,16 @@ fn list(binary: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Compiles `programs/<name>.c`.
+/// Compiles `programs/<name>.c` among the scenario's files.
 ///
 /// # Panics
 /// If it does not compile.
 #[must_use]
-pub fn compile(name: &str) -> PathBuf {
-    static DIRECTORY: OnceLock<TempDir> = OnceLock::new();
-    let directory = DIRECTORY.get_or_init(|| {
-        tempfile::Builder::new()
-            .prefix("longshore-programs-")
-            .tempdir()
-            .expect("make a directory")
-    });
+pub fn compile(bed: &Testbed, name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("programs")
         .join(format!("{name}.c"));
-    let binary = directory
-        .path()
-        .join(format!("{name}-{:?}", std::thread::current().id()).replace(['(', ')'], ""));
+    let binary = bed.directory("programs").join(name);
     let output = Command::new("gcc")
         .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .arg(&binary)

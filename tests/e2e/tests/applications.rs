@@ -45,7 +45,7 @@ fn use_postgres(client: &Host<'_>, server: IpAddr) {
     let at = format!("-h {server} -U postgres");
     let script = format!(
         "p='{POSTGRES}/psql {at} -qAtX -v ON_ERROR_STOP=1 postgres'; \
-         for i in $(seq 200); do $p -c '' 2>/dev/null && break; sleep 0.1; done; \
+         for i in $(seq 600); do $p -c '' 2>/dev/null && break; sleep 0.1; done; \
          $p -c \"select string_agg(md5(i::text), '') from generate_series(1, 100000) i\" | wc -c; \
          $p -c 'drop table if exists rows' -c 'create table rows (n int, t text)' 2>/dev/null; \
          seq 50000 | awk '{{print $1 \"\\t\" \"row number \" $1}}' | $p -c 'copy rows from stdin'; \

@@ -48,7 +48,7 @@ scenarios! {
     /// A program that makes a tunnel, waits for the peer's connection on it, and
     /// is that peer itself: it writes and reads the tunnel's packets.
     fn on_a_tunnel_that_the_program_makes(bed) within 300 {
-        let program = conformance::compile("tunnel");
+        let program = conformance::compile(bed, "tunnel");
         let host = bed.host_beside_the_kernel(0);
         match bed.stack() {
             Stack::Kernel => {

@@ -111,7 +111,7 @@ scenarios! {
         for extra in [vec![], vec!["-H", "Connection: close"]] {
             let report = peer
                 .cmd("wrk")
-                .args(["-t1", "-c32", "-d2s"])
+                .args(["--timeout", "60s", "-t1", "-c32", "-d2s"])
                 .args(extra)
                 .arg(&url)
                 .check();
