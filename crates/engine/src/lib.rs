@@ -12,7 +12,6 @@
 //! | `inlet` | when the port is read |
 //! | `intake` | when whose requests are taken |
 //! | `acquire` | addresses that are waited for |
-//! | `payload` | what hosts wrote, as ports take it |
 //! | `reclaim` | memory that is used no more goes back |
 //! | `session/` | programs: their processes and launchers |
 //! | `attach/`, `listeners` | how programs come |
@@ -35,7 +34,6 @@ mod inlet;
 mod intake;
 mod kernel;
 mod listeners;
-mod payload;
 mod privilege;
 mod reclaim;
 mod report;

@@ -5,13 +5,11 @@
 //! that queue, which costs the sender of the flood and not the engine, lets one SYN in so
 //! many through, by chance, and everything else.
 
+use crate::MAX_SYN_DROP;
 use crate::bpf::{
     AND, DROP, HEADER_LEN_TO_X, IPV4, IPV6, Instruction, JUMP, JUMP_ANY_BIT, JUMP_EQUAL, LOAD_BYTE,
     LOAD_BYTE_AT_X, LOAD_HALF, LOAD_WORD, NETWORK, PROTOCOL, RANDOM, RETURN, branch, step,
 };
-
-/// One SYN in two to the power of this is the fewest that a port lets through.
-pub const MAX_SYN_DROP: u8 = 16;
 
 const TCP: u32 = 6;
 /// SYN and ACK, of which the first SYN of a connection has the one and not the other.

@@ -11,7 +11,7 @@ use crate::stack::link::{self, Link, Transport, Way};
 use crate::stack::link6;
 use crate::stack::output::NO_CHECKSUM;
 use crate::stack::socket::Options;
-use longshore_ports::{GsoKind, PortError};
+use longshore_frames::{GsoKind, PortError};
 use longshore_tcp::Instant;
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::ipv6::{self, Ipv6Header};

@@ -6,8 +6,8 @@
 //! else, and what goes to ourselves, is built header by header in `link`.
 
 use crate::stack::link::{LOWER_HEADERS, Link, Way};
+use longshore_frames::{GsoKind, LinkKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_net::template::Ipv4Template;
-use longshore_ports::{GsoKind, LinkKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_tcp::PlainTransmit;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::stack::automatic::Automatic;
     use crate::stack::secrets::Secrets;
-    use longshore_ports::Port;
+    use longshore_frames::Port;
     use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
     use longshore_tcp::Instant;
     use longshore_wire::tcp::{Plain, TcpFlags, TcpHeader, TcpOptions, Timestamps, control};

@@ -5,9 +5,9 @@ use crate::stack::counters::EngineDrop;
 use crate::stack::ends::Service;
 use crate::stack::errors::Reported;
 use crate::stack::link::{HEADER_ROOM, LOWER_HEADERS, OwnPacket, Transport, Way, net_time};
+use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
 use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
-use longshore_ports::{RxChecksum, RxMeta};
 use longshore_tcp::IcmpError as TcpIcmp;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::verify_transport;
@@ -498,7 +498,7 @@ impl crate::stack::link::Link {
         ip: &Ipv4Header,
         way: crate::stack::link::Way,
         payload: &[u8],
-    ) -> Result<(), longshore_ports::PortError> {
+    ) -> Result<(), longshore_frames::PortError> {
         let mut buffer = [0u8; HEADER_ROOM];
         self.send_ipv4(
             ip,

@@ -11,14 +11,14 @@ use crate::stack::link6::Link6;
 use crate::stack::output::NO_CHECKSUM;
 use crate::stack::routing::{AddressError, routes};
 use crate::stack::secrets::Secrets;
+use longshore_frames::{
+    Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
+};
 use longshore_net::arp;
 use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
 use longshore_net::pmtu::PathMtu;
 use longshore_net::route::Routes;
 use longshore_net::{Cidr, Instant as NetInstant};
-use longshore_ports::{
-    Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
-};
 use longshore_tcp::Instant;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::Partial;

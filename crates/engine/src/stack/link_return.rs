@@ -6,9 +6,9 @@
 
 use crate::stack::counters::Counters;
 use crate::stack::link::{Link, Way, net_time};
+use longshore_frames::LinkKind;
 use longshore_net::address6::State;
 use longshore_net::{arp, ndp};
-use longshore_ports::LinkKind;
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
 use longshore_wire::membership::Record;

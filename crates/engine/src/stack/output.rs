@@ -1,15 +1,15 @@
 //! TCP segments out: headers written, payload taken where the host wrote it.
 
-use crate::payload::in_place;
 use crate::stack::Stack;
 use crate::stack::counters::{Counters, EngineDrop};
 use crate::stack::ends::{Ends, Service};
 use crate::stack::fast_output::Headers;
 use crate::stack::link::{HEADER_ROOM, LOWER_HEADERS, Link, Transport, Way};
 use crate::stack::socket::{Connection, Kind, Socket};
+use longshore_frames::in_place;
+use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::Crossings;
 use longshore_hostif::adapter::{MAX_PIECES, SendStreams};
-use longshore_ports::{GsoKind, PortError};
 use longshore_ring::SharedBytes;
 use longshore_tcp::{Instant, State};
 use longshore_wire::ipv4::{Ipv4Header, protocol};

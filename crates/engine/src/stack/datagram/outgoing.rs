@@ -3,13 +3,13 @@
 //!
 //! `settle_datagram` calls [`Engine::send_next`] until there is nothing more.
 
-use crate::payload::in_place;
 use crate::stack::Stack;
 use crate::stack::access::Transport;
 use crate::stack::counters::EngineDrop;
 use crate::stack::ends::{Ends, Service};
 use crate::stack::link::Way;
 use crate::stack::socket::{DEFAULT_TTL, Kind, Socket};
+use longshore_frames::in_place;
 use longshore_hostif::adapter::{MAX_PIECES, SendStreams};
 use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, PathMtu, datagram_span};
 use longshore_ring::SharedBytes;

@@ -7,7 +7,7 @@
 
 use super::{Link, Transport, Way};
 use crate::stack::counters::{Counters, EngineDrop};
-use longshore_ports::TxFrame;
+use longshore_frames::TxFrame;
 use longshore_tcp::Instant;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use std::collections::VecDeque;

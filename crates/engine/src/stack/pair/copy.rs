@@ -3,11 +3,11 @@
 
 use super::pace::Pace;
 use super::{AGAIN_US, PIECE};
-use crate::payload::in_place;
 use crate::stack::Stack;
 use crate::stack::counters::EngineDrop;
 use crate::stack::slab::Slab;
 use crate::stack::socket::{Kind, Socket};
+use longshore_frames::in_place;
 use longshore_hostif::adapter::MAX_PIECES;
 use longshore_ring::{NONE, SharedBytes};
 use longshore_tcp::Instant;

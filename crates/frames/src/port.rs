@@ -35,8 +35,8 @@ impl RecvBuffer {
         &mut self.0[HEADROOM..]
     }
 
-    /// The same with the `before` bytes in front of it, at most the headroom.
-    pub(crate) fn room_behind(&mut self, before: usize) -> &mut [u8] {
+    /// The same with the `before` bytes in front of it, at most 12.
+    pub fn room_behind(&mut self, before: usize) -> &mut [u8] {
         &mut self.0[HEADROOM - before..]
     }
 
@@ -51,6 +51,9 @@ impl Default for RecvBuffer {
         Self::new()
     }
 }
+
+/// One SYN in two to the power of this is the fewest that a port lets through.
+pub const MAX_SYN_DROP: u8 = 16;
 
 /// The most pieces in which a frame's payload may be given to [`Port::send`].
 pub const MAX_PIECES: usize = 16;

@@ -29,7 +29,7 @@ pub struct PortCounters {
 impl PortCounters {
     /// Counts a frame of `len` bytes handed to the engine.
     #[inline]
-    pub(crate) fn received(&mut self, len: usize, gso: bool) {
+    pub fn received(&mut self, len: usize, gso: bool) {
         self.rx_frames += 1;
         self.rx_bytes += len as u64;
         self.rx_gso_frames += u64::from(gso);
@@ -37,7 +37,7 @@ impl PortCounters {
 
     /// Counts a frame of `len` bytes taken from the engine.
     #[inline]
-    pub(crate) fn sent(&mut self, len: usize, gso: bool) {
+    pub fn sent(&mut self, len: usize, gso: bool) {
         self.tx_frames += 1;
         self.tx_bytes += len as u64;
         self.tx_gso_frames += u64::from(gso);

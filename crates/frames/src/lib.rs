@@ -1,0 +1,19 @@
+//! What a stack and a carrier of frames say to each other: whole link-layer frames
+//! ([`TxFrame`], [`RxMeta`]), what a carrier can do for them ([`Capabilities`]), and the trait
+//! of carriers ([`Port`]).
+//!
+//! It stands between `stack`, which sends frames and knows no device, and `ports`, which has
+//! the devices and knows no stack. It does no I/O itself.
+
+mod counters;
+mod error;
+mod payload;
+mod port;
+
+pub use counters::{Drops, PortCounters};
+pub use error::PortError;
+pub use payload::in_place;
+pub use port::{
+    Capabilities, Gso, GsoKind, LinkKind, MAX_FRAME, MAX_PIECES, MAX_SYN_DROP, Port, RECV_ROOM,
+    RecvBuffer, RxChecksum, RxMeta, TxChecksum, TxFrame, TxGso,
+};
