@@ -12,6 +12,7 @@
 //! As long as no thread of the process was ever cancelled, this costs a load for each call.
 
 use crate::calls::{Returned, errno};
+use crate::user::Out;
 use crate::{real, signals, state};
 use libc::{c_int, pthread_t};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -22,7 +23,8 @@ const DEFERRED: c_int = 0;
 const ASYNCHRONOUS: c_int = 1;
 
 unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    safe fn pthread_setcancelstate(state: c_int, old: Out<'_, c_int>) -> c_int;
+    safe fn pthread_self() -> pthread_t;
 }
 
 unsafe extern "C-unwind" {
@@ -39,8 +41,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// The name of this thread.
 pub(crate) fn thread() -> usize {
-    // SAFETY: asks only.
-    unsafe { libc::pthread_self() as usize }
+    pthread_self() as usize
 }
 
 fn is_listed(thread: usize) -> bool {
@@ -57,11 +58,8 @@ pub(crate) fn is_cancelled() -> bool {
         return false;
     }
     let mut before = ENABLE;
-    // SAFETY: two numbers of this thread; the second call restores what was.
-    unsafe {
-        pthread_setcancelstate(DISABLE, &mut before);
-        pthread_setcancelstate(before, std::ptr::null_mut());
-    }
+    pthread_setcancelstate(DISABLE, Out::from(&mut before));
+    pthread_setcancelstate(before, Out::null());
     before == ENABLE
 }
 
@@ -70,13 +68,11 @@ pub(crate) fn held<T>(work: impl FnOnce() -> T) -> T {
     struct Held(c_int);
     impl Drop for Held {
         fn drop(&mut self) {
-            // SAFETY: the state that was before.
-            unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+            pthread_setcancelstate(self.0, Out::null());
         }
     }
     let mut held = Held(ENABLE);
-    // SAFETY: a number that outlives the call.
-    unsafe { pthread_setcancelstate(DISABLE, &mut held.0) };
+    pthread_setcancelstate(DISABLE, Out::from(&mut held.0));
     work()
 }
 
@@ -128,15 +124,14 @@ fn point_in_use<T: Returned>(mut call: impl FnMut() -> T) -> T {
         let mut kind = DEFERRED;
         let asynchronously = ASYNCHRONOUSLY.load(Ordering::Relaxed);
         if asynchronously {
-            // SAFETY: a number that outlives the call.
-            unsafe { real::pthread_setcanceltype(DEFERRED, &mut kind) };
+            real::pthread_setcanceltype(DEFERRED, Out::from(&mut kind));
         }
         let result = call();
         let was_left = result.has_failed() && is_cancelled();
         if asynchronously && kind == ASYNCHRONOUS {
             let errno = errno();
-            // SAFETY: what it was before. A thread that was cancelled meanwhile ends here.
-            unsafe { real::pthread_setcanceltype(kind, std::ptr::null_mut()) };
+            // A thread that was cancelled meanwhile ends here.
+            real::pthread_setcanceltype(kind, Out::null());
             crate::calls::set_errno(errno);
         }
         if !was_left {
@@ -146,19 +141,15 @@ fn point_in_use<T: Returned>(mut call: impl FnMut() -> T) -> T {
 }
 
 /// `pthread_cancel(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
+pub extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     if state::is_off() {
-        // SAFETY: the caller's promise.
-        return unsafe { real::pthread_cancel(thread) };
+        return real::pthread_cancel(thread);
     }
     let at = NEXT.fetch_add(1, Ordering::Relaxed) % CANCELLED.len();
     IN_USE.store(true, Ordering::SeqCst);
-    // SAFETY: as above. If it is this thread, it may end here.
-    let result = unsafe { real::pthread_cancel(thread) };
+    // If it is this thread, it may end here.
+    let result = real::pthread_cancel(thread);
     if result == 0 {
         CANCELLED[at].store(thread as usize, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -170,15 +161,11 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
 }
 
 /// `pthread_setcanceltype(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
+pub extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: Out<'_, c_int>) -> c_int {
     if kind == ASYNCHRONOUS {
         ASYNCHRONOUSLY.store(true, Ordering::Relaxed);
         IN_USE.store(true, Ordering::SeqCst);
     }
-    // SAFETY: the caller's promise.
-    unsafe { real::pthread_setcanceltype(kind, old) }
+    real::pthread_setcanceltype(kind, old)
 }

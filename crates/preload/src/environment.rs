@@ -7,12 +7,15 @@
 //! process with several threads that calls.
 
 use crate::cancel::held;
-use libc::c_char;
+use crate::user::{Strings, Text};
+use libc::{c_char, c_void};
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ffi::{CStr, CString, OsString};
+use std::slice;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Says to the new image that its process holds sockets for which it may have no
@@ -21,7 +24,7 @@ pub(crate) const HELD_VARIABLE: &str = "LONGSHORE_HELD";
 const HELD: &CStr = c"LONGSHORE_HELD=1";
 
 unsafe extern "C" {
-    static mut environ: *const *const c_char;
+    safe static environ: AtomicPtr<*const c_char>;
 }
 
 /// What was in the environment when the program started.
@@ -73,27 +76,13 @@ fn read() -> Option<Remembered> {
     })
 }
 
-/// The value of a variable in an environment, or null.
-///
-/// # Safety
-/// `list` is null or ends with a null.
-unsafe fn find(list: *const *const c_char, name: &str) -> Option<&'static CStr> {
-    let mut at = list;
-    // SAFETY: the caller's promise.
-    while let Some(entry) = unsafe { at.as_ref() }.filter(|e| !e.is_null()) {
-        // SAFETY: as above: C strings.
-        let entry = unsafe { CStr::from_ptr(*entry) };
-        let bytes = entry.to_bytes();
-        if bytes.len() > name.len()
-            && bytes.starts_with(name.as_bytes())
-            && bytes[name.len()] == b'='
-        {
-            return CStr::from_bytes_with_nul(&entry.to_bytes_with_nul()[name.len() + 1..]).ok();
-        }
-        // SAFETY: as above.
-        at = unsafe { at.add(1) };
-    }
-    None
+/// The value of a variable in an environment.
+fn find<'a>(list: Strings<'a>, name: &str) -> Option<&'a CStr> {
+    list.iter().find_map(|entry| {
+        let entry = entry.to_bytes_with_nul();
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        CStr::from_bytes_with_nul(value).ok()
+    })
 }
 
 fn preloads(value: &CStr, library: &CStr) -> bool {
@@ -102,168 +91,173 @@ fn preloads(value: &CStr, library: &CStr) -> bool {
 }
 
 /// Whether a program that is executed with this environment is not to be on Longshore.
-///
-/// # Safety
-/// `list` is null or an environment as `execve` takes it.
-pub(crate) unsafe fn leaves(list: *const *const c_char) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { find(list, ENGINE_VARIABLE) }.is_some_and(CStr::is_empty)
+pub(crate) fn leaves(list: Strings<'_>) -> bool {
+    find(list, ENGINE_VARIABLE).is_some_and(CStr::is_empty)
+}
+
+/// Memory for a list of strings, with room for the text of one, that is not malloc's.
+struct Block {
+    at: *mut c_void,
+    strings: usize,
+    text: usize,
+}
+
+impl Block {
+    /// Room for so many strings, and for so many bytes of text.
+    fn new(strings: usize, text: usize) -> Option<Self> {
+        let how = ProtFlags::READ | ProtFlags::WRITE;
+        let bytes = strings * size_of::<Text<'_>>() + text;
+        // SAFETY: new memory of our own.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, how, MapFlags::PRIVATE) };
+        at.ok().map(|at| Self { at, strings, text })
+    }
+
+    /// The list, of nulls where nothing was put, and the text.
+    fn parts(&mut self) -> (&mut [Text<'_>], &mut [u8]) {
+        let list = self.at.cast::<Text<'_>>();
+        // SAFETY: the memory is that long and in nobody else's hands; it began as zeros,
+        // which are strings that are null, and bytes.
+        unsafe {
+            let text = list.add(self.strings).cast::<u8>();
+            (
+                slice::from_raw_parts_mut(list, self.strings),
+                slice::from_raw_parts_mut(text, self.text),
+            )
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let bytes = self.strings * size_of::<Text<'_>>() + self.text;
+        // SAFETY: our own, and nobody has it any more.
+        let _ = unsafe { munmap(self.at, bytes) };
+    }
+}
+
+/// What of our variables an environment lacks.
+struct Lacks {
+    /// The engine and the session.
+    names: bool,
+    /// This library.
+    library: bool,
 }
 
 /// An environment for `exec`, given back when this goes.
-pub(crate) struct Carried {
-    list: *const *const c_char,
-    memory: Option<(*mut std::ffi::c_void, usize)>,
+pub(crate) struct Carried<'a> {
+    list: Strings<'a>,
+    block: Option<Block>,
 }
 
-impl Carried {
-    /// `list` with what is missing; the program's own if nothing is.
-    ///
-    /// # Safety
-    /// `list` is null or an environment as `execve` takes it.
-    pub(crate) unsafe fn new(list: *const *const c_char, holds: bool) -> Self {
-        let as_it_is = Self { list, memory: None };
-        let Some(ours) = remembered() else {
-            return as_it_is;
+impl<'a> Carried<'a> {
+    /// `list` with what is missing; the program's own if nothing is, or there is no memory.
+    pub(crate) fn new(list: Strings<'a>, holds: bool) -> Self {
+        Self {
+            list,
+            block: Self::fill(list, holds),
+        }
+    }
+
+    fn fill(list: Strings<'a>, holds: bool) -> Option<Block> {
+        let ours = remembered()?;
+        if leaves(list) {
+            return None;
+        }
+        let is_named = [ENGINE_VARIABLE, SESSION_VARIABLE]
+            .iter()
+            .all(|name| find(list, name).is_some());
+        let preload = find(list, PRELOAD_VARIABLE);
+        let lacks = Lacks {
+            names: !is_named,
+            library: !preload.is_some_and(|p| preloads(p, &ours.library)),
         };
-        // SAFETY: the caller's promise.
-        let (engine, session, preload) = unsafe {
-            (
-                find(list, ENGINE_VARIABLE),
-                find(list, SESSION_VARIABLE),
-                find(list, PRELOAD_VARIABLE),
-            )
-        };
-        if engine.is_some_and(CStr::is_empty) {
-            return as_it_is;
+        if !lacks.names && !lacks.library && !holds {
+            return None;
         }
-        let is_named = engine.is_some() && session.is_some();
-        let is_loaded = preload.is_some_and(|p| preloads(p, &ours.library));
-        if is_named && is_loaded && !holds {
-            return as_it_is;
-        }
-        let mut count = 0;
-        // SAFETY: as above.
-        while !list.is_null() && unsafe { !(*list.add(count)).is_null() } {
-            count += 1;
-        }
-        // Pointers, then what LD_PRELOAD becomes.
+        // What LD_PRELOAD becomes.
         let joined =
             ours.preload_entry.as_bytes().len() + preload.map_or(0, |p| p.count_bytes()) + 2;
-        let bytes = (count + 6) * size_of::<usize>() + joined;
-        // SAFETY: new memory of our own.
-        let memory = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
+        // Five of ours, and the null.
+        let mut block = Block::new(list.iter().count() + 6, joined)?;
+        let (strings, text) = block.parts();
+        let loaded = match preload.filter(|p| !p.is_empty()) {
+            _ if !lacks.library => None,
+            None => Some(ours.preload_entry.as_c_str()),
+            Some(theirs) => Some(ours.before(theirs, text)?),
         };
-        let Ok(memory) = memory else {
-            return as_it_is;
-        };
-        let new = memory.cast::<*const c_char>();
-        let mut filled = 0;
-        let mut push = |entry: *const c_char| {
-            // SAFETY: there is room for all that were counted, and six more.
-            unsafe { new.add(filled).write(entry) };
-            filled += 1;
-        };
-        for i in 0..count {
-            // SAFETY: counted above.
-            let entry = unsafe { *list.add(i) };
-            // SAFETY: a C string of the caller's.
-            let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
-            let replaced = !is_loaded && bytes.starts_with(b"LD_PRELOAD=")
-                || !is_named
-                    && (bytes.starts_with(b"LONGSHORE_ENGINE=")
-                        || bytes.starts_with(b"LONGSHORE_SESSION=")
-                        || bytes.starts_with(b"LONGSHORE_WARNINGS="));
-            if !replaced {
-                push(entry);
-            }
+        let kept = list.iter().filter(|entry| !lacks.replaces(entry));
+        let named = ours.names().filter(|_| lacks.names);
+        let all = kept.chain(named).chain(loaded).chain(holds.then_some(HELD));
+        for (place, entry) in strings.iter_mut().zip(all) {
+            *place = Text::from(entry);
         }
-        if !is_named {
-            push(ours.engine_entry.as_ptr());
-            push(ours.session_entry.as_ptr());
-            if let Some(warnings) = &ours.warnings_entry {
-                push(warnings.as_ptr());
-            }
-        }
-        if !is_loaded {
-            match preload.filter(|p| !p.is_empty()) {
-                None => push(ours.preload_entry.as_ptr()),
-                Some(theirs) => {
-                    // SAFETY: the memory has room for this behind the pointers.
-                    let text = unsafe { new.add(count + 6).cast::<u8>() };
-                    let pieces = [
-                        b"LD_PRELOAD=".as_slice(),
-                        ours.library.to_bytes(),
-                        b":",
-                        theirs.to_bytes_with_nul(),
-                    ];
-                    let mut at = 0;
-                    for piece in pieces {
-                        // SAFETY: as above.
-                        unsafe { text.add(at).copy_from(piece.as_ptr(), piece.len()) };
-                        at += piece.len();
-                    }
-                    push(text.cast());
-                }
-            }
-        }
-        if holds {
-            push(HELD.as_ptr());
-        }
-        Self {
-            list: new,
-            memory: Some((memory, bytes)),
-        }
+        Some(block)
     }
 
     /// The environment.
-    pub(crate) fn as_ptr(&self) -> *const *const c_char {
-        self.list
+    pub(crate) fn list(&mut self) -> Strings<'_> {
+        let filled = self.block.as_mut().and_then(|b| Strings::of(b.parts().0));
+        filled.unwrap_or(self.list)
     }
 }
 
-impl Drop for Carried {
-    fn drop(&mut self) {
-        if let Some((at, bytes)) = self.memory {
-            // SAFETY: our own, and nobody has it any more.
-            let _ = unsafe { munmap(at, bytes) };
+impl Lacks {
+    /// Whether an entry is left out for one of ours.
+    fn replaces(&self, entry: &CStr) -> bool {
+        let is = |name: &str| {
+            let rest = entry.to_bytes().strip_prefix(name.as_bytes());
+            rest.is_some_and(|rest| rest.starts_with(b"="))
+        };
+        let names = [ENGINE_VARIABLE, SESSION_VARIABLE, WARNINGS_VARIABLE];
+        self.library && is(PRELOAD_VARIABLE) || self.names && names.into_iter().any(is)
+    }
+}
+
+impl Remembered {
+    /// The variables that name the session.
+    fn names(&self) -> impl Iterator<Item = &CStr> {
+        let both = [&self.engine_entry, &self.session_entry].into_iter();
+        both.chain(&self.warnings_entry).map(CString::as_c_str)
+    }
+
+    /// LD_PRELOAD with this library before what else is preloaded.
+    fn before<'a>(&self, theirs: &CStr, text: &'a mut [u8]) -> Option<&'a CStr> {
+        let pieces = [
+            b"LD_PRELOAD=".as_slice(),
+            self.library.to_bytes(),
+            b":",
+            theirs.to_bytes_with_nul(),
+        ];
+        let mut at = 0;
+        for piece in pieces {
+            text.get_mut(at..at + piece.len())?.copy_from_slice(piece);
+            at += piece.len();
         }
+        CStr::from_bytes_with_nul(&text[..at]).ok()
     }
 }
 
 /// The program's environment.
-pub(crate) fn own() -> *const *const c_char {
-    // SAFETY: libc's variable.
-    unsafe { environ }
+pub(crate) fn own() -> Strings<'static> {
+    // SAFETY: libc's variable, null or such a list.
+    unsafe { Strings::new(environ.load(Ordering::Relaxed)) }
 }
 
 /// Whether a program that is executed with this one's environment is on Longshore.
 pub(crate) fn is_carried() -> bool {
-    // SAFETY: libc's environment.
-    unsafe { Carried::new(own(), false) }.memory.is_none()
+    Carried::new(own(), false).block.is_none()
 }
 
 /// Runs what executes a program with the environment of this one, carried on. Until it is
 /// over, other threads see the variables, too.
 pub(crate) fn with_own<T>(work: impl FnOnce() -> T) -> T {
-    let before = own();
-    // SAFETY: libc's environment.
-    let carried = unsafe { Carried::new(before, false) };
-    // SAFETY: libc's variable, put back before the list goes.
-    unsafe { environ = carried.as_ptr() };
+    let before = environ.load(Ordering::Relaxed);
+    let mut carried = Carried::new(own(), false);
+    let ours = carried.list().as_ptr().cast_mut();
+    environ.store(ours, Ordering::Relaxed);
     let result = held(work);
-    // SAFETY: as above.
-    unsafe {
-        if std::ptr::eq(environ, carried.as_ptr()) {
-            environ = before;
-        }
-    }
+    // Unless it was changed, it is put back before the list goes.
+    let _ = environ.compare_exchange(ours, before, Ordering::Relaxed, Ordering::Relaxed);
     result
 }
 
@@ -273,14 +267,10 @@ mod tests {
 
     #[test]
     fn variables_are_found_by_their_whole_name() {
-        let list = [
-            c"AB=1".as_ptr(),
-            c"A=2".as_ptr(),
-            c"B=".as_ptr(),
-            std::ptr::null(),
-        ];
-        // SAFETY: a list as exec takes it.
-        let value = |name| unsafe { find(list.as_ptr(), name) };
+        let list = [c"AB=1", c"A=2", c"B="].map(Text::from);
+        let list = [&list[..], &[Text::null()]].concat();
+        let list = Strings::of(&list).expect("it ends");
+        let value = |name| find(list, name);
         assert_eq!(value("A"), Some(c"2"));
         assert_eq!(value("B"), Some(c""));
         assert_eq!(value("C"), None);

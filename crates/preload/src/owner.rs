@@ -102,7 +102,7 @@ impl Interruption {
         each.any(|(signal, (now, before))| {
             now.is_after(before)
                 && signals::interrupts(signal, restarts)
-                && !signals::is_blocked(signal, mask.as_ptr())
+                && !signals::is_blocked(signal, mask)
         })
     }
 }

@@ -3,11 +3,11 @@
 //! Many are cancellation points, at which a cancelled thread ends by unwinding: they are
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
-use crate::user::{In, Out};
+use crate::user::{In, Opaque, Out, Strings, Text};
 use libc::{
-    addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
-    nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
-    timeval,
+    FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,
+    msghdr, nfds_t, off_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t,
+    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -123,35 +123,35 @@ plain! {
     epoll_pwait2(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: In<'_, timespec>, mask: In<'_, sigset_t>) -> c_int;
     sendfile(out: c_int, from: c_int, offset: Out<'_, off_t>, count: size_t) -> ssize_t;
     splice(from: c_int, from_at: Out<'_, i64>, to: c_int, to_at: Out<'_, i64>, len: size_t, flags: c_uint) -> ssize_t;
+    getaddrinfo(node: Text<'_>, service: Text<'_>, hints: In<'_, addrinfo>, found: Out<'_, *mut addrinfo>) -> c_int;
+    getnameinfo(addr: In<'_, sockaddr>, len: socklen_t, node: Out<'_, c_char>, node_len: socklen_t, service: Out<'_, c_char>, service_len: socklen_t, flags: c_int) -> c_int;
+    fdopen(fd: c_int, mode: Text<'_>) -> Opaque<FILE>;
+    fileno(file: Opaque<FILE>) -> c_int;
+    siginterrupt(signal: c_int, interrupts: c_int) -> c_int;
+    pthread_cancel(thread: libc::pthread_t) -> c_int;
+    pthread_setcanceltype(kind: c_int, old: Out<'_, c_int>) -> c_int;
+    execve(path: Text<'_>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
+    execvpe(file: Text<'_>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
+    fexecve(fd: c_int, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
+    execveat(directory: c_int, path: Text<'_>, argv: Strings<'_>, envp: Strings<'_>, flags: c_int) -> c_int;
+    system(command: Text<'_>) -> c_int;
+    popen(command: Text<'_>, mode: Text<'_>) -> Opaque<FILE>;
+    posix_spawn_file_actions_adddup2(actions: Out<'_, posix_spawn_file_actions_t>, from: c_int, to: c_int) -> c_int;
+    posix_spawn(pid: Out<'_, pid_t>, path: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
+    posix_spawnp(pid: Out<'_, pid_t>, file: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
 }
 
 real! {
-    getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int;
-    getnameinfo(addr: *const sockaddr, len: socklen_t, node: *mut c_char, node_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int) -> c_int;
     fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int;
     ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int;
-    fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE;
-    fileno(file: *mut libc::FILE) -> c_int;
     vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
-    sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+    sigaction(signal: c_int, new: In<'_, libc::sigaction>, old: Out<'_, libc::sigaction>) -> c_int;
     signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     __sysv_signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
-    siginterrupt(signal: c_int, interrupts: c_int) -> c_int;
     sigset(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
-    pthread_cancel(thread: libc::pthread_t) -> c_int;
-    pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
     fork() -> pid_t;
     _Fork() -> pid_t;
     clone(run: *const c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut pid_t, tls: *mut c_void, child: *mut pid_t) -> c_int;
-    execve(path: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int;
-    execvpe(file: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int;
-    fexecve(fd: c_int, argv: *const *const c_char, envp: *const *const c_char) -> c_int;
-    execveat(directory: c_int, path: *const c_char, argv: *const *const c_char, envp: *const *const c_char, flags: c_int) -> c_int;
-    system(command: *const c_char) -> c_int;
-    popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE;
-    posix_spawn_file_actions_adddup2(actions: *mut libc::posix_spawn_file_actions_t, from: c_int, to: c_int) -> c_int;
-    posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;
-    posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attr: *const libc::posix_spawnattr_t, argv: *const *mut c_char, envp: *const *mut c_char) -> c_int;
 }

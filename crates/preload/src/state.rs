@@ -19,9 +19,9 @@ const FAILED: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 /// The same as in [`PAGE`], in all children too.
-static HOST: AtomicPtr<Host> = AtomicPtr::new(std::ptr::null_mut());
+static HOST: Leaked = Leaked::none();
 static PAGE: OwnPage = OwnPage {
-    host: AtomicPtr::new(std::ptr::null_mut()),
+    host: Leaked::none(),
     rest: [const { AtomicU8::new(0) }; PAGE_BYTES - size_of::<usize>()],
 };
 const PAGE_BYTES: usize = 4096;
@@ -30,9 +30,31 @@ const PAGE_BYTES: usize = 4096;
 /// was made without our knowing finds out at its first call, at no cost for the others.
 #[repr(C, align(4096))]
 struct OwnPage {
-    host: AtomicPtr<Host>,
+    host: Leaked,
     rest: [AtomicU8; PAGE_BYTES - size_of::<usize>()],
 }
+
+/// A place for the host, which is never freed; zeros are none.
+#[repr(transparent)]
+struct Leaked(AtomicPtr<Host>);
+
+impl Leaked {
+    const fn none() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&'static Host> {
+        // SAFETY: null, or of `set`.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn set(&self, host: &'static Host) {
+        let host = std::ptr::from_ref(host).cast_mut();
+        self.0.store(host, Ordering::Release);
+    }
+}
+
 static JOINING: Mutex<()> = Mutex::new(());
 
 /// What becomes of a new inet socket.
@@ -49,9 +71,7 @@ pub(crate) enum Mode {
 /// The place in the session, if it was taken already.
 #[inline]
 pub(crate) fn attached() -> Option<&'static Host> {
-    let host = PAGE.host.load(Ordering::Acquire);
-    // SAFETY: null, or a host that was leaked.
-    match unsafe { host.as_ref() } {
+    match PAGE.host.get() {
         None if MODE.load(Ordering::Relaxed) == READY => begin_anew(),
         host => host,
     }
@@ -59,8 +79,7 @@ pub(crate) fn attached() -> Option<&'static Host> {
 
 /// The same for who may not find out that this process is a child: it is, if there is none.
 pub(crate) fn attached_already() -> Option<&'static Host> {
-    // SAFETY: null, or a host that was leaked.
-    unsafe { PAGE.host.load(Ordering::Acquire).as_ref() }
+    PAGE.host.get()
 }
 
 /// Whether this process is a child that was made without our knowing, and has not found out.
@@ -70,9 +89,8 @@ pub(crate) fn is_unknown_child() -> bool {
 
 /// This process has its place in the session.
 pub(crate) fn own(host: &'static Host) {
-    let host = std::ptr::from_ref(host).cast_mut();
-    HOST.store(host, Ordering::Release);
-    PAGE.host.store(host, Ordering::Release);
+    HOST.set(host);
+    PAGE.host.set(host);
 }
 
 /// Has the kernel empty the page in children.
@@ -98,8 +116,7 @@ fn begin_anew() -> Option<&'static Host> {
         // What is called from here is not for sockets of the engine.
         return None;
     }
-    // SAFETY: null, or a host that was leaked.
-    let host = unsafe { HOST.load(Ordering::Acquire).as_ref() }?;
+    let host = HOST.get()?;
     match cancel::held(|| room::within(take_place)) {
         // SAFETY: what has made this process has made it with one thread, which is here.
         Ok(joined) => room::within(|| unsafe {

@@ -9,6 +9,11 @@
 //! A kernel finds out that a pointer is bad when it copies. We would die of it, so callers
 //! refuse those to where no program has memory before (`vectors::check`).
 
+mod strings;
+
+pub(crate) use strings::Variable;
+pub use strings::{Opaque, Strings, Text};
+
 use libc::c_long;
 use std::marker::PhantomData;
 use std::ptr;
@@ -67,6 +72,8 @@ zero!(
     libc::sockaddr_storage,
     libc::sockaddr_in,
     libc::sockaddr_in6,
+    libc::sigaction,
+    libc::sigset_t,
     libc::fd_set
 );
 

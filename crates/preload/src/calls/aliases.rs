@@ -2,7 +2,7 @@
 //! that were built against old headers, and a few parts of glibc itself, call these.
 
 use crate::calls::{bind, connect, execve, recv, resolver, sendmsg, socket, stdio};
-use crate::user::{In, Out, Zero};
+use crate::user::{In, Opaque, Out, Text, Zero};
 use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void};
 use libc::{mmsghdr, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
 
@@ -38,11 +38,11 @@ plain_aliases! {
     __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = socket::socket;
     __recv(fd: c_int, buf: Out<'_, c_void>, len: size_t, flags: c_int) -> ssize_t = recv::recv;
     __sendmmsg(fd: c_int, msgs: Out<'_, mmsghdr>, count: c_uint, flags: c_int) -> c_int = sendmsg::sendmmsg;
+    _IO_fdopen(fd: c_int, mode: Text<'_>) -> Opaque<FILE> = stdio::fdopen;
+    _IO_popen(command: Text<'_>, mode: Text<'_>) -> Opaque<FILE> = execve::popen;
 }
 
 aliases! {
-    _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = stdio::fdopen;
-    _IO_popen(command: *const c_char, mode: *const c_char) -> *mut FILE = execve::popen;
     __res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_query;
     __res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_search;
     __res_querydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_querydomain;

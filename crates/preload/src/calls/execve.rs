@@ -6,8 +6,9 @@
 use crate::calls::variadic::variadic;
 use crate::calls::{errno, lost, set_errno};
 use crate::environment::{self, Carried};
+use crate::user::{Opaque, Strings, Text, word};
 use crate::{fds, real, state};
-use libc::{c_char, c_int, c_void};
+use libc::{FILE, c_int, c_long};
 use longshore_hostif::SocketId;
 use longshore_sockets::Host;
 use std::ffi::CStr;
@@ -24,49 +25,37 @@ struct Left {
     holds: bool,
 }
 
+unsafe extern "C" {
+    safe fn faccessat(directory: c_int, path: Text<'_>, how: c_int, flags: c_int) -> c_int;
+    safe fn getenv(name: Text<'_>) -> Text<'static>;
+}
+
 /// Says if Longshore will not be in a program that is to stay on it, and whether it can be
 /// executed, as far as that is known beforehand: sockets that were let go
 /// of for an `exec` that fails may have been closed meanwhile by all who shared them.
-///
-/// # Safety
-/// As `execveat` takes them.
-pub(crate) unsafe fn can_execute(
-    directory: c_int,
-    path: *const c_char,
-    flags: c_int,
-    stays: bool,
-) -> bool {
+pub(crate) fn can_execute(directory: c_int, path: Text<'_>, flags: c_int, stays: bool) -> bool {
     let errno = errno();
     let how = libc::AT_EACCESS | flags & (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW);
-    // SAFETY: the kernel looks at the path, as it does for `execveat`.
-    let can = unsafe { libc::faccessat(directory, path, libc::X_OK, how) } == 0;
-    if can && stays {
-        // SAFETY: the kernel has read it.
-        lost::look_at(directory, unsafe { CStr::from_ptr(path) });
+    let can = faccessat(directory, path, libc::X_OK, how) == 0;
+    // The kernel has read it.
+    if let Some(path) = path.get().filter(|_| can && stays) {
+        lost::look_at(directory, path);
     }
     set_errno(errno);
     can
 }
 
 /// The same of a file that is looked for as `execvp` does.
-///
-/// # Safety
-/// `file` is a string.
-pub(crate) unsafe fn can_find(file: *const c_char, stays: bool) -> bool {
-    // SAFETY: the caller's promise; libc's strings end, and the environment stays.
-    let (name, places) = unsafe {
-        let places = libc::getenv(c"PATH".as_ptr());
-        let places = (!places.is_null()).then(|| CStr::from_ptr(places).to_bytes());
-        (
-            CStr::from_ptr(file).to_bytes(),
-            places.unwrap_or(b"/bin:/usr/bin"),
-        )
+pub(crate) fn can_find(file: Text<'_>, stays: bool) -> bool {
+    let Some(name) = file.get().map(CStr::to_bytes) else {
+        return false;
     };
     if name.contains(&b'/') {
-        // SAFETY: as above.
-        return unsafe { can_execute(libc::AT_FDCWD, file, 0, stays) };
+        return can_execute(libc::AT_FDCWD, file, 0, stays);
     }
-    places.split(|b| *b == b':').any(|place| {
+    let places = getenv(Text::from(c"PATH")).get().map(CStr::to_bytes);
+    let mut places = places.unwrap_or(b"/bin:/usr/bin").split(|b| *b == b':');
+    places.any(|place| {
         let slash: &[u8] = if place.is_empty() { b"" } else { b"/" };
         let mut path = [0; libc::PATH_MAX as usize];
         let mut rest = path.as_mut_slice();
@@ -79,8 +68,8 @@ pub(crate) unsafe fn can_find(file: *const c_char, stays: bool) -> bool {
             here.copy_from_slice(part);
             rest = after;
         }
-        // SAFETY: a string of ours.
-        unsafe { can_execute(libc::AT_FDCWD, path.as_ptr().cast(), 0, stays) }
+        let path = CStr::from_bytes_until_nul(&path).unwrap_or_default();
+        can_execute(libc::AT_FDCWD, Text::from(path), 0, stays)
     })
 }
 
@@ -121,127 +110,77 @@ fn failed(left: &Left) {
 
 /// Executes with the environment `envp`, carried on; `succeeds` looks whether it can, and is
 /// told whether the program is to stay on Longshore.
-///
-/// # Safety
-/// `envp` is an environment as `execve` takes it.
-unsafe fn with(
-    envp: *const *const c_char,
+fn with(
+    envp: Strings<'_>,
     succeeds: impl FnOnce(bool) -> bool,
-    exec: impl FnOnce(*const *const c_char) -> c_int,
+    exec: impl FnOnce(Strings<'_>) -> c_int,
 ) -> c_int {
     if state::is_off() {
         return exec(envp);
     }
-    // SAFETY: the caller's promise.
-    let stays = unsafe { !environment::leaves(envp) };
-    let left = before(succeeds(stays));
-    // SAFETY: the caller's promise.
-    let carried = unsafe { Carried::new(envp, left.holds) };
-    let result = exec(carried.as_ptr());
+    let left = before(succeeds(!environment::leaves(envp)));
+    let mut carried = Carried::new(envp, left.holds);
+    let result = exec(carried.list());
     failed(&left);
     result
 }
 
 /// `execve(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execve(
-    path: *const c_char,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        with(
-            envp,
-            |stays| can_execute(libc::AT_FDCWD, path, 0, stays),
-            |envp| real::execve(path, argv, envp),
-        )
-    }
+pub extern "C-unwind" fn execve(path: Text<'_>, argv: Strings<'_>, envp: Strings<'_>) -> c_int {
+    with(
+        envp,
+        |stays| can_execute(libc::AT_FDCWD, path, 0, stays),
+        |envp| real::execve(path, argv, envp),
+    )
 }
 
 /// `execv(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execv(path: *const c_char, argv: *const *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { execve(path, argv, environment::own()) }
+pub extern "C-unwind" fn execv(path: Text<'_>, argv: Strings<'_>) -> c_int {
+    execve(path, argv, environment::own())
 }
 
 /// `execvpe(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execvpe(
-    file: *const c_char,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        with(
-            envp,
-            |stays| can_find(file, stays),
-            |envp| real::execvpe(file, argv, envp),
-        )
-    }
+pub extern "C-unwind" fn execvpe(file: Text<'_>, argv: Strings<'_>, envp: Strings<'_>) -> c_int {
+    with(
+        envp,
+        |stays| can_find(file, stays),
+        |envp| real::execvpe(file, argv, envp),
+    )
 }
 
 /// `execvp(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execvp(file: *const c_char, argv: *const *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { execvpe(file, argv, environment::own()) }
+pub extern "C-unwind" fn execvp(file: Text<'_>, argv: Strings<'_>) -> c_int {
+    execvpe(file, argv, environment::own())
 }
 
 /// `fexecve(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fexecve(
-    fd: c_int,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        with(
-            envp,
-            |stays| can_execute(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, stays),
-            |envp| real::fexecve(fd, argv, envp),
-        )
-    }
+pub extern "C-unwind" fn fexecve(fd: c_int, argv: Strings<'_>, envp: Strings<'_>) -> c_int {
+    with(
+        envp,
+        |stays| can_execute(fd, Text::from(c""), libc::AT_EMPTY_PATH, stays),
+        |envp| real::fexecve(fd, argv, envp),
+    )
 }
 
 /// `execveat(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execveat(
+pub extern "C-unwind" fn execveat(
     directory: c_int,
-    path: *const c_char,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
+    path: Text<'_>,
+    argv: Strings<'_>,
+    envp: Strings<'_>,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        with(
-            envp,
-            |stays| can_execute(directory, path, flags, stays),
-            |envp| real::execveat(directory, path, argv, envp, flags),
-        )
-    }
+    with(
+        envp,
+        |stays| can_execute(directory, path, flags, stays),
+        |envp| real::execveat(directory, path, argv, envp, flags),
+    )
 }
 
 /// A `va_list` of x86-64, of which integers alone are taken.
@@ -275,67 +214,56 @@ impl List {
     }
 }
 
-/// The arguments of a call like `execl`: up to a null, which is kept. `None`, with errno
-/// set, if there are more than anybody writes down.
-///
-/// # Safety
-/// They end with a null.
-unsafe fn listed(first: *const c_char, list: &mut List) -> Option<[*const c_char; MOST_ARGUMENTS]> {
-    let mut argv = [std::ptr::null(); MOST_ARGUMENTS];
-    let mut next = first;
-    for place in &mut argv {
-        *place = next;
-        if next.is_null() {
-            return Some(argv);
-        }
-        // SAFETY: the caller's promise: the null has not come yet.
-        next = unsafe { list.next() } as *const c_char;
-    }
-    set_errno(libc::E2BIG);
-    None
+/// The arguments of a call like `execl`, which C ends with a null.
+struct Arguments<'a, 'l> {
+    next: Text<'a>,
+    rest: &'l mut List,
 }
 
-unsafe extern "C-unwind" fn execl_list(
-    path: *const c_char,
-    first: *const c_char,
-    list: *mut c_void,
-) -> c_int {
-    // SAFETY: the caller's arguments, as it has to give them.
-    unsafe {
-        match listed(first, &mut *list.cast()) {
-            Some(argv) => execv(path, argv.as_ptr()),
-            None => -1,
+impl<'a> Arguments<'a, '_> {
+    /// All of them, and the null. `None`, with errno set, if there are more than anybody
+    /// writes down.
+    fn listed(&mut self) -> Option<[Text<'a>; MOST_ARGUMENTS]> {
+        let mut argv = [Text::null(); MOST_ARGUMENTS];
+        for place in &mut argv {
+            if self.next.is_null() {
+                return Some(argv);
+            }
+            *place = self.next;
+            // SAFETY: the null has not come yet, and what is before it are strings.
+            self.next = unsafe { word(self.rest.next() as c_long) };
         }
+        set_errno(libc::E2BIG);
+        None
     }
 }
 
-unsafe extern "C-unwind" fn execlp_list(
-    file: *const c_char,
-    first: *const c_char,
-    list: *mut c_void,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        match listed(first, &mut *list.cast()) {
-            Some(argv) => execvp(file, argv.as_ptr()),
-            None => -1,
-        }
-    }
+extern "C-unwind" fn execl_list(path: Text<'_>, next: Text<'_>, rest: &mut List) -> c_int {
+    let argv = Arguments { next, rest }.listed();
+    argv.as_ref()
+        .and_then(|argv| Strings::of(argv))
+        .map_or(-1, |argv| execv(path, argv))
 }
 
-unsafe extern "C-unwind" fn execle_list(
-    path: *const c_char,
-    first: *const c_char,
-    list: *mut c_void,
-) -> c_int {
-    // SAFETY: as above; the environment comes behind the null.
-    unsafe {
-        let list = &mut *list.cast::<List>();
-        match listed(first, list) {
-            Some(argv) => execve(path, argv.as_ptr(), list.next() as *const *const c_char),
-            None => -1,
-        }
+extern "C-unwind" fn execlp_list(file: Text<'_>, next: Text<'_>, rest: &mut List) -> c_int {
+    let argv = Arguments { next, rest }.listed();
+    argv.as_ref()
+        .and_then(|argv| Strings::of(argv))
+        .map_or(-1, |argv| execvp(file, argv))
+}
+
+extern "C-unwind" fn execle_list(path: Text<'_>, next: Text<'_>, rest: &mut List) -> c_int {
+    let argv = Arguments {
+        next,
+        rest: &mut *rest,
     }
+    .listed();
+    let Some(argv) = argv.as_ref().and_then(|argv| Strings::of(argv)) else {
+        return -1;
+    };
+    // SAFETY: the environment comes behind the null.
+    let envp = unsafe { word(rest.next() as c_long) };
+    execve(path, argv, envp)
 }
 
 /// `execl(3)`.
@@ -345,7 +273,7 @@ unsafe extern "C-unwind" fn execle_list(
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C-unwind" fn execl(path: *const c_char, first: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn execl(path: Text<'_>, first: Text<'_>) -> c_int {
     variadic!("16", "rdx", execl_list)
 }
 
@@ -356,7 +284,7 @@ pub unsafe extern "C-unwind" fn execl(path: *const c_char, first: *const c_char)
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C-unwind" fn execlp(file: *const c_char, first: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn execlp(file: Text<'_>, first: Text<'_>) -> c_int {
     variadic!("16", "rdx", execlp_list)
 }
 
@@ -367,37 +295,24 @@ pub unsafe extern "C-unwind" fn execlp(file: *const c_char, first: *const c_char
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub unsafe extern "C-unwind" fn execle(path: *const c_char, first: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn execle(path: Text<'_>, first: Text<'_>) -> c_int {
     variadic!("16", "rdx", execle_list)
 }
 
 /// `system(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+pub extern "C-unwind" fn system(command: Text<'_>) -> c_int {
     if state::is_off() || environment::is_carried() {
-        // SAFETY: the caller's promise.
-        return unsafe { real::system(command) };
+        return real::system(command);
     }
-    // SAFETY: as above.
-    environment::with_own(|| unsafe { real::system(command) })
+    environment::with_own(|| real::system(command))
 }
 
 /// `popen(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn popen(
-    command: *const c_char,
-    mode: *const c_char,
-) -> *mut libc::FILE {
+pub extern "C-unwind" fn popen(command: Text<'_>, mode: Text<'_>) -> Opaque<FILE> {
     if state::is_off() || environment::is_carried() {
-        // SAFETY: the caller's promise.
-        return unsafe { real::popen(command, mode) };
+        return real::popen(command, mode);
     }
-    // SAFETY: as above.
-    environment::with_own(|| unsafe { real::popen(command, mode) })
+    environment::with_own(|| real::popen(command, mode))
 }

@@ -46,19 +46,23 @@ extern "C" fn in_child() {
     }
 }
 
+unsafe extern "C" {
+    safe fn pthread_atfork(
+        before: extern "C" fn(),
+        in_parent: extern "C" fn(),
+        in_child: extern "C" fn(),
+    ) -> c_int;
+}
+
 /// Has libc call us around each fork.
 pub(crate) fn install() {
-    // SAFETY: three functions that live as long as the program.
-    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    pthread_atfork(before, in_parent, in_child);
 }
 
 /// `fork(2)`. The parent's handler does not know the child yet; here it is known.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fork() -> pid_t {
-    // SAFETY: the caller's promise.
+pub extern "C-unwind" fn fork() -> pid_t {
+    // SAFETY: C's call, which knows what a child may do.
     let child = unsafe { real::fork() };
     if child > 0
         && let Some(reserved) = RESERVED.try_with(Cell::take).ok().flatten()
@@ -69,32 +73,21 @@ pub unsafe extern "C-unwind" fn fork() -> pid_t {
 }
 
 /// `__fork`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __fork() -> pid_t {
-    // SAFETY: the caller's promise.
-    unsafe { fork() }
+pub extern "C-unwind" fn __fork() -> pid_t {
+    fork()
 }
 
 /// `__vfork`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __vfork() -> pid_t {
-    // SAFETY: the caller's promise, which was a stricter one.
-    unsafe { fork() }
+pub extern "C-unwind" fn __vfork() -> pid_t {
+    fork()
 }
 
 /// `_Fork(3)`, which calls no handlers.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
-    // SAFETY: the caller's promise.
+pub extern "C-unwind" fn _Fork() -> pid_t {
+    // SAFETY: as in `fork`.
     unhandled(|| unsafe { real::_Fork() })
 }
 
@@ -188,11 +181,7 @@ pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c
 }
 
 /// `vfork(2)`, as `fork`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn vfork() -> pid_t {
-    // SAFETY: the caller's promise, which was a stricter one.
-    unsafe { fork() }
+pub extern "C-unwind" fn vfork() -> pid_t {
+    fork()
 }

@@ -408,7 +408,7 @@ fn in_kernel(
 }
 
 unsafe extern "C" {
-    fn __chk_fail() -> !;
+    safe fn __chk_fail() -> !;
 }
 
 /// `poll` with the size of the list.
@@ -419,13 +419,10 @@ pub extern "C-unwind" fn __poll_chk(
     timeout: c_int,
     room: libc::size_t,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if room / size_of::<pollfd>() < count as usize {
-            __chk_fail();
-        }
-        poll(list, count, timeout)
+    if room / size_of::<pollfd>() < count as usize {
+        __chk_fail();
     }
+    poll(list, count, timeout)
 }
 
 /// `ppoll` with the size of the list.
@@ -437,13 +434,10 @@ pub extern "C-unwind" fn __ppoll_chk(
     mask: In<'_, sigset_t>,
     room: libc::size_t,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if room / size_of::<pollfd>() < count as usize {
-            __chk_fail();
-        }
-        ppoll(list, count, timeout, mask)
+    if room / size_of::<pollfd>() < count as usize {
+        __chk_fail();
     }
+    ppoll(list, count, timeout, mask)
 }
 
 /// `__poll`, as libc exports it.

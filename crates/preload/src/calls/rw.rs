@@ -89,14 +89,13 @@ fn write_vector(fd: c_int, iov: In<'_, iovec>, count: c_int) -> ssize_t {
 }
 
 unsafe extern "C" {
-    fn __chk_fail() -> !;
+    safe fn __chk_fail() -> !;
 }
 
 /// Ends the program if a call would write past a buffer of known size.
 fn check(len: size_t, room: size_t) {
     if len > room {
-        // SAFETY: libc's own way out.
-        unsafe { __chk_fail() }
+        __chk_fail()
     }
 }
 

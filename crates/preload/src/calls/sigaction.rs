@@ -4,8 +4,11 @@
 
 use crate::calls::set_errno;
 use crate::signals::handlers::{self, END};
+use crate::signals::{self, set_of, word_of};
+use crate::user::{In, Out, Zero};
 use crate::{real, state};
-use libc::{c_int, c_long, sighandler_t, sigset_t};
+use libc::sigaction as Action;
+use libc::{c_int, c_long, sighandler_t};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SIG_ERR: sighandler_t = usize::MAX;
@@ -27,7 +30,7 @@ fn is_handler(handler: usize) -> bool {
 }
 
 /// Puts our handler before the program's; returns what was installed before, to be undone.
-fn cover(signal: c_int, new: Option<&mut Parts<'_>>) -> u64 {
+fn cover(signal: c_int, new: Option<Parts<'_>>) -> u64 {
     let Some(word) = handlers::installed(signal) else {
         return 0;
     };
@@ -60,74 +63,69 @@ fn uncover(before: u64, old: Parts<'_>) {
     }
 }
 
-/// The first word of a set, which is the kernel's.
-fn word_of(set: &sigset_t) -> u64 {
-    // SAFETY: libc's sets are longer than a word.
-    unsafe { std::ptr::from_ref(set).cast::<u64>().read() }
+/// Installs an action as the program sees them, and gives the one that was there, to be seen
+/// by it.
+///
+/// # Errors
+/// libc's return value, with errno set.
+fn exchange(signal: c_int, mut new: Option<Action>) -> Result<Action, c_int> {
+    let mut flags = new.map_or(0, |a| u64::from(a.sa_flags as u32));
+    let parts = new.as_mut().map(|a| Parts {
+        mask: word_of(In::from(&a.sa_mask)).unwrap_or(0),
+        handler: &mut a.sa_sigaction,
+        flags: &mut flags,
+    });
+    let before = cover(signal, parts);
+    if let Some(a) = &mut new {
+        a.sa_flags = flags as c_int;
+    }
+    let (new, mut old) = (new.as_ref().map_or(In::null(), In::from), Action::zero());
+    // SAFETY: the handler is ours, before one that C has given.
+    let result = unsafe { real::sigaction(signal, new, Out::from(&mut old)) };
+    if result != 0 {
+        undo(signal, before);
+        return Err(result);
+    }
+    let mut flags = u64::from(old.sa_flags as u32);
+    let parts = Parts {
+        handler: &mut old.sa_sigaction,
+        flags: &mut flags,
+        mask: 0,
+    };
+    uncover(before, parts);
+    old.sa_flags = flags as c_int;
+    Ok(old)
 }
 
 /// `sigaction(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sigaction(
+pub extern "C-unwind" fn sigaction(
     signal: c_int,
-    new: *const libc::sigaction,
-    old: *mut libc::sigaction,
+    new: In<'_, Action>,
+    old: Out<'_, Action>,
 ) -> c_int {
     if state::is_off() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the handler is one that C has given.
         return unsafe { real::sigaction(signal, new, old) };
     }
-    // SAFETY: as above. They may be one.
-    let mut action = unsafe { new.as_ref() }.copied();
-    let mut flags = action.map_or(0, |a| u64::from(a.sa_flags as u32));
-    let before = cover(
-        signal,
-        action
-            .as_mut()
-            .map(|a| Parts {
-                mask: word_of(&a.sa_mask),
-                handler: &mut a.sa_sigaction,
-                flags: &mut flags,
-            })
-            .as_mut(),
-    );
-    let new = action.as_mut().map_or(std::ptr::null(), |a| {
-        a.sa_flags = flags as c_int;
-        std::ptr::from_ref(a)
-    });
-    // SAFETY: as above.
-    let result = unsafe { real::sigaction(signal, new, old) };
-    if result != 0 {
-        undo(signal, before);
-    // SAFETY: as above.
-    } else if let Some(old) = unsafe { old.as_mut() } {
-        let mut flags = u64::from(old.sa_flags as u32);
-        let parts = Parts {
-            handler: &mut old.sa_sigaction,
-            flags: &mut flags,
-            mask: 0,
-        };
-        uncover(before, parts);
-        old.sa_flags = flags as c_int;
+    // They may be one.
+    match exchange(signal, new.get()) {
+        Ok(before) => {
+            old.put(before);
+            0
+        }
+        Err(result) => result,
     }
-    result
 }
 
 /// `__sigaction`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __sigaction(
+pub extern "C-unwind" fn __sigaction(
     signal: c_int,
-    new: *const libc::sigaction,
-    old: *mut libc::sigaction,
+    new: In<'_, Action>,
+    old: Out<'_, Action>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { sigaction(signal, new, old) }
+    sigaction(signal, new, old)
 }
 
 /// The kernel's `struct sigaction`.
@@ -141,173 +139,120 @@ pub(crate) struct KernelAction {
 }
 
 /// `rt_sigaction` by number, which `call` makes with these two.
-///
-/// # Safety
-/// The structures are null, or can be read and written.
-pub(crate) unsafe fn by_number(
+pub(crate) fn by_number(
     signal: c_int,
-    new: *const KernelAction,
-    old: *mut KernelAction,
-    call: impl FnOnce(*const KernelAction, *mut KernelAction) -> c_long,
+    new: In<'_, KernelAction>,
+    old: Out<'_, KernelAction>,
+    call: impl FnOnce(In<'_, KernelAction>, Out<'_, KernelAction>) -> c_long,
 ) -> c_long {
-    // SAFETY: the caller's promise.
-    let mut action = unsafe { new.as_ref() }.copied();
-    let before = cover(
-        signal,
-        action
-            .as_mut()
-            .map(|a| Parts {
-                handler: &mut a.handler,
-                flags: &mut a.flags,
-                mask: a.mask,
-            })
-            .as_mut(),
-    );
-    let new = action.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    let result = call(new, old);
+    let mut action = new.get();
+    let parts = action.as_mut().map(|a| Parts {
+        handler: &mut a.handler,
+        flags: &mut a.flags,
+        mask: a.mask,
+    });
+    let before = cover(signal, parts);
+    let result = call(action.as_ref().map_or(In::null(), In::from), old);
     if result != 0 {
         undo(signal, before);
-    // SAFETY: the caller's promise.
-    } else if let Some(old) = unsafe { old.as_mut() } {
+    } else if let Some(mut now) = old.get() {
         let parts = Parts {
-            handler: &mut old.handler,
-            flags: &mut old.flags,
+            handler: &mut now.handler,
+            flags: &mut now.flags,
             mask: 0,
         };
         uncover(before, parts);
+        old.put(now);
     }
     result
 }
 
 /// Installs a handler with these flags and nothing but `held` held back; gives the one before.
-unsafe fn replace(
-    signal: c_int,
-    handler: sighandler_t,
-    flags: c_int,
-    holds_itself: bool,
-) -> sighandler_t {
-    // SAFETY: all-zero structures are valid ones.
-    let (mut new, mut old): (libc::sigaction, libc::sigaction) =
-        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+fn replace(signal: c_int, handler: sighandler_t, flags: c_int, holds_itself: bool) -> sighandler_t {
     if handler == SIG_ERR || !(1..END as c_int).contains(&signal) {
         set_errno(libc::EINVAL);
         return SIG_ERR;
     }
+    let mut new = Action::zero();
     (new.sa_sigaction, new.sa_flags) = (handler, flags);
-    // SAFETY: structures that outlive the calls.
-    unsafe {
-        if holds_itself {
-            libc::sigaddset(&mut new.sa_mask, signal);
-        }
-        if sigaction(signal, &new, &mut old) != 0 {
-            return SIG_ERR;
-        }
+    if holds_itself {
+        new.sa_mask = set_of(1 << (signal - 1));
     }
-    old.sa_sigaction
+    exchange(signal, Some(new)).map_or(SIG_ERR, |old| old.sa_sigaction)
 }
 
 /// `signal(2)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+pub extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
     if state::is_off() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the handler is one that C has given.
         return unsafe { real::signal(signal, handler) };
     }
     let interrupts = (1..END as c_int).contains(&signal)
         && INTERRUPT.load(Ordering::Relaxed) & 1 << (signal - 1) != 0;
     let flags = if interrupts { 0 } else { libc::SA_RESTART };
-    // SAFETY: as above.
-    unsafe { replace(signal, handler, flags, true) }
+    replace(signal, handler, flags, true)
 }
 
 /// `bsd_signal(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn bsd_signal(number: c_int, handler: sighandler_t) -> sighandler_t {
-    // SAFETY: the caller's promise.
-    unsafe { signal(number, handler) }
+pub extern "C-unwind" fn bsd_signal(number: c_int, handler: sighandler_t) -> sighandler_t {
+    signal(number, handler)
 }
 
 /// `ssignal(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn ssignal(number: c_int, handler: sighandler_t) -> sighandler_t {
-    // SAFETY: the caller's promise.
-    unsafe { signal(number, handler) }
+pub extern "C-unwind" fn ssignal(number: c_int, handler: sighandler_t) -> sighandler_t {
+    signal(number, handler)
 }
 
 /// `sysv_signal(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __sysv_signal(
-    signal: c_int,
-    handler: sighandler_t,
-) -> sighandler_t {
+pub extern "C-unwind" fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
     if state::is_off() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the handler is one that C has given.
         return unsafe { real::__sysv_signal(signal, handler) };
     }
-    let flags = libc::SA_RESETHAND | libc::SA_NODEFER;
-    // SAFETY: as above.
-    unsafe { replace(signal, handler, flags, false) }
+    replace(
+        signal,
+        handler,
+        libc::SA_RESETHAND | libc::SA_NODEFER,
+        false,
+    )
 }
 
 /// `sysv_signal(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    // SAFETY: the caller's promise.
-    unsafe { __sysv_signal(signal, handler) }
+pub extern "C-unwind" fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    __sysv_signal(signal, handler)
 }
 
 /// `siginterrupt(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
+pub extern "C-unwind" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
     if state::is_off() {
-        // SAFETY: the caller's promise.
-        return unsafe { real::siginterrupt(signal, interrupts) };
+        return real::siginterrupt(signal, interrupts);
     }
-    // SAFETY: an all-zero structure is a valid one.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: structures that outlive the calls.
-    unsafe {
-        if sigaction(signal, std::ptr::null(), &mut action) != 0 {
-            return -1;
-        }
-        let bit = 1 << (signal - 1);
-        if interrupts != 0 {
-            INTERRUPT.fetch_or(bit, Ordering::Relaxed);
-            action.sa_flags &= !libc::SA_RESTART;
-        } else {
-            INTERRUPT.fetch_and(!bit, Ordering::Relaxed);
-            action.sa_flags |= libc::SA_RESTART;
-        }
-        sigaction(signal, &action, std::ptr::null_mut())
+    let mut action = match exchange(signal, None) {
+        Ok(action) => action,
+        Err(result) => return result,
+    };
+    let bit = 1 << (signal - 1);
+    if interrupts != 0 {
+        INTERRUPT.fetch_or(bit, Ordering::Relaxed);
+        action.sa_flags &= !libc::SA_RESTART;
+    } else {
+        INTERRUPT.fetch_and(!bit, Ordering::Relaxed);
+        action.sa_flags |= libc::SA_RESTART;
     }
+    exchange(signal, Some(action)).map_or_else(|result| result, |_| 0)
 }
 
 /// `sigset(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t {
+pub extern "C-unwind" fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t {
     if state::is_off() || handler == SIG_HOLD {
-        // SAFETY: the caller's promise.
+        // SAFETY: the handler is one that C has given.
         let before = unsafe { real::sigset(signal, handler) };
         return match handlers::installed(signal) {
             Some(word) if before == handlers::ours() => {
@@ -316,20 +261,13 @@ pub unsafe extern "C-unwind" fn sigset(signal: c_int, handler: sighandler_t) -> 
             _ => before,
         };
     }
-    // SAFETY: the caller's promise.
-    let before = unsafe { replace(signal, handler, 0, false) };
+    let before = replace(signal, handler, 0, false);
     if before == SIG_ERR {
         return SIG_ERR;
     }
-    // SAFETY: sets that outlive the calls.
-    unsafe {
-        let (mut one, mut held): (sigset_t, sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigaddset(&mut one, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &one, &mut held);
-        if libc::sigismember(&held, signal) == 1 {
-            SIG_HOLD
-        } else {
-            before
-        }
+    let bit = 1 << (signal - 1);
+    match signals::change_mask(libc::SIG_UNBLOCK, Some(bit)) {
+        Some(held) if held & bit != 0 => SIG_HOLD,
+        _ => before,
     }
 }

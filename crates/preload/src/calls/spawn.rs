@@ -6,8 +6,9 @@ use crate::calls::execve::{can_execute, can_find};
 use crate::cancel::held;
 use crate::environment::{self, Carried};
 use crate::fds::{self, Entry};
+use crate::user::{In, Out, Strings, Text};
 use crate::{real, state};
-use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+use libc::{c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors that some list of actions of `posix_spawn` puts in the place of another, so
@@ -26,45 +27,37 @@ fn is_source(fd: c_int) -> bool {
 }
 
 /// `posix_spawn_file_actions_adddup2(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
-    actions: *mut posix_spawn_file_actions_t,
+pub extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: Out<'_, posix_spawn_file_actions_t>,
     from: c_int,
     to: c_int,
 ) -> c_int {
     let (word, bit) = place(from);
     word.fetch_or(bit, Ordering::Relaxed);
-    // SAFETY: the caller's promise.
-    unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) }
+    real::posix_spawn_file_actions_adddup2(actions, from, to)
 }
 
-/// Holds what this process holds a second time while `spawn` runs; what the
-/// child has inherited stays held for it from then on. `look` looks at the program, if it is
-/// to stay on Longshore.
-///
-/// # Safety
-/// `envp` is an environment; `child` is null, or where `spawn` leaves the child's process id.
-unsafe fn hold(
-    child: *mut pid_t,
-    envp: *const *mut c_char,
+/// Holds what this process holds a second time while `spawn` runs, which leaves the child's
+/// process id; what the child has inherited stays held for it from then on. `look` looks at
+/// the program, if it is to stay on Longshore.
+fn hold(
+    child: Out<'_, pid_t>,
+    envp: Strings<'_>,
     look: impl FnOnce() -> bool,
-    spawn: impl FnOnce(*mut pid_t, *const *mut c_char) -> c_int,
+    spawn: impl FnOnce(Out<'_, pid_t>, Strings<'_>) -> c_int,
 ) -> c_int {
     if state::is_off() {
         return spawn(child, envp);
     }
-    // SAFETY: the caller's promise.
-    if unsafe { !environment::leaves(envp.cast()) } {
+    if !environment::leaves(envp) {
         look();
     }
     let host = state::attached();
     let holds_any = host.is_some() && fds::all().any(|(_, e)| matches!(e, Entry::Engine(_)));
-    // SAFETY: the caller's promise. Its actions may close what it would inherit.
-    let carried = unsafe { Carried::new(envp.cast(), holds_any) };
-    let spawn = |child| held(|| spawn(child, carried.as_ptr().cast()));
+    // Its actions may close what it would inherit.
+    let mut carried = Carried::new(envp, holds_any);
+    let spawn = |child: Out<'_, pid_t>| held(|| spawn(child, carried.list()));
     let Some(host) = host.filter(|_| holds_any) else {
         return spawn(child);
     };
@@ -74,12 +67,13 @@ unsafe fn hold(
             host.leave_out(channel, id);
         }
     }
-    let mut own: pid_t = 0;
-    let child = if child.is_null() { &raw mut own } else { child };
-    let result = spawn(child);
+    let mut pid: pid_t = 0;
+    let result = spawn(Out::from(&mut pid));
+    if result == 0 {
+        child.put(pid);
+    }
     match channel {
-        // SAFETY: by the caller's promise, or ours.
-        Some(channel) if result == 0 => host.give_reservation(channel, unsafe { *child } as u32),
+        Some(channel) if result == 0 => host.give_reservation(channel, pid as u32),
         Some(channel) => host.drop_reservation(channel),
         None => {}
     }
@@ -87,45 +81,33 @@ unsafe fn hold(
 }
 
 /// `posix_spawn(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn posix_spawn(
-    pid: *mut pid_t,
-    path: *const c_char,
-    actions: *const posix_spawn_file_actions_t,
-    attr: *const posix_spawnattr_t,
-    argv: *const *mut c_char,
-    envp: *const *mut c_char,
+pub extern "C-unwind" fn posix_spawn(
+    pid: Out<'_, pid_t>,
+    path: Text<'_>,
+    actions: In<'_, posix_spawn_file_actions_t>,
+    attr: In<'_, posix_spawnattr_t>,
+    argv: Strings<'_>,
+    envp: Strings<'_>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let look = || can_execute(libc::AT_FDCWD, path, 0, true);
-        hold(pid, envp, look, |pid, envp| {
-            real::posix_spawn(pid, path, actions, attr, argv, envp)
-        })
-    }
+    let look = || can_execute(libc::AT_FDCWD, path, 0, true);
+    hold(pid, envp, look, |pid, envp| {
+        real::posix_spawn(pid, path, actions, attr, argv, envp)
+    })
 }
 
 /// `posix_spawnp(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn posix_spawnp(
-    pid: *mut pid_t,
-    file: *const c_char,
-    actions: *const posix_spawn_file_actions_t,
-    attr: *const posix_spawnattr_t,
-    argv: *const *mut c_char,
-    envp: *const *mut c_char,
+pub extern "C-unwind" fn posix_spawnp(
+    pid: Out<'_, pid_t>,
+    file: Text<'_>,
+    actions: In<'_, posix_spawn_file_actions_t>,
+    attr: In<'_, posix_spawnattr_t>,
+    argv: Strings<'_>,
+    envp: Strings<'_>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let look = || can_find(file, true);
-        hold(pid, envp, look, |pid, envp| {
-            real::posix_spawnp(pid, file, actions, attr, argv, envp)
-        })
-    }
+    let look = || can_find(file, true);
+    hold(pid, envp, look, |pid, envp| {
+        real::posix_spawnp(pid, file, actions, attr, argv, envp)
+    })
 }

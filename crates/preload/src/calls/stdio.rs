@@ -8,13 +8,14 @@ use crate::calls::variadic::variadic;
 use crate::calls::{close, rw};
 use crate::fds::{self, Entry};
 use crate::real;
-use crate::user::{In, Out};
+use crate::user::{In, Opaque, Out, Text, Variable};
 use libc::{FILE, c_char, c_int, c_void, size_t, ssize_t};
 use longshore_sockets::GrowOnly;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// What stands behind a FILE of ours. Places are used again and never freed, so
 /// that they can be looked through without a lock.
+#[repr(C)]
 #[derive(Debug)]
 struct Place {
     /// The FILE's address, 0 if the place is free.
@@ -43,68 +44,63 @@ fn take_place(fd: c_int) -> &'static Place {
     })
 }
 
-/// # Safety
-/// `cookie` is a place.
-unsafe fn place<'a>(cookie: *mut c_void) -> &'a Place {
-    // SAFETY: the caller's promise; places live for ever.
-    unsafe { &*cookie.cast() }
-}
-
-unsafe extern "C-unwind" fn read_cookie(
-    cookie: *mut c_void,
-    buf: *mut c_char,
+extern "C-unwind" fn read_cookie(
+    place: &'static Place,
+    buf: Out<'_, c_void>,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: libc gives back what it was given, and a buffer of that length.
-    let (place, buf) = unsafe { (place(cookie), Out::new(buf)) };
-    rw::read(place.fd.load(Ordering::Relaxed), buf.cast(), len)
+    rw::read(place.fd.load(Ordering::Relaxed), buf, len)
 }
 
-unsafe extern "C-unwind" fn write_cookie(
-    cookie: *mut c_void,
-    buf: *const c_char,
+extern "C-unwind" fn write_cookie(
+    place: &'static Place,
+    buf: In<'_, c_char>,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: as above.
-    let fd = unsafe { place(cookie) }.fd.load(Ordering::Relaxed);
-    let mut written = 0;
-    while written < len {
-        // SAFETY: the part of the buffer that is left.
-        let rest = unsafe { In::new(buf.add(written)) };
-        let n = rw::write(fd, rest.cast(), len - written);
-        match usize::try_from(n) {
-            Ok(n) => written += n,
-            // libc takes what is short of all for an error.
+    write_all(place.fd.load(Ordering::Relaxed), buf.slice(len)) as ssize_t
+}
+
+/// Writes as much as it can; says how much. libc takes what is short of all for an error.
+fn write_all(fd: c_int, mut bytes: &[c_char]) -> usize {
+    let all = bytes.len();
+    while !bytes.is_empty() {
+        match usize::try_from(rw::write(fd, In::from(bytes).cast(), bytes.len())) {
+            Ok(n) => bytes = &bytes[n.min(bytes.len())..],
             Err(_) => break,
         }
     }
-    written as ssize_t
+    all - bytes.len()
 }
 
-unsafe extern "C-unwind" fn seek_cookie(_: *mut c_void, _: *mut i64, _: c_int) -> c_int {
+extern "C-unwind" fn seek_cookie(_: &'static Place, _: Out<'_, i64>, _: c_int) -> c_int {
     crate::calls::set_errno(libc::ESPIPE);
     -1
 }
 
-unsafe extern "C-unwind" fn close_cookie(cookie: *mut c_void) -> c_int {
-    // SAFETY: as above.
-    let place = unsafe { place(cookie) };
+extern "C-unwind" fn close_cookie(place: &'static Place) -> c_int {
     let fd = place.fd.load(Ordering::Relaxed);
     place.file.store(0, Ordering::Release);
     close::close(fd)
 }
 
-/// libc's `cookie_io_functions_t`.
+/// libc's `cookie_io_functions_t`; the cookies are places.
 #[repr(C)]
 struct Functions {
-    read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
-    write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
-    seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
-    close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
+    read: extern "C-unwind" fn(&'static Place, Out<'_, c_void>, size_t) -> ssize_t,
+    write: extern "C-unwind" fn(&'static Place, In<'_, c_char>, size_t) -> ssize_t,
+    seek: extern "C-unwind" fn(&'static Place, Out<'_, i64>, c_int) -> c_int,
+    close: extern "C-unwind" fn(&'static Place) -> c_int,
 }
 
 unsafe extern "C" {
-    fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
+    safe fn fopencookie(
+        place: &'static Place,
+        mode: Text<'_>,
+        functions: Functions,
+    ) -> Opaque<FILE>;
+    safe fn setvbuf(file: Opaque<FILE>, buf: Out<'_, c_char>, how: c_int, len: size_t) -> c_int;
+    safe fn fflush(file: Opaque<FILE>) -> c_int;
+    safe fn __fpending(file: Opaque<FILE>) -> size_t;
     fn vasprintf(to: *mut *mut c_char, format: *const c_char, arguments: *mut c_void) -> c_int;
     fn __vasprintf_chk(
         to: *mut *mut c_char,
@@ -112,17 +108,20 @@ unsafe extern "C" {
         format: *const c_char,
         arguments: *mut c_void,
     ) -> c_int;
-    static mut stdin: *mut FILE;
-    static mut stdout: *mut FILE;
-    static mut stderr: *mut FILE;
-    fn __fpending(file: *mut FILE) -> size_t;
+    safe static stdin: Variable<FILE>;
+    safe static stdout: Variable<FILE>;
+    safe static stderr: Variable<FILE>;
+}
+
+/// libc's variable for one of the first three descriptors.
+fn variable(fd: c_int) -> Option<&'static Variable<FILE>> {
+    [&stdin, &stdout, &stderr]
+        .get(usize::try_from(fd).ok()?)
+        .copied()
 }
 
 /// Makes a FILE of our calls for `fd`; null, with errno set, if libc has none.
-///
-/// # Safety
-/// `mode` is a C string.
-unsafe fn make(fd: c_int, mode: *const c_char) -> *mut FILE {
+fn make(fd: c_int, mode: Text<'_>) -> Opaque<FILE> {
     let place = take_place(fd);
     let functions = Functions {
         read: read_cookie,
@@ -130,51 +129,40 @@ unsafe fn make(fd: c_int, mode: *const c_char) -> *mut FILE {
         seek: seek_cookie,
         close: close_cookie,
     };
-    let cookie = std::ptr::from_ref(place).cast_mut().cast();
-    // SAFETY: the functions take places; the mode is the caller's.
-    let file = unsafe { fopencookie(cookie, mode, functions) };
-    place.file.store(file as usize, Ordering::Release);
+    let file = fopencookie(place, mode, functions);
+    place.file.store(file.addr(), Ordering::Release);
     file
 }
 
 /// `fdopen(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    match fds::get(fd) {
-        // SAFETY: the caller's promise.
-        Entry::Engine(_) | Entry::Undecided(_) if !mode.is_null() => unsafe { make(fd, mode) },
-        // SAFETY: the caller's promise.
-        _ => unsafe { real::fdopen(fd, mode) },
+pub extern "C-unwind" fn fdopen(fd: c_int, mode: Text<'_>) -> Opaque<FILE> {
+    if is_socket(fd) && !mode.is_null() {
+        return make(fd, mode);
     }
+    real::fdopen(fd, mode)
+}
+
+/// The place of a FILE of ours.
+fn place_of(file: Opaque<FILE>) -> Option<&'static Place> {
+    PLACES
+        .iter()
+        .find(|p| p.file.load(Ordering::Acquire) == file.addr())
 }
 
 /// `fileno(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fileno(file: *mut FILE) -> c_int {
-    match PLACES
-        .iter()
-        .find(|p| p.file.load(Ordering::Acquire) == file as usize)
-    {
+pub extern "C-unwind" fn fileno(file: Opaque<FILE>) -> c_int {
+    match place_of(file) {
         Some(place) => place.fd.load(Ordering::Relaxed),
-        // SAFETY: the caller's promise.
-        None => unsafe { real::fileno(file) },
+        None => real::fileno(file),
     }
 }
 
 /// `fileno_unlocked(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fileno_unlocked(file: *mut FILE) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { fileno(file) }
+pub extern "C-unwind" fn fileno_unlocked(file: Opaque<FILE>) -> c_int {
+    fileno(file)
 }
 
 fn is_socket(fd: c_int) -> bool {
@@ -192,16 +180,11 @@ pub(crate) fn at_start() {
 /// A descriptor is about to become another's: what the program has written to its FILE and
 /// libc still has goes where it goes now, because later it is a FILE of ours.
 pub(crate) fn before_duplicate(from: c_int, to: c_int) {
-    // SAFETY: FILEs of libc, or of ours.
-    unsafe {
-        let file = match to {
-            1 => stdout,
-            2 => stderr,
-            _ => return,
-        };
-        if is_socket(from) && !file.is_null() && __fpending(file) != 0 {
-            libc::fflush(file);
-        }
+    let Some(file) = variable(to).filter(|_| to != 0).map(Variable::get) else {
+        return;
+    };
+    if is_socket(from) && !file.is_null() && __fpending(file) != 0 {
+        fflush(file);
     }
 }
 
@@ -209,57 +192,51 @@ pub(crate) fn before_duplicate(from: c_int, to: c_int) {
 /// those that stdin, stdout and stderr have, these are FILEs of ours from now on, which they
 /// may be for any descriptor.
 pub(crate) fn take_place_of(fd: c_int) {
-    if !(0..3).contains(&fd) || !is_socket(fd) {
+    let Some(variable) = variable(fd).filter(|_| is_socket(fd)) else {
+        return;
+    };
+    let before = variable.get();
+    if fileno(before) == fd && place_of(before).is_some() {
         return;
     }
-    // SAFETY: libc's variables, which are set to FILEs; other threads have the one or the
-    // other.
-    unsafe {
-        let (variable, mode) = match fd {
-            0 => (&raw mut stdin, c"r"),
-            1 => (&raw mut stdout, c"w"),
-            _ => (&raw mut stderr, c"w"),
+    let file = make(fd, Text::from(if fd == 0 { c"r" } else { c"w" }));
+    if !file.is_null() {
+        if fd == 2 {
+            setvbuf(file, Out::null(), libc::_IONBF, 0);
+        }
+        variable.set(file);
+    }
+}
+
+/// Text that libc has formatted, freed when this goes.
+struct Formatted {
+    text: *mut c_char,
+    len: c_int,
+}
+
+impl Formatted {
+    /// Writes it, all of it; what `dprintf` returns.
+    fn put(self, fd: c_int) -> c_int {
+        let Ok(len) = usize::try_from(self.len) else {
+            return -1;
         };
-        if fileno(*variable) == fd && is_ours(*variable) {
-            return;
-        }
-        let file = make(fd, mode.as_ptr());
-        if !file.is_null() {
-            if fd == 2 {
-                libc::setvbuf(file, std::ptr::null_mut(), libc::_IONBF, 0);
-            }
-            *variable = file;
+        // SAFETY: libc says that there are so many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(self.text, len) };
+        if write_all(fd, bytes) == len {
+            self.len
+        } else {
+            -1
         }
     }
 }
 
-fn is_ours(file: *mut FILE) -> bool {
-    PLACES
-        .iter()
-        .any(|p| p.file.load(Ordering::Acquire) == file as usize)
-}
-
-/// Writes what was formatted, all of it, and frees it.
-///
-/// # Safety
-/// `text` has `len` bytes and is to be freed, if `len` is not negative.
-unsafe fn put(fd: c_int, text: *mut c_char, len: c_int) -> c_int {
-    let Ok(total) = usize::try_from(len) else {
-        return -1;
-    };
-    let mut written = 0;
-    while written < total {
-        // SAFETY: the part of the text that is left.
-        let rest = unsafe { In::new(text.add(written)) };
-        let n = rw::write(fd, rest.cast(), total - written);
-        match usize::try_from(n) {
-            Ok(n) => written += n,
-            Err(_) => break,
+impl Drop for Formatted {
+    fn drop(&mut self) {
+        if self.len >= 0 {
+            // SAFETY: libc allocated it.
+            unsafe { libc::free(self.text.cast()) };
         }
     }
-    // SAFETY: libc allocated it.
-    unsafe { libc::free(text.cast()) };
-    if written == total { len } else { -1 }
 }
 
 /// `vdprintf(3)`.
@@ -278,10 +255,8 @@ pub unsafe extern "C-unwind" fn vdprintf(
     }
     let mut text = std::ptr::null_mut();
     // SAFETY: as above.
-    unsafe {
-        let len = vasprintf(&mut text, format, arguments);
-        put(fd, text, len)
-    }
+    let len = unsafe { vasprintf(&mut text, format, arguments) };
+    Formatted { text, len }.put(fd)
 }
 
 /// `vdprintf` of fortified programs.
@@ -301,10 +276,8 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
     }
     let mut text = std::ptr::null_mut();
     // SAFETY: as above.
-    unsafe {
-        let len = __vasprintf_chk(&mut text, flag, format, arguments);
-        put(fd, text, len)
-    }
+    let len = unsafe { __vasprintf_chk(&mut text, flag, format, arguments) };
+    Formatted { text, len }.put(fd)
 }
 
 /// `dprintf(3)`.

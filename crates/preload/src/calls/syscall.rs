@@ -10,9 +10,37 @@ use crate::calls::{
 use crate::cancel::held;
 use crate::log::once;
 use crate::state::{self, Mode};
-use crate::user::word;
+use crate::user::{Out, word};
 use libc::{c_int, c_long, c_void};
 use longshore_sockets::is_confined;
+
+/// A system call of the program's, which promises for its arguments what the manual says of
+/// this number.
+#[derive(Clone, Copy)]
+struct Call {
+    number: c_long,
+    arguments: [c_long; 6],
+}
+
+impl Call {
+    /// Does what libc's `syscall` does with it.
+    fn make(self) -> c_long {
+        // SAFETY: the program's promise.
+        match unsafe { kernel(self.number, self.arguments) } {
+            failed @ -4095..=-1 => {
+                set_errno(-failed as c_int);
+                -1
+            }
+            result => result,
+        }
+    }
+
+    /// The same with other flags, which are its first argument.
+    fn make_with(mut self, flags: u64) -> c_long {
+        self.arguments[0] = flags as c_long;
+        self.make()
+    }
+}
 
 /// `syscall(2)`: what may concern a socket goes where the calls of that name go, and what
 /// makes a process or executes a program; all others go to the kernel.
@@ -32,8 +60,12 @@ pub unsafe extern "C-unwind" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
+    let call = Call {
+        number,
+        arguments: [a, b, c, d, e, f],
+    };
     // SAFETY: the caller's promise, for a call of this name.
-    if let Some(result) = unsafe { socket_call(number, [a, b, c, d, e, f]) } {
+    if let Some(result) = unsafe { socket_call(number, call.arguments) } {
         return result;
     }
     match number {
@@ -43,69 +75,58 @@ pub unsafe extern "C-unwind" fn syscall(
             c_long::from(result)
         }
         libc::SYS_seccomp if seccomp::sets_filter(a as _) => {
-            // SAFETY: as above.
-            let set = || unsafe { libc_syscall(number, [a, b, c, d, e, f]) };
-            seccomp::filtered(set, |result| *result == 0)
+            seccomp::filtered(|| call.make(), |result| *result == 0)
         }
         libc::SYS_rt_sigaction if !state::is_off() && d == size_of::<u64>() as c_long => {
-            // SAFETY: as above.
-            unsafe { set_handler(a, b, c, d) }
+            set_handler(call)
         }
         libc::SYS_io_uring_setup if matches!(state::mode(), Mode::On(_)) => no_ring(),
         // What would be a child in our memory is one in its own, as with `vfork`.
         libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
-            // SAFETY: as above.
-            fork::unhandled(|| unsafe { libc_syscall(libc::SYS_fork, [0; 6]) })
+            let number = libc::SYS_fork;
+            fork::unhandled(|| Call { number, ..call }.make())
         }
-        libc::SYS_clone if !state::is_off() => fork::clone_by_number(a as u64, |flags| {
-            // SAFETY: as above.
-            unsafe { libc_syscall(number, [flags as c_long, b, c, d, e, f]) }
-        }),
+        libc::SYS_clone if !state::is_off() => {
+            fork::clone_by_number(a as u64, |flags| call.make_with(flags))
+        }
         libc::SYS_clone3 if !state::is_off() && a != 0 && b as usize >= size_of::<u64>() => {
-            let arguments = a as *mut u64;
-            // SAFETY: as above; flags come first.
-            let flags = unsafe { arguments.read_unaligned() };
-            fork::clone_by_number(flags, |flags| {
-                // SAFETY: as above.
-                unsafe {
-                    arguments.write_unaligned(flags);
-                    libc_syscall(number, [a, b, c, d, e, f])
-                }
+            // SAFETY: as above; its flags come first.
+            let place: Out<'_, u64> = unsafe { word(a) };
+            fork::clone_by_number(place.get().unwrap_or(0), |flags| {
+                place.put(flags);
+                call.make()
             })
         }
         libc::SYS_execve => {
             // SAFETY: as above.
-            c_long::from(unsafe { execve::execve(a as _, b as _, c as _) })
+            c_long::from(unsafe { execve::execve(word(a), word(b), word(c)) })
         }
         libc::SYS_execveat => {
+            let (directory, flags) = (a as c_int, e as c_int);
             // SAFETY: as above.
-            c_long::from(unsafe { execve::execveat(a as _, b as _, c as _, d as _, e as _) })
+            let result = unsafe { execve::execveat(directory, word(b), word(c), word(d), flags) };
+            c_long::from(result)
         }
-        // SAFETY: as above.
-        _ => unsafe { libc_syscall(number, [a, b, c, d, e, f]) },
+        _ => call.make(),
     }
 }
 
 /// `rt_sigaction`, whose structures the kernel would find where they are, or not.
-///
-/// # Safety
-/// As the system call.
-unsafe fn set_handler(signal: c_long, new: c_long, old: c_long, size: c_long) -> c_long {
+fn set_handler(call: Call) -> c_long {
+    let [signal, new, old, ..] = call.arguments;
     let all = size_of::<sigaction::KernelAction>();
     let is_nowhere = |at: c_long| at != 0 && !is_confined() && !is_there(at as usize, all);
-    // SAFETY: the caller's promise.
-    let call = |new: c_long, old: c_long| unsafe {
-        libc_syscall(libc::SYS_rt_sigaction, [signal, new, old, size, 0, 0])
-    };
     if is_nowhere(new) || is_nowhere(old) {
-        return call(new, old);
+        return call.make();
     }
-    // SAFETY: as above; they are there.
-    unsafe {
-        sigaction::by_number(signal as c_int, new as _, old as _, |new, old| {
-            call(new as c_long, old as c_long)
-        })
-    }
+    // SAFETY: the program's promise; they are there.
+    let (new, old) = unsafe { (word(new), word(old)) };
+    sigaction::by_number(signal as c_int, new, old, |new, old| {
+        let mut arguments = call.arguments;
+        arguments[1] = new.addr() as c_long;
+        arguments[2] = old.addr() as c_long;
+        Call { arguments, ..call }.make()
+    })
 }
 
 /// Whether the memory in which a call that waits finds its sets, its time and its mask can
@@ -238,21 +259,6 @@ fn no_ring() -> c_long {
     );
     set_errno(libc::ENOSYS);
     -1
-}
-
-/// What libc's `syscall` does.
-///
-/// # Safety
-/// As the system call of this number.
-unsafe fn libc_syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
-    // SAFETY: the caller's promise.
-    match unsafe { kernel(number, arguments) } {
-        failed @ -4095..=-1 => {
-            set_errno(-failed as c_int);
-            -1
-        }
-        result => result,
-    }
 }
 
 /// The system call itself, without libc: this very function is what libc's

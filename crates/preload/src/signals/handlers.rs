@@ -12,7 +12,8 @@
 use crate::calls::syscall::kernel;
 use crate::calls::{errno, set_errno};
 use crate::real;
-use crate::signals::SET_BYTES;
+use crate::signals::{SET_BYTES, action, set_of};
+use crate::user::{In, Out};
 use libc::{c_int, c_long, c_void, siginfo_t};
 use longshore_sockets::{is_confined, past_call, section};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +48,7 @@ const AT_ONCE: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGSYS)
     | bit(libc::SIGABRT);
 /// What libc keeps for itself.
-const LIBCS: u64 = bit(32) | bit(33);
+pub(crate) const LIBCS: u64 = bit(32) | bit(33);
 /// Signals that the kernel forgets where nobody handles them, unless they are held back.
 const FORGOTTEN: u64 =
     bit(libc::SIGCHLD) | bit(libc::SIGURG) | bit(libc::SIGWINCH) | bit(libc::SIGCONT);
@@ -215,20 +216,13 @@ fn install_once_more(signal: c_int) {
     if word & ONCE == 0 {
         return;
     }
-    // SAFETY: an all-zero `sigaction` is a valid one.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only.
-    let is_default = unsafe { real::sigaction(signal, std::ptr::null(), &mut action) } == 0
-        && action.sa_sigaction == libc::SIG_DFL;
-    if !is_default {
+    let is_default = |now: &libc::sigaction| now.sa_sigaction == libc::SIG_DFL;
+    let Some(mut action) = action(signal).filter(is_default) else {
         return;
-    }
+    };
     action.sa_sigaction = ours();
     action.sa_flags = FLAGS[signal as usize].load(Ordering::Relaxed) as c_int | libc::SA_SIGINFO;
-    let mask = MASKS[signal as usize].load(Ordering::Relaxed);
-    // SAFETY: the kernel's set is the first word of libc's; our handler is one.
-    unsafe {
-        (&raw mut action.sa_mask).cast::<u64>().write(mask);
-        real::sigaction(signal, &action, std::ptr::null_mut());
-    }
+    action.sa_mask = set_of(MASKS[signal as usize].load(Ordering::Relaxed));
+    // SAFETY: our handler is one.
+    unsafe { real::sigaction(signal, In::from(&action), Out::null()) };
 }

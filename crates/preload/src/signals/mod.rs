@@ -6,9 +6,15 @@ pub(crate) mod handlers;
 
 use crate::calls::errno;
 use crate::real;
-use libc::c_int;
+use crate::user::{In, Out, Zero};
+use libc::{c_int, sigset_t};
 use longshore_sockets::{SocketError, interruptible, is_confined, section};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+unsafe extern "C" {
+    safe fn pthread_sigmask(how: c_int, new: In<'_, sigset_t>, old: Out<'_, sigset_t>) -> c_int;
+    safe fn raise(signal: c_int) -> c_int;
+}
 
 /// What [`restarts`] was before a filter of system calls came to hold.
 static REMEMBERED: AtomicBool = AtomicBool::new(true);
@@ -81,12 +87,34 @@ pub(crate) unsafe fn kernel_call(
 }
 
 /// What the kernel has for a signal.
-fn action(signal: c_int) -> Option<libc::sigaction> {
-    // SAFETY: an all-zero `sigaction` is a valid one to be overwritten.
-    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only; `now` outlives the call.
-    let known = unsafe { real::sigaction(signal, std::ptr::null(), &mut now) } == 0;
+pub(crate) fn action(signal: c_int) -> Option<libc::sigaction> {
+    let mut now = libc::sigaction::zero();
+    // SAFETY: asks only.
+    let known = unsafe { real::sigaction(signal, In::null(), Out::from(&mut now)) } == 0;
     known.then_some(now)
+}
+
+/// The signals of a set as the kernel has them, bit by bit from 1 on; `None` at a null pointer.
+/// libc's sets are longer, but a call by number has no more than this.
+pub(crate) fn word_of(set: In<'_, sigset_t>) -> Option<u64> {
+    // SAFETY: null, or a set, which is a word at least.
+    unsafe { In::<u64>::new(set.as_ptr().cast()) }.get()
+}
+
+/// The set with these signals.
+pub(crate) fn set_of(word: u64) -> sigset_t {
+    let mut set = sigset_t::zero();
+    // SAFETY: the kernel's set is the first word of libc's.
+    unsafe { (&raw mut set).cast::<u64>().write(word) };
+    set
+}
+
+/// Changes which signals are held back from this thread, or only asks; gives which were.
+pub(crate) fn change_mask(how: c_int, word: Option<u64>) -> Option<u64> {
+    let (set, mut before) = (word.map(set_of), sigset_t::zero());
+    let set = set.as_ref().map_or(In::null(), In::from);
+    let failed = pthread_sigmask(how, set, Out::from(&mut before));
+    word_of(In::from(&before)).filter(|_| failed == 0)
 }
 
 fn ends_calls(action: &libc::sigaction, restarts: bool) -> bool {
@@ -102,30 +130,20 @@ pub(crate) fn interrupts(signal: c_int, restarts: bool) -> bool {
 
 /// Whether a signal is held back from this thread, in a call that has this `mask`; null is
 /// the thread's own.
-pub(crate) fn is_blocked(signal: c_int, mask: *const libc::sigset_t) -> bool {
-    // SAFETY: an all-zero set is a valid one to be overwritten.
-    let mut own: libc::sigset_t = unsafe { std::mem::zeroed() };
-    let mask = if mask.is_null() {
-        // SAFETY: asks only; the set outlives the call.
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut own) };
-        &raw const own
-    } else {
-        mask
-    };
-    // SAFETY: the thread's, or the one that the caller waits with.
-    unsafe { libc::sigismember(mask, signal) == 1 }
+pub(crate) fn is_blocked(signal: c_int, mask: In<'_, sigset_t>) -> bool {
+    let word = word_of(mask).or_else(|| change_mask(libc::SIG_BLOCK, None));
+    word.is_some_and(|word| word & 1 << (signal - 1) != 0)
 }
 
 /// Sends this thread SIGPIPE.
 pub(crate) fn broken_pipe() {
-    // SAFETY: a signal to ourselves.
-    let _: c_int = unsafe { libc::raise(libc::SIGPIPE) };
+    raise(libc::SIGPIPE);
 }
 
 /// All signals that have a meaning, held back from this thread until this goes.
 pub(crate) struct Held {
     /// What was held back before; nothing if a filter of system calls may not let us ask.
-    before: Option<libc::sigset_t>,
+    before: Option<u64>,
 }
 
 impl Held {
@@ -134,30 +152,22 @@ impl Held {
         if is_confined() {
             return Self { before: None };
         }
-        // SAFETY: all-zero sets are valid ones to be overwritten.
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        // SAFETY: two sets that outlive the calls.
-        let failed = unsafe {
-            libc::sigfillset(&mut all);
-            // Without a handler the kernel forgets it, unless it is held back from a thread:
-            // then another gets it, whose epoll_wait it ends with EINTR.
-            if !interrupts(libc::SIGCHLD, false) {
-                libc::sigdelset(&mut all, libc::SIGCHLD);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before)
-        };
+        let mut all = !handlers::LIBCS;
+        // Without a handler the kernel forgets it, unless it is held back from a thread:
+        // then another gets it, whose epoll_wait it ends with EINTR.
+        if !interrupts(libc::SIGCHLD, false) {
+            all &= !(1 << (libc::SIGCHLD - 1));
+        }
         Self {
-            before: (failed == 0).then_some(before),
+            before: change_mask(libc::SIG_BLOCK, Some(all)),
         }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            // SAFETY: a set that outlives the call.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
+        if let Some(before) = self.before {
+            change_mask(libc::SIG_SETMASK, Some(before));
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::cancel::held;
 use crate::real;
 use crate::signals::Held;
 use crate::state::{self, Mode};
+use crate::user::{In, Out, Text};
 use libc::{addrinfo, c_char, c_int, c_uchar, c_void, hostent, size_t, sockaddr};
 use libc::{sockaddr_in, sockaddr_in6, socklen_t};
 use longshore_hostif::Owner;
@@ -182,60 +183,39 @@ fn through_engine<T>(state: Option<*mut State>, resolve: impl FnOnce() -> T) -> 
 }
 
 /// Whether no nameserver is asked for such a name: there is none, or it is an address.
-///
-/// # Safety
-/// `name` is null or a C string.
-unsafe fn is_local(name: *const c_char) -> bool {
-    // SAFETY: the caller's promise.
-    name.is_null()
-        || unsafe { CStr::from_ptr(name) }
-            .to_str()
-            .is_ok_and(|name| name.parse::<IpAddr>().is_ok())
+fn is_local(name: Text<'_>) -> bool {
+    let is_address = |name: &CStr| name.to_str().is_ok_and(|n| n.parse::<IpAddr>().is_ok());
+    name.get().is_none_or(is_address)
 }
 
 /// `getaddrinfo(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn getaddrinfo(
-    node: *const c_char,
-    service: *const c_char,
-    hints: *const addrinfo,
-    found: *mut *mut addrinfo,
+pub extern "C-unwind" fn getaddrinfo(
+    node: Text<'_>,
+    service: Text<'_>,
+    hints: In<'_, addrinfo>,
+    found: Out<'_, *mut addrinfo>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::getaddrinfo(node, service, hints, found) };
-    // SAFETY: as above.
-    let is_local = unsafe {
-        is_local(node)
-            || hints
-                .as_ref()
-                .is_some_and(|h| h.ai_flags & libc::AI_NUMERICHOST != 0)
-    };
-    if is_local {
+    let plain = || real::getaddrinfo(node, service, hints, found);
+    let is_number = |hints: addrinfo| hints.ai_flags & libc::AI_NUMERICHOST != 0;
+    if is_local(node) || hints.get().is_some_and(is_number) {
         return plain();
     }
     through_engine(None, plain)
 }
 
 /// `getnameinfo(3)`.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn getnameinfo(
-    addr: *const sockaddr,
+pub extern "C-unwind" fn getnameinfo(
+    addr: In<'_, sockaddr>,
     len: socklen_t,
-    node: *mut c_char,
+    node: Out<'_, c_char>,
     node_len: socklen_t,
-    service: *mut c_char,
+    service: Out<'_, c_char>,
     service_len: socklen_t,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain =
-        || unsafe { real::getnameinfo(addr, len, node, node_len, service, service_len, flags) };
+    let plain = || real::getnameinfo(addr, len, node, node_len, service, service_len, flags);
     if node.is_null() || flags & libc::NI_NUMERICHOST != 0 {
         return plain();
     }

@@ -1,0 +1,138 @@
+//! C's strings and lists of them, and what only libc looks into, as typed arguments: as
+//! [`In`](super::In), each carries what C promises of it.
+
+use super::Word;
+use libc::{c_char, c_long};
+use std::ffi::CStr;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Null, or a C string, for as long as the call lasts. The kernel may be asked about one
+/// that is somewhere else; who looks at it himself does so after that.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy)]
+pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
+
+impl<'a> From<&'a CStr> for Text<'a> {
+    fn from(text: &'a CStr) -> Self {
+        Self(text.as_ptr(), PhantomData)
+    }
+}
+
+impl<'a> Text<'a> {
+    pub(crate) const fn null() -> Self {
+        Self(ptr::null(), PhantomData)
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The string; `None` at a null pointer.
+    pub(crate) fn get(self) -> Option<&'a CStr> {
+        if self.is_null() {
+            return None;
+        }
+        // SAFETY: it is not null, and so a string that C lets us read.
+        Some(unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
+/// Null, or a list of C strings that ends with a null: arguments, an environment.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy)]
+pub struct Strings<'a>(*const Text<'a>, PhantomData<&'a [Text<'a>]>);
+
+impl<'a> Strings<'a> {
+    /// What libc has.
+    ///
+    /// # Safety
+    /// It is null, or such a list, as long as the result is used.
+    pub(crate) unsafe fn new(at: *const *const c_char) -> Self {
+        Self(at.cast(), PhantomData)
+    }
+
+    /// A list of our own, if it ends with a null.
+    pub(crate) fn of(list: &'a [Text<'a>]) -> Option<Self> {
+        let ends = list.last().is_some_and(|last| last.is_null());
+        ends.then_some(Self(list.as_ptr(), PhantomData))
+    }
+
+    pub(crate) fn as_ptr(self) -> *const *const c_char {
+        self.0.cast()
+    }
+
+    /// The strings in their order.
+    pub(crate) fn iter(self) -> impl Iterator<Item = &'a CStr> {
+        let mut at = self.0;
+        std::iter::from_fn(move || {
+            // SAFETY: null, or in a list of which the end was not seen yet.
+            let text = unsafe { at.as_ref() }?.get()?;
+            at = at.wrapping_add(1);
+            Some(text)
+        })
+    }
+}
+
+/// Null, or something of libc's that only libc looks into.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Opaque<T>(*mut T);
+
+impl<T> Clone for Opaque<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Opaque<T> {}
+
+impl<T> Opaque<T> {
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    pub(crate) fn addr(self) -> usize {
+        self.0.addr()
+    }
+}
+
+/// A variable of libc's with such a pointer.
+#[repr(transparent)]
+pub(crate) struct Variable<T>(AtomicPtr<T>);
+
+impl<T> Variable<T> {
+    pub(crate) fn get(&self) -> Opaque<T> {
+        Opaque(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&self, to: Opaque<T>) {
+        self.0.store(to.0, Ordering::Relaxed);
+    }
+}
+
+impl Word for Text<'_> {
+    unsafe fn of(word: c_long) -> Self {
+        Self(word as *const c_char, PhantomData)
+    }
+}
+
+impl Word for Strings<'_> {
+    unsafe fn of(word: c_long) -> Self {
+        Self(word as *const Text<'_>, PhantomData)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_one_only_if_it_ends() {
+        let list = [Text::from(c"a"), Text::from(c"b"), Text::null()];
+        assert!(Strings::of(&list[..2]).is_none() && Strings::of(&[]).is_none());
+        let strings = Strings::of(&list).map(|s| s.iter().collect::<Vec<_>>());
+        assert_eq!(strings, Some(vec![c"a", c"b"]));
+    }
+}
