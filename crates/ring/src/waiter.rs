@@ -5,6 +5,9 @@
 //! and then looks at the word ([`Waiter::wake`]). With a full fence on both
 //! sides one of the two always sees the other, so no wake-up is lost, and a
 //! waker whose peer is awake pays one load.
+//!
+//! A sleeper with an eventfd may also be parked ([`Waiter::park`]): it looks at nothing
+//! any more until it is rung for, even for what can wait until it looks for another reason.
 
 use crate::Doorbell;
 use crate::futex;
@@ -12,6 +15,8 @@ use crate::sync::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
+/// Beside the values of [`Sleep`].
+const PARKED: u32 = 3;
 
 /// How a sleeper sleeps, and so how it is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +64,15 @@ impl Waiter {
         fence(Ordering::SeqCst);
     }
 
+    /// Says that its owner looks at nothing more until its eventfd rings, which every waker
+    /// does from now on until its owner takes this back ([`Waiter::cancel`]). So a waker that
+    /// dies, or is stopped, between the two steps of a wake-up keeps no other from waking it.
+    /// The owner must look once more before it relies on that.
+    pub fn park(&self) {
+        self.sleeping.store(PARKED, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
     /// Takes the declaration back; what was waited for has come.
     pub fn cancel(&self) {
         self.sleeping.store(AWAKE, Ordering::Relaxed);
@@ -75,21 +89,32 @@ impl Waiter {
     }
 
     /// Takes the sleeper's declaration, so that only one waker wakes it. Comes
-    /// after [`Waiter::fence`]. `None` if its owner is awake.
+    /// after [`Waiter::fence`]. `None` if its owner is awake, or parked.
     pub fn take(&self) -> Option<Sleep> {
-        if self.sleeping.load(Ordering::Relaxed) == AWAKE {
+        let seen = self.sleeping.load(Ordering::Relaxed);
+        if seen == AWAKE || seen == PARKED {
             return None;
         }
-        match self.sleeping.swap(AWAKE, Ordering::AcqRel) {
-            AWAKE => None,
-            2 => Some(Sleep::Eventfd),
-            _ => Some(Sleep::Futex),
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let taken = self
+            .sleeping
+            .compare_exchange(seen, AWAKE, success, failure);
+        match taken {
+            Ok(2) => Some(Sleep::Eventfd),
+            Ok(_) => Some(Sleep::Futex),
+            // It has looked since the waker published: when it woke, or before it was parked.
+            Err(_) => None,
         }
     }
 
-    /// Wakes its owner if it sleeps; says whether it did. `bell` is the eventfd
-    /// of this waiter, if it has one.
+    /// Wakes its owner if it sleeps or is parked; says whether it did. Comes after
+    /// [`Waiter::fence`]. `bell` is the eventfd of this waiter, if it has one.
     pub fn wake(&self, bell: Option<&Doorbell>) -> bool {
+        if let Some(bell) = bell
+            && self.wake_parked(bell)
+        {
+            return true;
+        }
         match self.take() {
             None => false,
             Some(Sleep::Eventfd) => {
@@ -103,6 +128,15 @@ impl Waiter {
                 true
             }
         }
+    }
+
+    /// The same for what can wait until its owner next looks: wakes it only if it is parked.
+    pub fn wake_parked(&self, bell: &Doorbell) -> bool {
+        let is_parked = self.sleeping.load(Ordering::Relaxed) == PARKED;
+        if is_parked {
+            bell.ring();
+        }
+        is_parked
     }
 
     /// Wakes a sleeper on the word, whose declaration was taken.
@@ -140,6 +174,26 @@ mod tests {
         assert!(w.wake(None));
         assert!(!w.wake(None));
         assert_eq!(w.sleep(None), Woken::Yes);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it reads an eventfd")]
+    fn one_that_is_parked_is_rung_for_until_it_has_looked() {
+        let (w, bell) = (Waiter::new(), Doorbell::new().unwrap());
+        let rung = || {
+            let mut count = [0; 8];
+            rustix::io::read(&bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+        };
+        assert!(!w.wake_parked(&bell));
+        w.declare(Sleep::Eventfd);
+        assert!(!w.wake_parked(&bell), "what can wait waits for a sleeper");
+        w.park();
+        assert_eq!(w.take(), None, "nobody takes it");
+        assert!(w.wake_parked(&bell) && w.wake(Some(&bell)) && w.is_declared());
+        assert_eq!(rung(), 2);
+        w.cancel();
+        assert!(!w.wake_parked(&bell) && !w.wake(Some(&bell)));
+        assert_eq!(rung(), 0);
     }
 
     #[test]

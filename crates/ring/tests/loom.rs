@@ -79,6 +79,42 @@ impl Shared {
         }
     }
 
+    /// Sends a message that can wait until the consumer next looks, and rings only for one
+    /// that does not look by itself.
+    fn produce_at_leisure(&self) {
+        let mut p = Producer::new();
+        let staged = p.stage(&self.indices, &self.slots, &[0; 8]);
+        staged.unwrap().unwrap();
+        p.publish(&self.indices);
+        Waiter::fence();
+        self.waiter.wake_parked(&self.bell);
+    }
+
+    /// Gets so many messages and is parked in between. `sleeps`: before that it was about to
+    /// sleep, and was woken for another reason.
+    fn consume_parked(&self, messages: u64, sleeps: bool) {
+        let (mut c, mut taken) = (Consumer::new(), 0);
+        loop {
+            while let Some(message) = c.take(&self.indices, &self.slots).unwrap() {
+                assert_eq!(message, [taken; 8]);
+                taken += 1;
+            }
+            if taken == messages {
+                return;
+            }
+            if sleeps {
+                self.waiter.declare(Sleep::Eventfd);
+                self.waiter.cancel();
+            }
+            self.waiter.park();
+            if !c.pending(&self.indices) {
+                self.bell.wait();
+                self.bell.clear();
+            }
+            self.waiter.cancel();
+        }
+    }
+
     /// Gets so many messages, asleep in between.
     fn consume(&self, messages: u64, how: Sleep) {
         let (mut c, mut taken) = (Consumer::new(), 0);
@@ -138,6 +174,56 @@ fn who_sleeps_on_the_eventfd_is_woken_again() {
         let other = shared.clone();
         let producer = thread::spawn(move || other.produce(2));
         shared.consume(2, Sleep::Eventfd);
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn one_that_is_parked_hears_even_of_what_can_wait() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let producer = thread::spawn(move || other.produce_at_leisure());
+        shared.consume_parked(1, false);
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn one_that_is_parked_is_woken_again() {
+    model(3, || {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let producer = thread::spawn(move || other.produce(2));
+        shared.consume_parked(2, false);
+        producer.join().unwrap();
+    });
+}
+
+/// The waker has seen that it sleeps, and finds it parked when it wakes it.
+#[test]
+fn one_that_slept_before_it_was_parked_is_woken() {
+    model(3, || {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let producer = thread::spawn(move || other.produce(2));
+        shared.consume_parked(2, true);
+        producer.join().unwrap();
+    });
+}
+
+/// A waker that dies within a wake-up keeps no other from waking the consumer.
+#[test]
+fn one_that_is_parked_is_woken_whichever_waker_dies() {
+    model(3, || {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let dying = shared.clone();
+        // It has published nothing, and dies before it rings.
+        let dying = thread::spawn(move || dying.waiter.take().is_some());
+        let producer = thread::spawn(move || other.produce(1));
+        shared.consume_parked(1, false);
+        assert!(!dying.join().unwrap());
         producer.join().unwrap();
     });
 }
