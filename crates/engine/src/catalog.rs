@@ -190,6 +190,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "sessions_parked",
+        "sessions",
+        "sessions whose programs have asked for nothing of late, and ring when they do",
+        |e| e.stack.sessions.parked() as u64,
+    ),
+    counter(
+        "engine",
         "cut_through_bytes",
         "bytes",
         "bytes passed between two sockets of the engine without a packet",

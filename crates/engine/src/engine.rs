@@ -122,6 +122,8 @@ pub struct Engine {
     pub(crate) about: About,
     /// When sessions are looked over again.
     pub(crate) housekeeping_at: Instant,
+    /// Some that are parked want to be looked after then.
+    pub(crate) parked_want_maintenance: bool,
     /// What crossed in sessions that have ended.
     pub(crate) past_meter: longshore_hostif::Meter,
 }
@@ -236,6 +238,7 @@ impl Engine {
                 may_be_held_up,
             },
             housekeeping_at: now,
+            parked_want_maintenance: false,
             past_meter: longshore_hostif::Meter::default(),
         })
     }
@@ -344,6 +347,7 @@ impl Engine {
         worked |= self.bind_late();
         self.stack.answer_questions();
         self.stack.publish();
+        self.park_idle();
         if !self.stack.notices.is_empty() {
             self.tell_notices();
         }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
 use crate::stack::session::Session as Half;
+use longshore_hostif::adapter::AdapterSession;
 use longshore_tcp::Instant;
 use std::os::fd::AsFd;
 
@@ -17,6 +18,8 @@ const SOON: u64 = 100_000;
 const WINDING: u64 = 1_000_000;
 /// Ends of processes that are seen to before an address counts as in use.
 const DEATHS_FOR_A_BIND: usize = 64;
+/// Sessions that are considered for being parked in one turn.
+const CONSIDERED: usize = 2;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
 const LAST_WORDS: u64 = 60_000_000;
@@ -92,11 +95,43 @@ impl Engine {
     pub(crate) fn needs_house_kept(&self) -> bool {
         self.lifetime.draining
             || !self.stack.fragments.is_empty()
-            || self.wants_reclaim()
+            || self.parked_want_maintenance
             || self
+                .stack
                 .sessions
-                .iter()
-                .any(|(_, s)| !s.is_in_use() || s.may_have_reservations())
+                .iter_polled()
+                .any(|(key, half)| self.wants_maintenance(key, &half.host))
+    }
+
+    /// Whether a session is to be looked after from time to time, whatever is asked or done.
+    fn wants_maintenance(&self, key: u32, host: &AdapterSession) -> bool {
+        let session = self.sessions.get(key);
+        session.is_some_and(|s| {
+            !s.is_in_use() || s.may_have_reservations() || s.reclaim.is_wanted(host)
+        })
+    }
+
+    /// Parks sessions that are idle, if more are polled than a few.
+    #[inline]
+    pub(crate) fn park_idle(&mut self) {
+        if self.stack.sessions.polls_many() {
+            (0..CONSIDERED).for_each(|_| self.park_one());
+        }
+    }
+
+    #[inline(never)]
+    fn park_one(&mut self) {
+        let Some(key) = self.stack.sessions.next_idle(self.stack.counters.turns) else {
+            return;
+        };
+        let session = self.sessions.get(key);
+        // Nobody rings for a reservation.
+        let may_be = session.is_some_and(|s| s.is_in_use() && !s.may_have_reservations());
+        if may_be && self.stack.sessions.park(key) {
+            let half = self.stack.sessions.get(key);
+            let wants = half.is_some_and(|half| self.wants_maintenance(key, &half.host));
+            self.parked_want_maintenance |= wants;
+        }
     }
 
     /// Something has changed that is to be looked after, but not at once.
@@ -150,6 +185,9 @@ impl Engine {
         if let Some(at) = self.reclaim_memory() {
             self.housekeeping_at = self.housekeeping_at.min(at);
         }
+        let wants = |key, half: &Half| half.is_parked && self.wants_maintenance(key, &half.host);
+        let mut all = self.stack.sessions.iter();
+        self.parked_want_maintenance = all.any(|(key, half)| wants(key, half));
     }
 
     /// A session without processes: its sockets are closed, and it ends when

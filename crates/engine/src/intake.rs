@@ -34,8 +34,10 @@ pub(crate) struct Intake {
     share: Share,
     /// A request of this turn may have taken long.
     slow_request: bool,
-    /// Which session is served first.
-    first_session: u32,
+    /// Which of the sessions that are polled is served first.
+    first_session: usize,
+    /// Sessions with channels whose processes take no answers.
+    stalled: Vec<u32>,
     /// When channels are looked at again whose processes took no answers.
     pub(crate) stalled_until: Instant,
 }
@@ -46,6 +48,7 @@ impl Default for Intake {
             share: Share::default(),
             slow_request: false,
             first_session: 0,
+            stalled: Vec::new(),
             stalled_until: Instant::NEVER,
         }
     }
@@ -58,8 +61,8 @@ struct Share {
     left: u32,
     /// When its time is over, once a request was served that may take long.
     until: Option<Instant>,
-    /// The first session of this turn whose user had had all that it may.
-    denied: Option<u32>,
+    /// A session of this turn had its user had all that it may.
+    is_denied: bool,
 }
 
 impl Share {
@@ -73,24 +76,31 @@ impl Engine {
     /// says whether there were any.
     pub(crate) fn take_requests(&mut self) -> bool {
         let mut any = false;
-        let end = self.stack.sessions.end();
+        let end = self.stack.sessions.polled().len();
         let first = if self.intake.first_session < end {
             self.intake.first_session
         } else {
             0
         };
-        self.intake.share.denied = None;
-        for session in (first..end).chain(0..first) {
+        self.intake.share.is_denied = false;
+        let mut denied = None;
+        for place in (first..end).chain(0..first) {
+            let Some(session) = self.stack.sessions.polled().get(place).copied() else {
+                break;
+            };
             any |= self.take_requests_in(session);
+            if self.intake.share.is_denied {
+                denied.get_or_insert(place);
+            }
             if self.intake.slow_request && self.clock.now().since(self.stack.now) >= ALL_SHARES {
                 // Those after this one begin the next turn.
-                self.intake.first_session = session + 1;
+                self.intake.first_session = place + 1;
                 self.stack.counters.request_waits += 1;
                 break;
             }
         }
         // Whose user had no more of this turn comes first in the next.
-        if let Some(denied) = self.intake.share.denied {
+        if let Some(denied) = denied {
             self.intake.first_session = denied;
         }
         self.intake.slow_request = false;
@@ -108,7 +118,7 @@ impl Engine {
         let user_has = self.requests_left(session);
         let words = s.host.channel_words();
         if user_has == 0 {
-            self.intake.share.denied.get_or_insert(session);
+            self.intake.share.is_denied = true;
             self.stack.counters.request_waits += 1;
             return true;
         }
@@ -178,9 +188,16 @@ impl Engine {
     #[cold]
     pub(crate) fn retry_stalled(&mut self) {
         self.intake.stalled_until = Instant::NEVER;
-        for (session, s) in self.sessions.iter_mut() {
+        let turn = self.stack.counters.turns;
+        for session in std::mem::take(&mut self.intake.stalled) {
+            // It may have ended, and another have its key.
+            let found = self.sessions.get_mut(session);
+            let Some(s) = found.filter(|s| !s.stalled.is_empty()) else {
+                continue;
+            };
             if s.stalled_until > self.stack.now {
                 self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
+                self.intake.stalled.push(session);
                 continue;
             }
             s.stalled_until = Instant::NEVER;
@@ -190,6 +207,7 @@ impl Engine {
             for channel in std::mem::take(&mut s.stalled) {
                 half.host.flag_channel(channel);
             }
+            self.stack.sessions.poll(session, turn);
         }
     }
 
@@ -201,6 +219,9 @@ impl Engine {
         let Some(s) = self.sessions.get_mut(from.session) else {
             return;
         };
+        if s.stalled.is_empty() {
+            self.intake.stalled.push(from.session);
+        }
         if !s.stalled.contains(&from.channel) {
             s.stalled.push(from.channel);
         }

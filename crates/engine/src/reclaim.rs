@@ -37,7 +37,7 @@ pub(crate) struct Reclaim {
 
 impl Reclaim {
     /// Whether free chunks of a session take memory that may go back.
-    fn is_wanted(&self, host: &AdapterSession) -> bool {
+    pub(crate) fn is_wanted(&self, host: &AdapterSession) -> bool {
         !self.refused && host.has_warm_chunks()
     }
 
@@ -100,20 +100,11 @@ impl Reclaim {
 }
 
 impl Engine {
-    /// Whether any session has free chunks that take memory which may go back.
-    pub(crate) fn wants_reclaim(&self) -> bool {
-        let mut halves = self.stack.sessions.iter();
-        halves.any(|(key, half)| {
-            let session = self.sessions.get(key);
-            session.is_some_and(|s| s.reclaim.is_wanted(&half.host))
-        })
-    }
-
     /// Does what is due of it for all sessions; says when it is to be called again at the
     /// latest.
     pub(crate) fn reclaim_memory(&mut self) -> Option<Instant> {
         let now = self.stack.now;
-        let halves = self.stack.sessions.iter_mut_with_keys();
+        let halves = self.stack.sessions.iter_mut();
         let due = halves.filter_map(|(key, half)| {
             let session = self.sessions.get_mut(key)?;
             session.reclaim.go_on(&mut half.host, now)

@@ -1,9 +1,10 @@
 //! When the engine sleeps and what wakes it.
 //!
 //! After the last piece of work it looks for more for a while, then declares
-//! itself asleep in every session, looks once more, and blocks in `epoll`. A
+//! itself asleep in every session that it polls, looks once more, and blocks in `epoll`. A
 //! program that publishes requests rings the session's doorbell only if the
-//! engine has declared itself.
+//! engine has declared itself. Those of sessions that are parked always do, and so a busy
+//! engine looks for doorbells now and then, too.
 
 use crate::adjust::Orders;
 use crate::attach::Inbox;
@@ -174,6 +175,8 @@ const DEATHS_A_LOOK: usize = 4;
 /// How often the loop looks at its other descriptors while it is busy, in
 /// microseconds.
 const LOOK_EVERY: u64 = 1_000;
+/// And how often if the doorbells of parked sessions are among them.
+const LOOK_FOR_PARKED_EVERY: u64 = 20;
 
 impl Sleeper {
     pub(crate) fn new(
@@ -279,7 +282,11 @@ impl Engine {
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
         self.sleeper.crowd.leave(self.stack.now);
         // What it finds may be work for a turn, before any sleep.
-        if self.stack.now.since(self.sleeper.looked_at) >= LOOK_EVERY
+        let every = match self.stack.sessions.parked() {
+            0 => LOOK_EVERY,
+            _ => LOOK_FOR_PARKED_EVERY,
+        };
+        if self.stack.now.since(self.sleeper.looked_at) >= every
             && self.look(Some(Duration::ZERO))?
         {
             return Ok(());
@@ -309,11 +316,15 @@ impl Engine {
     }
 
     fn sleep(&mut self) -> Result<(), EngineError> {
-        for (_, session) in self.stack.sessions.iter() {
+        for (_, session) in self.stack.sessions.iter_polled() {
             session.host.declare_asleep();
         }
         let is_pending = |s: &Session| s.host.still_has_requests() || s.host.owes_wakeups();
-        let pending = self.stack.sessions.iter().any(|(_, s)| is_pending(s));
+        let pending = self
+            .stack
+            .sessions
+            .iter_polled()
+            .any(|(_, s)| is_pending(s));
         let timeout = if pending {
             Some(Duration::ZERO)
         } else {
@@ -323,7 +334,7 @@ impl Engine {
         let began = self.stack.now;
         let result = self.look(timeout);
         self.sleeper.spin.slept(self.stack.now.since(began));
-        for (_, session) in self.stack.sessions.iter() {
+        for (_, session) in self.stack.sessions.iter_polled() {
             session.host.declare_awake();
         }
         self.sleeper.idle_since = None;
@@ -369,6 +380,8 @@ impl Engine {
                     if let Some(s) = self.stack.sessions.get_mut(session) {
                         s.host.meter.to_adapter.wakeups += 1;
                     }
+                    let turn = self.stack.counters.turns;
+                    self.stack.sessions.poll(session, turn);
                 }
                 Source::Attach => {
                     self.take_attach_events();

@@ -18,7 +18,7 @@ pub(crate) struct Violation {
     pub(crate) what: &'static str,
 }
 
-fn holds(is_true: bool, key: u32, what: &'static str) -> Result<(), Violation> {
+pub(super) fn holds(is_true: bool, key: u32, what: &'static str) -> Result<(), Violation> {
     if is_true {
         Ok(())
     } else {
@@ -33,6 +33,7 @@ impl Stack {
     /// The first [`Violation`] that is found.
     pub(crate) fn check(&self) -> Result<(), Violation> {
         self.sockets.check()?;
+        self.sessions.check()?;
         for (key, socket) in self.sockets.iter() {
             self.check_socket(key, socket)?;
         }

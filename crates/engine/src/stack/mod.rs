@@ -18,7 +18,7 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `sockets`, `socket`, `slab`, `timers` | the sockets, and what is to be done for which |
-//! | `session`, `account`, `turns` | whose sockets they are, how many there may be, and each user's share of a turn |
+//! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `fast_open`, `cookies` | connections that come in |
@@ -76,6 +76,7 @@ pub(crate) mod returns;
 pub(crate) mod routing;
 pub(crate) mod secrets;
 pub(crate) mod session;
+mod sessions;
 mod settings;
 pub(crate) mod settle;
 pub(crate) mod slab;
@@ -88,6 +89,7 @@ mod tests;
 pub(crate) mod timers;
 pub(crate) mod turns;
 
+pub(crate) use sessions::Sessions;
 pub(crate) use settings::Settings;
 pub(crate) use sockets::Sockets;
 
@@ -102,7 +104,6 @@ use longshore_wire::ipv6::Ipv6Header;
 use requests::Unanswered;
 use secrets::Secrets;
 use session::Session;
-use slab::Slab;
 use std::net::IpAddr;
 use syn_drop::SynDrop;
 
@@ -155,7 +156,7 @@ pub(crate) struct Stack {
     pub(crate) now: Instant,
     pub(crate) link: Link,
     pub(crate) sockets: Sockets,
-    pub(crate) sessions: Slab<Session>,
+    pub(crate) sessions: Sessions,
     pub(crate) demux: Demux,
     pub(crate) fragments: Fragments,
     pub(crate) limits: AnswerLimits,
@@ -177,7 +178,7 @@ impl Stack {
             now,
             link,
             sockets: Sockets::new(now),
-            sessions: Slab::new(),
+            sessions: Sessions::new(),
             demux: Demux::new(secrets, now),
             fragments: Fragments::new(),
             limits: AnswerLimits::default(),
@@ -244,10 +245,7 @@ impl Stack {
     pub(crate) fn publish(&mut self) {
         let none_under_way = self.link.own.is_empty();
         let turn = self.counters.turns;
-        for session in self.sessions.iter_mut() {
-            self.counters.wakeup_waits += u64::from(session.publish(turn));
-            session.host.release_requests(none_under_way);
-        }
+        self.counters.wakeup_waits += self.sessions.publish(turn, none_under_way);
     }
 
     /// A session begins: its programs learn where their connections go, with which congestion

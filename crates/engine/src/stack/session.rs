@@ -3,7 +3,6 @@
 
 use crate::stack::account::{Account, SocketShare};
 use crate::stack::returns::Returns;
-use crate::stack::slab::Slab;
 use crate::stack::turns::Of;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::{BlockFlags, SocketId};
@@ -35,14 +34,12 @@ pub(crate) struct Session {
     /// It was said that its receive slab is full.
     pub(super) was_full: bool,
     pub(super) returns: Returns,
-}
-
-impl Slab<Session> {
-    /// What the user of a session has, if that has bounds.
-    #[inline]
-    pub(crate) fn account_of(&self, session: u32) -> Option<&Arc<Account>> {
-        self.get(session)?.account.as_ref()
-    }
+    /// It is on the list of those to be published.
+    pub(super) is_touched: bool,
+    /// Its programs ring when they publish requests: it is not polled.
+    pub(crate) is_parked: bool,
+    /// The last turn in which something was asked or done.
+    pub(super) active_in: u64,
 }
 
 impl Session {
@@ -58,6 +55,9 @@ impl Session {
             postponed: VecDeque::new(),
             was_full: false,
             returns: Returns::default(),
+            is_touched: false,
+            is_parked: false,
+            active_in: 0,
         }
     }
 

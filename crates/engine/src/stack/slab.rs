@@ -63,15 +63,6 @@ impl<T> Slab<T> {
         all.filter_map(|(i, e)| Some((i as u32, e.as_mut()?)))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.entries.iter_mut().flatten()
-    }
-
-    /// One more than the highest key that was ever given.
-    pub(crate) fn end(&self) -> u32 {
-        self.entries.len() as u32
-    }
-
     pub(crate) fn keys(&self) -> Vec<u32> {
         self.iter().map(|(key, _)| key).collect()
     }

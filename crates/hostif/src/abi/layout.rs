@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The version of layout and descriptors. Both sides must have the same.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 /// "LONGSHOR", the first word of an arena.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
 /// Bytes in a stream's chunk.

@@ -186,15 +186,16 @@ impl AdapterSession {
 
     /// Gives the places of requests that were taken back to the hosts, which know by this
     /// that whatever they led to can be seen. `is_done` unless packets from one socket of the
-    /// engine to another are under way, for which it waits a little.
-    pub fn release_requests(&mut self, is_done: bool) {
+    /// engine to another are under way, for which it waits a little. Says whether places are
+    /// still to be given back.
+    pub fn release_requests(&mut self, is_done: bool) -> bool {
         let channels = &mut self.channels;
         if channels.taken.is_empty() {
-            return;
+            return false;
         }
         if !is_done && channels.taken_for < MOST_TURNS {
             channels.taken_for += 1;
-            return;
+            return true;
         }
         channels.taken_for = 0;
         for channel in channels.taken.drain(..) {
@@ -202,6 +203,7 @@ impl AdapterSession {
                 end.channel.release(&self.arena);
             }
         }
+        false
     }
 
     /// A request of a channel is answered later: there must be room for that answer.

@@ -76,7 +76,21 @@ impl AdapterSession {
         self.arena.header().engine.declare(Sleep::Eventfd);
     }
 
-    /// The engine is awake.
+    /// The engine looks for requests of this session no more until its doorbell rings: a
+    /// program that publishes some rings it, even for what can wait. `false` if there are some
+    /// already, and then it must go on looking.
+    #[must_use]
+    pub fn park(&self) -> bool {
+        let engine = &self.arena.header().engine;
+        engine.park();
+        let is_parked = !self.still_has_requests();
+        if !is_parked {
+            engine.cancel();
+        }
+        is_parked
+    }
+
+    /// The engine is awake, and looks for requests again.
     pub fn declare_awake(&self) {
         self.arena.header().engine.cancel();
     }

@@ -50,16 +50,22 @@ impl HostChannel {
         self.requests.staged()
     }
 
-    /// Sends what is staged. If the engine sleeps and `wake`, wakes it;
-    /// otherwise it sees the requests whenever it next looks.
+    /// Sends what is staged. If the engine sleeps and `wake`, wakes it; otherwise it sees the
+    /// requests whenever it next looks. One that does not look at this session by itself
+    /// (`AdapterSession::park`) is told in any case.
     pub fn publish(&mut self, doorbell: &Doorbell, wake: bool) {
         let control = self.arena.control(self.index);
-        if self.requests.publish(&control.requests) != 0 {
+        let any = self.requests.publish(&control.requests) != 0;
+        if any {
             self.flag();
         }
+        let engine = &self.arena.header().engine;
         if wake {
             Waiter::fence();
-            self.arena.header().engine.wake(Some(doorbell));
+            engine.wake(Some(doorbell));
+        } else if any {
+            Waiter::fence();
+            engine.wake_parked(doorbell);
         }
     }
 
