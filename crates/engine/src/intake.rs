@@ -376,3 +376,6 @@ impl Engine {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,12 +6,13 @@ mod common;
 use common::Host;
 use common::engines::{Running, alone, run, run_with, stat};
 use longshore_engine::UserLimits;
-use longshore_hostif::attach::dial;
+use longshore_hostif::attach::{AttachError, Refusal, SessionOptions, dial, new_session};
 use longshore_hostif::{
     Address, CHUNK, ChannelControl, DatagramRecord, EdgeFlags, Geometry, OptionName, Query, RING,
     Request, SocketId, SocketKind,
 };
 use longshore_ports::Port;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -307,6 +308,40 @@ fn a_connection_over_which_nothing_is_asked_is_closed() {
     assert!(after < Duration::from_secs(60), "{after:?}");
     assert_eq!(counts(&control, "attach_silent"), 1);
     is_served(&mut settled);
+}
+
+/// The engine's own user is bounded by this alone.
+#[test]
+fn there_are_as_many_connections_as_there_may_be() {
+    const MOST: usize = 4096;
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, control, _wire) = engine(dir.path());
+    let mut settled = Host::new(&engine.path);
+    // Silent ones are closed after ten seconds: a slow machine begins again.
+    for _ in 0..10 {
+        let began = Instant::now();
+        let silent: Vec<_> = (0..MOST).map(|_| dial(&engine.path).unwrap()).collect();
+        let refused = new_session(&engine.path, SessionOptions::default()).err();
+        if began.elapsed() > Duration::from_secs(9) {
+            continue;
+        }
+        assert!(
+            matches!(refused, Some(AttachError::Refused(Refusal::NoResources))),
+            "{refused:?}"
+        );
+        assert!(counts(&control, "attach_all_connections") >= 1);
+        is_served(&mut settled);
+        drop(silent);
+        // There is room again.
+        wait_until("another is let in", || {
+            new_session(&engine.path, SessionOptions::default()).is_ok()
+        });
+        return;
+    }
+    panic!("{MOST} connections take longer than they may be silent, ten times");
 }
 
 /// An engine where an ordinary user may have this much; and a user of it. `None` where that

@@ -125,3 +125,34 @@ impl Inbox {
         events
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    /// However many programs ask at once, the loop takes some of them between two turns, and
+    /// is told that there are more.
+    #[test]
+    fn the_loop_takes_some_events_at_a_time() {
+        let (queue, events) = std::sync::mpsc::channel();
+        let bell = Arc::new(Doorbell::new().unwrap());
+        let inbox = Inbox {
+            events,
+            bell: bell.clone(),
+        };
+        for number in 0..20 {
+            queue.send(Event::Gone(number)).unwrap();
+        }
+        bell.ring();
+        let rings = || {
+            let mut fds = [PollFd::from_borrowed_fd(inbox.fd(), PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+        };
+        assert!(rings());
+        assert_eq!(inbox.take().len(), 16);
+        assert!(rings());
+        assert_eq!(inbox.take().len(), 4);
+        assert!(!rings());
+    }
+}

@@ -135,6 +135,7 @@ impl Stack {
             session.returns.chunks += session.host.take_send_chunks(index, edge);
         } else {
             socket.look_again(now.after_us(LATER_US));
+            self.sockets.arm(key);
         }
     }
 }

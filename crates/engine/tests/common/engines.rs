@@ -108,7 +108,7 @@ pub(crate) fn start(
 
 /// An engine that hears nothing on its wire and sleeps whenever it has nothing to do. The
 /// other end of its wire has to be kept.
-pub(crate) fn alone(dir: &Path) -> (Config, impl Port) {
+pub(crate) fn alone(dir: &Path) -> (Config, impl Port + use<>) {
     let (wire, other) = pair(&MemoryConfig::default());
     let mut config = config(dir, "10.0.0.1/24", Box::new(wire), Loopback::Kernel, true);
     config.spin = Duration::ZERO;

@@ -226,3 +226,46 @@ impl AdapterSession {
         self.channels.put_off
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Request;
+    use crate::adapter::session::small;
+    use crate::host::HostChannel;
+    use longshore_ring::Doorbell;
+    use std::sync::Arc;
+
+    /// Whatever its process makes of the ring afterwards, nothing is taken from it any more.
+    #[test]
+    fn a_ring_that_was_broken_stays_broken() {
+        let mut session = small();
+        session.open_channel(3);
+        let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+        let socket = crate::abi::SocketId {
+            index: 1,
+            generation: 1,
+        };
+        let request = Request::Subscribe { socket };
+        let asks = |host: &mut HostChannel| {
+            host.put(&request).unwrap();
+            host.publish(&doorbell, false);
+        };
+        let mut host = HostChannel::new(Arc::clone(&arena), 3);
+        for _ in 0..2 {
+            asks(&mut host);
+            assert_eq!(session.next_request(3, 8), Next::Request(request.encode()));
+        }
+        // One that counts from the beginning again takes back what was published.
+        asks(&mut HostChannel::new(arena, 3));
+        assert_eq!(session.next_request(3, 8), Next::Broken);
+        assert_eq!(session.bad_descriptors, 1);
+        asks(&mut host);
+        assert_eq!(session.next_request(3, 8), Next::Nothing);
+        assert_eq!(session.bad_descriptors, 1);
+        // The channel's next process begins anew.
+        session.close_channel(3);
+        session.open_channel(3);
+        assert_eq!(session.next_request(3, 8), Next::Request(request.encode()));
+    }
+}
