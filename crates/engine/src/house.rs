@@ -234,7 +234,7 @@ impl Engine {
             self.attach.disposal.take(s);
         }
         if let Some(half) = self.stack.close_session(session) {
-            self.past_meter.add(&half.host.meter);
+            self.past_meter.add(&half.host.crossings());
             // Its memory may be gigabytes.
             self.attach.disposal.take(half);
         }

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::session::Session;
 use crate::stack::session::Session as Half;
 use crate::stack::socket::{Kind, Socket};
-use longshore_hostif::{Loopback, Meter};
+use longshore_hostif::Loopback;
 use longshore_tcp::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
 
@@ -72,7 +72,7 @@ impl Engine {
         let c = &self.stack.counters;
         let mut meter = self.past_meter;
         for (_, s) in self.stack.sessions.iter() {
-            meter.add(&s.host.meter);
+            meter.add(&s.host.crossings());
         }
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
         let halves = self.stack.sessions.iter();
@@ -281,7 +281,7 @@ fn tcp_stat(info: &TcpInfo) -> TcpStat {
 impl Session {
     fn stat(&self, key: u32, half: &Half) -> SessionStat {
         let geometry = half.host.geometry();
-        let meter: Meter = half.host.meter;
+        let meter = half.host.crossings();
         SessionStat {
             id: key,
             uid: self.uid,

@@ -7,7 +7,9 @@
 //! `LONGSHORE_SEED=n cargo test -p longshore-engine simulation`; `LONGSHORE_SEEDS=n` runs
 //! more of them.
 
+mod crossings;
 mod machine;
+mod observer;
 mod program;
 mod world;
 

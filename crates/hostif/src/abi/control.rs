@@ -64,7 +64,7 @@ impl ChannelControl {
         _reserved: unused(),
         requests: of(&const { indices(Sides::HOST, Sides::ADAPTER) }),
         completions: of(&const { indices(Sides::ADAPTER, Sides::HOST) }),
-        mailbox: word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere),
+        mailbox: word(Sides::ADAPTER, Sides::HOST, Metered::Transfer),
     });
 }
 

@@ -35,6 +35,8 @@ pub enum Metered {
     Descriptor,
     /// As payload, each contiguous piece a transfer.
     Payload,
+    /// As a transfer of its own, of the bytes that are written.
+    Transfer,
     /// With the batch, the piece or the wake-up that it belongs to.
     Along,
     /// Nowhere.
@@ -209,7 +211,7 @@ pub const PARTS: [Part; 13] = [
     plain(
         "receive directory entry",
         LINK,
-        &whole(LINK, word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere)),
+        &whole(LINK, word(Sides::ADAPTER, Sides::HOST, Metered::Transfer)),
     ),
     plain(
         "send chunk",

@@ -146,10 +146,10 @@ impl Header {
     pub(super) const WORDS: &[Word] = words!(Header {
         magic: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
         version: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
-        closed: word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere),
+        closed: word(Sides::ADAPTER, Sides::HOST, Metered::Transfer),
         waiters_end: word(Sides::HOST, BOTH, Metered::Along),
         engine_alone: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
-        congestion: word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere),
+        congestion: word(Sides::ADAPTER, Sides::HOST, Metered::Transfer),
         requests_pending: of(RequestsPending::WORDS),
         reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
         engine: word(BOTH, BOTH, Metered::Along),

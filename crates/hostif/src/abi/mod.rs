@@ -37,6 +37,7 @@ pub use record::{
     ACCEPT_RECORD, AcceptRecord, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, PathMtu, SEND_QUEUE,
     STAMP_BYTES, SendQueue, Stamp, datagram_span,
 };
+pub(crate) use routes::ROUTE_BYTES;
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 /// A socket of a session: its place in the table of blocks, and which of the

@@ -93,6 +93,9 @@ struct Entry {
     meta: AtomicU64,
 }
 
+/// Bytes of a route in the table.
+pub(crate) const ROUTE_BYTES: usize = size_of::<Entry>();
+
 /// The table, in shared memory, written anew when addresses come or go: twice, so that
 /// readers have the last one while the next is written, however long its writer is held
 /// up.
@@ -114,7 +117,7 @@ pub struct Routes {
 unsafe impl Shared for Routes {}
 
 /// A word of the table.
-const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere);
+const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Transfer);
 
 impl Routes {
     /// Its words.

@@ -3,9 +3,12 @@
 //! A block that is asked for exists: its index was checked when the socket was opened.
 
 use super::AdapterSession;
-use crate::abi::{Address, BlockFlags, CHUNK, DIRECTORY, SocketId, SocketState};
+use crate::abi::{Address, BlockFlags, CHUNK, DIRECTORY, SocketBlock, SocketId, SocketState};
 use std::ops::{Range, RangeInclusive};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of most words of a block.
+const WORD: usize = size_of::<u32>();
 
 /// What a connection begins with that is handed over to its listener's host.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +43,8 @@ impl AdapterSession {
         }
         let block = self.arena.get_block(index)?;
         let generation = block.begin(SocketState::Connected, flags);
+        // Whole, with what is described of it next.
+        self.words.note(size_of::<SocketBlock>());
         Some(SocketId { index, generation })
     }
 
@@ -48,12 +53,14 @@ impl AdapterSession {
         let block = self.arena.block(id.index);
         block.set_local(accepted.local);
         block.set_peer(accepted.peer);
-        self.set_send_limit(id.index, accepted.send_limit);
+        let limit = &block.snd.limit;
+        limit.store(accepted.send_limit, Ordering::Release);
     }
 
     /// Gives the block of a socket back, of which the adapter has no more to say.
     pub fn give_block_back(&mut self, id: SocketId) {
         self.arena.block(id.index).set_state(SocketState::Free);
+        self.words.note(WORD);
         let free = &self.arena.header().free_sockets;
         let pushed = free.push(self.arena.socket_links(), id.index);
         self.bad_descriptors += u64::from(pushed.is_err());
@@ -113,52 +120,65 @@ impl AdapterSession {
 
     /// How many bytes a send stream may hold, from now on.
     pub fn set_send_limit(&self, index: u32, bytes: u32) {
-        let limit = &self.arena.block(index).snd.limit;
-        limit.store(bytes, Ordering::Release);
+        self.write(&self.arena.block(index).snd.limit, bytes);
+    }
+
+    /// Writes a word that another is to be, and counts it.
+    fn write(&self, word: &AtomicU32, value: u32) {
+        if word.load(Ordering::Relaxed) != value {
+            word.store(value, Ordering::Release);
+            self.words.note(WORD);
+        }
     }
 
     /// The same, unless the program has set it: the engine hears of that next.
     pub fn suggest_send_limit(&self, index: u32, bytes: u32) {
         let limit = &self.arena.block(index).snd.limit;
-        let _ = limit.compare_exchange(0, bytes, Ordering::AcqRel, Ordering::Relaxed);
+        let was = limit.compare_exchange(0, bytes, Ordering::AcqRel, Ordering::Relaxed);
+        if was.is_ok() {
+            self.words.note(WORD);
+        }
     }
 
     /// How many bytes a host may read before it has to say so at once; 0 leaves it to the
     /// host.
     pub fn set_unsaid_limit(&self, index: u32, bytes: u32) {
-        let heed = &self.arena.block(index).heed;
-        heed.store(bytes, Ordering::Release);
+        self.write(&self.arena.block(index).heed, bytes);
     }
 
     /// Whether connections wait to enter the full queue of a listener: its host says at once
     /// what it has accepted.
     pub fn mark_waiting(&self, index: u32, waits: bool) {
         let block = self.arena.block(index);
+        if block.flags().contains(BlockFlags::HAS_LINE) == waits {
+            return;
+        }
         if waits {
             block.set_flags(BlockFlags::HAS_LINE);
         } else {
             block.clear_flags(BlockFlags::HAS_LINE);
         }
+        self.words.note(WORD);
     }
 
     /// Says which socket of this session is at the other end of a connection within the
     /// engine.
     pub fn set_other_end(&self, index: u32, other: u32) {
         self.arena.block(index).set_other_end(other);
+        self.words.note(WORD);
     }
 
     /// The pending error of a socket, an errno (0 for none), and how many error reports are
     /// kept for its program.
     pub fn set_error(&self, index: u32, errno: u32, reports: u32) {
         let block = self.arena.block(index);
-        block.errors.store(reports, Ordering::Release);
-        block.errno.store(errno, Ordering::Release);
+        self.write(&block.errors, reports);
+        self.write(&block.errno, errno);
     }
 
     /// No error reports are kept for the program of a socket any more.
     pub fn forget_error_reports(&self, index: u32) {
-        let reports = &self.arena.block(index).errors;
-        reports.store(0, Ordering::Release);
+        self.write(&self.arena.block(index).errors, 0);
     }
 
     /// Whether the program of a socket has an error to take.
@@ -171,8 +191,13 @@ impl AdapterSession {
     /// the mark, may go on now. No if there is no such block.
     #[must_use]
     pub fn note_sent(&self, index: u32, edge: u64, sent: u64, low_water: u32) -> bool {
-        let block = self.arena.get_block(index);
-        block.is_some_and(|block| block.note_sent(edge, sent, low_water))
+        let Some(block) = self.arena.get_block(index) else {
+            return false;
+        };
+        if block.sent_noted() != sent {
+            self.words.note(size_of::<u64>());
+        }
+        block.note_sent(edge, sent, low_water)
     }
 
     /// How far the host has written and read, as it has noted and may not have said yet:
@@ -188,6 +213,8 @@ impl AdapterSession {
     /// how many bytes were written.
     #[must_use]
     pub fn write_mailbox(&self, channel: u16, bytes: &[u8]) -> usize {
-        self.arena.control(u32::from(channel)).write_mailbox(bytes)
+        let written = self.arena.control(u32::from(channel)).write_mailbox(bytes);
+        self.words.note(written);
+        written
     }
 }

@@ -60,7 +60,10 @@ impl AdapterSession {
         }
         if edges.flags.contains(EdgeFlags::DEAD) {
             let block = self.arena.block(socket.index);
-            block.set_flags(BlockFlags::FAILED);
+            let before = block.set_flags(BlockFlags::FAILED);
+            if !before.contains(BlockFlags::FAILED) {
+                self.words.note(size_of::<u32>());
+            }
         }
     }
 

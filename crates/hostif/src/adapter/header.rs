@@ -1,7 +1,7 @@
 //! What the adapter says to all programs of a session, and reads of what they share.
 
 use super::AdapterSession;
-use crate::abi::{Loopback, Route};
+use crate::abi::{Loopback, ROUTE_BYTES, Route};
 use crate::transport::{Arena, ReleaseError};
 use longshore_ring::Sleep;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,17 +44,22 @@ impl AdapterSession {
     /// The session is over: programs fail their calls when they look.
     pub fn mark_closed(&self) {
         self.arena.header().closed.store(1, Ordering::SeqCst);
+        self.words.note(size_of::<u32>());
     }
 
     /// Says which destinations are the engine's.
     pub fn publish_routes(&self, routes: &[Route], loopback: Loopback) {
-        self.arena.header().routes.publish(routes, loopback);
+        let told = self.arena.header().routes.publish(routes, loopback);
+        self.words.note(told * ROUTE_BYTES);
+        // How many there are, and who has the loopback addresses.
+        self.words.note(2 * size_of::<u32>());
     }
 
     /// Says how long a packet the link takes, of IPv4 and of IPv6, and whether any path is
     /// narrower.
     pub fn publish_mtu(&self, link: [usize; 2], narrow_paths: bool) {
         self.arena.header().routes.publish_mtu(link, narrow_paths);
+        self.words.note(3 * size_of::<u32>());
     }
 
     /// Says with which congestion control new sockets begin, by its place in
@@ -62,6 +67,7 @@ impl AdapterSession {
     pub fn set_congestion(&self, place: u32) {
         let congestion = &self.arena.header().congestion;
         congestion.store(place, Ordering::Relaxed);
+        self.words.note(size_of::<u32>());
     }
 
     /// Says whether what is bound to the wildcard is bound on the engine alone.

@@ -9,6 +9,7 @@
 //! | `send_streams`, `spans` | reading what hosts wrote |
 //! | `receive_stream`, `receive_slab` | placing what arrived |
 //! | `blocks`, `header` | what is said in the blocks of sockets, and to all programs |
+//! | `words` | counting that |
 //!
 //! `engine` calls it, from one thread.
 
@@ -27,6 +28,7 @@ mod session;
 mod spans;
 mod subscribers;
 mod wakeups;
+mod words;
 
 pub use blocks::Accepted;
 pub use channel::AdapterChannel;

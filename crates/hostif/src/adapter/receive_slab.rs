@@ -10,6 +10,7 @@ use longshore_ring::NONE;
 use longshore_ring::Span;
 use rustix::io::Errno;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The chunks of a session's receive slab: which are free, and for each that
 /// is not, the next of its stream.
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub struct ReceiveSlab {
     pub(super) arena: Arc<Arena>,
     pub(super) links: Vec<u32>,
+    /// Entries of directories that were written, which its chunks are found by.
+    pub(super) entries_written: u64,
     free: Vec<u32>,
     never_used: u32,
     limit: u32,
@@ -42,6 +45,7 @@ impl ReceiveSlab {
         Self {
             arena: arena.clone(),
             links: Vec::new(),
+            entries_written: 0,
             free: Vec::new(),
             never_used: 0,
             limit: chunks,
@@ -142,6 +146,21 @@ impl ReceiveSlab {
             cooled += 1;
         }
         Ok(cooled)
+    }
+
+    /// Entries of directories that were written: each is how a host finds a chunk.
+    pub(super) fn entries_written(&self) -> u64 {
+        self.entries_written
+    }
+
+    /// Says in the directory of socket `index` which chunk has part `number` of its stream.
+    pub(super) fn enter(&mut self, index: u32, number: u64, chunk: u32) {
+        let entry = self.arena.rcv_directory(index).entry(number);
+        // A stream that is empty again and again often has the chunk again that it had.
+        if entry.load(Ordering::Relaxed) != chunk {
+            entry.store(chunk, Ordering::Release);
+            self.entries_written += 1;
+        }
     }
 
     /// Chunks in use.

@@ -7,7 +7,6 @@ use super::receive_slab::ReceiveSlab;
 use super::spans::spans;
 use crate::abi::{CHUNK, DIRECTORY, STREAM_MAX};
 use longshore_ring::{NONE, Room, Span};
-use std::sync::atomic::Ordering;
 
 /// The receive slab has no chunk left, or the stream spans its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +67,7 @@ impl ReceiveStream {
             let chunk = slab.take().ok_or(NoChunk)?;
             (self.head, self.tail) = (chunk, chunk);
             (self.first, self.last) = (number, number);
-            let directory = slab.arena.rcv_directory(index);
-            directory.entry(number).store(chunk, Ordering::Release);
+            slab.enter(index, number, chunk);
             return Ok(chunk);
         }
         if number < self.first || number - self.first >= DIRECTORY as u64 {
@@ -80,8 +78,7 @@ impl ReceiveStream {
             slab.links[self.tail as usize] = chunk;
             self.tail = chunk;
             self.last += 1;
-            let directory = slab.arena.rcv_directory(index);
-            directory.entry(self.last).store(chunk, Ordering::Release);
+            slab.enter(index, self.last, chunk);
         }
         if number == self.last {
             return Ok(self.tail);

@@ -6,6 +6,7 @@ use super::owners::Owners;
 use super::receive_slab::ReceiveSlab;
 use super::send_streams::SendStreams;
 use super::wakeups::Wakeups;
+use super::words::Words;
 use crate::abi::Geometry;
 use crate::meter::Meter;
 use crate::transport::{Arena, ArenaError};
@@ -29,8 +30,9 @@ pub struct AdapterSession {
     pub send: SendStreams,
     /// The memory for what its programs read.
     pub receive: ReceiveSlab,
-    /// What crossed.
+    /// Descriptors, payload and wake-ups that crossed. [`crossings`](Self::crossings) has all.
     pub meter: Meter,
+    pub(super) words: Words,
     /// Descriptors that meant nothing or asked for what is not theirs.
     pub bad_descriptors: u64,
     pub(super) channels: Channels,
@@ -56,6 +58,7 @@ impl AdapterSession {
             send: SendStreams::of(&arena),
             receive: ReceiveSlab::of(&arena),
             meter: Meter::default(),
+            words: Words::default(),
             bad_descriptors: 0,
             channels: Channels::new(geometry.channels),
             wakeups: Wakeups::new(Eventfds::new(ringer, geometry.waiters)),

@@ -1,6 +1,7 @@
 //! A machine of the simulation: a stack, one program beside it, and the turn that joins
 //! them as the engine's loop does.
 
+use super::observer::Observer;
 use super::program::Program;
 use crate::stack::automatic::Automatic;
 use crate::stack::host::{Defaults, Host};
@@ -11,7 +12,7 @@ use crate::stack::session::Session;
 use crate::stack::{Settings, Stack};
 use longshore_hostif::adapter::{AdapterSession, Next};
 use longshore_hostif::agent::{Peer, Processes};
-use longshore_hostif::{Arena, Geometry, Loopback, Request};
+use longshore_hostif::{Arena, Geometry, Loopback, Meter, Request};
 use longshore_net::Cidr;
 use longshore_ports::sim::SimPort;
 use longshore_ports::{Port, RecvBuffer};
@@ -60,8 +61,12 @@ pub(super) struct Machine {
     channel: Option<u16>,
     buffer: RecvBuffer,
     maintenance_at: Instant,
+    /// How many frames it has received.
+    frames: u64,
     /// The frames that it has received, all of them in one number.
     trace: DefaultHasher,
+    /// Sees what the stack and the program write to what they share, if anybody does.
+    pub(super) observer: Option<Observer>,
 }
 
 impl Machine {
@@ -90,8 +95,33 @@ impl Machine {
             channel: Some(channel),
             buffer: RecvBuffer::new(),
             maintenance_at: now,
+            frames: 0,
             trace: DefaultHasher::new(),
+            observer: None,
         }
+    }
+
+    /// From now on it is seen what crosses.
+    pub(super) fn observe(&mut self) {
+        self.observer = Some(Observer::new(self.program.arena().clone()));
+    }
+
+    /// The program has had its step.
+    pub(super) fn note_step(&mut self) {
+        if let Some(observer) = &mut self.observer {
+            observer.note_step();
+        }
+    }
+
+    /// Frames that it has received.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// What crossed, by the meter.
+    pub(super) fn crossings(&self) -> Meter {
+        let session = self.stack.sessions.get(self.session).unwrap();
+        session.host.crossings()
     }
 
     /// One turn of the loop; frames of a wire that is cut are lost. Says whether anything
@@ -113,6 +143,9 @@ impl Machine {
         self.stack.answer_questions();
         self.stack.publish();
         self.stack.link.port.flush().unwrap();
+        if let Some(observer) = &mut self.observer {
+            observer.note_turn();
+        }
         worked | !self.stack.sockets.dirty.is_empty()
     }
 
@@ -150,6 +183,7 @@ impl Machine {
             if is_cut {
                 continue;
             }
+            self.frames += 1;
             let frame = self.buffer.frame(meta.len);
             self.trace.write(frame);
             self.trace.write_u64(self.stack.now.0);

@@ -125,6 +125,10 @@ impl Program {
         }
     }
 
+    pub(super) fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
     /// Free chunks of send streams, and all there are.
     pub(super) fn send_chunks(&self) -> (u32, u32) {
         let (cold, warm) = self.arena.free_snd_chunks();

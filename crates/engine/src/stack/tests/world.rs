@@ -52,6 +52,36 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
+    /// Three connections on a wire that does nothing to what it carries: one that asks and is
+    /// answered, one that sends more than a chunk, one that receives it.
+    pub(super) fn undisturbed() -> Self {
+        let plan = |out, back| Plan {
+            out,
+            back,
+            piece: 10_000,
+            pause_us: 0,
+        };
+        let direction = Direction {
+            delay: Duration::from_micros(100),
+            queue: 1_000_000,
+            ..Direction::default()
+        };
+        Self {
+            ipv6: false,
+            wire: SimConfig {
+                mtu: 1_500,
+                offloads: false,
+                seed: 1,
+                forth: direction,
+                back: direction,
+            },
+            plans: vec![plan(100, 1_000), plan(150_000, 10), plan(10, 150_000)],
+            begins: vec![0, 1_000, 2_000],
+            cut: None,
+            death: None,
+        }
+    }
+
     pub(super) fn of(seed: u64) -> Self {
         let mut n = Numbers::new(seed);
         let connections = 1 + n.below(5);
@@ -155,12 +185,17 @@ impl Report {
 pub(super) struct World {
     scenario: Scenario,
     clock: SimClock,
-    machines: [Machine; 2],
+    pub(super) machines: [Machine; 2],
 }
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
-        let scenario = Scenario::of(seed);
+        Self::of(Scenario::of(seed), seed, false)
+    }
+
+    /// The same, of another scenario than the seed's; what crosses is seen if it is
+    /// `observed`.
+    pub(super) fn of(scenario: Scenario, seed: u64, observed: bool) -> Self {
         let (one, two, clock) = wire(&scenario.wire);
         let now = Instant(BEGIN_US);
         let at = |host: u8| [format!("10.0.0.{host}/24"), format!("fd00::{host}/64")];
@@ -169,6 +204,9 @@ impl World {
             Machine::new(port, &addresses, 2 * seed + u64::from(host), now)
         };
         let mut machines = [machine(one, 1), machine(two, 2)];
+        if observed {
+            machines.iter_mut().for_each(Machine::observe);
+        }
         let server: IpAddr = if scenario.ipv6 {
             "fd00::2".parse().unwrap()
         } else {
@@ -187,6 +225,7 @@ impl World {
         let local: SocketAddr = "[::]:80".parse().unwrap();
         let plans = scenario.plans.iter().map(mirrored).collect();
         machines[1].program.listen(local, plans);
+        machines.iter_mut().for_each(Machine::note_step);
         Self {
             scenario,
             clock,
@@ -200,6 +239,11 @@ impl World {
 
     /// Runs until nothing is left to be done.
     pub(super) fn run(mut self) -> Report {
+        self.run_to_end()
+    }
+
+    /// The same, and leaves what has become of the machines.
+    pub(super) fn run_to_end(&mut self) -> Report {
         for _ in 0..MOST_TURNS {
             let busy = self.turn();
             if self.is_over() {
@@ -238,6 +282,7 @@ impl World {
                 if is_done {
                     machine.program.stop_listening();
                 }
+                machine.note_step();
             }
         }
         busy

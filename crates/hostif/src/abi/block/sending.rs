@@ -90,6 +90,11 @@ impl SocketBlock {
         passes(before) && !passes(sent)
     }
 
+    /// How far it was said to be sent.
+    pub(crate) fn sent_noted(&self) -> u64 {
+        self.snd.urgent_come.load(Ordering::Relaxed)
+    }
+
     /// How much more may be written before as much as the low-water mark is not sent.
     pub fn room_before_lowat(&self) -> u64 {
         let lowat = u64::from(self.snd.low_water.load(Ordering::Relaxed));

@@ -7,13 +7,13 @@ const BOTH: Sides = Sides::HOST.union(Sides::ADAPTER);
 
 /// The host's; the adapter writes it for a connection that it hands over, with the whole
 /// block.
-const BEGUN: Word = word(BOTH, Sides::HOST, Metered::Nowhere);
+const BEGUN: Word = word(BOTH, Sides::HOST, Metered::Transfer);
 /// The same, of the waiters, at which the adapter looks to wake them.
 const WAITERS: Word = word(BOTH, Sides::ADAPTER, Metered::Along);
 /// What both write while the socket lives, and the adapter as a transfer.
-const SHARED: Word = word(BOTH, BOTH, Metered::Nowhere);
+const SHARED: Word = word(BOTH, BOTH, Metered::Transfer);
 /// What the adapter says.
-const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Nowhere);
+const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Transfer);
 /// What the adapter reads of the host's, once a socket is closed or idle.
 const LOOKED_AT: Word = word(BOTH, Sides::ADAPTER, Metered::Nowhere);
 

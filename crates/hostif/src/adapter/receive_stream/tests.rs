@@ -7,6 +7,7 @@ use crate::transport::Arena;
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const SMALL: Geometry = Geometry {
     channels: 64,

@@ -1,0 +1,53 @@
+//! The meter against an observer that compares the memory of both sides before and after: for
+//! the life of connections, from the first request to the last block that comes back, all
+//! that crosses is counted, and nobody writes what is not its to write.
+
+use super::machine::Machine;
+use super::world::{Scenario, World};
+use longshore_hostif::DESCRIPTOR_BYTES;
+use std::collections::BTreeSet;
+
+/// What the inventory of the interface says is not counted, as far as a connection's life
+/// has it.
+const UNCOUNTED: [(&str, &str); 7] = [
+    ("header", "free_sockets"),
+    ("header", "warm_snd_chunks"),
+    ("send chunk link", ""),
+    ("socket block", "edge"),
+    ("socket block", "lock"),
+    ("socket block", "told"),
+    ("socket link", ""),
+];
+
+fn compare(machine: &Machine) {
+    let observer = machine.observer.as_ref().unwrap();
+    let (meter, seen) = (machine.crossings(), observer.seen);
+    let (sent, received) = observer.payload();
+    let descriptors = |count: u64| count * DESCRIPTOR_BYTES as u64;
+
+    assert_eq!(meter.to_adapter.descriptors, seen.requests);
+    assert_eq!(meter.to_adapter.bytes, descriptors(seen.requests) + sent);
+
+    assert_eq!(meter.to_host.descriptors, seen.completions);
+    let bytes = descriptors(seen.completions) + received + seen.bytes;
+    assert_eq!(meter.to_host.bytes, bytes, "{seen:?}");
+    // What is more than batches and words is pieces of payload: each frame at most two.
+    let pieces = meter.to_host.transfers.checked_sub(seen.transfers);
+    let frames = machine.frames();
+    assert!(
+        pieces.is_some_and(|p| (1..=2 * frames).contains(&p)),
+        "{meter:?} {seen:?}"
+    );
+
+    let may_be: BTreeSet<_> = UNCOUNTED.into_iter().collect();
+    let others: Vec<_> = observer.uncounted.difference(&may_be).collect();
+    assert_eq!(others, [&("", ""); 0]);
+}
+
+#[test]
+fn all_that_crosses_in_the_life_of_connections_is_counted() {
+    let mut world = World::of(Scenario::undisturbed(), 1, true);
+    let report = world.run_to_end();
+    assert_eq!((report.whole, report.retransmissions), (6, 0));
+    world.machines.iter().for_each(compare);
+}

@@ -1,0 +1,174 @@
+//! An observer of what crosses, slow and independent of the meter: it compares a session's
+//! memory before and after, and knows of it what the inventory of the interface says.
+//!
+//! Owns [`Observer`]. A machine that is observed shows it its memory after each turn of the
+//! stack and after each step of the program. It holds for each of the two that nothing was
+//! written that is the other's, and adds up what crossed to the host.
+
+use longshore_hostif::inventory::{Metered, Place, Sides, place_of};
+use longshore_hostif::{Arena, Completion, DESCRIPTOR_BYTES, RING, Request, SocketBlock, SocketId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const PAGE: usize = 4096;
+
+/// What was seen to cross.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Descriptors to the adapter, and to the host.
+    pub(super) requests: u64,
+    pub(super) completions: u64,
+    /// Batches of the latter, and words that were told beside them.
+    pub(super) transfers: u64,
+    /// Bytes of those words.
+    pub(super) bytes: u64,
+}
+
+/// Sees what is written to the memory of a session.
+pub(super) struct Observer {
+    arena: Arc<Arena>,
+    /// Where the pages begin that are compared: all but payload, which is added up by the
+    /// edges, and the rings of channels that nobody has.
+    pages: Vec<usize>,
+    before: Vec<u8>,
+    now: Vec<u8>,
+    pub(super) seen: Seen,
+    /// How far the streams of each socket reached, as its host said and as it was told.
+    edges: BTreeMap<(u32, u32), (u64, u64)>,
+    /// Words that crossed and were not counted, by the names of their parts and their own.
+    pub(super) uncounted: BTreeSet<(&'static str, &'static str)>,
+}
+
+impl Observer {
+    pub(super) fn new(arena: Arc<Arena>) -> Self {
+        let payload = arena.snd_place(0, 0, 0).unwrap();
+        let is_used = |at: &usize| match place_of(arena.geometry(), *at) {
+            Some(place) if place.word.metered == Metered::Descriptor => place.index < RING,
+            _ => true,
+        };
+        let mut observer = Self {
+            pages: (0..payload).step_by(PAGE).filter(is_used).collect(),
+            before: vec![0; payload],
+            now: vec![0; payload],
+            arena,
+            seen: Seen::default(),
+            edges: BTreeMap::new(),
+            uncounted: BTreeSet::new(),
+        };
+        observer.read();
+        std::mem::swap(&mut observer.before, &mut observer.now);
+        observer
+    }
+
+    fn read(&mut self) {
+        for at in &self.pages {
+            let page = &mut self.now[*at..at + PAGE];
+            self.arena.memory().read(*at, page);
+        }
+    }
+
+    /// The words that are others than when it was asked last, each once.
+    fn written(&mut self) -> Vec<Place> {
+        self.read();
+        let mut all: Vec<Place> = Vec::new();
+        for page in &self.pages {
+            let others = (*page..page + PAGE).filter(|at| self.before[*at] != self.now[*at]);
+            for at in others {
+                let place = place_of(self.arena.geometry(), at);
+                let place = place.expect("nobody writes between the words");
+                if all.last().is_none_or(|last| last.begins != place.begins) {
+                    all.push(place);
+                }
+            }
+        }
+        std::mem::swap(&mut self.before, &mut self.now);
+        all
+    }
+
+    /// The message that is in a slot now.
+    fn message(&self, place: &Place) -> [u64; 8] {
+        let slot = &self.before[place.begins..place.begins + DESCRIPTOR_BYTES];
+        std::array::from_fn(|i| {
+            let word: [u8; 8] = std::array::from_fn(|at| slot[i * 8 + at]);
+            u64::from_ne_bytes(word)
+        })
+    }
+
+    fn reach(&mut self, socket: SocketId, sent: u64, received: u64) {
+        let reached = self.edges.entry((socket.index, socket.generation));
+        let (snd, rcv) = reached.or_default();
+        (*snd, *rcv) = ((*snd).max(sent), (*rcv).max(received));
+    }
+
+    /// Bytes that the streams have carried to the adapter, and to the host.
+    pub(super) fn payload(&self) -> (u64, u64) {
+        let all = self.edges.values();
+        all.fold((0, 0), |sum, (snd, rcv)| (sum.0 + snd, sum.1 + rcv))
+    }
+
+    /// The program has had a step.
+    pub(super) fn note_step(&mut self) {
+        for place in self.written() {
+            assert!(place.word.written.contains(Sides::HOST), "{place:?}");
+            if place.word.metered != Metered::Descriptor {
+                continue;
+            }
+            self.seen.requests += 1;
+            match Request::decode(&self.message(&place)).unwrap() {
+                Request::Edges {
+                    socket, snd_edge, ..
+                }
+                | Request::Close {
+                    socket, snd_edge, ..
+                } => {
+                    self.reach(socket, snd_edge, 0);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn note_completion(&mut self, place: &Place) {
+        self.seen.completions += 1;
+        if let Completion::Edges { socket, edges } =
+            Completion::decode(&self.message(place)).unwrap()
+        {
+            self.reach(socket, 0, edges.rcv_edge);
+        }
+    }
+
+    /// The stack has had a turn.
+    pub(super) fn note_turn(&mut self) {
+        let all = self.written();
+        // A block that is begun is written whole, at once.
+        let begun: BTreeSet<usize> = all
+            .iter()
+            .filter(|place| (place.part, place.word.name) == ("socket block", "generation"))
+            .map(|place| place.index)
+            .collect();
+        self.seen.transfers += begun.len() as u64;
+        self.seen.bytes += (begun.len() * size_of::<SocketBlock>()) as u64;
+        for place in all {
+            let word = place.word;
+            assert!(word.written.contains(Sides::ADAPTER), "{place:?}");
+            if place.part == "socket block" && begun.contains(&place.index) {
+                continue;
+            }
+            match word.metered {
+                Metered::Descriptor => self.note_completion(&place),
+                Metered::Transfer => {
+                    self.seen.transfers += 1;
+                    self.seen.bytes += word.len as u64;
+                }
+                Metered::Along if word.name == "published" => self.seen.transfers += 1,
+                Metered::Along => {}
+                Metered::Nowhere => {
+                    self.uncounted.insert((place.part, word.name));
+                }
+                Metered::Payload | Metered::Inside | Metered::Before => {
+                    panic!("it does not cross: {place:?}")
+                }
+            }
+        }
+    }
+}
