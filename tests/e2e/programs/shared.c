@@ -1,6 +1,8 @@
 /* One connection, two processes that wait for it: both are told what happens,
  * and what one of them does the other sees. */
 #include "check.h"
+#include <sys/ptrace.h>
+#include <sys/user.h>
 
 static int epoll_with(int fd, uint32_t events) {
   int ep = SYS(epoll_create1(EPOLL_CLOEXEC));
@@ -140,7 +142,104 @@ static void a_reader_is_woken_by_anothers_shutdown(void) {
   }
 }
 
+/* Whether a process that enters this system call reads or writes `fd`. */
+static int moves(const struct user_regs_struct *r, int fd) {
+  switch (r->orig_rax) {
+  case SYS_read: case SYS_readv: case SYS_pread64: case SYS_preadv: case SYS_preadv2:
+  case SYS_write: case SYS_writev:
+    return (int)r->rdi == fd;
+  case SYS_sendfile:
+    return (int)r->rsi == fd;
+  case SYS_splice:
+    return (int)r->rdi == fd || (int)r->rdx == fd;
+  default:
+    return 0;
+  }
+}
+
+/* Makes a child that does `work` with the connection and stops where it reads or writes
+ * `fd`, before it has. */
+static pid_t stopped_at(int fd, void (*work)(int mine, int fd), int mine) {
+  pid_t child = SYS(fork());
+  if (!child) {
+    SYS(ptrace(PTRACE_TRACEME, 0, 0, 0));
+    raise(SIGSTOP);
+    work(mine, fd);
+    _exit(0);
+  }
+  int status;
+  for (;;) {
+    SYS(waitpid(child, &status, 0));
+    OK(WIFSTOPPED(status));
+    struct user_regs_struct r;
+    SYS(ptrace(PTRACE_GETREGS, child, 0, &r));
+    /* At the entry of a system call there is no result yet. */
+    if (WSTOPSIG(status) == SIGTRAP && (long)r.rax == -ENOSYS && moves(&r, fd))
+      return child;
+    SYS(ptrace(PTRACE_SYSCALL, child, 0, 0));
+  }
+}
+
+static void file_to_stream(int mine, int file) {
+  off_t at = 0;
+  IS(sendfile(mine, file, &at, 5), 5);
+}
+static void pipe_to_stream(int mine, int from) { IS(splice(from, 0, mine, 0, 5, 0), 5); }
+static void stream_to_pipe(int mine, int to) { IS(splice(mine, 0, to, 0, 5, 0), 5); }
+
+/* One that is held up by its file or its pipe does not hold up the others. */
+static void a_stopped_sender(int fd, void (*work)(int mine, int fd)) {
+  EACH_PAIR(mine, far) {
+    pid_t child = stopped_at(fd, work, mine);
+    send_all(mine, "first", 5);
+    char got[5];
+    receive_all(far, got, 5);
+    OK(!memcmp(got, "first", 5));
+    SYS(ptrace(PTRACE_DETACH, child, 0, 0));
+    joined(child);
+    receive_all(far, got, 5);
+    OK(!memcmp(got, "files", 5));
+  }
+}
+
+static void a_stopped_sendfile_holds_nobody_up(void) {
+  char name[] = "/tmp/shared-XXXXXX";
+  int file = SYS(mkstemp(name));
+  SYS(unlink(name));
+  send_all(file, "files", 5);
+  a_stopped_sender(file, file_to_stream);
+}
+
+static void a_stopped_splice_holds_nobody_up(void) {
+  int ends[2];
+  SYS(pipe(ends));
+  send_all(ends[1], "filesfiles", 10);
+  a_stopped_sender(ends[0], pipe_to_stream);
+}
+
+static void a_stopped_splice_to_a_pipe_holds_nobody_up(void) {
+  EACH_PAIR(mine, far) {
+    int ends[2];
+    SYS(pipe(ends));
+    send_all(far, "bytes", 5);
+    pid_t child = stopped_at(ends[1], stream_to_pipe, mine);
+    send_all(far, "other", 5);
+    char got[5];
+    /* On Linux they are the child's in the end, and the first are read here. */
+    receive_all(mine, got, 5);
+    SYS(ptrace(PTRACE_DETACH, child, 0, 0));
+    joined(child);
+    char piped[5];
+    receive_all(ends[0], piped, 5);
+    OK(memcmp(got, piped, 5) != 0);
+    close(ends[0]), close(ends[1]);
+  }
+}
+
 const struct check CHECKS[] = {
+    {"a_stopped_sendfile_holds_nobody_up", a_stopped_sendfile_holds_nobody_up},
+    {"a_stopped_splice_holds_nobody_up", a_stopped_splice_holds_nobody_up},
+    {"a_stopped_splice_to_a_pipe_holds_nobody_up", a_stopped_splice_to_a_pipe_holds_nobody_up},
     {"all_see_data", all_see_data},
     {"all_see_data_by_edge", all_see_data_by_edge},
     {"all_see_a_reset", all_see_a_reset},

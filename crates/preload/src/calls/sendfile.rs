@@ -1,19 +1,17 @@
-//! `sendfile`: the file is read straight into the send stream.
+//! `sendfile`: the file is read straight into memory of which the send stream is made.
 
-use crate::calls::{Way, answer, errno, must_not_wait, patience, refused, wait_unless_told};
+use crate::calls::{Way, answer, errno, must_not_wait, patience, refused};
 use crate::cancel::held;
 use crate::user::Out;
 use crate::{fds, real, signals};
 use libc::{c_int, off_t, size_t, ssize_t};
 use longshore_hostif::CHUNK;
-use longshore_sockets::{Reserved, Socket, SocketError, is_confined};
+use longshore_sockets::{MOST_PREPARED, Patience, Prepared, Socket, SocketError, is_confined};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 
-/// Most that is reserved at a time.
-const STEP: usize = 512 * 1024;
-/// Most pieces of memory that it lies in.
-const MOST_PIECES: usize = STEP / CHUNK + 1;
+/// Most pieces of memory that what is read at a time lies in.
+const MOST_PIECES: usize = MOST_PREPARED / CHUNK + 1;
 
 /// `sendfile(2)`.
 #[unsafe(no_mangle)]
@@ -82,25 +80,26 @@ fn send_file(
     let mut sent = 0;
     let mut patient = None;
     while sent < count {
-        let step = (count - sent).min(STEP);
-        let reserved = match socket.reserve(step) {
+        let step = count - sent;
+        let prepared = match socket.prepare(step) {
             Err(SocketError::WouldBlock) if !must_not_wait(out, 0) => {
                 let patience = *patient.get_or_insert_with(|| patience(socket, Way::Out));
-                socket.wait(None, patience, || socket.reserve(step))
+                socket.wait(None, patience, || socket.prepare(step))
             }
             other => other,
         };
-        let reserved = match reserved {
-            Ok(reserved) => reserved,
+        let mut prepared = match prepared {
+            Ok(prepared) => prepared,
             Err(_) if sent != 0 => break,
             Err(e) => return Err(e),
         };
-        let room = reserved.len();
-        let read = match fill(reserved, from, at) {
+        let room = prepared.len();
+        let read = match fill(&mut prepared, from, at) {
             Ok(read) => read,
             Err(_) if sent != 0 => break,
             Err(e) => return Err(e),
         };
+        append(socket, prepared, read, false)?;
         sent += read;
         if read < room {
             break;
@@ -109,23 +108,36 @@ fn send_file(
     Ok(sent)
 }
 
-/// Reads the file into the reservation and sends what was read. At the end of
-/// the file that is less than all.
+/// Reads the file into what is prepared. At the end of the file that is less than all.
 fn fill(
-    mut reserved: Reserved<'_>,
+    prepared: &mut Prepared<'_>,
     from: c_int,
     at: &mut Option<off_t>,
 ) -> Result<usize, SocketError> {
-    let len = reserved.len();
     let mut pieces: [IoSliceMut<'_>; MOST_PIECES] =
         std::array::from_fn(|_| IoSliceMut::new(&mut []));
     let mut used = 0;
-    for (slot, piece) in pieces.iter_mut().zip(reserved.pieces(0, len)) {
+    for (slot, piece) in pieces.iter_mut().zip(prepared.pieces()) {
         *slot = IoSliceMut::new(piece?);
         used += 1;
     }
-    let read = read_file(from, &mut pieces[..used], at)?;
-    reserved.commit(read, false).map(|()| read)
+    read_file(from, &mut pieces[..used], at)
+}
+
+/// Appends what was read, which is not to be lost: if others have filled the stream meanwhile,
+/// it waits, whatever the descriptor says.
+pub(crate) fn append(
+    socket: &Socket,
+    mut prepared: Prepared<'_>,
+    len: usize,
+    more: bool,
+) -> Result<(), SocketError> {
+    match prepared.append(len, more) {
+        Err(SocketError::WouldBlock) => {
+            socket.wait(None, Patience::of_call(None), || prepared.append(len, more))
+        }
+        other => other,
+    }
 }
 
 /// Fills the pieces, with one call where nothing comes between, or, under a filter of system
@@ -160,15 +172,4 @@ fn read_file(
         }
     }
     Ok(filled)
-}
-
-/// Waits for room in the send stream, if the descriptor blocks, and reserves
-/// it.
-pub(crate) fn reserve<'a>(
-    fd: c_int,
-    socket: &'a Socket,
-    max: usize,
-    flags: c_int,
-) -> Result<Reserved<'a>, SocketError> {
-    wait_unless_told(fd, socket, flags, Way::Out, || socket.reserve(max))
 }

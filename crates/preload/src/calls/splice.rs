@@ -1,10 +1,10 @@
-//! `splice` between a pipe and a stream: the pipe is read straight into the
-//! send stream, and written straight from the receive stream.
+//! `splice` between a pipe and a stream. The stream is nobody's while the pipe is read or
+//! written: who does that may be held up.
 
-use crate::calls::sendfile::reserve;
+use crate::calls::sendfile::append;
 use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_told};
 use crate::cancel::point;
-use crate::signals::within;
+use crate::signals::{self, within};
 use crate::user::Out;
 use crate::{fds, real};
 use libc::{c_int, c_uint, size_t, ssize_t};
@@ -12,6 +12,10 @@ use longshore_sockets::{Socket, SocketError, is_confined, poll_unless_interrupte
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
+use std::io::IoSliceMut;
+
+/// Most bytes that go to a pipe at a time: what one holds unless it is told otherwise.
+const MOST_OUT: usize = 64 * 1024;
 
 /// `splice(2)`.
 #[unsafe(no_mangle)]
@@ -103,46 +107,51 @@ fn out_of(
     if flags != 0 && !pipe_is_ready(pipe, PollFlags::OUT) {
         return Err(SocketError::WouldBlock);
     }
-    let peeked = wait_unless_told(fd, socket, flags, Way::In, || {
-        // Linux does not pass over an urgent byte here: that is left to `recv`.
-        match socket.peek() {
-            Ok(peeked) if !peeked.is_empty() && socket.at_mark() => Ok(None),
-            Err(SocketError::WouldBlock) if socket.is_held_by_mark() => Ok(None),
-            peeked => peeked.map(Some),
-        }
-    })?;
-    let Some(peeked) = peeked else {
-        return if must_not_wait(fd, flags) {
-            Err(SocketError::WouldBlock)
-        } else {
-            Ok(0)
+    loop {
+        let held = wait_unless_told(fd, socket, flags, Way::In, || {
+            // Linux does not pass over an urgent byte here: that is left to `recv`.
+            match socket.peek() {
+                Ok(peeked) if !peeked.is_empty() && socket.at_mark() => Ok(None),
+                Err(SocketError::WouldBlock) if socket.is_held_by_mark() => Ok(None),
+                peeked => peeked.map(|peeked| Some(peeked.len())),
+            }
+        })?;
+        let held = match held {
+            None if must_not_wait(fd, flags) => return Err(SocketError::WouldBlock),
+            None | Some(0) => return Ok(0),
+            Some(held) => held,
         };
-    };
-    let most = peeked.len().min(len);
-    let mut moved = 0;
-    for piece in peeked.pieces(0, most) {
-        let piece = piece?;
-        // A pipe that is full later must not hold up what is there already.
-        if moved != 0 && !pipe_is_ready(pipe, PollFlags::OUT) {
-            break;
-        }
-        if moved == 0 && !is_confined() {
+        if !is_confined() {
             wait_for_pipe(pipe, PollFlags::OUT)?;
         }
-        let room = pipe_room(pipe, piece.len());
-        match rustix::io::write(crate::calls::borrow(pipe), &piece[..room]) {
-            Ok(n) => {
-                moved += n;
-                if n < piece.len() {
-                    break;
-                }
+        if pipe_is_ready(pipe, PollFlags::ERR) {
+            signals::broken_pipe();
+            return Err(refused(libc::EPIPE));
+        }
+        let mut bytes = vec![0; pipe_room(pipe, held.min(len).min(MOST_OUT))];
+        match socket.recv(&mut [IoSliceMut::new(&mut bytes)], false) {
+            // Somebody else has read it.
+            Err(SocketError::WouldBlock) if !must_not_wait(fd, flags) => {}
+            got => {
+                let got = got?;
+                return write_all(pipe, &bytes[..got]).map(|()| got);
             }
-            Err(_) if moved != 0 => break,
-            Err(e) => return Err(refused(e.raw_os_error())),
         }
     }
-    peeked.consume(moved)?;
-    Ok(moved)
+}
+
+/// Writes all of it: it is the stream's no more. Others may have filled the pipe since there
+/// was room, and then this waits for its reader.
+fn write_all(pipe: c_int, mut bytes: &[u8]) -> Result<(), SocketError> {
+    while !bytes.is_empty() {
+        match rustix::io::write(crate::calls::borrow(pipe), bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => drop(wait_for_pipe(pipe, PollFlags::OUT)),
+            Err(e) => return Err(SocketError::Refused(e)),
+        }
+    }
+    Ok(())
 }
 
 /// How much of `len` a blocking pipe takes without waiting for its reader.
@@ -176,10 +185,10 @@ fn into(
             Ok(_) => Ok(0),
         };
     }
-    let mut reserved = reserve(fd, socket, len.min(held), flags)?;
-    let room = reserved.len();
+    let most = len.min(held);
+    let mut prepared = wait_unless_told(fd, socket, flags, Way::Out, || socket.prepare(most))?;
     let mut moved = 0;
-    for piece in reserved.pieces(0, room) {
+    for piece in prepared.pieces() {
         let piece = piece?;
         match rustix::io::read(source, &mut piece[..]) {
             Ok(n) => {
@@ -193,6 +202,6 @@ fn into(
             Err(e) => return Err(SocketError::Refused(e)),
         }
     }
-    reserved.commit(moved, more)?;
+    append(socket, prepared, moved, more)?;
     Ok(moved)
 }

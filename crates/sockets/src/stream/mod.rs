@@ -2,10 +2,12 @@
 //! how far they reach.
 
 mod peek_offset;
+mod prepare;
 mod recv;
 mod send;
 mod urgent;
 
+pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::Peeked;
 pub use send::Reserved;
 pub(crate) use urgent::{is_urgent, move_mark, stands_at_mark};

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 /// What comes after bytes that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
+pub(super) enum After {
     Nothing,
     /// More, at once: they wait for it.
     More,
@@ -26,13 +26,13 @@ enum After {
 /// Nobody else writes to the stream meanwhile.
 #[derive(Debug)]
 pub struct Reserved<'a> {
-    socket: &'a Socket,
-    block: &'static SocketBlock,
-    _lock: Locked<'static>,
-    edge: u64,
-    len: usize,
+    pub(super) socket: &'a Socket,
+    pub(super) block: &'static SocketBlock,
+    pub(super) _lock: Locked<'static>,
+    pub(super) edge: u64,
+    pub(super) len: usize,
     /// Chunks from this number up to that were taken for this reservation.
-    taken: std::ops::Range<u64>,
+    pub(super) taken: std::ops::Range<u64>,
 }
 
 impl Socket {
@@ -87,7 +87,7 @@ impl Socket {
     }
 
     /// Gives back the chunks of which all is acknowledged.
-    fn free_acked(&self, block: &SocketBlock) -> Result<(), SocketError> {
+    pub(super) fn free_acked(&self, block: &SocketBlock) -> Result<(), SocketError> {
         let edge = block.snd.edge.load(Ordering::Relaxed);
         let done = block.snd.done.load(Ordering::Acquire).min(edge);
         let told = block.snd.told.load(Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl Socket {
         Ok(reserved)
     }
 
-    fn take_chunks(
+    pub(super) fn take_chunks(
         &self,
         block: &'static SocketBlock,
         lock: Locked<'static>,
@@ -259,6 +259,48 @@ impl Socket {
     }
 }
 
+/// Chunks of the send slab, one by one.
+impl Socket {
+    /// Takes one that nobody has, if there is one.
+    pub(super) fn take_chunk(&self) -> Result<Option<u32>, SocketError> {
+        Ok(self.host.arena.take_snd_chunk()?)
+    }
+
+    /// Gives one back.
+    pub(super) fn give_chunk(&self, chunk: u32) -> Result<(), SocketError> {
+        Ok(self.host.arena.give_snd_chunk(chunk)?)
+    }
+
+    /// What the stream has for its chunk of this number.
+    pub(super) fn chunk(&self, number: u64) -> u32 {
+        let directory = self.host.arena.snd_directory(self.id.index);
+        directory.entry(number).load(Ordering::Relaxed)
+    }
+
+    /// Gives the stream a chunk for this number, for who has its lock.
+    pub(super) fn set_chunk(&self, number: u64, chunk: u32) {
+        let directory = self.host.arena.snd_directory(self.id.index);
+        directory.entry(number).store(chunk, Ordering::Release);
+    }
+
+    /// A part of a chunk.
+    ///
+    /// # Safety
+    /// The chunk is the caller's alone, and so is this part of it while the result is used.
+    pub(super) unsafe fn chunk_bytes<'a>(
+        &self,
+        chunk: u32,
+        within: usize,
+        len: usize,
+    ) -> Result<&'a mut [u8], SocketError> {
+        let arena = &self.host.arena;
+        let place = arena.snd_place(chunk, within, len);
+        let place = place.ok_or(SocketError::Broken)?;
+        // SAFETY: the caller's promise; the memory is there as long as the program.
+        Ok(unsafe { arena.memory().bytes_mut(place, len) })
+    }
+}
+
 impl Reserved<'_> {
     /// Bytes reserved.
     pub fn len(&self) -> usize {
@@ -327,7 +369,7 @@ impl Reserved<'_> {
         self.finish(len, if more { After::More } else { After::Nothing })
     }
 
-    fn finish(mut self, len: usize, after: After) -> Result<(), SocketError> {
+    pub(super) fn finish(mut self, len: usize, after: After) -> Result<(), SocketError> {
         self.len = len.min(self.len);
         if self.len == 0 {
             return Ok(());

@@ -1,0 +1,255 @@
+//! Bytes that come from a file or a pipe: they are read into chunks that are no stream's yet,
+//! without any lock, and then appended. So a process that is held up by its file, or stopped
+//! in the middle, holds up nobody who writes to the same stream.
+//!
+//! What is prepared begins in its first chunk where the stream ended then. If nobody else has
+//! written meanwhile, the chunks become the stream's as they are; only what belongs in the
+//! stream's own last chunk is copied.
+
+use super::send::{After, Reserved};
+use super::{spans, split, want_room};
+use crate::errors::SocketError;
+use crate::holds::Socket;
+use longshore_hostif::{BlockFlags, CHUNK, STREAM_MAX};
+use std::sync::atomic::Ordering;
+
+/// Most bytes that are prepared at a time.
+pub const MOST_PREPARED: usize = 512 * 1024;
+/// Chunks that they lie in, at most.
+const MOST_CHUNKS: usize = MOST_PREPARED / CHUNK + 1;
+
+/// Room for bytes that are to be appended to a send stream. Its chunks are given back if they
+/// are not.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    socket: &'a Socket,
+    /// Where in the first chunk it begins.
+    within: usize,
+    len: usize,
+    chunks: [u32; MOST_CHUNKS],
+    /// Of these chunks, those from here on are still to be given back.
+    kept: std::ops::Range<usize>,
+}
+
+impl Socket {
+    /// Room for at most `max` bytes, [`MOST_PREPARED`] at the most, and for at least one, if
+    /// there is room for them in the send stream now.
+    ///
+    /// # Errors
+    /// As [`Socket::reserve`].
+    pub fn prepare(&self, max: usize) -> Result<Prepared<'_>, SocketError> {
+        let mut reserved = self.reserve(max.min(MOST_PREPARED))?;
+        let (number, within) = split(reserved.edge);
+        let len = reserved.len();
+        let taken = std::mem::replace(&mut reserved.taken, number..number);
+        let mut prepared = Prepared {
+            socket: self,
+            within,
+            len: 0,
+            chunks: [0; MOST_CHUNKS],
+            kept: 0..0,
+        };
+        if taken.start != number {
+            // The first bytes belong in a chunk that the stream has: here they have another.
+            match self.take_chunk() {
+                Ok(Some(chunk)) => prepared.keep(chunk),
+                _ => {
+                    reserved.taken = taken;
+                    self.host.set_short(true);
+                    want_room(self.block());
+                    return Err(SocketError::WouldBlock);
+                }
+            }
+        }
+        for number in taken {
+            prepared.keep(self.chunk(number));
+        }
+        prepared.len = len;
+        Ok(prepared)
+    }
+}
+
+impl Prepared<'_> {
+    fn keep(&mut self, chunk: u32) {
+        self.chunks[self.kept.end] = chunk;
+        self.kept.end += 1;
+    }
+
+    /// Bytes that there is room for.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none (never, for one that was given).
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The pieces of memory, to be filled in order. Until then there is in them what this
+    /// session has sent before, on whichever socket, or nothing.
+    pub fn pieces(&mut self) -> impl Iterator<Item = Result<&mut [u8], SocketError>> {
+        let (socket, chunks) = (self.socket, self.chunks);
+        spans(self.within as u64, (self.within + self.len) as u64).map(
+            move |(number, within, len)| {
+                // SAFETY: the chunks are this call's alone; each piece is given once.
+                unsafe { socket.chunk_bytes(chunks[number as usize], within, len) }
+            },
+        )
+    }
+
+    /// Appends the first `len` bytes to the stream, behind what others have written
+    /// meanwhile; `more` says that more follows at once. They may pass the limit of the
+    /// stream, for they are not to be lost.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is no place for them at all yet: it is to be
+    /// tried again. [`SocketError::BrokenPipe`] if somebody has ended the stream; what
+    /// [`Reserved::commit`] fails with.
+    pub fn append(&mut self, len: usize, more: bool) -> Result<(), SocketError> {
+        let len = len.min(self.len);
+        if len == 0 {
+            return Ok(());
+        }
+        let (socket, block) = (self.socket, self.socket.block());
+        let lock = block.snd.lock_to_send()?;
+        if block.flags().contains(BlockFlags::SHUT_WR) {
+            return Err(SocketError::BrokenPipe);
+        }
+        socket.free_acked(block)?;
+        if block.snd.held() + len as u64 > STREAM_MAX {
+            want_room(block);
+            return Err(SocketError::WouldBlock);
+        }
+        let edge = block.snd.edge.load(Ordering::Relaxed);
+        let (number, within) = split(edge);
+        let reserved = if within == self.within {
+            // The stream's last chunk has room for the first bytes, unless all of it is done.
+            let shares = within != 0 && block.snd.told.load(Ordering::Relaxed) != edge;
+            let own = usize::from(shares)..(within + len).div_ceil(CHUNK);
+            for place in own.clone() {
+                socket.set_chunk(number + place as u64, self.chunks[place]);
+            }
+            let taken = number + own.start as u64..number + own.end as u64;
+            let mut reserved = Reserved {
+                socket,
+                block,
+                _lock: lock,
+                edge,
+                len,
+                taken,
+            };
+            self.kept.start = own.end;
+            if shares {
+                let copied = self.copy(&mut reserved, len.min(CHUNK - within));
+                socket.give_chunk(self.chunks[0])?;
+                copied?;
+            }
+            reserved
+        } else {
+            let mut reserved = socket.take_chunks(block, lock, len)?;
+            if reserved.len() < len {
+                return Err(SocketError::WouldBlock);
+            }
+            self.copy(&mut reserved, len)?;
+            reserved
+        };
+        self.len = 0;
+        reserved.finish(len, if more { After::More } else { After::Nothing })
+    }
+
+    /// Copies the first `len` bytes.
+    fn copy(&mut self, to: &mut Reserved<'_>, len: usize) -> Result<(), SocketError> {
+        let mut at = 0;
+        for piece in self.pieces() {
+            let piece = piece?;
+            let part = piece.len().min(len - at);
+            to.write_at(at, &piece[..part])?;
+            at += part;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        for place in self.kept.clone() {
+            let _ = self.socket.give_chunk(self.chunks[place]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stream;
+    use crate::testing::Engine;
+
+    /// Bytes by which it shows where each belongs.
+    fn pattern(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i % 251) as u8).collect()
+    }
+
+    fn fill(prepared: &mut Prepared<'_>, bytes: &[u8]) {
+        let mut rest = bytes;
+        for piece in prepared.pieces() {
+            let piece = piece.unwrap();
+            let (here, after) = rest.split_at(piece.len().min(rest.len()));
+            piece[..here.len()].copy_from_slice(here);
+            rest = after;
+        }
+        assert!(rest.is_empty());
+    }
+
+    fn read(reader: &Stream, len: usize) -> Vec<u8> {
+        let mut got = vec![0; len];
+        let mut at = 0;
+        while at < len {
+            at += reader.read(&mut got[at..]).unwrap();
+        }
+        got
+    }
+
+    #[test]
+    fn what_others_write_meanwhile_comes_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        for before in [0, 10, CHUNK, CHUNK + 10] {
+            for meanwhile in [0, 5, CHUNK, CHUNK + 5] {
+                let (writer, reader) = Engine::pair(host);
+                let all = pattern(before + meanwhile + 2 * CHUNK);
+                let (first, rest) = all.split_at(before);
+                let (second, third) = rest.split_at(meanwhile);
+                writer.write_all(first).unwrap();
+                let socket = writer.socket();
+                let mut prepared = socket.prepare(third.len()).unwrap();
+                assert_eq!(prepared.len(), third.len());
+                fill(&mut prepared, third);
+                writer.write_all(second).unwrap();
+                prepared.append(third.len(), false).unwrap();
+                drop(prepared);
+                let got = read(&reader, all.len());
+                assert!(got == all, "{before} before, {meanwhile} meanwhile");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_appended_and_the_chunks_of_the_rest_are_free_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let (writer, reader) = Engine::pair(host);
+        let socket = writer.socket();
+        // All the memory of the session many times over.
+        for _ in 0..1000 {
+            drop(socket.prepare(MOST_PREPARED).unwrap());
+            let mut prepared = socket.prepare(MOST_PREPARED).unwrap();
+            fill(&mut prepared, &[7; 3]);
+            prepared.append(3, false).unwrap();
+            drop(prepared);
+            assert_eq!(read(&reader, 3), [7; 3]);
+        }
+        writer.write_all(&pattern(CHUNK)).unwrap();
+    }
+}
