@@ -103,7 +103,9 @@ impl Machine {
 
     /// From now on it is seen what crosses.
     pub(super) fn observe(&mut self) {
-        self.observer = Some(Observer::new(self.program.arena().clone()));
+        let before = self.crossings().to_host;
+        let arena = self.program.arena().clone();
+        self.observer = Some(Observer::new(arena, before));
     }
 
     /// The program has had its step.

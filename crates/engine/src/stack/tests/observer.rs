@@ -6,7 +6,9 @@
 //! written that is the other's, and adds up what crossed to the host.
 
 use longshore_hostif::inventory::{Metered, Place, Sides, place_of};
-use longshore_hostif::{Arena, Completion, DESCRIPTOR_BYTES, RING, Request, SocketBlock, SocketId};
+use longshore_hostif::{
+    Arena, Completion, Crossings, DESCRIPTOR_BYTES, RING, Request, SocketBlock, SocketId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -40,7 +42,9 @@ pub(super) struct Observer {
 }
 
 impl Observer {
-    pub(super) fn new(arena: Arc<Arena>) -> Self {
+    /// Of what crosses from now on; `before` is what went to the host until now: routes, and
+    /// what sockets begin with.
+    pub(super) fn new(arena: Arc<Arena>, before: Crossings) -> Self {
         let payload = arena.snd_place(0, 0, 0).unwrap();
         let is_used = |at: &usize| match place_of(arena.geometry(), *at) {
             Some(place) if place.word.metered == Metered::Descriptor => place.index < RING,
@@ -51,7 +55,11 @@ impl Observer {
             before: vec![0; payload],
             now: vec![0; payload],
             arena,
-            seen: Seen::default(),
+            seen: Seen {
+                transfers: before.transfers,
+                bytes: before.bytes,
+                ..Seen::default()
+            },
             edges: BTreeMap::new(),
             uncounted: BTreeSet::new(),
         };
