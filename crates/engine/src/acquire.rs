@@ -22,7 +22,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let begin = std::time::Instant::now();
         let mut slow = Some(slow);
-        while let Some(missing) = self.stack.link.missing() {
+        while let Some(missing) = self.stack.missing_addresses() {
             let waited = begin.elapsed();
             if self.is_finished() {
                 return Ok(());
@@ -37,7 +37,7 @@ impl Engine {
             {
                 slow(missing);
             }
-            let next = self.stack.link.neighbor_deadline();
+            let next = self.stack.next_timeout();
             let next = next.map_or(u64::MAX, |t| t.since(self.clock.now()));
             let rest = Duration::from_micros(next).min(Duration::from_millis(100));
             self.turn_and_rest(rest)?;
@@ -47,17 +47,15 @@ impl Engine {
 
     /// Addresses that a server has given are ours no longer, and it is told.
     pub(crate) fn give_back(&mut self) {
-        self.stack
-            .link
-            .release(self.stack.now, &mut self.stack.counters);
+        self.stack.give_addresses_back();
         // Whether that leaves is nobody's concern any more.
-        let _ = self.stack.link.port.flush();
+        let _ = self.stack.port_mut().flush();
     }
 
     /// Its addresses, with their prefixes, that are in use and reach beyond the link.
     pub fn addresses(&self) -> Vec<Cidr> {
-        let in_use = |c: &Cidr| self.stack.link.is_local(c.address);
-        let own = self.stack.link.addresses().filter(in_use);
+        let in_use = |c: &Cidr| self.stack.is_local(c.address);
+        let own = self.stack.addresses().filter(in_use);
         own.filter(|c| !matches!(c.address, IpAddr::V6(ip) if ip.is_unicast_link_local()))
             .collect()
     }

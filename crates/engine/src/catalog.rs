@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use crate::stack::counters::EngineDrop;
-use crate::stack::socket::Socket;
+use crate::stack::status::SOCKET_BYTES;
 use longshore_wire::WireError;
 use std::sync::atomic::Ordering;
 
@@ -137,7 +137,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "segments",
         "SYNs that the port dropped in a flood, before its queue; estimated from those that it \
          let through",
-        |e| e.stack.limits.syns.dropped(),
+        |e| e.stack.syns_dropped_at_port(),
     ),
     counter(
         "tcp",
@@ -158,7 +158,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "time_wait",
         "connections",
         "connections in TIME-WAIT now",
-        |e| e.stack.demux.waiting_count() as u64,
+        |e| e.stack.waits() as u64,
     ),
     counter(
         "net",
@@ -214,28 +214,28 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "connection_cache_hits",
         "segments",
         "segments for the same connection as the one before, found without the hash table",
-        |e| segments_in(e).saturating_sub(e.stack.demux.cache_misses),
+        |e| segments_in(e).saturating_sub(e.stack.connection_cache_misses()),
     ),
     counter(
         "engine",
         "connection_cache_misses",
         "segments",
         "segments for which the hash table was asked",
-        |e| e.stack.demux.cache_misses,
+        |e| e.stack.connection_cache_misses(),
     ),
     counter(
         "engine",
         "connection_bytes",
         "bytes",
         "what the engine's own memory of one socket takes, apart from payload",
-        |_| size_of::<Socket>() as u64,
+        |_| SOCKET_BYTES as u64,
     ),
     counter(
         "engine",
         "sockets",
         "sockets",
         "sockets now, of all sessions, those in TIME-WAIT left out",
-        |e| e.stack.sockets.len() as u64,
+        |e| e.stack.socket_count() as u64,
     ),
     counter(
         "engine",

@@ -17,10 +17,9 @@ use crate::kernel::Kernel;
 use crate::listeners::Listeners;
 use crate::session::Sessions;
 use crate::sleep::Sleeper;
-use crate::stack::link::Link;
 use crate::stack::routing::AddressError;
 use crate::stack::secrets::Secrets;
-use crate::stack::{Notice, Settings, Stack};
+use crate::stack::{Interface, Notice, Settings, Stack};
 use crate::time::Clock;
 use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
@@ -180,17 +179,20 @@ impl Engine {
     pub fn at(listeners: Listeners, config: Config) -> Result<Self, EngineError> {
         let clock = Clock::new();
         let now = clock.now();
-        let loopback = config.loopback == Loopback::Engine;
         let secrets = secrets_of_the_kernel().map_err(EngineError::Random)?;
-        let link = Link::new(
-            config.port,
-            &config.addresses,
-            &config.gateways,
-            &config.automatic,
-            loopback,
-            &secrets,
-            now,
-        )?;
+        let settings = Settings::new(
+            Box::new(Kernel(None)),
+            config.loopback,
+            config.scope,
+            config.cut_through,
+        );
+        let interface = Interface {
+            port: config.port,
+            addresses: &config.addresses,
+            gateways: &config.gateways,
+            automatic: &config.automatic,
+        };
+        let stack = Stack::new(interface, settings, &secrets, now)?;
         let ringer = Arc::new(if config.private {
             Ringer::for_one()
         } else {
@@ -206,15 +208,10 @@ impl Engine {
         let Listeners { attach, control } = listeners;
         let attach = Server::start(attach, policy)?;
         let orders = Orders::new()?;
-        let sleeper = Sleeper::new(&link, &attach.inbox, control.as_ref(), &orders, config.spin)?;
-        let settings = Settings::new(
-            Box::new(Kernel(None)),
-            config.loopback,
-            config.scope,
-            config.cut_through,
-        );
+        let (port, control_server) = (stack.port(), control.as_ref());
+        let sleeper = Sleeper::new(port, &attach.inbox, control_server, &orders, config.spin)?;
         Ok(Self {
-            stack: Stack::new(link, settings, &secrets, now),
+            stack,
             sessions: Sessions::default(),
             burials: Burials::default(),
             clock,
@@ -337,9 +334,7 @@ impl Engine {
         if self.housekeeping_at <= now {
             self.keep_house();
         }
-        if !self.stack.sockets.denied_memory.is_empty() {
-            self.stack.relieve_memory_pressure();
-        }
+        self.stack.relieve_memory_pressure();
         if !self.burials.is_empty() {
             worked |= self.go_on_burying();
         }
@@ -351,7 +346,7 @@ impl Engine {
         if !self.stack.notices.is_empty() {
             self.tell_notices();
         }
-        self.stack.link.port.flush().map_err(EngineError::Port)?;
+        self.stack.port_mut().flush().map_err(EngineError::Port)?;
         Ok(worked)
     }
 
@@ -363,7 +358,7 @@ impl Engine {
             if count == most {
                 break Ok(());
             }
-            match self.stack.link.port.recv_single(&mut buffer) {
+            match self.stack.port_mut().recv_single(&mut buffer) {
                 Ok(Some(meta)) => {
                     count += 1;
                     self.stack.frame_in(buffer.frame(meta.len), &meta);

@@ -94,7 +94,7 @@ impl Engine {
     /// Whether `keep_house` has anything to wait for.
     pub(crate) fn needs_house_kept(&self) -> bool {
         self.lifetime.draining
-            || !self.stack.fragments.is_empty()
+            || self.stack.has_fragments()
             || self.parked_want_maintenance
             || self
                 .stack
@@ -194,7 +194,7 @@ impl Engine {
     /// all it had to say is said.
     fn wind_up(&mut self, session: u32) {
         let now = self.stack.now;
-        let is_attached = self.stack.link.port.is_attached();
+        let is_attached = self.stack.port().is_attached();
         let (Some(s), Some(half)) = (
             self.sessions.get_mut(session),
             self.stack.sessions.get(session),
@@ -263,7 +263,7 @@ impl Engine {
         // What cannot be sent need not be waited for.
         may_end
             && ((self.stack.sessions.len() == 0
-                && (!self.stack.link.port.is_attached() || self.stack.is_quiet()))
+                && (!self.stack.port().is_attached() || self.stack.is_quiet()))
                 || (self.lifetime.draining && self.stack.now >= self.lifetime.drain_by))
     }
 

@@ -7,7 +7,6 @@
 
 use crate::engine::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
-use crate::stack::connection::RequestError;
 use crate::stack::requests::From;
 use crate::stack::turns::Of;
 use longshore_hostif::adapter::Next;
@@ -349,29 +348,29 @@ impl Engine {
     /// have closed what had it, or have ended. A process that knows of that may count on it
     /// that all is let go. Says whether there were any.
     pub(crate) fn bind_late(&mut self) -> bool {
-        if self.stack.unanswered.late_binds.is_empty() {
+        let late = self.stack.take_late_binds();
+        if late.is_empty() {
             return false;
         }
-        let late = std::mem::take(&mut self.stack.unanswered.late_binds);
         self.take_requests();
         let mut are_buried = false;
         for late in late {
-            let session = late.from.session;
-            let bound = match self.stack.bind_again(&late) {
-                // Once in a turn: it is about all processes.
-                Err(RequestError::AddressInUse) if !are_buried => {
-                    are_buried = true;
-                    self.bury_the_dead(session);
-                    self.stack.bind_again(&late)
-                }
-                bound => bound,
-            };
-            if bound == Err(RequestError::AddressInUse) && self.buries_for(session) {
-                self.stack.unanswered.late_binds.push(late);
+            let session = late.session();
+            if self.stack.bind_again(&late) {
                 continue;
             }
-            let bound = bound.map(|local| (0, local.into()));
-            self.stack.answer_owed(late.from, &late.request, bound);
+            // Once in a turn: it is about all processes.
+            if !std::mem::replace(&mut are_buried, true) {
+                self.bury_the_dead(session);
+                if self.stack.bind_again(&late) {
+                    continue;
+                }
+            }
+            if self.buries_for(session) {
+                self.stack.bind_later(late);
+            } else {
+                self.stack.give_bind_up(&late);
+            }
         }
         true
     }

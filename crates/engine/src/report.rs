@@ -7,8 +7,9 @@ use crate::control::{
 };
 use crate::engine::Engine;
 use crate::session::Session;
+use crate::stack::access::Transport;
 use crate::stack::session::Session as Half;
-use crate::stack::socket::{Kind, Socket};
+use crate::stack::status::SocketStatus;
 use longshore_hostif::Loopback;
 use longshore_tcp::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
@@ -85,11 +86,10 @@ impl Engine {
             abi: longshore_hostif::ABI_VERSION,
             pid: std::process::id(),
             uptime_ms: self.stack.now.0 / 1000,
-            addresses: self.stack.link.addresses().map(|c| c.to_string()).collect(),
+            addresses: self.stack.addresses().map(|c| c.to_string()).collect(),
             gateways: self
                 .stack
-                .link
-                .gateways
+                .gateways()
                 .iter()
                 .map(IpAddr::to_string)
                 .collect(),
@@ -117,10 +117,10 @@ impl Engine {
     }
 
     fn port_stat(&self) -> PortStat {
-        let port = self.stack.link.port.counters();
+        let port = self.stack.port().counters();
         PortStat {
             name: self.about.port_name.clone(),
-            mtu: self.stack.link.capabilities.mtu as u32,
+            mtu: self.stack.port().capabilities().mtu as u32,
             rx: TrafficStat {
                 frames: port.rx_frames,
                 bytes: port.rx_bytes,
@@ -150,20 +150,20 @@ impl Engine {
     fn ss(&self, asker: Asker, from: u32) -> SsReply {
         let mut reply = SsReply::default();
         let is_full = |reply: &SsReply| reply.rows.len() as u32 == ROWS_AT_ONCE;
-        for (key, socket) in self.stack.sockets.iter().filter(|(key, _)| *key >= from) {
+        for (key, socket) in self.stack.status_of_sockets(from) {
             if is_full(&reply) {
                 reply.next = Some(key);
                 return reply;
             }
             if self.is_shown(asker, socket.session) {
-                reply.rows.push(self.row(socket));
+                reply.rows.push(self.row(&socket));
             }
         }
         if !asker.sees_all() {
             return reply;
         }
         let first = from.saturating_sub(WAITING);
-        for (w, number) in self.stack.demux.all_waiting().zip(0..WAITING) {
+        for (wait, number) in self.stack.status_of_waits().zip(0..WAITING) {
             if number < first {
                 continue;
             }
@@ -174,76 +174,40 @@ impl Engine {
             reply.rows.push(SsRow {
                 proto: "tcp".to_owned(),
                 state: "TIME-WAIT".to_owned(),
-                local: w.local.to_string(),
-                peer: w.remote.to_string(),
-                timer: Some((
-                    "timewait".to_owned(),
-                    w.record.expires().since(self.stack.now) / 1000,
-                )),
+                local: wait.local.to_string(),
+                peer: wait.peer.to_string(),
+                timer: Some(("timewait".to_owned(), wait.lasts / 1000)),
                 ..SsRow::default()
             });
         }
         reply
     }
 
-    fn row(&self, socket: &Socket) -> SsRow {
-        let any = "*:*".to_owned();
-        let mut row = SsRow {
-            proto: "tcp".to_owned(),
-            local: socket.local.map_or(any.clone(), |a| a.to_string()),
-            peer: any,
+    fn row(&self, socket: &SocketStatus<'_>) -> SsRow {
+        let text = |a: Option<SocketAddr>| a.map_or("*:*".to_owned(), |a| a.to_string());
+        let session = self.sessions.get(socket.session);
+        let holders = |index| session.map(|s| s.processes.holders(index));
+        SsRow {
+            proto: match socket.transport {
+                Transport::Tcp => "tcp",
+                Transport::Udp => "udp",
+            }
+            .to_owned(),
+            state: socket.state.to_owned(),
+            local: text(socket.local),
+            peer: text(socket.peer),
+            recv_q: socket.recv_q,
+            send_q: socket.send_q,
+            timer: socket.timer.map(|(name, us)| (name.to_owned(), us / 1000)),
+            timer_repeats: socket
+                .tcp
+                .as_ref()
+                .map_or(0, |info| info.retransmits.max(info.probes).into()),
             session: socket.session,
-            crossings: CrossingsStat::from(&socket.meter),
-            ..SsRow::default()
-        };
-        if let Some(s) = self.sessions.get(socket.session)
-            && socket.has_block()
-        {
-            row.pids = s.processes.holders(socket.id.index);
+            pids: socket.block.and_then(holders).unwrap_or_default(),
+            tcp: socket.tcp.as_ref().map(tcp_stat),
+            crossings: CrossingsStat::from(socket.meter),
         }
-        match &socket.kind {
-            Kind::Stream(c) => {
-                let info = c.tcb.info(self.stack.now);
-                row.state = c.tcb.state().name().to_owned();
-                row.peer = c.remote.to_string();
-                row.recv_q = c.tcb.rcv_edge() - c.tcb.rcv_consumed();
-                row.send_q = c.tcb.snd_edge() - c.tcb.snd_acked();
-                row.timer = c
-                    .tcb
-                    .running_timer()
-                    .map(|(timer, at)| (timer.name().to_owned(), at.since(self.stack.now) / 1000));
-                row.timer_repeats = u32::from(info.retransmits.max(info.probes));
-                row.tcp = Some(tcp_stat(&info));
-            }
-            Kind::Pair(p) => {
-                row.state = if p.connecting { "SYN-SENT" } else { "ESTAB" }.to_owned();
-                row.peer = p.remote.to_string();
-                row.recv_q = p.rcv_edge - p.rcv_consumed;
-                row.send_q = p.snd_edge - p.snd_moved;
-            }
-            Kind::Listener(l) => {
-                row.state = "LISTEN".to_owned();
-                row.recv_q = u64::from(l.listener.waiting());
-                row.send_q = u64::from(l.listener.backlog());
-            }
-            Kind::Datagram(d) => {
-                row.proto = "udp".to_owned();
-                row.state = if d.peer.is_some() { "ESTAB" } else { "UNCONN" }.to_owned();
-                if let (Some(peer), Some(local)) = (d.peer, socket.local) {
-                    row.peer = peer.to_string();
-                    // As its program is told, and as it sends.
-                    if local.ip().is_unspecified()
-                        && let Some(source) = self.stack.link.source_for(peer.ip())
-                    {
-                        row.local = SocketAddr::new(source, local.port()).to_string();
-                    }
-                }
-                row.recv_q = d.rcv_edge - d.rcv_consumed;
-                row.send_q = d.snd_edge - d.snd_done;
-            }
-            Kind::Idle(_) => row.state = "UNCONN".to_owned(),
-        }
-        row
     }
 }
 

@@ -10,8 +10,8 @@ use crate::adjust::Orders;
 use crate::attach::Inbox;
 use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
-use crate::stack::link::Link;
 use crate::stack::session::Session;
+use longshore_frames::Port;
 use longshore_tcp::Instant;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -180,7 +180,7 @@ const LOOK_FOR_PARKED_EVERY: u64 = 20;
 
 impl Sleeper {
     pub(crate) fn new(
-        link: &Link,
+        port: &dyn Port,
         inbox: &Inbox,
         control: Option<&ControlServer>,
         orders: &Orders,
@@ -196,10 +196,10 @@ impl Sleeper {
             crowd: Crowd::default(),
             ready: Vec::new(),
         };
-        if let Some(fd) = link.port.fd() {
+        if let Some(fd) = port.fd() {
             sleeper.watch(fd, Source::Port)?;
         }
-        if let Some(fd) = link.port.news_fd() {
+        if let Some(fd) = port.news_fd() {
             sleeper.watch(fd, Source::PortNews)?;
         }
         sleeper.watch(sleeper.processes.as_fd(), Source::Deaths)?;
@@ -302,7 +302,7 @@ impl Engine {
         let since = *self.sleeper.idle_since.get_or_insert(self.stack.now);
         let spins = self.stack.now.since(since) < self.sleeper.spin.length;
         // A port without a descriptor wakes nobody.
-        let wakes = self.stack.link.port.fd().is_some();
+        let wakes = self.stack.port().fd().is_some();
         if spins && !(wakes && self.sleeper.crowd.is_dense(self.stack.now)) {
             self.give_way();
             return Ok(());
@@ -367,11 +367,10 @@ impl Engine {
         for source in ready.drain(..) {
             match source {
                 Source::PortNews => {
-                    self.stack.link.take_port_news(self.stack.now);
-                    if let Some(refusal) = self.stack.link.port.take_refusal() {
+                    self.stack.handle_port_change();
+                    if let Some(refusal) = self.stack.port_mut().take_refusal() {
                         (self.about.notice)(&refusal);
                     }
-                    self.stack.demux.forget_known();
                 }
                 Source::Port => {}
                 // It counts on, and is not read: only that it rings is of interest. What

@@ -153,6 +153,7 @@ impl Link {
 mod tests {
     use super::*;
     use crate::stack::automatic::Automatic;
+    use crate::stack::link::Interface;
     use crate::stack::secrets::Secrets;
     use longshore_frames::Port;
     use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
@@ -167,10 +168,12 @@ mod tests {
         let (port, addresses) = (Box::new(port), ["10.0.0.1/24".parse().unwrap()]);
         let automatic = Automatic::default();
         Link::new(
-            port,
-            &addresses,
-            &[],
-            &automatic,
+            Interface {
+                port,
+                addresses: &addresses,
+                gateways: &[],
+                automatic: &automatic,
+            },
             false,
             &Secrets::from_seed(1),
             Instant(0),

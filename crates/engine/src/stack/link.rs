@@ -76,6 +76,18 @@ pub(crate) struct Transport<'a> {
     pub(crate) gso: Option<(GsoKind, u16)>,
 }
 
+/// The interface that a stack begins with.
+pub(crate) struct Interface<'a> {
+    /// Where its packets go.
+    pub(crate) port: Box<dyn Port>,
+    /// Its addresses, each with the prefix it is in: at most one of IPv4.
+    pub(crate) addresses: &'a [Cidr],
+    /// The routers to everywhere else, at most one for each version of IP.
+    pub(crate) gateways: &'a [IpAddr],
+    /// Addresses and routers that it finds itself.
+    pub(crate) automatic: &'a Automatic,
+}
+
 /// The way out.
 pub(crate) struct Link {
     pub(crate) port: Box<dyn Port>,
@@ -120,13 +132,14 @@ fn mac_of(capabilities: &Capabilities) -> MacAddr {
 }
 
 impl Link {
-    /// `gateways` are the routers to everywhere, one for each version of IP at most;
-    /// what of both is found out is in `automatic`.
+    /// `loopback` says whether 127.0.0.0/8 and ::1 are ours.
     pub(crate) fn new(
-        port: Box<dyn Port>,
-        addresses: &[Cidr],
-        gateways: &[IpAddr],
-        automatic: &Automatic,
+        Interface {
+            port,
+            addresses,
+            gateways,
+            automatic,
+        }: Interface<'_>,
         loopback: bool,
         secrets: &Secrets,
         now: Instant,

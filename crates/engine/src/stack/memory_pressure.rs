@@ -58,7 +58,14 @@ impl Stack {
     }
 
     /// Looks at some of the connections that were denied memory, whether there is some now.
+    #[inline]
     pub(crate) fn relieve_memory_pressure(&mut self) {
+        if !self.sockets.denied_memory.is_empty() {
+            self.look_at_denied();
+        }
+    }
+
+    fn look_at_denied(&mut self) {
         for _ in 0..LOOKS.min(self.sockets.denied_memory.len()) {
             let Some(key) = self.sockets.denied_memory.pop_front() else {
                 return;

@@ -35,7 +35,7 @@
 //! | `buffers`, `memory_pressure`, `returns` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
-//! | `counters`, `info` | what a run costs |
+//! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
 //!
 //! What the operator should be told is left in [`notices`](Stack::notices). The stack reads
 //! no clock, waits for nothing and starts nothing.
@@ -82,6 +82,7 @@ pub(crate) mod settle;
 pub(crate) mod slab;
 pub(crate) mod socket;
 mod sockets;
+pub(crate) mod status;
 mod syn_drop;
 pub(crate) mod tcp_input;
 #[cfg(test)]
@@ -89,19 +90,25 @@ mod tests;
 pub(crate) mod timers;
 pub(crate) mod turns;
 
+pub(crate) use link::Interface;
 pub(crate) use sessions::Sessions;
 pub(crate) use settings::Settings;
 pub(crate) use sockets::Sockets;
 
 use answer_limit::AnswerLimit;
+use automatic::Missing;
 use counters::{Counters, EngineDrop};
 use demux::Demux;
 use link::Link;
+use longshore_frames::Port;
+use longshore_hostif::Loopback;
+use longshore_net::Cidr;
 use longshore_net::fragment::{Limits as FragmentLimits, Reassembler};
 use longshore_net::icmp::RateLimit;
 use longshore_tcp::{FastOpenCache, Instant};
 use longshore_wire::ipv6::Ipv6Header;
 use requests::Unanswered;
+use routing::AddressError;
 use secrets::Secrets;
 use session::Session;
 use std::net::IpAddr;
@@ -172,9 +179,19 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// A stack without sockets on this link.
-    pub(crate) fn new(link: Link, settings: Settings, secrets: &Secrets, now: Instant) -> Self {
-        Self {
+    /// A stack without sockets.
+    ///
+    /// # Errors
+    /// [`AddressError`], if the addresses cannot be.
+    pub(crate) fn new(
+        interface: Interface<'_>,
+        settings: Settings,
+        secrets: &Secrets,
+        now: Instant,
+    ) -> Result<Self, AddressError> {
+        let loopback = settings.loopback == Loopback::Engine;
+        let link = Link::new(interface, loopback, secrets, now)?;
+        Ok(Self {
             now,
             link,
             sockets: Sockets::new(now),
@@ -188,7 +205,51 @@ impl Stack {
             counters: Counters::new(),
             notices: Vec::new(),
             whole: Vec::new(),
-        }
+        })
+    }
+
+    /// Its port.
+    #[inline]
+    pub(crate) fn port(&self) -> &dyn Port {
+        &*self.link.port
+    }
+
+    /// Its port, to take frames from and to flush.
+    #[inline]
+    pub(crate) fn port_mut(&mut self) -> &mut dyn Port {
+        &mut *self.link.port
+    }
+
+    /// The port's interface has come, changed or gone ([`Port::news_fd`]).
+    pub(crate) fn handle_port_change(&mut self) {
+        self.link.take_port_news(self.now);
+        self.demux.forget_known();
+    }
+
+    /// Its addresses, with their prefixes.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
+        self.link.addresses()
+    }
+
+    /// The routers to everywhere else.
+    pub(crate) fn gateways(&self) -> &[IpAddr] {
+        &self.link.gateways
+    }
+
+    /// What is still to be found out before the first program can run.
+    pub(crate) fn missing_addresses(&self) -> Option<Missing> {
+        self.link.missing()
+    }
+
+    /// Addresses that a server has given are its own no longer, and the server is told.
+    pub(crate) fn give_addresses_back(&mut self) {
+        self.link.release(self.now, &mut self.counters);
+    }
+
+    /// Whether packets wait for fragments, of which
+    /// [`expire_fragments`](Self::expire_fragments) forgets those that do not come.
+    pub(crate) fn has_fragments(&self) -> bool {
+        !self.fragments.is_empty()
     }
 
     /// A turn begins at this time, which is not before that of the last.

@@ -35,9 +35,16 @@ pub(crate) struct Question {
 /// was published before it has been taken: another process may have closed its socket.
 #[derive(Debug)]
 pub(crate) struct LateBind {
-    pub(crate) from: From,
-    pub(crate) request: Request,
+    from: From,
+    request: Request,
     local: Address,
+}
+
+impl LateBind {
+    /// The session that has asked.
+    pub(crate) fn session(&self) -> u32 {
+        self.from.session
+    }
 }
 
 /// Requests that this turn has taken and not yet answered.
@@ -45,7 +52,7 @@ pub(crate) struct LateBind {
 pub(crate) struct Unanswered {
     questions: Vec<Question>,
     /// What is to be bound at the end of this turn.
-    pub(crate) late_binds: Vec<LateBind>,
+    late_binds: Vec<LateBind>,
 }
 
 /// What a request is answered by that has been done, and of which there is no more to say.
@@ -220,6 +227,39 @@ impl Stack {
         self.sockets.touch(key);
     }
 
+    /// Takes the requests to bind to addresses that were in use. Each is to be done once more,
+    /// put off or given up: its program waits.
+    #[inline]
+    pub(crate) fn take_late_binds(&mut self) -> Vec<LateBind> {
+        std::mem::take(&mut self.unanswered.late_binds)
+    }
+
+    /// Binds a socket whose address was in use once more, and answers; `false` if the address
+    /// still is.
+    pub(crate) fn bind_again(&mut self, late: &LateBind) -> bool {
+        let bound = match self.key_of(late.from.session, late.request.socket()) {
+            Some(key) => self.bind(key, late.local),
+            None => Err(RequestError::NoSocket),
+        };
+        if bound == Err(RequestError::AddressInUse) {
+            return false;
+        }
+        let answer = bound.map(|local| (0, local.into()));
+        self.answer_owed(late.from, &late.request, answer);
+        true
+    }
+
+    /// It is tried again at the end of the next turn.
+    pub(crate) fn bind_later(&mut self, late: LateBind) {
+        self.unanswered.late_binds.push(late);
+    }
+
+    /// The address remains in use.
+    pub(crate) fn give_bind_up(&mut self, late: &LateBind) {
+        let in_use = Err(RequestError::AddressInUse);
+        self.answer_owed(late.from, &late.request, in_use);
+    }
+
     /// Answers what was asked this turn.
     pub(crate) fn answer_questions(&mut self) {
         if self.unanswered.questions.is_empty() {
@@ -250,7 +290,7 @@ impl Stack {
     }
 
     /// The answer that was owed.
-    pub(crate) fn answer_owed(
+    fn answer_owed(
         &mut self,
         from: From,
         request: &Request,

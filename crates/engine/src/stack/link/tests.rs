@@ -24,10 +24,12 @@ fn on(config: &MemoryConfig, addresses: &[&str], gateways: &[&str]) -> (Tried, M
     let (port, far) = pair(config);
     let gateways: Vec<IpAddr> = gateways.iter().map(|g| ip(g)).collect();
     let link = Link::new(
-        Box::new(port),
-        &cidrs(addresses),
-        &gateways,
-        &Automatic::default(),
+        Interface {
+            port: Box::new(port),
+            addresses: &cidrs(addresses),
+            gateways: &gateways,
+            automatic: &Automatic::default(),
+        },
         false,
         &Secrets::from_seed(1),
         at(0),
@@ -255,10 +257,12 @@ fn routers_and_servers_are_asked_again_when_the_link_returns() {
         routers: Some(longshore_net::stable::Identifiers::new([7; 32], b"x")),
     };
     let mut link = Link::new(
-        Box::new(port),
-        &[],
-        &[],
-        &automatic,
+        Interface {
+            port: Box::new(port),
+            addresses: &[],
+            gateways: &[],
+            automatic: &automatic,
+        },
         false,
         &Secrets::from_seed(1),
         at(0),

@@ -1,6 +1,6 @@
 //! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
 
-use super::{From, LateBind};
+use super::From;
 use crate::stack::Stack;
 use crate::stack::access::Transport;
 use crate::stack::account::SocketShare;
@@ -66,14 +66,6 @@ impl Stack {
         let key = self.sockets.insert(socket);
         s.enter(id, key);
         Ok(())
-    }
-
-    /// Binds a socket whose address was in use once more.
-    pub(crate) fn bind_again(&mut self, late: &LateBind) -> Result<SocketAddr, RequestError> {
-        match self.key_of(late.from.session, late.request.socket()) {
-            Some(key) => self.bind(key, late.local),
-            None => Err(RequestError::NoSocket),
-        }
     }
 
     /// Counts one socket more among those of a session's user; `None` if that may have no

@@ -5,17 +5,16 @@ use super::observer::Observer;
 use super::program::Program;
 use crate::stack::automatic::Automatic;
 use crate::stack::host::{Defaults, Host};
-use crate::stack::link::Link;
 use crate::stack::requests::From;
 use crate::stack::secrets::Secrets;
 use crate::stack::session::Session;
-use crate::stack::{Settings, Stack};
+use crate::stack::{Interface, Settings, Stack};
 use longshore_hostif::adapter::{AdapterSession, Next};
 use longshore_hostif::agent::{Peer, Processes};
 use longshore_hostif::{Arena, Geometry, Loopback, Meter, Request};
 use longshore_net::Cidr;
+use longshore_ports::RecvBuffer;
 use longshore_ports::sim::SimPort;
-use longshore_ports::{Port, RecvBuffer};
 use longshore_ring::Ringer;
 use longshore_tcp::{FastOpenKey, Instant};
 use std::collections::hash_map::DefaultHasher;
@@ -73,9 +72,14 @@ impl Machine {
     pub(super) fn new(port: SimPort, addresses: &[Cidr], seed: u64, now: Instant) -> Self {
         let secrets = Secrets::from_seed(seed);
         let (automatic, boxed) = (Automatic::default(), Box::new(port));
-        let link = Link::new(boxed, addresses, &[], &automatic, false, &secrets, now);
+        let interface = Interface {
+            port: boxed,
+            addresses,
+            gateways: &[],
+            automatic: &automatic,
+        };
         let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
-        let mut stack = Stack::new(link.unwrap(), settings, &secrets, now);
+        let mut stack = Stack::new(interface, settings, &secrets, now).unwrap();
         let arena = Arc::new(Arena::create(GEOMETRY).unwrap());
         let ringer = Arc::new(Ringer::for_one());
         let mut host = AdapterSession::new(arena.clone(), ringer);
@@ -138,13 +142,11 @@ impl Machine {
             self.stack.expire_fragments();
             self.maintenance_at = now.after_us(MAINTENANCE_US);
         }
-        if !self.stack.sockets.denied_memory.is_empty() {
-            self.stack.relieve_memory_pressure();
-        }
+        self.stack.relieve_memory_pressure();
         worked |= self.stack.settle();
         self.stack.answer_questions();
         self.stack.publish();
-        self.stack.link.port.flush().unwrap();
+        self.stack.port_mut().flush().unwrap();
         if let Some(observer) = &mut self.observer {
             observer.note_turn();
         }
@@ -178,7 +180,7 @@ impl Machine {
 
     fn receive(&mut self, is_cut: bool) -> bool {
         for count in 0..BURST {
-            let port = &mut self.stack.link.port;
+            let port = self.stack.port_mut();
             let Some(meta) = port.recv_single(&mut self.buffer).unwrap() else {
                 return count != 0;
             };
@@ -227,7 +229,7 @@ impl Machine {
     /// When something is to be done, if nothing comes.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let program = self.program.next_timeout().filter(|_| self.is_alive());
-        let fragments = (!self.stack.fragments.is_empty()).then_some(self.maintenance_at);
+        let fragments = self.stack.has_fragments().then_some(self.maintenance_at);
         let all = [self.stack.next_timeout(), program, fragments];
         all.into_iter().flatten().min()
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::stack::automatic::Automatic;
 use crate::stack::ends::{Ends, Service};
+use crate::stack::link::Interface;
 use crate::stack::secrets::Secrets;
 use longshore_net::Cidr;
 use longshore_ports::Port;
@@ -32,10 +33,12 @@ fn link() -> (Link, MemoryPort) {
         .collect();
     let automatic = Automatic::default();
     let link = Link::new(
-        Box::new(port),
-        &addresses,
-        &[],
-        &automatic,
+        Interface {
+            port: Box::new(port),
+            addresses: &addresses,
+            gateways: &[],
+            automatic: &automatic,
+        },
         false,
         &Secrets::from_seed(1),
         at(0),
