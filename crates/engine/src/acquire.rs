@@ -3,8 +3,8 @@
 //! (`stack/automatic`); `cli` calls this, and the loop when it ends.
 
 use crate::engine::{Engine, EngineError};
-use crate::stack::automatic::Missing;
 use longshore_net::Cidr;
+use longshore_stack::Missing;
 use std::net::IpAddr;
 use std::time::Duration;
 

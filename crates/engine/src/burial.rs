@@ -99,7 +99,7 @@ impl Engine {
 
     /// A process that is gone had this socket: it is closed if nobody has it now.
     fn bury_socket(&mut self, burial: &Burial, index: u32) {
-        let (now, stack) = (self.stack.now, &mut self.stack);
+        let (now, stack) = (self.stack.now(), &mut self.stack);
         let session = self.sessions.get_mut(burial.session);
         let Some(s) = session.filter(|s| s.serial == burial.serial) else {
             return;

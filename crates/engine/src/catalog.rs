@@ -3,8 +3,8 @@
 //! (docs/glossary.md) is held to it by a test.
 
 use crate::engine::Engine;
-use crate::stack::counters::EngineDrop;
-use crate::stack::status::SOCKET_BYTES;
+use longshore_stack::EngineDrop;
+use longshore_stack::SOCKET_BYTES;
 use longshore_wire::WireError;
 use std::sync::atomic::Ordering;
 

@@ -17,14 +17,14 @@ use crate::kernel::Kernel;
 use crate::listeners::Listeners;
 use crate::session::Sessions;
 use crate::sleep::Sleeper;
-use crate::stack::routing::AddressError;
-use crate::stack::secrets::Secrets;
-use crate::stack::{Interface, Notice, Settings, Stack};
 use crate::time::Clock;
 use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_ports::{Port, PortError, RecvBuffer};
 use longshore_ring::Ringer;
+use longshore_stack::AddressError;
+use longshore_stack::Secrets;
+use longshore_stack::{Interface, Notice, Settings, Stack};
 use longshore_tcp::{EcnMode, Instant};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct Config {
     /// of IPv6 up to 15. With one of IPv6 it also has a link-local one.
     pub addresses: Vec<Cidr>,
     /// Addresses and routers that it finds itself.
-    pub automatic: crate::stack::automatic::Automatic,
+    pub automatic: longshore_stack::Automatic,
     /// The routers to everywhere else, at most one for each version of IP; without one
     /// the engine reaches its own prefixes and leaves the rest to the kernel.
     pub gateways: Vec<IpAddr>,
@@ -96,7 +96,7 @@ pub enum EngineError {
     Address(#[from] AddressError),
     /// Nobody has given it an address.
     #[error("{0}")]
-    NoAddress(crate::stack::automatic::Missing),
+    NoAddress(longshore_stack::Missing),
     /// ECN is off, or in one of five modes.
     #[error("the mode {0} of ECN is not from 0 to 5")]
     Ecn(u8),
@@ -398,7 +398,7 @@ impl Engine {
     /// the latest after `grace`.
     pub fn drain(&mut self, grace: Duration) {
         self.lifetime.draining = true;
-        self.lifetime.drain_by = Instant(self.stack.now.0 + grace.as_micros() as u64);
+        self.lifetime.drain_by = Instant(self.stack.now().0 + grace.as_micros() as u64);
     }
 }
 

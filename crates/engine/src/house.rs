@@ -5,8 +5,8 @@ use crate::burial::Burial;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
-use crate::stack::session::Session as Half;
 use longshore_hostif::adapter::AdapterSession;
+use longshore_stack::Session as Half;
 use longshore_tcp::Instant;
 use std::os::fd::AsFd;
 
@@ -73,7 +73,7 @@ impl Engine {
                 aborts: false,
             });
         }
-        self.housekeeping_at = self.stack.now;
+        self.housekeeping_at = self.stack.now();
     }
 
     /// Looks for processes that have ended, before the kernel's word of it is come upon
@@ -136,12 +136,12 @@ impl Engine {
 
     /// Something has changed that is to be looked after, but not at once.
     pub(crate) fn keep_house_soon(&mut self) {
-        self.housekeeping_at = self.housekeeping_at.min(Instant(self.stack.now.0 + SOON));
+        self.housekeeping_at = self.housekeeping_at.min(Instant(self.stack.now().0 + SOON));
     }
 
     /// Ends sessions that nobody uses any more.
     pub(crate) fn keep_house(&mut self) {
-        self.housekeeping_at = Instant(self.stack.now.0 + HOUSEKEEPING);
+        self.housekeeping_at = Instant(self.stack.now().0 + HOUSEKEEPING);
         self.stack.expire_fragments();
         let wanting = self.sessions.iter_mut();
         let wanting: Vec<u32> = wanting
@@ -155,7 +155,7 @@ impl Engine {
             for channel in gone {
                 self.process_died(key, channel);
             }
-            let now = self.stack.now;
+            let now = self.stack.now();
             let Some((s, half)) = self.session_mut(key) else {
                 continue;
             };
@@ -180,7 +180,7 @@ impl Engine {
         }
         let changes = |s: &Session| !s.is_in_use() || s.processes.is_forking();
         if self.sessions.iter().any(|(_, s)| changes(s)) {
-            self.housekeeping_at = Instant(self.stack.now.0 + SOON);
+            self.housekeeping_at = Instant(self.stack.now().0 + SOON);
         }
         if let Some(at) = self.reclaim_memory() {
             self.housekeeping_at = self.housekeeping_at.min(at);
@@ -193,7 +193,7 @@ impl Engine {
     /// A session without processes: its sockets are closed, and it ends when
     /// all it had to say is said.
     fn wind_up(&mut self, session: u32) {
-        let now = self.stack.now;
+        let now = self.stack.now();
         let is_attached = self.stack.port().is_attached();
         let (Some(s), Some(half)) = (
             self.sessions.get_mut(session),
@@ -243,7 +243,7 @@ impl Engine {
     /// Ends a session whose programs take more than they may: they find their engine gone.
     #[cold]
     pub(crate) fn end_session(&mut self, session: u32) {
-        let now = self.stack.now;
+        let now = self.stack.now();
         let Some((s, half)) = self.session_mut(session) else {
             return;
         };
@@ -262,9 +262,9 @@ impl Engine {
             self.lifetime.draining || (self.lifetime.private && self.lifetime.had_session);
         // What cannot be sent need not be waited for.
         may_end
-            && ((self.stack.sessions.len() == 0
+            && ((self.stack.sessions.is_empty()
                 && (!self.stack.port().is_attached() || self.stack.is_quiet()))
-                || (self.lifetime.draining && self.stack.now >= self.lifetime.drain_by))
+                || (self.lifetime.draining && self.stack.now() >= self.lifetime.drain_by))
     }
 
     /// Tells all programs that the engine is gone.

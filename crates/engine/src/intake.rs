@@ -7,10 +7,10 @@
 
 use crate::engine::Engine;
 use crate::session::{LONGEST_STALL, SHORTEST_STALL};
-use crate::stack::requests::From;
-use crate::stack::turns::Of;
 use longshore_hostif::adapter::Next;
 use longshore_hostif::{RING, Request, SocketId};
+use longshore_stack::From;
+use longshore_stack::Of;
 use longshore_tcp::Instant;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
@@ -91,7 +91,7 @@ impl Engine {
             if self.intake.share.is_denied {
                 denied.get_or_insert(place);
             }
-            if self.intake.slow_request && self.clock.now().since(self.stack.now) >= ALL_SHARES {
+            if self.intake.slow_request && self.clock.now().since(self.stack.now()) >= ALL_SHARES {
                 // Those after this one begin the next turn.
                 self.intake.first_session = place + 1;
                 self.stack.counters.request_waits += 1;
@@ -178,7 +178,7 @@ impl Engine {
             .share
             .until
             .get_or_insert(Instant(now.0 + SHARE));
-        if now >= until || now.since(self.stack.now) >= ALL_SHARES {
+        if now >= until || now.since(self.stack.now()) >= ALL_SHARES {
             self.intake.share.left = 0;
         }
     }
@@ -194,7 +194,7 @@ impl Engine {
             let Some(s) = found.filter(|s| !s.stalled.is_empty()) else {
                 continue;
             };
-            if s.stalled_until > self.stack.now {
+            if s.stalled_until > self.stack.now() {
                 self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
                 self.intake.stalled.push(session);
                 continue;
@@ -214,7 +214,7 @@ impl Engine {
     /// some. Nothing tells the engine when.
     #[cold]
     fn stall(&mut self, from: From) {
-        let now = self.stack.now;
+        let now = self.stack.now();
         let Some(s) = self.sessions.get_mut(from.session) else {
             return;
         };
@@ -336,7 +336,7 @@ impl Engine {
     /// A process has let go of a socket, which may be on its way to another one.
     #[cold]
     fn note_transit(&mut self, session: u32, socket: SocketId) {
-        let now = self.stack.now;
+        let now = self.stack.now();
         if let Some(key) = self.stack.key_of(session, socket)
             && let Some(s) = self.sessions.get_mut(session)
         {

@@ -3,9 +3,9 @@
 //! Owns [`Kernel`], which `engine` gives to its stack, and again with other settings when
 //! those change.
 
-use crate::stack::host::{Defaults, Host};
 use crate::sysctl::HostSettings;
 use crate::time::wall_clock_ns;
+use longshore_stack::{Defaults, Host};
 use longshore_tcp::{FastOpenKey, Instant};
 
 /// The kernel, and its settings if they are followed.

@@ -3,12 +3,12 @@
 //! One worker, one single-threaded closed loop ([`Engine::turn`]) over packets,
 //! requests, timers and what comes of them. It owns the port, the connections
 //! and the memory it shares with its programs; `cli` starts it, and programs
-//! reach it through `hostif` alone.
+//! reach it through `hostif` alone. What packets and requests mean is for
+//! [`longshore_stack`] to say.
 //!
 //! | file | what it has |
 //! | --- | --- |
 //! | `engine` | the loop and what touches the machine |
-//! | `stack/` | what packets and requests mean; its documentation has its files |
 //! | `inlet` | when the port is read |
 //! | `intake` | when whose requests are taken |
 //! | `acquire` | addresses that are waited for |
@@ -40,7 +40,6 @@ mod report;
 mod session;
 mod sleep;
 mod spare;
-mod stack;
 mod sysctl;
 mod time;
 
@@ -49,9 +48,8 @@ pub use attach::{ListenError, UserLimits};
 pub use catalog::{CounterInfo, counters};
 pub use engine::{Config, Engine, EngineError};
 pub use listeners::Listeners;
+pub use longshore_stack::{
+    Access, AddressError, Automatic, BadRule, EngineDrop, LowPorts, Rule, Rules, Transport,
+};
 pub use longshore_tcp::Congestion;
-pub use stack::access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
-pub use stack::automatic::Automatic;
-pub use stack::counters::EngineDrop;
-pub use stack::routing::AddressError;
 pub use sysctl::HostSettings;

@@ -6,9 +6,9 @@
 //! so that a program that has given its privileges away has not got them here either.
 
 use crate::engine::Engine;
-use crate::stack::access::LowPorts;
-use crate::stack::requests::From;
 use longshore_hostif::Address;
+use longshore_stack::From;
+use longshore_stack::LowPorts;
 use std::fs::read_to_string;
 
 /// CAP_NET_BIND_SERVICE, as a bit of the sets in /proc.
@@ -44,7 +44,7 @@ impl Engine {
     /// Whether a process may bind the port of this address.
     pub(crate) fn may_bind(&mut self, from: From, local: Address) -> bool {
         let port = local.get().map_or(0, |local| local.port());
-        let (settings, now) = (&mut self.stack.settings, self.stack.now);
+        let (now, settings) = (self.stack.now(), &mut self.stack.settings);
         let everybodys = settings.host.defaults(now).unwrap_or_default();
         if port == 0 || port >= everybodys.unprivileged_from {
             return true;

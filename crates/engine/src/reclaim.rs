@@ -103,7 +103,7 @@ impl Engine {
     /// Does what is due of it for all sessions; says when it is to be called again at the
     /// latest.
     pub(crate) fn reclaim_memory(&mut self) -> Option<Instant> {
-        let now = self.stack.now;
+        let now = self.stack.now();
         let halves = self.stack.sessions.iter_mut();
         let due = halves.filter_map(|(key, half)| {
             let session = self.sessions.get_mut(key)?;

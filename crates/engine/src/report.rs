@@ -7,10 +7,8 @@ use crate::control::{
 };
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::stack::access::Transport;
-use crate::stack::session::Session as Half;
-use crate::stack::status::SocketStatus;
 use longshore_hostif::Loopback;
+use longshore_stack::{Session as Half, SocketStatus, Transport};
 use longshore_tcp::TcpInfo;
 use std::net::{IpAddr, SocketAddr};
 
@@ -85,7 +83,7 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             abi: longshore_hostif::ABI_VERSION,
             pid: std::process::id(),
-            uptime_ms: self.stack.now.0 / 1000,
+            uptime_ms: self.stack.now().0 / 1000,
             addresses: self.stack.addresses().map(|c| c.to_string()).collect(),
             gateways: self
                 .stack

@@ -10,8 +10,8 @@ use crate::adjust::Orders;
 use crate::attach::Inbox;
 use crate::control::ControlServer;
 use crate::engine::{Engine, EngineError};
-use crate::stack::session::Session;
 use longshore_frames::Port;
+use longshore_stack::Session;
 use longshore_tcp::Instant;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -280,30 +280,30 @@ impl Engine {
     /// Between two turns: looks at the other descriptors from time to time,
     /// spins while there may be more to do, sleeps when there is not.
     pub(crate) fn rest(&mut self, worked: bool) -> Result<(), EngineError> {
-        self.sleeper.crowd.leave(self.stack.now);
+        self.sleeper.crowd.leave(self.stack.now());
         // What it finds may be work for a turn, before any sleep.
         let every = match self.stack.sessions.parked() {
             0 => LOOK_EVERY,
             _ => LOOK_FOR_PARKED_EVERY,
         };
-        if self.stack.now.since(self.sleeper.looked_at) >= every
+        if self.stack.now().since(self.sleeper.looked_at) >= every
             && self.look(Some(Duration::ZERO))?
         {
             return Ok(());
         }
         if worked {
             self.sleeper.idle_since = None;
-            if self.receiver.inlet.gives_way() && !self.sleeper.crowd.is_dense(self.stack.now) {
+            if self.receiver.inlet.gives_way() && !self.sleeper.crowd.is_dense(self.stack.now()) {
                 self.give_way();
             }
             return Ok(());
         }
         self.receiver.inlet.rests();
-        let since = *self.sleeper.idle_since.get_or_insert(self.stack.now);
-        let spins = self.stack.now.since(since) < self.sleeper.spin.length;
+        let since = *self.sleeper.idle_since.get_or_insert(self.stack.now());
+        let spins = self.stack.now().since(since) < self.sleeper.spin.length;
         // A port without a descriptor wakes nobody.
         let wakes = self.stack.port().fd().is_some();
-        if spins && !(wakes && self.sleeper.crowd.is_dense(self.stack.now)) {
+        if spins && !(wakes && self.sleeper.crowd.is_dense(self.stack.now())) {
             self.give_way();
             return Ok(());
         }
@@ -311,7 +311,7 @@ impl Engine {
     }
 
     fn give_way(&mut self) {
-        self.sleeper.crowd.enter(self.stack.now);
+        self.sleeper.crowd.enter(self.stack.now());
         std::thread::yield_now();
     }
 
@@ -331,9 +331,9 @@ impl Engine {
             self.next_deadline()
         };
         self.stack.counters.sleeps += 1;
-        let began = self.stack.now;
+        let began = self.stack.now();
         let result = self.look(timeout);
-        self.sleeper.spin.slept(self.stack.now.since(began));
+        self.sleeper.spin.slept(self.stack.now().since(began));
         for (_, session) in self.stack.sessions.iter_polled() {
             session.host.declare_awake();
         }
@@ -361,8 +361,8 @@ impl Engine {
     fn look(&mut self, timeout: Option<Duration>) -> Result<bool, EngineError> {
         let mut ready = std::mem::take(&mut self.sleeper.ready);
         self.sleeper.wait(timeout, &mut ready)?;
-        self.stack.now = self.clock.now();
-        self.sleeper.looked_at = self.stack.now;
+        self.stack.set_now(self.clock.now());
+        self.sleeper.looked_at = self.stack.now();
         let any = !ready.is_empty();
         for source in ready.drain(..) {
             match source {

@@ -5,7 +5,7 @@
 //! open, because they show the network namespace of whoever opened them: an
 //! engine that goes on into a namespace of its own still reads its program's.
 
-use crate::stack::host::Defaults;
+use longshore_stack::Defaults;
 use longshore_tcp::{Congestion, EcnMode, FastOpenKey, FastOpenUse, Instant, SynCookies};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

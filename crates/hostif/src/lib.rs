@@ -32,6 +32,6 @@ pub use abi::{
 };
 pub use adapter::AdapterChannel;
 pub use host::{HostChannel, agent, warning};
-pub use longshore_ring::Corrupt;
+pub use longshore_ring::{Corrupt, NONE, SharedBytes};
 pub use meter::{Crossings, Meter};
 pub use transport::{Arena, ArenaError, Directory, PutError, ReleaseError, attach};

@@ -4,9 +4,9 @@ use super::{Connection, Event, Membership};
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
-use crate::stack::session::Session as Half;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
+use longshore_stack::Session as Half;
 use longshore_tcp::Congestion;
 use std::os::fd::AsFd;
 
@@ -66,7 +66,7 @@ impl Engine {
                     s.launcher = None;
                     s.launched = false;
                     s.wants_care = true;
-                    self.housekeeping_at = self.stack.now;
+                    self.housekeeping_at = self.stack.now();
                 }
             }
             Event::Overdrawn(serial) => {

@@ -20,11 +20,11 @@ pub use usage::UserLimits;
 pub(crate) use usage::{Share, User};
 
 use crate::session::Session;
-use crate::stack::session::Session as Half;
 use longshore_hostif::SocketId;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, SessionOptions, Token, send};
 use longshore_ring::Doorbell;
+use longshore_stack::Session as Half;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

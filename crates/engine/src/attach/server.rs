@@ -5,7 +5,6 @@ use super::usage::{Limits, Users, count};
 use super::{Connection, Disposal, Dispose, Event, Inbox};
 use crate::session::Session;
 use crate::spare::Spare;
-use crate::stack::session::Session as Half;
 use longshore_hostif::Geometry;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::agent::Peer;
@@ -13,6 +12,7 @@ use longshore_hostif::attach::{
     AttachError, Message, Refusal, Token, receive_from_program, turn_away,
 };
 use longshore_ring::{Doorbell, Ringer, peer_credentials, peer_pidfd, refuse_descriptors};
+use longshore_stack::Session as Half;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fs::FileType;
 use rustix::io::Errno;

@@ -4,8 +4,8 @@
 //! sessions. Root, and the user that the engine runs as, are bounded by the totals alone:
 //! they could end it.
 
-use crate::stack::account::Account;
 use longshore_hostif::adapter::MemoryOf;
+use longshore_stack::Account;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -128,7 +128,7 @@ fn a_session_has_a_share_of_the_time_of_a_turn() {
     let dir = tempfile::tempdir().unwrap();
     let (mut engine, _path, _wire) = engine(dir.path());
     // The turn has just begun, and goes on beginning.
-    engine.stack.now = Instant(u64::MAX / 2);
+    engine.stack.set_now(Instant(u64::MAX / 2));
     engine.intake.share.left = 100;
     engine.spend_time();
     assert_eq!(engine.intake.share.left, 100);

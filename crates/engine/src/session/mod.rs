@@ -2,7 +2,7 @@
 //! loop keeps of it. `attach` opens sessions and lets processes in.
 //!
 //! Its sockets, and the memory that it shares with its programs, are the stack's
-//! ([`stack::session`](crate::stack::session)), which has given it the key under which it
+//! ([`stack::session`](longshore_stack::session)), which has given it the key under which it
 //! stands in [`Sessions`]; who its programs are is known by the host agent ([`Processes`]).
 
 mod table;
@@ -11,12 +11,12 @@ pub(crate) use table::Sessions;
 
 use crate::attach::{Share, User};
 use crate::reclaim::Reclaim;
-use crate::stack::session::Session as Half;
 use longshore_hostif::SocketId;
 use longshore_hostif::adapter::{AdapterSession, Charge};
 use longshore_hostif::agent::{Admitted, Ended, InTransit, Peer, Processes};
 use longshore_hostif::attach::Token;
 use longshore_ring::Doorbell;
+use longshore_stack::Session as Half;
 use longshore_tcp::Instant;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -1,0 +1,406 @@
+//! Addresses and routers that nobody has typed: from a DHCP server, and from what routers
+//! advertise.
+//!
+//! Owns [`Auto`], the two state machines of `net` with what they have brought so far.
+//! `link` and `link6` hand in what comes for them and call [`Link::poll_automatic`] when
+//! it is time; what changes here changes the link's addresses and routes, and the engine
+//! tells its programs. [`Engine::acquire`] waits for the first address.
+
+use crate::counters::{Counters, EngineDrop};
+use crate::link::{Link, Way, net_time};
+use crate::routing::{AddressError, everything, routes};
+use crate::secrets::{Purpose, Secrets};
+use longshore_frames::{Capabilities, LinkKind};
+use longshore_net::address6::State;
+use longshore_net::dhcp::{Action, Client, Lease, Message};
+use longshore_net::route::Route;
+use longshore_net::router::{Advert, Routers};
+use longshore_net::stable::Identifiers;
+use longshore_net::{Cidr, arp, ndp};
+use longshore_tcp::Instant;
+use longshore_wire::MacAddr;
+use longshore_wire::dhcp::{CLIENT_PORT, Reply, SERVER_PORT};
+use longshore_wire::icmpv6::{Icmpv6, NdpOptions};
+use longshore_wire::udp::UdpHeader;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Which addresses are to be found out.
+#[derive(Debug, Clone, Default)]
+pub struct Automatic {
+    /// Ask a DHCP server for one of IPv4, as the client of this identifier: up to 32
+    /// bytes, the same each time (RFC 4361), and another for each engine on a link.
+    pub dhcp: Option<Vec<u8>>,
+    /// Make those of IPv6 for the prefixes that routers advertise (RFC 4862), with these
+    /// identifiers.
+    pub routers: Option<Identifiers>,
+}
+
+/// What has not been found out in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// No DHCP server has given an address.
+    #[error("no DHCP server has given an address")]
+    Dhcp,
+    /// No router has advertised a prefix.
+    #[error("no router has advertised a prefix to make an address of")]
+    Router,
+}
+
+/// Where addresses come from, and what has come.
+pub(crate) struct Auto {
+    pub(crate) dhcp: Option<Client>,
+    lease: Option<Lease>,
+    pub(crate) routers: Option<Routers>,
+    /// The gateways that were typed.
+    given: Vec<IpAddr>,
+    /// Programs have not been told yet.
+    changed: bool,
+}
+
+impl Auto {
+    pub(crate) fn new(
+        automatic: &Automatic,
+        capabilities: &Capabilities,
+        v4: Option<Cidr>,
+        gateways: &[IpAddr],
+        secrets: &Secrets,
+        now: Instant,
+    ) -> Result<Option<Box<Self>>, AddressError> {
+        if automatic.dhcp.is_none() && automatic.routers.is_none() {
+            return Ok(None);
+        }
+        let LinkKind::Ethernet { mac } = capabilities.link else {
+            return Err(AddressError::NobodyToAsk);
+        };
+        let typed = v4.is_some() || gateways.iter().any(IpAddr::is_ipv4);
+        if automatic.dhcp.is_some() && typed {
+            return Err(AddressError::DhcpAndV4);
+        }
+        let now = net_time(now);
+        let client = |id: &Vec<u8>| {
+            let seed = secrets.number(Purpose::Dhcp);
+            Client::new(MacAddr(mac), id, seed, now)
+        };
+        let routers = |identifiers: &Identifiers| {
+            let seed = secrets.number(Purpose::Routers);
+            Routers::new(identifiers.clone(), capabilities.mtu, seed, now)
+        };
+        Ok(Some(Box::new(Self {
+            dhcp: automatic.dhcp.as_ref().map(client),
+            lease: None,
+            routers: automatic.routers.as_ref().map(routers),
+            given: gateways.to_vec(),
+            changed: false,
+        })))
+    }
+
+    /// When something is to be done.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let never = |t: &longshore_net::Instant| t.0 != u64::MAX;
+        let dhcp = self.dhcp.as_ref().map(Client::deadline).filter(never);
+        let routers = self.routers.as_ref().and_then(Routers::deadline);
+        let due = dhcp.into_iter().chain(routers).min();
+        due.map(|t| Instant(t.0))
+    }
+
+    /// The largest packet of the version of IP that `to` has, in bytes, if somebody has
+    /// said.
+    pub(crate) fn mtu_to(&self, to: IpAddr) -> Option<usize> {
+        let mtu = match to {
+            IpAddr::V4(_) => self.lease?.mtu,
+            IpAddr::V6(_) => self.routers.as_ref()?.advice().mtu,
+        };
+        mtu.map(usize::from)
+    }
+}
+
+impl Link {
+    /// Whether a DHCP server gives us our address.
+    #[inline]
+    pub(crate) fn asks_dhcp(&self) -> bool {
+        self.auto.as_ref().is_some_and(|auto| auto.dhcp.is_some())
+    }
+
+    /// Hop limit of IPv6 packets, if routers have said.
+    pub(crate) fn hop_limit(&self) -> Option<u8> {
+        let routers = self.auto.as_ref()?.routers.as_ref()?;
+        routers.advice().hop_limit
+    }
+
+    /// Whether addresses or routes are others than when this was last asked.
+    #[inline]
+    pub(crate) fn take_changed(&mut self) -> bool {
+        match &mut self.auto {
+            Some(auto) => std::mem::take(&mut auto.changed),
+            None => false,
+        }
+    }
+
+    /// What is still to be found out before the first program can run.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        let auto = self.auto.as_ref()?;
+        if auto.dhcp.is_some() && self.own_v4.is_none() {
+            return Some(Missing::Dhcp);
+        }
+        let made = |(cidr, state): (Cidr, State)| match (cidr.address, state) {
+            (IpAddr::V6(ip), State::Optimistic | State::Preferred) => {
+                let made = self.v6.as_ref().and_then(|v6| v6.addresses.made(ip));
+                made.is_some() && !ip.is_unicast_link_local()
+            }
+            _ => false,
+        };
+        let mut own = self.v6.iter().flat_map(|v6| v6.addresses.iter());
+        (auto.routers.is_some() && !own.any(made)).then_some(Missing::Router)
+    }
+
+    /// A DHCP server has sent this.
+    pub(crate) fn take_dhcp(&mut self, payload: &[u8], now: Instant, counters: &mut Counters) {
+        let Some(client) = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut()) else {
+            return;
+        };
+        match Reply::parse(payload) {
+            Ok(reply) => client.handle_reply(&reply, net_time(now)),
+            Err(_) => counters.drop(EngineDrop::BadDhcp),
+        }
+    }
+
+    /// A router has advertised itself and its link.
+    pub(crate) fn take_router_advert(
+        &mut self,
+        from: Ipv6Addr,
+        message: &Icmpv6,
+        options: &NdpOptions,
+        now: Instant,
+        counters: &mut Counters,
+    ) {
+        let (Some(auto), Some(v6)) = (&mut self.auto, &mut self.v6) else {
+            return;
+        };
+        let (
+            Some(routers),
+            Icmpv6::RouterAdvert {
+                hop_limit,
+                lifetime,
+                reachable_ms,
+                retransmit_ms,
+                ..
+            },
+        ) = (&mut auto.routers, *message)
+        else {
+            return;
+        };
+        if options.names_dns {
+            counters.drop(EngineDrop::RouterDns);
+        }
+        let advert = Advert {
+            hop_limit,
+            lifetime,
+            reachable_ms,
+            retransmit_ms,
+        };
+        let now = net_time(now);
+        let changed = routers.handle_advert(from, &advert, options, &mut v6.addresses, now);
+        let advice = routers.advice();
+        v6.neighbors
+            .set_times(advice.reachable_ms, advice.retransmit_ms);
+        if changed {
+            self.reconfigured();
+        }
+    }
+
+    /// Another station has an address of ours: makes another in its place if it was made.
+    pub(crate) fn replace_address(&mut self, taken: Ipv6Addr, now: Instant) {
+        let (Some(auto), Some(v6)) = (&self.auto, &mut self.v6) else {
+            return;
+        };
+        let Some(routers) = &auto.routers else { return };
+        let another = routers.replace(taken, &mut v6.addresses, net_time(now));
+        if v6.link_local == Some(taken) && another.is_some() {
+            v6.link_local = another;
+        }
+        self.reconfigured();
+    }
+
+    /// A neighbour does not answer any more, which may be our router.
+    pub(crate) fn router_failed(&mut self, neighbor: Ipv6Addr) {
+        let routers = self.auto.as_mut().and_then(|auto| auto.routers.as_mut());
+        if routers.is_some_and(|routers| routers.unreachable(neighbor)) {
+            self.reconfigured();
+        }
+    }
+
+    /// Does what is due, and asks for what is missing.
+    pub(crate) fn poll_automatic(&mut self, now: Instant, counters: &mut Counters) {
+        let routers = self.auto.as_mut().and_then(|auto| auto.routers.as_mut());
+        if let Some(routers) = routers {
+            let due = routers.poll(net_time(now));
+            if due.solicit {
+                // From no address: none is certain yet when it matters (RFC 4861
+                // section 6.3.7 leaves that to us).
+                let message = ndp::router_solicit(Ipv6Addr::UNSPECIFIED, None);
+                let to = MacAddr::of_group(message.destination);
+                self.send_ndp(&message, Way::Station(to), counters);
+            }
+            if due.changed {
+                self.reconfigured();
+            }
+        }
+        while let Some(action) = self.next_action(now) {
+            match action {
+                Action::Send(message) => self.send_dhcp(&message, now, counters),
+                Action::Probe(ip) => {
+                    // What others say of it must come through.
+                    self.show_addresses();
+                    let packet = arp::request(self.mac, Ipv4Addr::UNSPECIFIED, ip);
+                    self.send_arp(&packet, MacAddr::BROADCAST, counters);
+                }
+                Action::Announce(ip) => {
+                    let packet = arp::announcement(self.mac, ip);
+                    self.send_arp(&packet, MacAddr::BROADCAST, counters);
+                }
+                Action::Configured(lease) => self.lease(Some(lease)),
+                Action::Lost => self.lease(None),
+            }
+        }
+    }
+
+    fn next_action(&mut self, now: Instant) -> Option<Action> {
+        let client = self.auto.as_mut()?.dhcp.as_mut()?;
+        client.poll(net_time(now))
+    }
+
+    fn send_dhcp(&mut self, message: &Message, now: Instant, counters: &mut Counters) {
+        let to = message.destination;
+        let way = if to.is_broadcast() {
+            Way::Station(MacAddr::BROADCAST)
+        } else {
+            self.way_to(to, now, counters)
+        };
+        if !matches!(way, Way::Station(_)) {
+            let auto = self.auto.as_mut();
+            if let Some(client) = auto.and_then(|auto| auto.dhcp.as_mut()) {
+                client.not_sent(net_time(now));
+            }
+            return;
+        }
+        let ends = crate::ends::Ends::V4 {
+            from: message.source,
+            to,
+        };
+        let header = UdpHeader {
+            src_port: CLIENT_PORT,
+            dst_port: SERVER_PORT,
+            payload_len: message.bytes().len() as u16,
+            checksum: 0,
+        };
+        let service = crate::ends::Service::DEFAULT;
+        let payload = [IoSlice::new(message.bytes())];
+        if self
+            .send_udp(&ends, way, service, &header, &payload, None)
+            .is_err()
+        {
+            counters.drop(EngineDrop::PortRefused);
+        }
+    }
+
+    /// The address is given back, if a server has given one.
+    pub(crate) fn release(&mut self, now: Instant, counters: &mut Counters) {
+        let client = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut());
+        if let Some(message) = client.and_then(|client| client.release(net_time(now))) {
+            self.send_dhcp(&message, now, counters);
+        }
+    }
+
+    /// This lease is ours now, or none. The address of one that is over stays in the list
+    /// of addresses, so that the others keep their places there.
+    fn lease(&mut self, lease: Option<Lease>) {
+        if let Some(auto) = &mut self.auto {
+            auto.lease = lease;
+        }
+        self.own_v4 = lease.map(|lease| lease.address);
+        if let Some(lease) = lease {
+            self.v4 = Some(Cidr {
+                address: lease.address.into(),
+                prefix_len: lease.prefix_len,
+            });
+        }
+        self.reconfigured();
+    }
+
+    /// Addresses, networks or routers are others now.
+    pub(crate) fn reconfigured(&mut self) {
+        self.show_addresses();
+        let v4 = self.v4.filter(|_| self.own_v4.is_some());
+        let Some(auto) = &mut self.auto else { return };
+        auto.changed = true;
+        // What was typed has been checked; what is not there any more does no harm.
+        let typed = routes(v4, self.v6.as_ref(), &auto.given, true);
+        let Ok(mut routes) = typed else { return };
+        let mut add = |to: Cidr, next_hop: Option<IpAddr>, source: IpAddr| {
+            if !routes.iter().any(|route| route.to == to) {
+                routes.add(Route {
+                    to,
+                    next_hop,
+                    source,
+                    mtu: None,
+                });
+            }
+        };
+        let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        let link_local = self.v6.as_ref().and_then(|v6| v6.link_local);
+        let source = link_local.map_or(any, IpAddr::V6);
+        if let Some(routers) = &auto.routers {
+            routers.networks().for_each(|to| add(to, None, source));
+            if let Some(router) = routers.default_router() {
+                add(everything(any), Some(router.into()), source);
+            }
+        }
+        if let Some(lease) = auto.lease {
+            let source = IpAddr::V4(lease.address);
+            let mut by = |to: Cidr, router: Ipv4Addr| {
+                let on_link = v4.is_some_and(|own| own.contains(router.into()));
+                if !on_link && !router.is_unspecified() {
+                    // It is on the link, whatever the mask says.
+                    let alone = Cidr {
+                        address: router.into(),
+                        prefix_len: 32,
+                    };
+                    add(alone, None, source);
+                }
+                let router = Some(IpAddr::V4(router)).filter(|ip| !ip.is_unspecified());
+                add(to, router, source);
+            };
+            for route in lease.routes.iter().flatten() {
+                let to = Cidr {
+                    address: route.network.into(),
+                    prefix_len: route.prefix_len,
+                };
+                by(to, route.router);
+            }
+            if let Some(router) = lease.router {
+                by(everything(source), router);
+            }
+        }
+        self.gateways = routes.iter().filter_map(|route| route.next_hop).collect();
+        self.routes = routes;
+    }
+
+    /// Tells the port which addresses are ours, or about to be.
+    pub(crate) fn show_addresses(&mut self) {
+        let Some(auto) = &self.auto else { return };
+        let tried = auto.dhcp.as_ref().and_then(Client::address);
+        let tried = tried.filter(|ip| Some(*ip) != self.own_v4);
+        let own = self.v4.filter(|_| self.own_v4.is_some());
+        let own = own.map(|own| (own.address, own.prefix_len));
+        let all: Vec<(IpAddr, u8)> = tried
+            .map(|ip| (IpAddr::V4(ip), 32))
+            .into_iter()
+            .chain(own)
+            .chain(self.addresses6().map(|c| (c.address, c.prefix_len)))
+            .collect();
+        let dhcp = auto.dhcp.is_some();
+        // A port that is gone says so when it is used.
+        let _ = self.port.set_addresses(&all, dhcp);
+    }
+}

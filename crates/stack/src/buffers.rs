@@ -1,0 +1,58 @@
+//! How much a connection may hold, tuned to its path.
+//!
+//! The receive buffer is tuned by `tcp` (dynamic right-sizing); here it is told how much
+//! memory there is for it, and the host when to say what it has read, if the buffer is
+//! smaller than usual. The send buffer follows the congestion window, as Linux has
+//! it, unless the program has set it: the host may write twice what may be in flight
+//! ([`longshore_tcp::Tcb::snd_buffer_wanted`]), within what net.ipv4.tcp_wmem allows.
+
+use crate::Stack;
+use crate::socket::Kind;
+use longshore_hostif::RECEIVE_BUFFER;
+
+impl Stack {
+    /// The receive buffer of a connection has been made, set, or tuned: one that is
+    /// smaller than the host takes it to be is to be told of a quarter of it, or the peer
+    /// would find the window closed, and have to probe it, though all was read.
+    #[cold]
+    pub(crate) fn heed_receive_buffer(&self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let (Kind::Stream(c), Some(session)) = (&socket.kind, self.sessions.get(socket.session))
+        else {
+            return;
+        };
+        if socket.has_block() {
+            let size = c.tcb.rcvbuf();
+            let heed = if size < RECEIVE_BUFFER {
+                (size / 4).max(1)
+            } else {
+                0
+            };
+            session.host.set_unsaid_limit(socket.id.index, heed);
+        }
+    }
+
+    /// The send buffer grows to the bytes that are `wanted`. Says whether it did, which
+    /// whoever waits for room has to hear.
+    #[inline(never)]
+    pub(crate) fn tune_send_buffer(&mut self, key: u32, wanted: u64) -> bool {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return false;
+        };
+        let (most, size) = (socket.options.send_most, socket.options.send_buffer);
+        let wanted = wanted.min(u64::from(most)) as u32;
+        // In steps, so that hardly an acknowledgment is news for that alone.
+        let worth = wanted > size.saturating_add(size / 4) || wanted == most;
+        if socket.options.send_fixed || wanted <= size || !worth || !socket.has_block() {
+            return false;
+        }
+        let Some(session) = self.sessions.get(socket.session) else {
+            return false;
+        };
+        socket.options.send_buffer = wanted;
+        session.host.set_send_limit(socket.id.index, wanted);
+        true
+    }
+}

@@ -1,0 +1,414 @@
+//! A connection's life in the engine: opened, and settled after each turn that
+//! touched it, as `settle` has it. How it ends is in `end`.
+
+mod end;
+
+use crate::Stack;
+use crate::access::Transport;
+use crate::counters::EngineDrop;
+use crate::demux::{Flow, Reuse};
+use crate::output::Sent;
+use crate::returns::QUIET_US;
+use crate::socket::{Connection, Kind, Socket};
+use crate::tcp_input::as_family;
+use longshore_hostif::{EdgeFlags, Edges};
+use longshore_tcp::{Error, Events, Instant, Tcb};
+use std::net::{IpAddr, SocketAddr};
+
+/// Why a request cannot be done; the host gets the errno.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestError {
+    NoSocket,
+    Invalid,
+    AddressInUse,
+    AddressNotAvailable,
+    NoPortLeft,
+    Unreachable,
+    AlreadyConnected,
+    BadEdge,
+    Family,
+    TooManyGroups,
+    /// The user has as many sockets as it may.
+    TooManySockets,
+    NotPermitted,
+    /// The rules of the configuration do not allow it.
+    Denied,
+}
+
+impl RequestError {
+    /// Linux's errno for it.
+    pub(crate) fn errno(self) -> u16 {
+        match self {
+            Self::NoSocket => 9,
+            Self::Invalid | Self::BadEdge => 22,
+            Self::Family => 97,
+            Self::AddressInUse => 98,
+            Self::AddressNotAvailable | Self::NoPortLeft => 99,
+            Self::Unreachable => 101,
+            Self::AlreadyConnected => 106,
+            Self::TooManyGroups | Self::TooManySockets => 105,
+            Self::NotPermitted => 13,
+            Self::Denied => 1,
+        }
+    }
+}
+
+impl Connection {
+    /// Where its streams stand.
+    #[inline]
+    fn edges(&self) -> Edges {
+        let mut flags = EdgeFlags::empty();
+        flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
+        flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
+        flags.set(EdgeFlags::FIN_ACKED, self.lingers && self.tcb.fin_acked());
+        let mut errno = 0;
+        if let Some(error) = self.tcb.error() {
+            flags |= EdgeFlags::DEAD;
+            errno = if self.unreachable && error == Error::Aborted {
+                113
+            } else {
+                error.errno()
+            };
+        }
+        Edges {
+            rcv_edge: self.tcb.rcv_edge(),
+            snd_acked: self.tcb.snd_acked(),
+            flags,
+            errno,
+            rcv_urgent: self.tcb.rcv_urgent(),
+        }
+    }
+
+    /// The host has just been told of these.
+    #[inline]
+    fn note_told(&mut self, edges: &Edges, now: Instant) {
+        self.told.rcv_edge = edges.rcv_edge;
+        self.told.snd_acked = edges.snd_acked;
+        self.told.flags = edges.flags;
+        let (done, edge) = (edges.snd_acked, self.tcb.snd_edge());
+        self.tell_by = self.told.returns_at(done, edge, now);
+    }
+}
+
+impl Socket {
+    /// Where its streams stand.
+    pub(crate) fn edges(&self) -> Edges {
+        match &self.kind {
+            Kind::Stream(c) => c.edges(),
+            Kind::Pair(p) => Edges {
+                rcv_edge: p.rcv_edge,
+                snd_acked: p.snd_moved,
+                flags: p.flags(),
+                errno: p.dead.unwrap_or(0),
+                rcv_urgent: p.rcv_urgent,
+            },
+            Kind::Listener(l) => Edges {
+                rcv_edge: l.rcv_edge,
+                ..Edges::default()
+            },
+            Kind::Datagram(d) => Edges {
+                rcv_edge: d.rcv_edge,
+                snd_acked: d.snd_done,
+                ..Edges::default()
+            },
+            Kind::Idle(_) => Edges::default(),
+        }
+    }
+
+    /// The host has just been told where they stand.
+    pub(crate) fn note_told(&mut self, now: Instant) {
+        let edges = self.edges();
+        match &mut self.kind {
+            Kind::Stream(c) => c.note_told(&edges, now),
+            Kind::Pair(p) => {
+                p.told.rcv_edge = edges.rcv_edge;
+                p.told.snd_acked = edges.snd_acked;
+                p.told.flags = edges.flags;
+            }
+            Kind::Listener(l) => l.told = edges.rcv_edge,
+            Kind::Datagram(d) => {
+                d.told.rcv_edge = edges.rcv_edge;
+                d.told.snd_acked = edges.snd_acked;
+            }
+            Kind::Idle(_) => {}
+        }
+    }
+}
+
+impl Stack {
+    pub(crate) fn connection_mut(&mut self, key: u32) -> Option<&mut Connection> {
+        match &mut self.sockets.get_mut(key)?.kind {
+            Kind::Stream(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// The active open.
+    pub(crate) fn open_connection(
+        &mut self,
+        key: u32,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (options, bound) = (socket.options, socket.local);
+        let remote = Self::meant(&options, peer)?;
+        let remote = SocketAddr::new(self.who_is(remote.ip()), remote.port());
+        let to = remote.ip();
+        if !self.settings.access.may_connect(Transport::Tcp, remote) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
+        if remote.port() == 0 || to.is_multicast() || self.link.is_for_all(to) {
+            return Err(RequestError::Unreachable);
+        }
+        // There must be a way even if the address is chosen.
+        let source = self.link.source_for(to).ok_or(RequestError::Unreachable)?;
+        let ip = match bound.map(|b| b.ip().to_canonical()) {
+            Some(ip) if !ip.is_unspecified() => ip,
+            _ => source,
+        };
+        if ip.is_ipv4() != to.is_ipv4() {
+            return Err(RequestError::Unreachable);
+        }
+        let port = match bound {
+            Some(bound) => bound.port(),
+            None => {
+                let seed = ("port", ip, remote, key, self.now.0);
+                let port = self.demux.pick_port(seed, ip, remote);
+                port.ok_or(RequestError::NoPortLeft)?
+            }
+        };
+        let local = SocketAddr::new(ip, port);
+        let flow = Flow::new(local, remote);
+        if self.demux.is_taken(&flow) {
+            return Err(if bound.is_some() {
+                RequestError::AddressInUse
+            } else {
+                RequestError::NoPortLeft
+            });
+        }
+        if self.settings.cut_through && self.link.is_local(to) {
+            self.open_pair(key, local, remote)?;
+            if bound.is_none() && self.demux.is_taken(&flow) {
+                self.hold_port(key);
+            }
+            return Ok(as_family(local, options.ipv6));
+        }
+        let (mss, iss) = (
+            self.mss_to(remote),
+            self.demux.initial_sequence(local, remote, self.now),
+        );
+        let offset = self.timestamp_offset(local, remote);
+        let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
+        if options.fast_open_connect {
+            self.begin_fast_open(remote.ip(), options.fast_open_use, &mut tcb);
+        }
+        self.demux.insert(flow, key);
+        self.counters.active_opens += 1;
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
+        socket.local = Some(local);
+        if bound.is_none() {
+            self.hold_port(key);
+        }
+        self.heed_receive_buffer(key);
+        self.sockets.touch(key);
+        Ok(as_family(local, options.ipv6))
+    }
+
+    /// Who is meant by `ip`: connecting to the wildcard means to oneself, as in Linux.
+    fn who_is(&self, ip: IpAddr) -> IpAddr {
+        if !ip.is_unspecified() {
+            return ip;
+        }
+        let mut own = self.link.addresses().map(|c| c.address);
+        own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
+    }
+
+    /// Sends what a connection has to send, and tells its host what there is to tell.
+    pub(crate) fn settle_connection(&mut self, key: u32) {
+        self.count_landed(key);
+        match self.transmit(key) {
+            Sent::All => {}
+            Sent::More => self.sockets.touch(key),
+            Sent::Unresolved => self.sockets.unresolved.push(key),
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let (has_block, orphan) = (socket.has_block(), socket.orphan);
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        c.tcb.note_send_buffer(socket.options.send_buffer, self.now);
+        let events = c.tcb.take_events();
+        // Over before its program closed it: no event is to come.
+        let is_done = orphan && c.retired;
+        // What makes a report worth its while beside the edges themselves.
+        let mut also = events.contains(Events::URGENT);
+        if events.contains(Events::SND_ACKED) {
+            self.link.confirm(c.remote.ip(), self.now);
+            let size = socket.options.send_buffer;
+            let wanted = c.tcb.snd_buffer_wanted(size);
+            if wanted > u64::from(size) {
+                also |= self.tune_send_buffer(key, wanted);
+            }
+        }
+        if events.contains(Events::RCVBUF) {
+            self.heed_receive_buffer(key);
+        }
+        if has_block && !orphan {
+            if events.contains(Events::URGENT) {
+                self.urge(key);
+            }
+            self.report(key, also);
+        } else if has_block {
+            self.release_if_delivered(key);
+        }
+        if events.contains(Events::TIME_WAIT) {
+            self.retire(key);
+        } else if events.contains(Events::CLOSED) {
+            self.disconnect(key);
+        } else if is_done {
+            self.forget(key);
+        } else {
+            self.sockets.arm(key);
+        }
+    }
+
+    /// The owner of a socket is to hear that there is urgent data.
+    #[cold]
+    pub(crate) fn urge(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get(key)
+            && let Some(session) = self.sessions.get_mut(socket.session)
+        {
+            session.host.note_urgent(socket.id, &socket.edges());
+        }
+    }
+
+    /// Counts the payload that the common path has placed.
+    pub(crate) fn count_landed(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        let landed = c.rcv.take_placed();
+        if landed.pieces != 0
+            && let Some(session) = self.sessions.get_mut(socket.session)
+        {
+            let count = [&mut socket.meter.to_host, &mut session.host.meter.to_host];
+            Socket::count_payload(count, u64::from(landed.pieces), landed.bytes);
+        }
+    }
+
+    /// Tells the host what it may be waiting for. Acknowledgments are told when
+    /// a quarter of the buffer has become free, or `also` has it (it has become larger,
+    /// or there is urgent data); fewer wait for something to ride on.
+    fn report(&mut self, key: u32, also: bool) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let quarter = u64::from(socket.options.send_buffer / 4);
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        let mut edges = c.edges();
+        let lowat = socket.options.not_sent_lowat;
+        let has_sent = lowat != 0 && {
+            let s = self.sessions.get(socket.session);
+            let (edge, sent) = (c.tcb.snd_edge(), c.tcb.snd_sent());
+            s.is_some_and(|s| s.host.note_sent(socket.id.index, edge, sent, lowat))
+        };
+        let also = also || has_sent;
+        let news = edges.rcv_edge > c.told.rcv_edge || edges.flags != c.told.flags || also;
+        let unacknowledged = edges.snd_acked - c.told.snd_acked;
+        if !news && unacknowledged < quarter {
+            if unacknowledged != 0 && edges.snd_acked == c.tcb.snd_edge() && c.tell_by.is_never() {
+                c.tell_by = now.after_us(QUIET_US);
+            }
+            return;
+        }
+        if edges.flags == c.told.flags && !edges.flags.contains(EdgeFlags::DEAD) {
+            edges.errno = 0;
+        }
+        c.note_told(&edges, now);
+        socket.meter.to_host.descriptors += 1;
+        let id = socket.id;
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            s.host.put_edges_to(&socket.subscribers, id, edges);
+        }
+    }
+
+    /// Tells a listener's host of the connections that have come.
+    pub(crate) fn settle_listener(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let edges = socket.edges();
+        let Kind::Listener(l) = &mut socket.kind else {
+            return;
+        };
+        if edges.rcv_edge <= l.told {
+            return;
+        }
+        socket.note_told(self.now);
+        socket.meter.to_host.descriptors += 1;
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+        }
+    }
+
+    /// The wheel has named a socket.
+    pub(crate) fn socket_timer(&mut self, key: u32) {
+        let now = self.now;
+        let Some(socket) = self.sockets.slab.get_mut(key) else {
+            return;
+        };
+        if !self.sockets.wheel.is_due(&mut socket.alarm, key, now) {
+            return;
+        }
+        let mut tell = false;
+        match &mut socket.kind {
+            Kind::Stream(c) => {
+                if !c.retired && c.tcb.deadline().is_some_and(|d| d <= now) {
+                    c.tcb.on_timer(now);
+                }
+                tell = c.tell_by <= now;
+            }
+            Kind::Datagram(d) => tell = d.tell_by.take_if(|t| *t <= now).is_some(),
+            Kind::Pair(p) => tell = p.tell_by <= now,
+            _ => {}
+        }
+        if tell && socket.has_block() && !socket.orphan {
+            self.tell_quietly(key);
+        }
+        self.sockets.touch(key);
+    }
+
+    /// Nothing has happened at a socket for a while: its host is told of what nobody waits
+    /// for, and chunks that nobody needs are taken back.
+    fn tell_quietly(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let edges = socket.edges();
+        let untold = socket.told().is_some_and(|told| {
+            edges.snd_acked != told.snd_acked || edges.rcv_edge != told.rcv_edge
+        });
+        socket.note_told(self.now);
+        socket.look_again(Instant::NEVER);
+        if untold && let Some(s) = self.sessions.get_mut(socket.session) {
+            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+        }
+        self.take_back_chunks(key);
+    }
+
+    /// Reuse for a socket that did not say.
+    pub(crate) const NO_REUSE: Reuse = Reuse {
+        address: false,
+        port: false,
+    };
+}

@@ -1,0 +1,200 @@
+//! The end of a socket: retired to TIME-WAIT, disconnected, its block given back, forgotten.
+
+use crate::Stack;
+use crate::demux::Waiting;
+use crate::socket::Kind;
+use crate::timers::Alarm;
+use longshore_hostif::NONE;
+use longshore_hostif::SocketId;
+use longshore_tcp::State;
+
+impl Stack {
+    /// A connection is in TIME-WAIT: a small record takes its place.
+    pub(super) fn retire(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(local) = socket.local else { return };
+        let reuse = socket.options.reuse;
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        if c.retired {
+            return;
+        }
+        let (record, remote, flow) = (c.tcb.time_wait(), c.remote, c.flow);
+        c.retired = true;
+        self.let_port_go(key);
+        self.demux.remove(&flow);
+        self.demux.wait(
+            flow,
+            Waiting {
+                record,
+                local,
+                remote,
+                reuse,
+                alarm: Alarm::OFF,
+            },
+        );
+        self.after_end(key);
+    }
+
+    /// A connection is over.
+    pub(super) fn disconnect(&mut self, key: u32) {
+        self.listener_lost_if_half_open(key);
+        self.fast_open_done(key);
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        if !c.retired {
+            c.retired = true;
+            let flow = c.flow;
+            self.demux.remove(&flow);
+        }
+        self.let_port_go(key);
+        self.after_end(key);
+    }
+
+    /// A connection that nobody has bound holds its port from now on.
+    pub(crate) fn hold_port(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get_mut(key)
+            && let (Some(local), None) = (socket.local, socket.holds_port)
+        {
+            let reuse = socket.options.reuse;
+            socket.holds_port = Some(reuse);
+            self.demux.tcp.hold(local, reuse);
+        }
+    }
+
+    fn let_port_go(&mut self, key: u32) {
+        if let Some(socket) = self.sockets.get_mut(key)
+            && let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.take())
+        {
+            self.demux.tcp.let_go(local, reuse);
+        }
+    }
+
+    fn listener_lost_if_half_open(&mut self, key: u32) {
+        if self.sockets.get(key).is_some_and(|s| {
+            !s.has_block() && matches!(&s.kind, Kind::Stream(c) if c.listener.is_some())
+        }) {
+            self.listener_lost(key);
+        }
+    }
+
+    /// Nothing more is sent or received: the socket goes, unless a process
+    /// still holds it.
+    fn after_end(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        if socket.orphan || !socket.has_block() {
+            self.forget(key);
+        } else {
+            self.sockets.arm(key);
+        }
+    }
+
+    /// Gives an orphan's block back as soon as all it wrote has arrived.
+    pub(super) fn release_if_delivered(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &socket.kind else {
+            return;
+        };
+        let delivered = c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed;
+        let is_in_vain = delivered && c.tcb.state() == State::SynSent;
+        if delivered {
+            self.release_block(key);
+        }
+        if is_in_vain {
+            // Nobody waits for it, and it has nothing to say.
+            self.abort(key);
+        }
+    }
+
+    /// Gives the block of a socket that no process holds back to its session,
+    /// with the chunks that its send stream still has.
+    pub(crate) fn release_block(&mut self, key: u32) {
+        self.count_landed(key);
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if !socket.has_block() {
+            return;
+        }
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let id = std::mem::replace(
+            &mut socket.id,
+            SocketId {
+                index: NONE,
+                generation: 0,
+            },
+        );
+        match &mut socket.kind {
+            Kind::Stream(c) => c.rcv.consume(0, true, &mut s.host.receive),
+            Kind::Pair(p) => p.rcv.consume(0, true, &mut s.host.receive),
+            Kind::Listener(l) => l.rcv.consume(0, true, &mut s.host.receive),
+            Kind::Datagram(d) => {
+                if let Some(rcv) = &mut d.rcv {
+                    rcv.consume(0, true, &mut s.host.receive);
+                }
+            }
+            Kind::Idle(_) => {}
+        }
+        s.leave(id);
+        s.host.release_send_chunks(id.index);
+        s.host.give_block_back(id);
+    }
+
+    /// Forgets a socket altogether.
+    pub(crate) fn forget(&mut self, key: u32) {
+        self.release_block(key);
+        self.let_port_go(key);
+        let Some(socket) = self.sockets.remove(key) else {
+            return;
+        };
+        match &socket.kind {
+            Kind::Stream(c) => {
+                if !c.retired {
+                    self.demux.remove(&c.flow);
+                }
+                if c.listener.is_none()
+                    && let Some(local) = socket.local
+                {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Pair(p) => {
+                self.demux.remove(&p.flow);
+                if let Some(local) = socket.local {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Listener(_) | Kind::Idle(longshore_hostif::SocketKind::Stream) => {
+                if let Some(local) = socket.local {
+                    self.demux.tcp.release(local.port(), key);
+                }
+            }
+            Kind::Datagram(d) => {
+                for group in &d.groups {
+                    self.link.leave_group(*group, self.now);
+                }
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+            }
+            Kind::Idle(longshore_hostif::SocketKind::Datagram) => {
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+            }
+        }
+    }
+}

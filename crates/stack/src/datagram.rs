@@ -1,0 +1,318 @@
+//! UDP: datagrams in, as records of a socket's receive stream; out by [`outgoing`].
+
+mod outgoing;
+
+use crate::Stack;
+use crate::access::Transport;
+use crate::connection::RequestError;
+use crate::counters::EngineDrop;
+use crate::input::IpPacket;
+use crate::socket::{Kind, Socket};
+use crate::tcp_input::as_family;
+use crate::turns::DATAGRAM;
+use longshore_hostif::adapter::ReceiveStream;
+use longshore_hostif::{Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, STAMP_BYTES, Stamp};
+use longshore_wire::dhcp;
+use longshore_wire::udp::{self, UdpHeader};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Datagrams that one socket may send in one turn.
+const DATAGRAMS_A_TURN: u32 = 64;
+
+/// What a datagram's packet says of it beside its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Envelope {
+    /// Where it came to.
+    pub(crate) local: SocketAddr,
+    /// Who sent it.
+    pub(crate) remote: SocketAddr,
+    hops: u8,
+    class: u8,
+}
+
+impl Stack {
+    /// A UDP datagram, or a train of them, whose checksum is right.
+    pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
+        let header = match UdpHeader::parse(bytes) {
+            Ok(header) => header,
+            // A train's length field counts one datagram or all of them.
+            Err(_) if gso != 0 && bytes.len() > udp::HEADER_LEN => UdpHeader {
+                src_port: u16::from_be_bytes([bytes[0], bytes[1]]),
+                dst_port: u16::from_be_bytes([bytes[2], bytes[3]]),
+                payload_len: (bytes.len() - udp::HEADER_LEN) as u16,
+                checksum: 0,
+            },
+            Err(e) => return self.counters.drop_wire(e),
+        };
+        let end = if gso != 0 {
+            bytes.len()
+        } else {
+            udp::HEADER_LEN + usize::from(header.payload_len)
+        };
+        let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
+        let local = SocketAddr::new(ip.destination(), header.dst_port);
+        let remote = SocketAddr::new(ip.source(), header.src_port);
+        let envelope = Envelope {
+            local,
+            remote,
+            hops: ip.hops(),
+            class: ip.class(),
+        };
+        self.counters.datagrams_in += 1;
+        if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
+            return self.link.take_dhcp(payload, self.now, &mut self.counters);
+        }
+        if ip.is_for_all(self) {
+            let part = if gso == 0 {
+                payload.len()
+            } else {
+                usize::from(gso)
+            };
+            let mut any = false;
+            for part in payload.chunks(part.max(1)) {
+                any |= self.deliver_to_all(&envelope, part);
+            }
+            if payload.is_empty() {
+                any = self.deliver_to_all(&envelope, payload);
+            }
+            if !any {
+                self.counters.drop(EngineDrop::NoUdpSocket);
+            }
+            return;
+        }
+        let spread = self.demux.hash((local, remote));
+        let Some(key) = self.datagram_socket(local, remote, spread) else {
+            self.counters.drop(EngineDrop::NoUdpSocket);
+            return ip.refuse_port(self, bytes, broadcast);
+        };
+        if !self.is_asked_for(key, remote)
+            && !self
+                .settings
+                .access
+                .may_accept(Transport::Udp, remote.ip(), local.port())
+        {
+            return self.counters.drop(EngineDrop::AccessDenied);
+        }
+        let whole = self.sockets.get(key).is_some_and(|s| s.options.udp_gro);
+        if gso == 0 || whole {
+            self.deliver(key, &envelope, payload, gso);
+        } else {
+            for part in payload.chunks(usize::from(gso)) {
+                self.deliver(key, &envelope, part, 0);
+            }
+        }
+    }
+
+    /// Whether a socket has chosen this peer.
+    fn is_asked_for(&self, key: u32, remote: SocketAddr) -> bool {
+        match self.sockets.get(key).map(|s| &s.kind) {
+            Some(Kind::Datagram(d)) => d.peer == Some(remote),
+            _ => false,
+        }
+    }
+
+    /// The UDP socket that has what comes from `remote` to `local`; `spread` chooses among
+    /// those that share a port.
+    pub(crate) fn datagram_socket(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        spread: u64,
+    ) -> Option<u32> {
+        let key = self.demux.udp.find(local, false, spread)?;
+        match &self.sockets.get(key)?.kind {
+            Kind::Datagram(d) => match d.peer {
+                Some(peer) if peer != remote => None,
+                _ => Some(key),
+            },
+            _ => None,
+        }
+    }
+
+    /// The place of one of our addresses among all, counted from 1; 0 for others.
+    fn place_of(&self, own: IpAddr) -> u8 {
+        let at = self.link.addresses().position(|c| c.address == own);
+        at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or(0)
+    }
+
+    /// Our address at `place`, counted from 1, with the port of `local`; `local` if
+    /// there is none.
+    fn own_or(&self, place: u8, local: SocketAddr) -> SocketAddr {
+        let before = usize::from(place).checked_sub(1);
+        let own = before.and_then(|before| self.link.addresses().nth(before));
+        own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
+    }
+
+    /// Puts a datagram into a socket's stream.
+    pub(crate) fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
+        let to = envelope.local.ip();
+        let to_group = self.link.is_for_all(to);
+        let own = match to {
+            to if to_group => self.link.source_for_all(to),
+            to => Some(to),
+        };
+        let own = own.map_or(0, |own| self.place_of(own));
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let Kind::Datagram(d) = &mut socket.kind else {
+            return;
+        };
+        let peer = Address::from(as_family(envelope.remote, socket.options.ipv6));
+        let record = DatagramRecord {
+            own,
+            segment,
+            to_group,
+            stamped: socket.options.stamped,
+            hops: Some(envelope.hops),
+            class: envelope.class,
+            ..DatagramRecord::new(payload.len() as u32, peer)
+        };
+        let (begins, span) = (record.payload_at(), record.span());
+        if d.rcv_edge - d.rcv_consumed + span
+            > u64::from(socket.options.receive_buffer.max(65_536 * 2))
+        {
+            d.overruns += 1;
+            return self.counters.drop(EngineDrop::UdpBufferFull);
+        }
+        let mut bytes = [0; DATAGRAM_HEADER + GROUP_BYTES + STAMP_BYTES];
+        bytes[..DATAGRAM_HEADER].copy_from_slice(&record.encode());
+        if to_group {
+            let to = match to {
+                IpAddr::V4(to) => to.to_ipv6_mapped(),
+                IpAddr::V6(to) => to,
+            };
+            bytes[DATAGRAM_HEADER..][..GROUP_BYTES].copy_from_slice(&to.octets());
+        }
+        if record.stamped {
+            let stamp = Stamp {
+                arrived_ns: self.settings.host.time_of_day_ns(),
+                dropped: d.overruns as u32,
+            };
+            bytes[record.stamp_at()..][..STAMP_BYTES].copy_from_slice(&stamp.encode());
+        }
+        let rcv = d.rcv.get_or_insert(ReceiveStream::EMPTY);
+        let (base, at, index) = (d.rcv_consumed, d.rcv_edge, socket.id.index);
+        let mut place = |at, bytes: &[u8]| rcv.place(base, at, bytes, &mut s.host.receive, index);
+        let header = place(at, &bytes[..begins]);
+        let body = place(at + begins as u64, payload);
+        let (Ok(a), Ok(b)) = (header, body) else {
+            d.overruns += 1;
+            let session = socket.session;
+            return self.arena_is_full(session);
+        };
+        d.rcv_edge += span;
+        let count = [&mut socket.meter.to_host, &mut s.host.meter.to_host];
+        Socket::count_payload(count, a + b, (begins + payload.len()) as u64);
+        self.sockets.touch(key);
+    }
+
+    /// `connect` on a UDP socket.
+    pub(crate) fn connect_datagram(
+        &mut self,
+        key: u32,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (v6, bound) = (socket.options.ipv6, socket.local);
+        let peer = Self::meant(&socket.options, peer)?;
+        if !self.settings.access.may_connect(Transport::Udp, peer) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
+        // There must be a way even if the address is chosen.
+        let source = self
+            .link
+            .source_for(peer.ip())
+            .ok_or(RequestError::Unreachable)?;
+        self.ends_towards(bound, peer.ip())
+            .ok_or(RequestError::Unreachable)?;
+        if bound.is_none() {
+            self.bind_datagram(key)?;
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        if let Kind::Datagram(d) = &mut socket.kind {
+            d.peer = Some(peer);
+        }
+        let local = socket.local.ok_or(RequestError::Invalid)?;
+        let ip = if local.ip().is_unspecified() || self.link.is_for_all(local.ip()) {
+            source
+        } else {
+            local.ip()
+        };
+        Ok(as_family(SocketAddr::new(ip, local.port()), v6))
+    }
+
+    fn bind_datagram(&mut self, key: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (v6, v6_only) = (socket.options.ipv6, socket.options.v6_only);
+        let any: IpAddr = if v6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
+        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
+        let udp = &mut self.demux.udp;
+        let port = udp.pick((key, self.now.0));
+        let port = port.ok_or(RequestError::NoPortLeft)?;
+        let local = SocketAddr::new(any, port);
+        if !udp.bind(local, key, Self::NO_REUSE, v6_only, user) {
+            return Err(RequestError::AddressInUse);
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.local = Some(local);
+        socket.become_datagram();
+        Ok(())
+    }
+
+    /// Sends what the host has written, and tells it of what has come.
+    pub(crate) fn settle_datagram(&mut self, key: u32) {
+        let mut sent = 0;
+        while sent < DATAGRAMS_A_TURN {
+            match self.send_next(key) {
+                Some(0) => break,
+                Some(n) => {
+                    sent += n;
+                    self.counters.datagram_output += u64::from(n * DATAGRAM);
+                }
+                None => {
+                    // The stream makes no sense: nothing of it is sent any more.
+                    self.counters.drop(EngineDrop::BadStream);
+                    if let Some(Kind::Datagram(d)) = self.sockets.get_mut(key).map(|s| &mut s.kind)
+                    {
+                        d.snd_done = d.snd_edge;
+                    }
+                    break;
+                }
+            }
+        }
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let edges = socket.edges();
+        let (orphan, quarter) = (socket.orphan, u64::from(socket.options.send_buffer / 4));
+        let Kind::Datagram(d) = &mut socket.kind else {
+            return;
+        };
+        let more = d.snd_done < d.snd_edge;
+        if orphan && !more {
+            return self.forget(key);
+        }
+        let unsaid = edges.snd_acked - d.told.snd_acked;
+        if edges.rcv_edge > d.told.rcv_edge || unsaid >= quarter {
+            socket.note_told(now);
+            socket.meter.to_host.descriptors += 1;
+            if let Some(s) = self.sessions.get_mut(socket.session) {
+                s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+            }
+        }
+        self.arm_quiet_datagram(key);
+        if more {
+            self.sockets.touch(key);
+        }
+    }
+}

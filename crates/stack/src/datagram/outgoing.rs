@@ -1,0 +1,267 @@
+//! How datagrams leave: from the records that the host wrote, each with all that was chosen
+//! for it when it was written.
+//!
+//! `settle_datagram` calls [`Engine::send_next`] until there is nothing more.
+
+use crate::Stack;
+use crate::access::Transport;
+use crate::counters::EngineDrop;
+use crate::ends::{Ends, Service};
+use crate::link::Way;
+use crate::socket::{DEFAULT_TTL, Kind, Socket};
+use longshore_frames::in_place;
+use longshore_hostif::SharedBytes;
+use longshore_hostif::adapter::{MAX_PIECES, SendStreams};
+use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, PathMtu, datagram_span};
+use longshore_wire::checksum::Partial;
+use longshore_wire::ipv4::protocol;
+use longshore_wire::udp::{self, UdpHeader};
+use std::io::IoSlice;
+use std::net::IpAddr;
+use std::ops::Range;
+
+/// Datagrams that one call may be cut into (Linux: UDP_MAX_SEGMENTS).
+const MOST_SEGMENTS: u32 = 128;
+/// Where the checksum stands in a UDP header.
+const CHECKSUM_AT: usize = 6;
+/// Most payload of a datagram: what IPv6 takes (RFC 8200 section 3); one that IPv4
+/// does not take is counted like one without a route.
+const MOST_PAYLOAD: u32 = 65_535 - udp::HEADER_LEN as u32;
+/// What the sender of a datagram has chosen for it.
+#[derive(Debug, Clone, Copy)]
+struct Chosen {
+    service: Service,
+    /// Size of the datagrams that it is cut into; 0 if it is one.
+    segment: u16,
+    path_mtu: PathMtu,
+}
+
+impl Stack {
+    /// Sends the next datagram of a socket's stream; says how many packets that were. None
+    /// if there is none, or it has to wait for its next hop; `None` if the stream is bad.
+    pub(super) fn send_next(&mut self, key: u32) -> Option<u32> {
+        let now = self.now;
+        let socket = self.sockets.get(key)?;
+        let Kind::Datagram(d) = &socket.kind else {
+            return Some(0);
+        };
+        let (at, edge) = (d.snd_done, d.snd_edge);
+        if edge <= at {
+            return Some(0);
+        }
+        let (index, options, local) = (socket.id.index, socket.options, socket.local);
+        let streams = self.sessions.get(socket.session)?.host.send.clone();
+        let (record, span) = next_record(&streams, index, at..edge)?;
+        let start = at + DATAGRAM_HEADER as u64;
+        let range = start..start + u64::from(record.len);
+        let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+        let count = streams.gather(index, range, &mut pieces).ok()?;
+        let payload = in_place(pieces.get(..count)?);
+        if local.is_none() {
+            self.bind_datagram(key).ok()?;
+        }
+        let local = self.own_or(record.own, self.sockets.get(key)?.local?);
+        // Each names its peer; of memory that was never written one could send without end.
+        let remote = record.peer.get()?;
+        let remote = Self::meant(&options, remote).ok();
+        let denied = remote.is_some_and(|r| !self.settings.access.may_connect(Transport::Udp, r));
+        let allowed = remote.filter(|_| !denied);
+        let ends = allowed.and_then(|r| self.ends_towards(Some(local), r.ip()));
+        let ends =
+            ends.filter(|e| e.header_len() + udp::HEADER_LEN + record.len as usize <= most(e));
+        let packets = match record.segment {
+            0 => 1,
+            segment => record.len.div_ceil(u32::from(segment)).max(1),
+        };
+        if packets > MOST_SEGMENTS {
+            self.counters.drop(EngineDrop::TooManySegments);
+        }
+        let ends = ends.filter(|_| packets <= MOST_SEGMENTS);
+        let sent = ends.zip(remote).map(|(ends, remote)| {
+            let way = self.link.way(&ends, now, &mut self.counters);
+            let ports = (local.port(), remote.port());
+            let chosen = self.chosen(&record, ends.to());
+            if self.link.is_for_all(ends.to()) {
+                if self.comes_back(&ends, record.looped) {
+                    self.send_datagram(Way::Own, &ends, chosen, ports, payload);
+                }
+                // Without a hop it stays with us.
+                if chosen.service.ttl == 0 {
+                    return;
+                }
+            }
+            if self.is_too_long(way, &ends, chosen, record.len as usize) {
+                self.counters.drop(EngineDrop::TooLong);
+                return self.tell_too_long(key);
+            }
+            self.send_datagram(way, &ends, chosen, ports, payload);
+        });
+        if denied {
+            self.counters.drop(EngineDrop::AccessDenied);
+        } else if sent.is_none() && packets <= MOST_SEGMENTS {
+            self.counters.drop(EngineDrop::NoRoute);
+        }
+        let socket = self.sockets.get_mut(key)?;
+        if let Kind::Datagram(d) = &mut socket.kind {
+            d.snd_done += span;
+        }
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            let counts = [&mut socket.meter.to_adapter, &mut s.host.meter.to_adapter];
+            Socket::count_payload(counts, count as u64 + 1, span);
+        }
+        self.counters.datagrams_out += 1;
+        Some(packets.min(MOST_SEGMENTS))
+    }
+
+    /// What the sender of a datagram to `to` has chosen, or left to us.
+    fn chosen(&self, record: &DatagramRecord, to: IpAddr) -> Chosen {
+        let usual = match to {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(_) => self.link.hop_limit(),
+        };
+        let service = Service {
+            ttl: record.hops.or(usual).unwrap_or(DEFAULT_TTL),
+            tos: record.class,
+            dont_fragment: record.path_mtu.forbids_routers(),
+        };
+        Chosen {
+            service,
+            segment: record.segment,
+            path_mtu: record.path_mtu,
+        }
+    }
+
+    fn send_datagram(
+        &mut self,
+        way: Way,
+        ends: &Ends,
+        chosen: Chosen,
+        ports: (u16, u16),
+        payload: &[IoSlice<'_>],
+    ) {
+        let Chosen {
+            service,
+            segment,
+            path_mtu,
+        } = chosen;
+        if matches!(way, Way::Failed | Way::NoRoute) {
+            return self.counters.drop(EngineDrop::Unresolved);
+        }
+        let len: usize = payload.iter().map(|p| p.len()).sum();
+        let header = UdpHeader {
+            src_port: ports.0,
+            dst_port: ports.1,
+            payload_len: len as u16,
+            checksum: 0,
+        };
+        let mtu = self.mtu_for(way, ends, path_mtu);
+        let segment = usize::from(segment);
+        let cut = segment != 0 && segment < len;
+        // What comes to our own arrives as the port would have it, and of what waits for its
+        // next hop each waits for itself.
+        let by_port = self.link.capabilities.uso && way != Way::Wait;
+        if cut && !(by_port || way == Way::Own) {
+            let mut whole = std::mem::take(&mut self.whole);
+            whole.clear();
+            payload.iter().for_each(|p| whole.extend_from_slice(p));
+            let alone = Chosen {
+                segment: 0,
+                ..chosen
+            };
+            for part in whole.chunks(segment) {
+                self.send_datagram(way, ends, alone, ports, &[IoSlice::new(part)]);
+            }
+            self.whole = whole;
+            return;
+        }
+        let packet_len = len + udp::HEADER_LEN + ends.header_len();
+        if !cut && packet_len > mtu {
+            return self.send_fragmented(ends, service, &header, payload);
+        }
+        let gso = cut.then_some(segment as u16);
+        let sent = self
+            .link
+            .send_udp(ends, way, service, &header, payload, gso);
+        if sent.is_err() {
+            self.counters.drop(EngineDrop::PortRefused);
+        }
+    }
+
+    /// The longest packet between these that is not cut.
+    fn mtu_for(&self, way: Way, ends: &Ends, path_mtu: PathMtu) -> usize {
+        match way {
+            Way::Own => usize::from(u16::MAX),
+            _ if path_mtu.heeds_path() => self.link.mtu_to(ends.to(), self.now),
+            _ => self.link.link_mtu(ends.to()),
+        }
+    }
+
+    /// Whether a datagram of `len` bytes would have to be cut, and is not to be. The host
+    /// has looked already; it does not know each path.
+    fn is_too_long(&self, way: Way, ends: &Ends, chosen: Chosen, len: usize) -> bool {
+        let part = match usize::from(chosen.segment) {
+            0 => len,
+            segment => segment.min(len),
+        };
+        let packet = part + udp::HEADER_LEN + ends.header_len();
+        chosen.path_mtu.refuses() && packet > self.mtu_for(way, ends, chosen.path_mtu)
+    }
+
+    /// A datagram longer than the MTU: summed here and sent in fragments.
+    fn send_fragmented(
+        &mut self,
+        ends: &Ends,
+        service: Service,
+        header: &UdpHeader,
+        payload: &[IoSlice<'_>],
+    ) {
+        let mut message = std::mem::take(&mut self.whole);
+        message.clear();
+        message.resize(udp::HEADER_LEN, 0);
+        header.emit(&mut message);
+        payload.iter().for_each(|p| message.extend_from_slice(p));
+        let len = message.len() as u32;
+        let pseudo = match *ends {
+            Ends::V4 { from, to } => Partial::of_pseudo_v4(from, to, protocol::UDP, len),
+            Ends::V6 { from, to } => Partial::of_pseudo_v6(from, to, protocol::UDP, len),
+        };
+        let sum = pseudo.plus(Partial::of(&message)).finish();
+        let sum = if sum == 0 { 0xffff } else { sum };
+        message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+        match *ends {
+            Ends::V4 { from, to } => {
+                self.send_whole((from, to), service, protocol::UDP, &message);
+            }
+            Ends::V6 { from, to } => {
+                self.send_whole6((from, to), service, protocol::UDP, &message);
+            }
+        }
+        self.whole = message;
+    }
+}
+
+/// The longest packet between these, in bytes: IPv4 counts its header, IPv6 does not.
+const fn most(ends: &Ends) -> usize {
+    match ends {
+        Ends::V4 { .. } => 65_535,
+        Ends::V6 { .. } => 65_535 + longshore_wire::ipv6::HEADER_LEN,
+    }
+}
+
+/// The record at the beginning of a part of a send stream, and how much of the stream it
+/// takes with its payload; `None` if that is more than there is, or than a datagram holds.
+fn next_record(
+    streams: &SendStreams,
+    index: u32,
+    part: Range<u64>,
+) -> Option<(DatagramRecord, u64)> {
+    let mut header = [0; DATAGRAM_HEADER];
+    let there = part.end - part.start;
+    if there < DATAGRAM_HEADER as u64 {
+        return None;
+    }
+    streams.copy_out(index, part.start, &mut header).ok()?;
+    let record = DatagramRecord::decode(&header);
+    let span = datagram_span(record.len);
+    (record.len <= MOST_PAYLOAD && span <= there).then_some((record, span))
+}

@@ -1,0 +1,247 @@
+//! The bound ports of one protocol: who may share one, who is found, which is free.
+
+use super::held::HeldPorts;
+use super::port_set::PortSet;
+use crate::secrets::KeyedHash;
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, SocketAddr};
+
+/// A bound port: its users, each with the address it is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    address: IpAddr,
+    key: u32,
+    /// SO_REUSEADDR and SO_REUSEPORT as they were when it was bound.
+    reuse_address: bool,
+    reuse_port: bool,
+    /// IPV6_V6ONLY: the IPv6 wildcard is not IPv4's too.
+    v6_only: bool,
+    listening: bool,
+    /// The user whose program has bound it.
+    user: u32,
+}
+
+impl Bound {
+    /// Whether packets to `ip` may be its: of the wildcards, IPv4's is for IPv4, and
+    /// IPv6's for both unless it is for IPv6 only.
+    fn covers(&self, ip: IpAddr) -> bool {
+        self.address == ip
+            || (self.address.is_unspecified()
+                && if self.address.is_ipv4() {
+                    ip.is_ipv4()
+                } else {
+                    ip.is_ipv6() || !self.v6_only
+                })
+    }
+
+    /// Whether some packet may be of both.
+    fn overlaps(&self, other: &Self) -> bool {
+        self.covers(other.address) || other.covers(self.address)
+    }
+}
+
+/// Which options allow two sockets on one port.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reuse {
+    pub(crate) address: bool,
+    pub(crate) port: bool,
+}
+
+/// The bound ports of one protocol.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    bound: HashMap<u16, Vec<Bound>, KeyedHash>,
+    held: HeldPorts,
+    /// The ports of these two, for those who look for one that nobody has.
+    are_bound: PortSet,
+    are_held: PortSet,
+    secret: KeyedHash,
+}
+
+/// First and one past the last port that is given to those who ask for none in
+/// particular (Linux: net.ipv4.ip_local_port_range).
+pub(super) const EPHEMERAL: std::ops::Range<u16> = 32_768..61_000;
+const EPHEMERAL_COUNT: u64 = (EPHEMERAL.end - EPHEMERAL.start) as u64;
+
+/// Sockets that may share one port: each that comes is compared with all, and each packet
+/// for the port, too.
+const MOST_SHARERS: usize = 1024;
+
+/// How many ports are tried at random before the sets are asked.
+const TRIES: u64 = 32;
+
+/// Ephemeral ports at random, as `seed` has it.
+pub(super) fn tries(seed: u64) -> impl Iterator<Item = u16> {
+    (0..TRIES).map(move |i| {
+        let mixed = (seed ^ seed >> 29).wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        ephemeral(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16)
+    })
+}
+
+/// One of them for a number.
+fn ephemeral(number: u64) -> u16 {
+    EPHEMERAL.start + (number % EPHEMERAL_COUNT) as u16
+}
+
+impl Ports {
+    /// Nothing is bound; `secret` chooses ports that nobody has asked for.
+    pub(crate) fn new(secret: KeyedHash) -> Self {
+        Self {
+            bound: HashMap::with_hasher(secret.clone()),
+            held: HeldPorts::default(),
+            are_bound: PortSet::default(),
+            are_held: PortSet::default(),
+            secret,
+        }
+    }
+
+    /// Binds `key`, of a program of `user`, to `address`, or says that the address is in
+    /// use. Linux's rules: with SO_REUSEADDR on both and neither listening, or
+    /// SO_REUSEPORT on both and both of one user, a port may be shared; with a connection
+    /// that nobody has bound, whoever it was.
+    pub(crate) fn bind(
+        &mut self,
+        address: SocketAddr,
+        key: u32,
+        reuse: Reuse,
+        v6_only: bool,
+        user: u32,
+    ) -> bool {
+        let new = Bound {
+            address: address.ip(),
+            key,
+            reuse_address: reuse.address,
+            reuse_port: reuse.port,
+            v6_only,
+            listening: false,
+            user,
+        };
+        let allowed = |b: &Bound| {
+            (b.reuse_port && reuse.port && b.user == user)
+                || (b.reuse_address && reuse.address && !b.listening)
+        };
+        let holds = |(address, of): (IpAddr, Reuse)| {
+            let may_share = (of.address && reuse.address) || (of.port && reuse.port);
+            !may_share && new.covers(address)
+        };
+        if self.held.of(address.port()).any(holds) {
+            return false;
+        }
+        let users = self.bound.entry(address.port()).or_default();
+        if users
+            .iter()
+            .any(|b| b.key != key && b.overlaps(&new) && !allowed(b))
+        {
+            return false;
+        }
+        users.retain(|b| b.key != key);
+        if users.len() >= MOST_SHARERS {
+            return false;
+        }
+        users.push(new);
+        self.are_bound.set(address.port(), true);
+        true
+    }
+
+    /// Marks `key` as listening; `false` if another listens there already and
+    /// they may not share the port.
+    pub(crate) fn listen(&mut self, address: SocketAddr, key: u32) -> bool {
+        let Some(users) = self.bound.get_mut(&address.port()) else {
+            return false;
+        };
+        let Some(me) = users.iter().find(|b| b.key == key).copied() else {
+            return false;
+        };
+        let clashes = |b: &Bound| {
+            let shared = b.reuse_port && me.reuse_port && b.user == me.user;
+            b.key != key && b.listening && !shared && b.overlaps(&me)
+        };
+        if users.iter().any(clashes) {
+            return false;
+        }
+        users
+            .iter_mut()
+            .filter(|b| b.key == key)
+            .for_each(|b| b.listening = true);
+        true
+    }
+
+    /// `key` listens no more, and stays bound.
+    pub(crate) fn stop_listening(&mut self, port: u16, key: u32) {
+        let users = self.bound.get_mut(&port).into_iter().flatten();
+        users
+            .filter(|b| b.key == key)
+            .for_each(|b| b.listening = false);
+    }
+
+    /// Gives the port back.
+    pub(crate) fn release(&mut self, port: u16, key: u32) {
+        if let Some(users) = self.bound.get_mut(&port) {
+            users.retain(|b| b.key != key);
+            if users.is_empty() {
+                self.bound.remove(&port);
+                self.are_bound.set(port, false);
+            }
+        }
+    }
+
+    /// A connection from `local`, which nobody has bound, holds its port.
+    pub(crate) fn hold(&mut self, local: SocketAddr, reuse: Reuse) {
+        self.held.hold(local, reuse);
+        self.are_held.set(local.port(), true);
+    }
+
+    /// It does no more.
+    pub(crate) fn let_go(&mut self, local: SocketAddr, reuse: Reuse) {
+        self.held.let_go(local, reuse);
+        if self.held.of(local.port()).next().is_none() {
+            self.are_held.set(local.port(), false);
+        }
+    }
+
+    /// Whether nobody has bound this port.
+    pub(crate) fn is_free(&self, port: u16) -> bool {
+        !self.are_bound.contains(port)
+    }
+
+    /// A port that nobody has, no connection either: the first from a random one onwards
+    /// (RFC 6056 section 3.3.1; what is random is a keyed hash of `seed`).
+    pub(crate) fn pick(&self, seed: impl std::hash::Hash) -> Option<u16> {
+        self.first_free(self.secret.hash_one(seed), &self.are_held)
+    }
+
+    /// A port that nobody has bound and that is not in `taken`, from that of `seed` onwards.
+    pub(super) fn first_free(&self, seed: u64, taken: &PortSet) -> Option<u16> {
+        PortSet::first_free(&[&self.are_bound, taken], EPHEMERAL, ephemeral(seed))
+    }
+
+    /// The `nth` of the sockets that packets to `local` may be for: with what is sent to
+    /// a group, all of them.
+    pub(crate) fn nth_at(&self, local: SocketAddr, nth: usize) -> Option<u32> {
+        let users = self.bound.get(&local.port())?;
+        let fit = users.iter().filter(|b| b.covers(local.ip()));
+        fit.map(|b| b.key).nth(nth)
+    }
+
+    /// The listener or datagram socket at `local`: the most specific address,
+    /// then, among those that share it, one chosen by `spread`.
+    pub(crate) fn find(&self, local: SocketAddr, listening: bool, spread: u64) -> Option<u32> {
+        let users = self.bound.get(&local.port())?;
+        let best = |matches: &dyn Fn(&Bound) -> bool| {
+            let fit = |b: &&Bound| b.listening == listening && matches(b);
+            let count = users.iter().filter(fit).count() as u64;
+            let chosen = if count > 1 {
+                (spread % count) as usize
+            } else {
+                0
+            };
+            users.iter().filter(fit).nth(chosen).map(|b| b.key)
+        };
+        let own_wildcard =
+            |b: &Bound| b.covers(local.ip()) && b.address.is_ipv4() == local.is_ipv4();
+        best(&|b| b.address == local.ip())
+            .or_else(|| best(&own_wildcard))
+            .or_else(|| best(&|b| b.covers(local.ip())))
+    }
+}

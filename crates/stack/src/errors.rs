@@ -1,0 +1,228 @@
+//! ICMP errors about what a socket sent, as its program hears of them: the pending
+//! error, which stands in the socket's block, and a queue of reports for those who ask
+//! for it (IP_RECVERR, IPV6_RECVERR).
+//!
+//! Owns [`ErrorQueue`]. `input` says which socket an error is about, `requests` takes
+//! reports out for the host.
+
+use crate::Stack;
+use crate::connection::RequestError;
+use crate::counters::EngineDrop;
+use crate::socket::{Kind, Options, Socket};
+use longshore_hostif::{ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, ErrorReport, PathMtu};
+use longshore_net::icmp::{ErrorKind, IcmpError};
+use longshore_wire::ipv4::protocol;
+use longshore_wire::udp;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// Reports that a socket keeps; further ones are dropped until some are read.
+const MOST: usize = 16;
+/// The datagram is longer than may be.
+const EMSGSIZE: u16 = 90;
+
+/// A report with what it quotes.
+#[derive(Debug)]
+struct Kept {
+    report: ErrorReport,
+    len: u16,
+    payload: [u8; ERROR_PAYLOAD],
+}
+
+/// Reports, the oldest first; made with the first one, of which it keeps the room.
+#[derive(Debug)]
+pub(crate) struct ErrorQueue {
+    reports: VecDeque<Kept>,
+}
+
+impl ErrorQueue {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            reports: VecDeque::with_capacity(MOST),
+        })
+    }
+
+    /// Says whether there was room.
+    fn put(&mut self, report: ErrorReport, quoted: &[u8]) -> bool {
+        if self.reports.len() == MOST {
+            return false;
+        }
+        let len = quoted.len().min(ERROR_PAYLOAD);
+        let mut payload = [0; ERROR_PAYLOAD];
+        payload[..len].copy_from_slice(&quoted[..len]);
+        self.reports.push_back(Kept {
+            report,
+            len: len as u16,
+            payload,
+        });
+        true
+    }
+}
+
+/// An ICMP error with the message that brought it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reported<'a> {
+    pub(crate) error: &'a IcmpError,
+    /// Who sent the message.
+    pub(crate) offender: IpAddr,
+    /// What stands behind the message's header.
+    pub(crate) data: &'a [u8],
+}
+
+impl Reported<'_> {
+    /// The part of the quoted packet that programs get: what a datagram carried, and a
+    /// segment from its header on.
+    fn quoted(&self) -> &[u8] {
+        let at = self.error.payload_at;
+        let at = if self.error.protocol == protocol::TCP {
+            at.saturating_sub(udp::HEADER_LEN)
+        } else {
+            at
+        };
+        self.data.get(at..).unwrap_or_default()
+    }
+
+    fn report(&self) -> ErrorReport {
+        let told = self.error.told;
+        ErrorReport {
+            errno: self.error.kind.errno(),
+            kind: told.kind,
+            code: told.code,
+            info: told.info,
+            to: SocketAddr::new(self.error.destination, self.error.dst_port),
+            offender: self.offender,
+        }
+    }
+}
+
+impl Options {
+    /// Whether a datagram that its path does not take whole is an error to the program: in
+    /// IPv4 unless it leaves the path alone, in IPv6 if it wants nothing cut, as in Linux.
+    fn hears_of_path(&self, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(_) => self.path_mtu != PathMtu::Dont,
+            IpAddr::V6(_) => self.path_mtu6 == PathMtu::Do,
+        }
+    }
+
+    /// Whether the program has asked for all errors about what it sends to `to`.
+    pub(crate) fn asks_for_errors(&self, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(_) => self.receive_errors,
+            IpAddr::V6(_) => self.receive_errors6,
+        }
+    }
+}
+
+impl Stack {
+    /// A datagram was not sent since it would have had to be cut, which its program
+    /// refuses: that is its socket's pending error.
+    pub(crate) fn tell_too_long(&mut self, key: u32) {
+        self.set_pending_error(key, EMSGSIZE);
+    }
+
+    /// An error about a datagram: a connected socket gets it if it will not pass by
+    /// itself, and who has asked for errors gets all, as in Linux.
+    pub(crate) fn datagram_error(&mut self, key: u32, reported: &Reported<'_>) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let connected = matches!(&socket.kind, Kind::Datagram(d) if d.peer.is_some());
+        let asked = socket.options.asks_for_errors(reported.error.destination);
+        let hard = match reported.error.kind {
+            ErrorKind::FragmentationNeeded { .. } => {
+                socket.options.hears_of_path(reported.error.destination)
+            }
+            kind => kind.is_hard(),
+        };
+        if asked || (connected && hard) {
+            self.socket_failed(key, reported, asked);
+        }
+    }
+
+    /// An error about a segment of a connection. Who has asked for errors is told at once
+    /// if it lives on, and finds a report if it was not made, as in Linux.
+    pub(crate) fn connection_error(&mut self, key: u32, reported: &Reported<'_>, lives: bool) {
+        let to = reported.error.destination;
+        let asks = |s: &Socket| s.options.asks_for_errors(to);
+        if self.sockets.get(key).is_some_and(asks) {
+            self.socket_failed(key, reported, !lives);
+        }
+    }
+
+    /// A socket that lives on has a pending error; its report is kept if it is `asked`
+    /// for.
+    pub(crate) fn socket_failed(&mut self, key: u32, reported: &Reported<'_>, asked: bool) {
+        let Some(socket) = self.sockets.get_mut(key).filter(|s| s.has_block()) else {
+            return;
+        };
+        if asked {
+            let queue = socket.errors.get_or_insert_with(ErrorQueue::new);
+            if !queue.put(reported.report(), reported.quoted()) {
+                self.counters.drop(EngineDrop::ErrorQueueFull);
+            }
+        }
+        self.set_pending_error(key, reported.error.kind.errno());
+    }
+
+    fn set_pending_error(&mut self, key: u32, errno: u16) {
+        let Some(socket) = self.sockets.get_mut(key).filter(|s| s.has_block()) else {
+            return;
+        };
+        let mut edges = socket.edges();
+        edges.flags |= EdgeFlags::SOFT_ERROR;
+        socket.note_told(self.now);
+        socket.meter.to_host.descriptors += 1;
+        let kept = socket.kept_errors();
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            s.host.set_error(socket.id.index, errno.into(), kept);
+            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+        }
+    }
+
+    /// Puts the oldest report into the mailbox of `channel`; says how long it is, 0 if
+    /// there is none. The next one is the pending error then, as in Linux.
+    pub(crate) fn take_error(&mut self, channel: u16, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let session = self.sessions.get(socket.session);
+        let host = &session.ok_or(RequestError::NoSocket)?.host;
+        let queue = socket.errors.as_mut().map(|queue| &mut queue.reports);
+        let Some(Kept {
+            report,
+            len,
+            payload,
+        }) = queue.and_then(VecDeque::pop_front)
+        else {
+            return Ok(0);
+        };
+        let mut bytes = [0; ERROR_HEADER + ERROR_PAYLOAD];
+        bytes[..ERROR_HEADER].copy_from_slice(&report.encode());
+        bytes[ERROR_HEADER..].copy_from_slice(&payload);
+        if socket.has_block() {
+            let next = socket.errors.as_ref().and_then(|q| q.reports.front());
+            let errno = next.map_or(0, |next| u32::from(next.report.errno));
+            host.set_error(socket.id.index, errno, socket.kept_errors());
+        }
+        let bytes = &bytes[..ERROR_HEADER + usize::from(len)];
+        Ok(host.write_mailbox(channel, bytes))
+    }
+
+    /// The program does not ask for errors any more: those that are kept are gone.
+    pub(crate) fn forget_errors(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if socket.errors.take().is_some()
+            && socket.has_block()
+            && let Some(s) = self.sessions.get(socket.session)
+        {
+            s.host.forget_error_reports(socket.id.index);
+        }
+    }
+}
+
+impl Socket {
+    fn kept_errors(&self) -> u32 {
+        self.errors.as_ref().map_or(0, |q| q.reports.len() as u32)
+    }
+}

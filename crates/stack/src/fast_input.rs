@@ -1,0 +1,229 @@
+//! The common path in: from a frame to a host's stream in one pass.
+//!
+//! Owns [`Engine::frame_by_prediction`], tried first for every frame from the
+//! port. It takes the segments that nearly all are: with headers below TCP as those of
+//! the segment before ([`CachedHeaders4`](longshore_wire::tcp4::CachedHeaders4), [`CachedHeaders6`]), or at least
+//! without surprises ([`Tcp4`]) and of a connection that the table knows, and the one that
+//! its block predicts ([`Tcb::predicts`](longshore_tcp::Tcb::predicts)). All else is left,
+//! untouched and uncounted, to `input` and `tcp_input`, which do the same one header at a
+//! time and say why they drop what they drop.
+
+use crate::Stack;
+use crate::demux::Flow;
+use crate::link::Link;
+use crate::memory_pressure::SPARE_CHUNKS;
+use crate::socket::{Kind, Socket};
+use longshore_frames::{LinkKind, RxChecksum, RxMeta};
+use longshore_hostif::NONE;
+use longshore_net::input6::classify_from_wire;
+use longshore_wire::ethernet::{self, EtherType, Wanted};
+use longshore_wire::tcp;
+use longshore_wire::tcp4::Tcp4;
+use longshore_wire::tcp6::CachedHeaders6;
+use std::net::SocketAddr;
+
+/// The ECN bits of a packet that met congestion (RFC 3168 section 5).
+const CONGESTED: u8 = 3;
+
+impl Link {
+    /// Whether frames have no header of the link's.
+    #[inline(always)]
+    fn is_bare(&self) -> bool {
+        self.capabilities.link == LinkKind::Ip
+    }
+
+    /// Whether a frame says that it has an IPv6 packet.
+    #[inline(always)]
+    fn is_of_v6(&self, frame: &[u8]) -> bool {
+        if self.is_bare() {
+            frame.first().is_some_and(|first| first >> 4 == 6)
+        } else {
+            // Where an Ethernet header has its type.
+            frame.get(12..14) == Some(&[0x86, 0xdd])
+        }
+    }
+
+    /// The packet in a frame that is for us alone, and the link's header, which is one
+    /// that is `wanted`.
+    fn packet_of<'a>(
+        &self,
+        frame: &'a [u8],
+        wanted: &Wanted,
+    ) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
+        if self.is_bare() {
+            return Some(([0; ethernet::HEADER_LEN], frame));
+        }
+        let (header, packet) = frame.split_first_chunk()?;
+        wanted.is(header).then_some((*header, packet))
+    }
+}
+
+impl Stack {
+    /// Takes a frame from the port if it is a segment that a connection predicts; says
+    /// whether it was.
+    #[inline(never)]
+    pub(crate) fn frame_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        let (cached, key) = self.demux.cached();
+        match cached.segment_of(frame, self.link.is_bare()) {
+            Some(segment) => self.segment_by_prediction::<true, false>(key, segment, meta),
+            None => self.frame_of_another(frame, meta),
+        }
+    }
+
+    /// The same for a segment whose connection, or whose headers below TCP, are not those
+    /// of the one before, or which is of IPv6: nothing but calls, so that neither pays for
+    /// the other.
+    #[inline(never)]
+    fn frame_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        if self.link.is_of_v6(frame) {
+            self.frame6_by_prediction(frame, meta)
+        } else {
+            self.frame4_of_another(frame, meta)
+        }
+    }
+
+    /// The same for one of IPv4. Packets of our own to ourselves cannot come from a link.
+    #[inline(never)]
+    fn frame4_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        let Some((link, packet)) = self.link.packet_of(frame, &self.link.wanted) else {
+            return false;
+        };
+        let Some(p) = Tcp4::read(packet).filter(|p| p.ecn != CONGESTED) else {
+            return false;
+        };
+        let flow = p.flow();
+        let (remote, _) = flow.source();
+        if self.link.is_ours(remote) || remote.is_loopback() {
+            return false;
+        }
+        let Some(key) = self.demux.find4(&flow) else {
+            return false;
+        };
+        self.demux.cache(p.cached(link), key);
+        self.segment_by_prediction::<true, false>(key, p.segment, meta)
+    }
+
+    /// The same for one of IPv6.
+    #[inline(never)]
+    fn frame6_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        let (cached, key) = self.demux.cached6();
+        match cached.segment_of(frame, self.link.is_bare()) {
+            Some(segment) => self.segment_by_prediction::<true, true>(key, segment, meta),
+            None => self.frame6_of_another(frame, meta),
+        }
+    }
+
+    /// The same for one whose headers below TCP are not those of the segment of IPv6
+    /// before: with extension headers, it is not looked at here.
+    #[inline(never)]
+    fn frame6_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
+        let wanted = Wanted::new(self.link.mac, EtherType::Ipv6);
+        let Some((link, packet)) = self.link.packet_of(frame, &wanted) else {
+            return false;
+        };
+        let Some(cached) = CachedHeaders6::of(&link, packet) else {
+            return false;
+        };
+        let Ok((ip, range)) = classify_from_wire(packet, |ip| self.link.is_ours6(ip)) else {
+            return false;
+        };
+        let Some(segment) = packet.get(range).filter(|s| s.len() >= tcp::HEADER_LEN) else {
+            return false;
+        };
+        if ip.ecn() == CONGESTED {
+            return false;
+        }
+        let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+        let remote = SocketAddr::new(ip.source.into(), port(0));
+        let local = SocketAddr::new(ip.destination.into(), port(2));
+        let Some(key) = self.demux.find6(Flow::new(local, remote), cached) else {
+            return false;
+        };
+        self.segment_by_prediction::<true, true>(key, segment, meta)
+    }
+
+    /// The same for a connection without timestamps.
+    #[inline(never)]
+    fn without_timestamps<const V6: bool>(
+        &mut self,
+        key: u32,
+        segment: &[u8],
+        meta: &RxMeta,
+    ) -> bool {
+        self.segment_by_prediction::<false, V6>(key, segment, meta)
+    }
+
+    /// The same for the segment of the connection of this key, whose headers below TCP
+    /// are those that the table knows. All that can fail comes before anything changes.
+    #[inline(always)]
+    fn segment_by_prediction<const TIMESTAMPS: bool, const V6: bool>(
+        &mut self,
+        key: u32,
+        segment: &[u8],
+        meta: &RxMeta,
+    ) -> bool {
+        let Some(socket) = self.sockets.slab.get_mut(key) else {
+            return false;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return false;
+        };
+        if TIMESTAMPS && !c.tcb.has_timestamps() {
+            return self.without_timestamps::<V6>(key, segment, meta);
+        }
+        let Some((predicted, payload)) = c.tcb.predicts_segment::<TIMESTAMPS>(segment) else {
+            return false;
+        };
+        let wrong = || {
+            if V6 {
+                !self.demux.cached6().0.verify(segment)
+            } else {
+                !self.demux.cached().0.addresses().verify(segment)
+            }
+        };
+        if meta.checksum == RxChecksum::Unknown && wrong() {
+            return false;
+        }
+        let at = predicted.stream_offset();
+        let gso_size = || meta.gso.map_or(0, |g| g.size);
+        // What a receiver gets. The copy comes last, when no value has to outlive it.
+        if predicted.is_data_alone()
+            && let Some(room) = c.rcv.room_in_latest(at, payload.len())
+        {
+            self.counters.predicted_data += 1;
+            if !socket.dirty {
+                socket.dirty = true;
+                self.sockets.dirty.push(key);
+            }
+            predicted.take_data(gso_size, self.now);
+            room.fill(payload);
+            return true;
+        }
+        if payload.is_empty() {
+            self.counters.predicted_acks += 1;
+        } else {
+            let Some(session) = self.sessions.get_mut(socket.session) else {
+                return false;
+            };
+            let (slab, index) = (&mut session.host.receive, socket.id.index);
+            if slab.available() < SPARE_CHUNKS || index == NONE {
+                return false;
+            }
+            let base = predicted.rcv_consumed();
+            // Bytes that lie beyond the stream's edge are not there yet: the block has
+            // not changed, and may still leave the segment to others.
+            let Ok(pieces) = c.rcv.place(base, at, payload, slab, index) else {
+                return false;
+            };
+            let count = [&mut socket.meter.to_host, &mut session.host.meter.to_host];
+            Socket::count_payload(count, pieces, payload.len() as u64);
+            self.counters.predicted_data += 1;
+        }
+        if !socket.dirty {
+            socket.dirty = true;
+            self.sockets.dirty.push(key);
+        }
+        predicted.take_apart(gso_size(), self.now);
+        true
+    }
+}

@@ -1,0 +1,303 @@
+//! What goes to more than one station: groups (multicast) and broadcasts.
+//!
+//! Owns [`Memberships`], the groups that programs have joined; `requests` joins and
+//! leaves, `input` asks what is to be taken, `link` has what is due told to routers
+//! (IGMP here, MLD by `link6`). A datagram to a group is delivered to every socket that
+//! Linux delivers it to.
+
+use crate::Stack;
+use crate::connection::RequestError;
+use crate::counters::{Counters, EngineDrop};
+use crate::datagram::Envelope;
+use crate::ends::Ends;
+use crate::link::{Link, net_time};
+use crate::secrets::{Purpose, Secrets};
+use crate::socket::{Datagram, Kind, Socket};
+use longshore_frames::{LinkKind, TxFrame};
+use longshore_hostif::{Address, SocketKind};
+use longshore_net::groups::Groups;
+use longshore_tcp::Instant;
+use longshore_wire::MacAddr;
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::igmp::{self, Query, Version};
+use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
+use longshore_wire::ipv6::ALL_NODES;
+use longshore_wire::membership::Record;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Groups that one socket may join (Linux: net.ipv4.igmp_max_memberships).
+const MOST_OF_SOCKET: usize = 20;
+/// For how long an older router's version is spoken after its query, in microseconds
+/// (RFC 3376 section 8.12: twice its interval of 125 s, and the time for answers).
+const OLDER_ROUTER: u64 = 260_000_000;
+
+/// The groups that programs have joined.
+#[derive(Debug)]
+pub(crate) struct Memberships {
+    pub(crate) v4: Groups<Ipv4Addr>,
+    pub(crate) v6: Groups<Ipv6Addr>,
+    /// The oldest version that a router has asked in, and until when it counts.
+    older: (Version, Instant),
+}
+
+impl Memberships {
+    pub(crate) fn new(secrets: &Secrets) -> Self {
+        Self {
+            v4: Groups::new(secrets.number(Purpose::Groups4)),
+            v6: Groups::new(secrets.number(Purpose::Groups6)),
+            older: (Version::V3, Instant(0)),
+        }
+    }
+
+    /// When [`Link::poll_groups`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let (v4, v6) = (self.v4.deadline(), self.v6.deadline());
+        v4.into_iter().chain(v6).min().map(|at| Instant(at.0))
+    }
+
+    /// What is spoken to the routers of the link.
+    fn version(&self, now: Instant) -> Version {
+        match self.older {
+            (version, until) if now < until => version,
+            _ => Version::V3,
+        }
+    }
+
+    /// A router has asked in this version.
+    fn heard(&mut self, version: Version, now: Instant) {
+        if version < Version::V3 && version <= self.version(now) {
+            self.older = (version, Instant(now.0 + OLDER_ROUTER));
+        }
+    }
+}
+
+impl Link {
+    /// Whether `ip` is an address of more than one station: a group's, everybody's, or
+    /// that of all of our network.
+    pub(crate) fn is_for_all(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => self.own_v4.is_some() && (ip.is_multicast() || self.is_broadcast(ip)),
+            IpAddr::V6(ip) => self.v6.is_some() && ip.is_multicast(),
+        }
+    }
+
+    fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
+        ip.is_broadcast() || self.v4.and_then(|c| c.broadcast()) == Some(ip)
+    }
+
+    /// Whether packets to an IPv4 address of more than one station are taken.
+    pub(crate) fn takes4(&self, ip: Ipv4Addr) -> bool {
+        self.own_v4.is_some()
+            && (self.is_broadcast(ip) || ip == igmp::ALL_SYSTEMS || self.groups.v4.contains(ip))
+    }
+
+    /// The same for the destination of a packet, of which nothing is known yet.
+    pub(crate) fn takes_group(&self, packet: &[u8]) -> bool {
+        let header = packet.first_chunk::<HEADER_LEN>();
+        header.is_some_and(|h| self.takes4(Ipv4Addr::new(h[16], h[17], h[18], h[19])))
+    }
+
+    /// Our address towards more than one station.
+    pub(crate) fn source_for_all(&self, to: IpAddr) -> Option<IpAddr> {
+        match to {
+            IpAddr::V4(_) => self.own_v4.map(IpAddr::V4),
+            IpAddr::V6(to) => self.source_for6(to).map(IpAddr::V6),
+        }
+    }
+
+    /// Where packets to more than one station go.
+    pub(crate) fn station_of_all(&self, to: Ipv4Addr) -> Option<MacAddr> {
+        if to.is_multicast() {
+            Some(MacAddr::of_group_v4(to))
+        } else {
+            self.is_broadcast(to).then_some(MacAddr::BROADCAST)
+        }
+    }
+
+    fn join_group(&mut self, group: IpAddr, now: Instant) -> bool {
+        let now = net_time(now);
+        let joined = match group {
+            IpAddr::V4(group) => self.groups.v4.join(group, now),
+            IpAddr::V6(group) => self.groups.v6.join(group, now),
+        };
+        self.show_groups();
+        joined
+    }
+
+    /// Has the port let through what is wanted.
+    fn show_groups(&mut self) {
+        let v4 = self.groups.v4.iter().map(IpAddr::V4);
+        let all: Vec<IpAddr> = v4.chain(self.groups.v6.iter().map(IpAddr::V6)).collect();
+        // A port that is gone says so when it is used.
+        let _ = self.port.set_groups(&all);
+    }
+
+    pub(crate) fn leave_group(&mut self, group: IpAddr, now: Instant) {
+        let now = net_time(now);
+        match group {
+            IpAddr::V4(group) => self.groups.v4.leave(group, now),
+            IpAddr::V6(group) => self.groups.v6.leave(group, now),
+        }
+        self.show_groups();
+    }
+
+    /// Tells routers what is due.
+    pub(crate) fn poll_groups(&mut self, now: Instant, counters: &mut Counters) {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        let at = net_time(now);
+        self.groups
+            .v4
+            .poll(at, |group, record| v4.push((group, record)));
+        self.groups
+            .v6
+            .poll(at, |group, record| v6.push((group, record)));
+        for (group, record) in v4 {
+            // In the group of all stations everybody is (RFC 3376 section 6).
+            if group != igmp::ALL_SYSTEMS {
+                self.report_group4(group, record, now, counters);
+            }
+        }
+        for (group, record) in v6 {
+            // Nor are groups that do not leave the link's stations (RFC 3810 section 6).
+            if group != ALL_NODES && group.octets()[1] & 15 > 1 {
+                self.report_group6(group, record, counters);
+            }
+        }
+    }
+
+    fn report_group4(
+        &mut self,
+        group: Ipv4Addr,
+        record: Record,
+        now: Instant,
+        counters: &mut Counters,
+    ) {
+        let Some(from) = self.own_v4 else { return };
+        let version = self.groups.version(now);
+        let Some((packet, len)) = igmp::report(from, version, record, group) else {
+            return;
+        };
+        let mut frame = [0; ethernet::HEADER_LEN + igmp::PACKET_LEN];
+        let header = EthernetHeader {
+            destination: MacAddr::of_group_v4(igmp::destination(&packet)),
+            source: self.mac,
+            ether_type: EtherType::Ipv4,
+        };
+        header.emit(&mut frame);
+        frame[ethernet::HEADER_LEN..].copy_from_slice(&packet);
+        let begins = match self.capabilities.link {
+            LinkKind::Ip => ethernet::HEADER_LEN,
+            LinkKind::Ethernet { .. } => 0,
+        };
+        let frame = &frame[begins..ethernet::HEADER_LEN + len];
+        if self.port.send(&TxFrame::whole(frame)).is_err() {
+            counters.drop(EngineDrop::PortRefused);
+        }
+    }
+}
+
+impl Socket {
+    /// It is a UDP socket for good; what it is already stays.
+    pub(crate) fn become_datagram(&mut self) {
+        if matches!(self.kind, Kind::Idle(SocketKind::Datagram)) {
+            self.kind = Kind::Datagram(Datagram::default());
+        }
+    }
+
+    /// Whether a datagram from `remote` to `group` is delivered to it: with
+    /// IP_MULTICAST_ALL, the default, also if another socket has joined.
+    fn hears(&self, group: IpAddr, remote: SocketAddr) -> bool {
+        let Kind::Datagram(d) = &self.kind else {
+            return false;
+        };
+        let of_peer = d.peer.is_none_or(|peer| peer == remote);
+        let joined = !group.is_multicast() || d.groups.contains(&group) || self.options.group_all;
+        of_peer && joined
+    }
+}
+
+impl Stack {
+    /// Joins a group for a socket, or leaves it.
+    pub(crate) fn change_group(
+        &mut self,
+        key: u32,
+        group: Address,
+        join: bool,
+    ) -> Result<(), RequestError> {
+        let group = group.get().ok_or(RequestError::Invalid)?.ip();
+        let group = group.to_canonical();
+        if !group.is_multicast() {
+            return Err(RequestError::Invalid);
+        }
+        let now = self.now;
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.become_datagram();
+        let Kind::Datagram(d) = &mut socket.kind else {
+            return Err(RequestError::Invalid);
+        };
+        let at = d.groups.iter().position(|g| *g == group);
+        match (at, join) {
+            (Some(_), true) => Err(RequestError::AddressInUse),
+            (None, false) => Err(RequestError::AddressNotAvailable),
+            (None, true) if d.groups.len() == MOST_OF_SOCKET => Err(RequestError::TooManyGroups),
+            (None, true) => {
+                if !self.link.join_group(group, now) {
+                    return Err(RequestError::TooManyGroups);
+                }
+                d.groups.push(group);
+                Ok(())
+            }
+            (Some(at), false) => {
+                d.groups.swap_remove(at);
+                self.link.leave_group(group, now);
+                Ok(())
+            }
+        }
+    }
+
+    /// A datagram to a group or to everybody goes to all sockets that hear it; says
+    /// whether there was one.
+    pub(crate) fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
+        let (local, remote) = (envelope.local, envelope.remote);
+        let mut any = false;
+        let mut nth = 0;
+        while let Some(key) = self.demux.udp.nth_at(local, nth) {
+            nth += 1;
+            if self
+                .sockets
+                .get(key)
+                .is_some_and(|s| s.hears(local.ip(), remote))
+            {
+                any = true;
+                self.deliver(key, envelope, payload, 0);
+            }
+        }
+        any
+    }
+
+    /// Whether what a socket sends between these comes back to our own sockets, too, as
+    /// it does to the others on the link: broadcasts always, and groups that somebody
+    /// listens to unless the sender forbids it (IP_MULTICAST_LOOP).
+    pub(crate) fn comes_back(&self, ends: &Ends, looped: bool) -> bool {
+        match *ends {
+            Ends::V4 { to, .. } if to.is_multicast() => looped && self.link.groups.v4.contains(to),
+            Ends::V4 { to, .. } => self.link.takes4(to),
+            Ends::V6 { to, .. } => looped && self.link.groups.v6.contains(to),
+        }
+    }
+
+    /// An IGMP message: of a router's queries, the answers are put off at random (RFC
+    /// 3376 section 5.2).
+    pub(crate) fn igmp_in(&mut self, ip: &Ipv4Header, message: &[u8]) {
+        let query = match Query::parse(message) {
+            Ok(Some(query)) if ip.ttl == igmp::TTL => query,
+            Ok(_) => return,
+            Err(e) => return self.counters.drop_wire(e),
+        };
+        let now = self.now;
+        self.link.groups.heard(query.version, now);
+        let group = Some(query.group).filter(|group| !group.is_unspecified());
+        let groups = &mut self.link.groups.v4;
+        groups.asked(group, query.within_ms, net_time(now));
+    }
+}

@@ -1,0 +1,51 @@
+//! What a stack asks of the machine that its programs run on: the settings that new sockets
+//! begin with and the time of day. Never for a packet of a connection.
+//!
+//! The engine answers for the kernel (`kernel`); simulations have a [`Host`] of their own.
+
+use longshore_tcp::{Config, FastOpenKey, FastOpenUse, Instant};
+
+/// What new sockets start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defaults {
+    /// Of a connection.
+    pub tcp: Config,
+    /// Who uses Fast Open.
+    pub fast_open: FastOpenUse,
+    /// Bytes that the send buffer holds at first.
+    pub send_buffer: u32,
+    /// Bytes that it may be tuned to.
+    pub send_most: u32,
+    /// The first port that everybody may bind.
+    pub unprivileged_from: u16,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Defaults {
+            tcp: Config::default(),
+            fast_open: FastOpenUse::default(),
+            send_buffer: longshore_hostif::SEND_BUFFER,
+            send_most: longshore_hostif::STREAM_MAX as u32,
+            unprivileged_from: UNPRIVILEGED_FROM,
+        }
+    }
+}
+
+/// The first port that everybody may bind, unless the host says otherwise.
+pub(crate) const UNPRIVILEGED_FROM: u16 = 1024;
+
+/// A machine, as a stack sees it.
+pub trait Host: Send {
+    /// What new sockets start from at this time; `None` if the machine's settings are not
+    /// followed, and ours hold.
+    fn defaults(&mut self, now: Instant) -> Option<Defaults>;
+
+    /// The keys that Fast Open's cookies are made of, the one in use and the last one;
+    /// `None` if the machine's settings are not followed.
+    fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)>;
+
+    /// The time of day, in nanoseconds since 1970: for programs that ask when a datagram
+    /// came, and nothing else.
+    fn time_of_day_ns(&self) -> u64;
+}

@@ -1,0 +1,372 @@
+//! The stack of a whole host: what packets and requests mean.
+//!
+//! [`Stack`] is composed of parts, each of which owns its fields: the sockets with what is
+//! to be done for them, the tables that find the socket of a packet, the link with its
+//! neighbors and routes, fragments, limits, settings. The engine's loop calls it, in each
+//! turn in this order:
+//!
+//! 1. [`begin_turn`](Stack::begin_turn), with the time, by which all goes until the next;
+//! 2. [`handle_request`](Stack::handle_request) for each request of a program, [`frame_in`](Stack::frame_in)
+//!    for each frame of the port, [`take_own_packets`](Stack::take_own_packets) for those
+//!    that were sent to addresses of its own;
+//! 3. [`handle_timeouts`](Stack::handle_timeouts), due at
+//!    [`next_timeout`](Stack::next_timeout) at the latest, and
+//!    [`settle`](Stack::settle), which sends what is to be sent;
+//! 4. [`answer_questions`](Stack::answer_questions) and [`publish`](Stack::publish), by
+//!    which programs see what has come of it.
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `sockets`, `socket`, `slab`, `timers` | the sockets, and what is to be done for which |
+//! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
+//! | `fast_input` | packets in, as they nearly always are |
+//! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `passive`, `fast_open`, `cookies` | connections that come in |
+//! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
+//! | `requests` | what programs ask |
+//! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
+//! | `settle` | what a turn has touched: sent and told, each user its share |
+//! | `pair` | connections between two of our own sockets |
+//! | `fast_output` | packets out, as they nearly always are |
+//! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbors |
+//! | `automatic`, `link_return` | addresses from servers and routers; a link that has come back |
+//! | `errors` | ICMP errors, as programs hear of them |
+//! | `groups` | multicast and broadcasts |
+//! | `buffers`, `memory_pressure`, `returns` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
+//! | `demux` | the tables that find the socket of a packet |
+//! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
+//! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
+//!
+//! Time, the key of its secrets and the settings of the machine are given to it.
+//! What the operator should be told is left in [`notices`](Stack::notices). The stack reads
+//! no clock, waits for nothing and starts nothing.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod account;
+mod answer_limit;
+mod automatic;
+#[cfg(feature = "bench")]
+pub mod bench;
+mod buffers;
+#[cfg(test)]
+mod check;
+mod connection;
+mod cookies;
+mod counters;
+mod datagram;
+mod demux;
+mod ends;
+mod errors;
+mod fast_input;
+mod fast_open;
+mod fast_output;
+mod groups;
+mod host;
+mod info;
+mod input;
+mod input6;
+mod link;
+mod link6;
+mod link_return;
+mod memory_pressure;
+mod orphans;
+mod output;
+mod pair;
+mod passive;
+mod published;
+mod requests;
+mod returns;
+mod routing;
+mod secrets;
+mod session;
+mod sessions;
+mod settings;
+mod settle;
+mod slab;
+mod socket;
+mod sockets;
+mod status;
+mod syn_drop;
+mod tcp_input;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod turns;
+
+pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
+pub use account::Account;
+pub use automatic::{Automatic, Missing};
+pub use counters::{Counters, EngineDrop};
+pub use host::{Defaults, Host};
+pub use link::Interface;
+pub use requests::{From, LateBind};
+pub use routing::AddressError;
+pub use secrets::Secrets;
+pub use session::Session;
+pub use sessions::Sessions;
+pub use settings::Settings;
+pub use status::{SOCKET_BYTES, SocketStatus, WaitStatus};
+pub use turns::{Of, Spent};
+
+use answer_limit::AnswerLimit;
+use demux::Demux;
+use link::Link;
+use longshore_frames::Port;
+use longshore_hostif::Loopback;
+use longshore_net::Cidr;
+use longshore_net::fragment::{Limits as FragmentLimits, Reassembler};
+use longshore_net::icmp::RateLimit;
+use longshore_tcp::{FastOpenCache, Instant};
+use longshore_wire::ipv6::Ipv6Header;
+use requests::Unanswered;
+use sockets::Sockets;
+use std::net::IpAddr;
+use syn_drop::SynDrop;
+
+/// Packets that are put together of fragments.
+pub(crate) struct Fragments {
+    pub(crate) v4: Reassembler,
+    pub(crate) v6: Reassembler<Ipv6Header>,
+}
+
+impl Fragments {
+    fn new() -> Self {
+        Self {
+            v4: Reassembler::new(FragmentLimits::default()),
+            v6: Reassembler::new(FragmentLimits::for_ipv6()),
+        }
+    }
+
+    /// Whether no packet waits for fragments.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+}
+
+/// How much is answered to packets that nobody here has asked for.
+#[derive(Default)]
+pub(crate) struct AnswerLimits {
+    /// Errors that we report (RFC 1812 section 4.3.2.8).
+    pub(crate) icmp: RateLimit,
+    /// Resets, cookies and echoes.
+    pub(crate) unsolicited: AnswerLimit,
+    /// SYNs that the port lets through.
+    pub(crate) syns: SynDrop,
+}
+
+/// What the operator should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// A session had no memory for what has come for it, for the first time.
+    ArenaFull {
+        /// The session's key.
+        session: u32,
+    },
+    /// More SYNs come than can be read.
+    SynFlood,
+}
+
+/// The stack.
+pub struct Stack {
+    /// The time of this turn.
+    now: Instant,
+    link: Link,
+    sockets: Sockets,
+    /// Who has them.
+    pub sessions: Sessions,
+    demux: Demux,
+    fragments: Fragments,
+    limits: AnswerLimits,
+    /// What the operator has chosen.
+    pub settings: Settings,
+    /// What servers have shown of Fast Open.
+    fast_open: FastOpenCache,
+    unanswered: Unanswered,
+    /// What has been done, and dropped.
+    pub counters: Counters,
+    /// What the operator is to be told; the loop takes it.
+    pub notices: Vec<Notice>,
+    /// A datagram that is put together, to be cut in another way.
+    whole: Vec<u8>,
+}
+
+impl Stack {
+    /// A stack without sockets.
+    ///
+    /// # Errors
+    /// [`AddressError`], if the addresses cannot be.
+    pub fn new(
+        interface: Interface<'_>,
+        settings: Settings,
+        secrets: &Secrets,
+        now: Instant,
+    ) -> Result<Self, AddressError> {
+        let loopback = settings.loopback == Loopback::Engine;
+        let link = Link::new(interface, loopback, secrets, now)?;
+        Ok(Self {
+            now,
+            link,
+            sockets: Sockets::new(now),
+            sessions: Sessions::new(),
+            demux: Demux::new(secrets, now),
+            fragments: Fragments::new(),
+            limits: AnswerLimits::default(),
+            settings,
+            fast_open: FastOpenCache::new(),
+            unanswered: Unanswered::default(),
+            counters: Counters::new(),
+            notices: Vec::new(),
+            whole: Vec::new(),
+        })
+    }
+
+    /// Its port.
+    #[inline]
+    pub fn port(&self) -> &dyn Port {
+        &*self.link.port
+    }
+
+    /// Its port, to take frames from and to flush.
+    #[inline]
+    pub fn port_mut(&mut self) -> &mut dyn Port {
+        &mut *self.link.port
+    }
+
+    /// The port's interface has come, changed or gone ([`Port::news_fd`]).
+    pub fn handle_port_change(&mut self) {
+        self.link.take_port_news(self.now);
+        self.demux.forget_known();
+    }
+
+    /// Its addresses, with their prefixes.
+    pub fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
+        self.link.addresses()
+    }
+
+    /// The routers to everywhere else.
+    pub fn gateways(&self) -> &[IpAddr] {
+        &self.link.gateways
+    }
+
+    /// What is still to be found out before the first program can run.
+    pub fn missing_addresses(&self) -> Option<Missing> {
+        self.link.missing()
+    }
+
+    /// Addresses that a server has given are its own no longer, and the server is told.
+    pub fn give_addresses_back(&mut self) {
+        self.link.release(self.now, &mut self.counters);
+    }
+
+    /// Whether packets wait for fragments, of which
+    /// [`expire_fragments`](Self::expire_fragments) forgets those that do not come.
+    pub fn has_fragments(&self) -> bool {
+        !self.fragments.is_empty()
+    }
+
+    /// The time by which all goes.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Time has passed within a turn, or between two.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// A turn begins at this time, which is not before that of the last.
+    #[inline]
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
+        self.counters.turns += 1;
+    }
+
+    /// Takes the packets that were sent to addresses of its own; says how many.
+    pub fn take_own_packets(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(own) = self.link.own.pop_front() {
+            count += 1;
+            self.own_packet_in(&own);
+        }
+        count
+    }
+
+    /// Does what is due; says whether any socket's timer was.
+    pub fn handle_timeouts(&mut self) -> bool {
+        let mut due = self.sockets.take_due(self.now);
+        let any = !due.is_empty();
+        for key in due.drain(..) {
+            self.socket_timer(key);
+        }
+        self.sockets.due = due;
+        self.demux.expire_waits(self.now);
+        if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {
+            let gave_up = self.link.poll_neighbors(self.now, &mut self.counters);
+            if gave_up {
+                self.sockets.retry_unresolved();
+            }
+        }
+        if self.link.take_changed() {
+            self.addresses_changed();
+        }
+        any
+    }
+
+    /// When [`handle_timeouts`](Self::handle_timeouts) has something to do, at the earliest.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let sockets = self.sockets.next_timeout();
+        let waits = self.demux.next_timeout();
+        let neighbors = self.link.neighbor_deadline();
+        let syns = self.limits.syns.deadline();
+        [sockets, waits, neighbors, syns]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Programs see what this turn has done, and are woken for it.
+    pub fn publish(&mut self) {
+        let none_under_way = self.link.own.is_empty();
+        let turn = self.counters.turns;
+        self.counters.wakeup_waits += self.sessions.publish(turn, none_under_way);
+    }
+
+    /// A session begins: its programs learn where their connections go, with which congestion
+    /// control their sockets begin, and whether the wildcard is to be bound on the kernel,
+    /// too, where their launcher has said so. Its key.
+    pub fn open_session(&mut self, session: Session, kernel_too: Option<bool>) -> u32 {
+        self.publish_routes(&session);
+        let usual = self.settings.default_congestion(self.now);
+        published::publish_congestion_to(&session, usual);
+        let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
+        session.host.set_engine_alone(!kernel_too);
+        self.sessions.insert(session)
+    }
+
+    /// A session is over. Sockets of it that are left have nobody any more.
+    pub fn close_session(&mut self, key: u32) -> Option<Session> {
+        let mut session = self.sessions.remove(key)?;
+        session.host.mark_closed();
+        self.release_postponed(std::mem::take(&mut session.postponed));
+        Some(session)
+    }
+
+    /// A session had no memory for what has come for it.
+    pub fn arena_is_full(&mut self, session: u32) {
+        self.counters.drop(EngineDrop::ArenaFull);
+        if let Some(s) = self.sessions.get_mut(session)
+            && !std::mem::replace(&mut s.was_full, true)
+        {
+            self.notices.push(Notice::ArenaFull { session });
+        }
+    }
+
+    /// Whether `ip` is an address of this stack.
+    pub fn is_local(&self, ip: IpAddr) -> bool {
+        self.link.is_local(ip)
+    }
+}

@@ -1,0 +1,513 @@
+//! The way out: routes, neighbours and the port.
+//!
+//! Owns the port and everything that says where a packet goes; of IPv6, [`Link6`] has
+//! what IPv4 has no like of. `output` builds the packets.
+
+use crate::automatic::{Auto, Automatic};
+use crate::counters::{Counters, EngineDrop};
+use crate::groups::Memberships;
+use crate::link_return::Announcing;
+use crate::link6::Link6;
+use crate::output::NO_CHECKSUM;
+use crate::routing::{AddressError, routes};
+use crate::secrets::Secrets;
+use longshore_frames::{
+    Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
+};
+use longshore_net::arp;
+use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
+use longshore_net::pmtu::PathMtu;
+use longshore_net::route::Routes;
+use longshore_net::{Cidr, Instant as NetInstant};
+use longshore_tcp::Instant;
+use longshore_wire::arp::ArpPacket;
+use longshore_wire::checksum::Partial;
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
+use longshore_wire::ipv4::{self, Ipv4Header};
+use longshore_wire::{MacAddr, arp as arp_wire};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Neighbours of one version of IP remembered at most.
+pub(crate) const NEIGHBORS: usize = 1024;
+/// What every link of IPv6 takes (RFC 8200 section 5), in bytes.
+const LEAST_MTU_V6: usize = 1280;
+/// How often progress towards one destination tells of its next hop, in microseconds.
+const CONFIRM_AFTER: u64 = 1_000_000;
+/// The longest link and IP header that we write.
+pub(crate) const LOWER_HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+/// Room for all headers of a segment.
+pub(crate) const HEADER_ROOM: usize = LOWER_HEADERS + longshore_wire::tcp::MAX_HEADER_LEN;
+
+/// Where a packet to some destination goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To this station.
+    Station(MacAddr),
+    /// Back into the engine.
+    Own,
+    /// Its next hop is being asked for. Packets may be held until it answers.
+    Wait,
+    /// Its next hop does not answer.
+    Failed,
+    /// Nowhere.
+    NoRoute,
+}
+
+/// A packet to ourselves, from the IP header on.
+#[derive(Debug)]
+pub(crate) struct OwnPacket {
+    pub(crate) packet: Vec<u8>,
+    /// If not 0, it is a train of datagrams of this size.
+    pub(crate) gso: u16,
+}
+
+/// The transport's part of a packet to be sent.
+pub(crate) struct Transport<'a> {
+    pub(crate) protocol: u8,
+    /// Where the transport header stands in the buffer given, its checksum
+    /// field zero.
+    pub(crate) header_len: usize,
+    /// Where its checksum field is, from its start.
+    pub(crate) checksum_at: usize,
+    pub(crate) payload: &'a [IoSlice<'a>],
+    /// Cut into packets of this much payload each.
+    pub(crate) gso: Option<(GsoKind, u16)>,
+}
+
+/// The interface that a stack begins with.
+pub struct Interface<'a> {
+    /// Where its packets go.
+    pub port: Box<dyn Port>,
+    /// Its addresses, each with the prefix it is in: at most one of IPv4.
+    pub addresses: &'a [Cidr],
+    /// The routers to everywhere else, at most one for each version of IP.
+    pub gateways: &'a [IpAddr],
+    /// Addresses and routers that it finds itself.
+    pub automatic: &'a Automatic,
+}
+
+/// The way out.
+pub(crate) struct Link {
+    pub(crate) port: Box<dyn Port>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) mac: MacAddr,
+    /// IPv4 packets to that.
+    pub(crate) wanted: Wanted,
+    /// Its IPv4 address, if it has one.
+    pub(crate) v4: Option<Cidr>,
+    pub(crate) own_v4: Option<Ipv4Addr>,
+    /// Its IPv6 addresses, if it has any.
+    pub(crate) v6: Option<Link6>,
+    pub(crate) routes: Routes,
+    pub(crate) neighbors: Neighbors,
+    pub(crate) pmtu: PathMtu,
+    identification: u16,
+    pub(crate) gateways: Vec<IpAddr>,
+    /// Of whom it was said last that what we send arrives, and when.
+    pub(crate) confirmed: Option<(IpAddr, Instant)>,
+    /// Stations are still to be told that we are here.
+    pub(crate) announcing: Announcing,
+    /// Packets to ourselves, on their way in again.
+    pub(crate) own: VecDeque<OwnPacket>,
+    /// Whether 127.0.0.0/8 and ::1 are ours.
+    pub(crate) loopback: bool,
+    /// Where addresses come from that nobody has typed.
+    pub(crate) auto: Option<Box<Auto>>,
+    /// The groups that programs have joined.
+    pub(crate) groups: Memberships,
+}
+
+pub(crate) fn net_time(now: Instant) -> NetInstant {
+    NetInstant(now.0)
+}
+
+/// Our address on the port's link; nothing where there is no link layer.
+fn mac_of(capabilities: &Capabilities) -> MacAddr {
+    match capabilities.link {
+        LinkKind::Ethernet { mac } => MacAddr(mac),
+        LinkKind::Ip => MacAddr::default(),
+    }
+}
+
+impl Link {
+    /// `loopback` says whether 127.0.0.0/8 and ::1 are ours.
+    pub(crate) fn new(
+        Interface {
+            port,
+            addresses,
+            gateways,
+            automatic,
+        }: Interface<'_>,
+        loopback: bool,
+        secrets: &Secrets,
+        now: Instant,
+    ) -> Result<Self, AddressError> {
+        let capabilities = *port.capabilities();
+        let mac = mac_of(&capabilities);
+        let (v4, v6): (Vec<Cidr>, Vec<Cidr>) = addresses.iter().partition(|c| c.address.is_ipv4());
+        let v4 = match v4[..] {
+            [] => None,
+            [one] => Some(one),
+            [_, second, ..] => return Err(AddressError::SecondV4(second)),
+        };
+        let ethernet = capabilities.link != LinkKind::Ip;
+        let auto = Auto::new(automatic, &capabilities, v4, gateways, secrets, now)?;
+        let routers = auto.as_ref().and_then(|auto| auto.routers.as_ref());
+        let v6 = match v6[..] {
+            [] if routers.is_none() => None,
+            _ if capabilities.mtu < LEAST_MTU_V6 => {
+                return Err(AddressError::Mtu(capabilities.mtu));
+            }
+            _ => Some(Link6::new(
+                &v6,
+                ethernet.then_some(mac),
+                routers,
+                secrets,
+                now,
+            )?),
+        };
+        let own_v4 = match v4.map(|c| c.address) {
+            Some(IpAddr::V4(ip)) => Some(ip),
+            _ => None,
+        };
+        if v4.is_none() && v6.is_none() && auto.is_none() {
+            return Err(AddressError::None);
+        }
+        let mut link = Self {
+            port,
+            capabilities,
+            mac,
+            wanted: Wanted::new(mac, EtherType::Ipv4),
+            v4,
+            own_v4,
+            routes: routes(v4, v6.as_ref(), gateways, ethernet)?,
+            v6,
+            neighbors: Neighbors::new(NEIGHBORS),
+            pmtu: PathMtu::new(),
+            identification: 1,
+            gateways: gateways.to_vec(),
+            confirmed: None,
+            announcing: Announcing::OFF,
+            own: VecDeque::new(),
+            loopback,
+            auto,
+            groups: Memberships::new(secrets),
+        };
+        link.show_addresses();
+        Ok(link)
+    }
+
+    /// Whether `ip` is one of our addresses.
+    #[inline]
+    pub(crate) fn is_ours(&self, ip: Ipv4Addr) -> bool {
+        Some(ip) == self.own_v4 || (self.loopback && ip.is_loopback())
+    }
+
+    /// The port's interface has come, changed or gone.
+    pub(crate) fn take_port_news(&mut self, now: Instant) {
+        let mac = self.mac;
+        if self.port.take_news() {
+            self.capabilities = *self.port.capabilities();
+            self.mac = mac_of(&self.capabilities);
+            self.wanted = Wanted::new(self.mac, EtherType::Ipv4);
+        }
+        self.show_addresses();
+        if self.port.link_has_returned() || self.mac != mac {
+            self.link_returned(now);
+        }
+    }
+
+    /// Whether `ip` is one of our addresses, of either version.
+    pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => self.is_ours(ip),
+            IpAddr::V6(ip) => self.is_ours6(ip),
+        }
+    }
+
+    /// All addresses, for those who ask.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
+        self.v4.into_iter().chain(self.addresses6())
+    }
+
+    /// Our address towards `to`.
+    pub(crate) fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
+        if self.is_local(to) {
+            return Some(to);
+        }
+        let hop = match self.routes.lookup(to) {
+            Some(hop) => hop,
+            None if self.is_for_all(to) => return self.source_for_all(to),
+            None => return None,
+        };
+        match to {
+            IpAddr::V4(_) => Some(hop.source),
+            IpAddr::V6(to) => self.source_for6(to).map(IpAddr::V6),
+        }
+    }
+
+    /// The largest packet that gets through to `to`.
+    pub(crate) fn mtu_to(&self, to: IpAddr, now: Instant) -> usize {
+        if self.is_local(to) {
+            return usize::from(u16::MAX);
+        }
+        let link = self.link_mtu(to);
+        let path = self.pmtu.get(to, net_time(now)).map_or(link, usize::from);
+        path.min(link)
+    }
+
+    /// The largest packet of the version of `to` that the link takes.
+    pub(crate) fn link_mtu(&self, to: IpAddr) -> usize {
+        let link = self.capabilities.mtu.min(65_535);
+        let advised = self.auto.as_ref().and_then(|auto| auto.mtu_to(to));
+        advised.map_or(link, |advised| link.min(advised))
+    }
+
+    /// What we send to `to` arrives there, as its acknowledgments prove (RFC 4861
+    /// section 7.3.1): the next hop need not be asked. Not more than once a second is
+    /// worth the search.
+    pub(crate) fn confirm(&mut self, to: IpAddr, now: Instant) {
+        if let Some((last, at)) = self.confirmed
+            && last == to
+            && now.0.saturating_sub(at.0) < CONFIRM_AFTER
+        {
+            return;
+        }
+        self.confirmed = Some((to, now));
+        match self.routes.lookup(to).map(|hop| hop.next_hop) {
+            Some(IpAddr::V4(hop)) => self.neighbors.confirm(hop, net_time(now)),
+            Some(IpAddr::V6(hop)) => self.confirm6(hop, now),
+            None => {}
+        }
+    }
+
+    /// Where a packet to `to` goes; asks for its next hop if need be.
+    pub(crate) fn way_to(&mut self, to: Ipv4Addr, now: Instant, counters: &mut Counters) -> Way {
+        if self.is_ours(to) {
+            return Way::Own;
+        }
+        if self.capabilities.link == LinkKind::Ip {
+            return Way::Station(MacAddr::default());
+        }
+        if let Some(station) = self.station_of_all(to) {
+            return Way::Station(station);
+        }
+        let Some(hop) = self.routes.lookup(to.into()) else {
+            return Way::NoRoute;
+        };
+        let IpAddr::V4(next_hop) = hop.next_hop else {
+            return Way::NoRoute;
+        };
+        match self.neighbors.lookup(next_hop, net_time(now)) {
+            Lookup::Found(mac) => Way::Station(mac),
+            Lookup::Wait => Way::Wait,
+            Lookup::Ask => {
+                self.ask(next_hop, MacAddr::BROADCAST, counters);
+                Way::Wait
+            }
+            Lookup::Failed => Way::Failed,
+        }
+    }
+
+    fn ask(&mut self, ip: Ipv4Addr, to: MacAddr, counters: &mut Counters) {
+        if let Some(ours) = self.own_v4 {
+            let packet = arp::request(self.mac, ours, ip);
+            self.send_arp(&packet, to, counters);
+        }
+    }
+
+    pub(crate) fn send_arp(&mut self, packet: &ArpPacket, to: MacAddr, counters: &mut Counters) {
+        let mut frame = [0; ethernet::HEADER_LEN + arp_wire::PACKET_LEN];
+        let header = EthernetHeader {
+            destination: to,
+            source: self.mac,
+            ether_type: EtherType::Arp,
+        };
+        let at = header.emit(&mut frame);
+        packet.emit(&mut frame[at..]);
+        if self.port.send(&TxFrame::whole(&frame)).is_err() {
+            counters.drop(EngineDrop::PortRefused);
+        }
+    }
+
+    /// Takes an ARP packet; says whether somebody we asked for has answered.
+    pub(crate) fn take_arp(
+        &mut self,
+        packet: &ArpPacket,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> bool {
+        let for_us = self.is_ours(packet.target_ip);
+        if let Some(dhcp) = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut()) {
+            dhcp.handle_arp(packet, net_time(now));
+        }
+        let sender = packet.sender_ip;
+        let resolved = packet.sender_mac.is_unicast()
+            && !packet.sender_ip.is_unspecified()
+            && !self.is_ours(packet.sender_ip)
+            && self
+                .neighbors
+                .learn(packet.sender_ip, packet.sender_mac, for_us, net_time(now));
+        let address = self.own_v4;
+        if let Some(answer) = arp::answer(packet, self.mac, |ip| Some(ip) == address) {
+            self.send_arp(&answer, packet.sender_mac, counters);
+        }
+        if resolved {
+            self.release_held(sender, now, counters);
+        }
+        resolved
+    }
+
+    /// Repeats what was asked and not answered, and does what is due for our own IPv6
+    /// addresses; says whether a neighbour was given up.
+    pub(crate) fn poll_neighbors(&mut self, now: Instant, counters: &mut Counters) -> bool {
+        let mut ask = Vec::new();
+        let mut failed = Vec::new();
+        self.neighbors.poll(net_time(now), |event| match event {
+            NeighborEvent::Ask(ip) => ask.push((ip, MacAddr::BROADCAST)),
+            NeighborEvent::Probe(ip, mac) => ask.push((ip, mac)),
+            NeighborEvent::Failed(ip) => failed.push(IpAddr::V4(ip)),
+        });
+        for (ip, to) in ask {
+            self.ask(ip, to, counters);
+        }
+        self.poll6(now, &mut failed, counters);
+        self.drop_held(&failed, counters);
+        self.poll_announcements(now, counters);
+        self.poll_groups(now, counters);
+        self.poll_automatic(now, counters);
+        !failed.is_empty()
+    }
+
+    /// When `poll_neighbors` has something to do.
+    pub(crate) fn neighbor_deadline(&self) -> Option<Instant> {
+        let v4 = self.neighbors.deadline().map(|t| Instant(t.0));
+        let v6 = self.v6.as_ref().and_then(Link6::deadline);
+        let auto = self.auto.as_ref().and_then(|auto| auto.deadline());
+        let groups = self.groups.deadline();
+        let announcing = self.announcing.deadline();
+        let due = v4.into_iter().chain(v6).chain(auto).chain(groups);
+        due.chain(announcing).min()
+    }
+
+    #[inline]
+    pub(crate) fn next_identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
+    }
+
+    /// Sends an IPv4 packet. `buffer` has the transport header from
+    /// [`LOWER_HEADERS`] on; what stands before it is written here, and the
+    /// transport checksum, by the port if it can.
+    pub(crate) fn send_ipv4(
+        &mut self,
+        ip: &Ipv4Header,
+        way: Way,
+        buffer: &mut [u8; HEADER_ROOM],
+        transport: &Transport<'_>,
+    ) -> Result<(), PortError> {
+        ip.emit(&mut buffer[ethernet::HEADER_LEN..]);
+        let length = transport.len() as u32;
+        let pseudo = Partial::of_pseudo_v4(ip.source, ip.destination, transport.protocol, length);
+        self.send_packet(
+            buffer,
+            LOWER_HEADERS,
+            (EtherType::Ipv4, pseudo),
+            way,
+            transport,
+        )
+    }
+
+    /// Sends a packet whose IP header stands in `buffer` and whose transport header
+    /// begins at `start`. If its next hop is being asked for, it waits for that; a train of
+    /// packets cannot.
+    #[inline]
+    pub(crate) fn send_packet(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        (ether_type, pseudo): (EtherType, Partial),
+        way: Way,
+        transport: &Transport<'_>,
+    ) -> Result<(), PortError> {
+        let end = start + transport.header_len;
+        let (own, waits) = (way == Way::Own, way == Way::Wait);
+        let summed = transport.checksum_at != NO_CHECKSUM;
+        let offload = !own && !waits && summed && self.capabilities.tx_checksum;
+        if summed {
+            let sum = if offload {
+                pseudo.unfinished()
+            } else {
+                transport.checksum(pseudo, &buffer[start..end])
+            };
+            let field = start + transport.checksum_at;
+            buffer[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        if own {
+            let mut packet = buffer[ethernet::HEADER_LEN..end].to_vec();
+            transport
+                .payload
+                .iter()
+                .for_each(|p| packet.extend_from_slice(p));
+            let gso = transport.gso.map_or(0, |(_, size)| size);
+            self.own.push_back(OwnPacket { packet, gso });
+            return Ok(());
+        }
+        if waits {
+            self.hold(&buffer[ethernet::HEADER_LEN..end], transport);
+            return Ok(());
+        }
+        let link_len = self.capabilities.link_header_len();
+        let skip = ethernet::HEADER_LEN - link_len;
+        if let (Way::Station(mac), true) = (way, link_len != 0) {
+            let header = EthernetHeader {
+                destination: mac,
+                source: self.mac,
+                ether_type,
+            };
+            header.emit(&mut buffer[..ethernet::HEADER_LEN]);
+        }
+        let checksum_offset = transport.checksum_at as u16;
+        self.port.send(&TxFrame {
+            headers: &buffer[skip..end],
+            payload: transport.payload,
+            checksum: offload.then_some(TxChecksum {
+                start: (start - skip) as u16,
+                offset: checksum_offset,
+            }),
+            gso: transport.gso.map(|(kind, size)| TxGso {
+                kind,
+                size,
+                header_len: (end - skip) as u16,
+            }),
+        })
+    }
+}
+
+impl Transport<'_> {
+    /// Its length in bytes, header and payload.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        let payload: usize = self.payload.iter().map(|p| p.len()).sum();
+        self.header_len + payload
+    }
+
+    /// Its checksum, made here; `header` has a zero in its field.
+    fn checksum(&self, pseudo: Partial, header: &[u8]) -> u16 {
+        let sum = pseudo
+            .plus(Partial::of(header))
+            .followed_by(self.header_len, Partial::of_pieces(self.payload));
+        // RFC 768: a UDP checksum that comes out as zero is sent as all ones.
+        if sum.finish() == 0 && self.protocol == ipv4::protocol::UDP {
+            0xffff
+        } else {
+            sum.finish()
+        }
+    }
+}
+
+mod held;
+#[cfg(test)]
+mod tests;

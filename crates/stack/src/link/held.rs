@@ -1,0 +1,125 @@
+//! Packets that wait for their next hop's hardware address: held when they were to be sent,
+//! sent when it is known, dropped when it is given up (RFC 4861 section 7.2.2, RFC 1122
+//! section 2.3.2.2).
+//!
+//! What waits here is what nobody else keeps: datagrams, answers, resets. Connections keep
+//! their segments themselves until there is a way. `link` and `link6` call it.
+
+use super::{Link, Transport, Way};
+use crate::counters::{Counters, EngineDrop};
+use longshore_frames::TxFrame;
+use longshore_tcp::Instant;
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where an IPv4 packet has its destination.
+const DESTINATION_V4: usize = 16;
+/// Where an IPv6 packet has its destination.
+const DESTINATION_V6: usize = 24;
+
+/// Where an IP packet goes.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => {
+            let octets: [u8; 4] = packet.get(DESTINATION_V4..)?.first_chunk().copied()?;
+            Some(Ipv4Addr::from(octets).into())
+        }
+        _ => {
+            let octets: [u8; 16] = packet.get(DESTINATION_V6..)?.first_chunk().copied()?;
+            Some(Ipv6Addr::from(octets).into())
+        }
+    }
+}
+
+impl Link {
+    /// Keeps a finished packet, its headers from IP's on and its payload, until its next
+    /// hop answers.
+    #[cold]
+    pub(super) fn hold(&mut self, headers: &[u8], transport: &Transport<'_>) {
+        debug_assert!(transport.gso.is_none(), "each packet waits for itself");
+        let mut packet = headers.to_vec();
+        transport
+            .payload
+            .iter()
+            .for_each(|p| packet.extend_from_slice(p));
+        let hop = destination(&packet).and_then(|to| self.routes.lookup(to));
+        match (hop.map(|hop| hop.next_hop), &mut self.v6) {
+            (Some(IpAddr::V4(hop)), _) => self.neighbors.hold(hop, packet),
+            (Some(IpAddr::V6(hop)), Some(v6)) => v6.neighbors.hold(hop, packet),
+            _ => {}
+        }
+    }
+
+    /// An IPv4 neighbour has answered: what waits for it goes.
+    pub(crate) fn release_held(&mut self, hop: Ipv4Addr, now: Instant, counters: &mut Counters) {
+        let packets = self.neighbors.release(hop);
+        if !packets.is_empty() {
+            let way = self.way_to(hop, now, counters);
+            self.send_held(packets, EtherType::Ipv4, way, counters);
+        }
+    }
+
+    /// The same of IPv6.
+    pub(crate) fn release_held6(&mut self, hop: Ipv6Addr, now: Instant, counters: &mut Counters) {
+        let Some(v6) = &mut self.v6 else { return };
+        let packets = v6.neighbors.release(hop);
+        if !packets.is_empty() {
+            let way = self.way_to6(hop, now, counters);
+            self.send_held(packets, EtherType::Ipv6, way, counters);
+        }
+    }
+
+    fn send_held(
+        &mut self,
+        packets: VecDeque<Vec<u8>>,
+        ether_type: EtherType,
+        way: Way,
+        counters: &mut Counters,
+    ) {
+        let Way::Station(destination) = way else {
+            return counters.drop_many(EngineDrop::Unresolved, packets.len() as u64);
+        };
+        let mut headers = [0; ethernet::HEADER_LEN];
+        let source = self.mac;
+        EthernetHeader {
+            destination,
+            source,
+            ether_type,
+        }
+        .emit(&mut headers);
+        for packet in packets {
+            let payload = [IoSlice::new(&packet)];
+            let sent = self.port.send(&TxFrame {
+                headers: &headers,
+                payload: &payload,
+                checksum: None,
+                gso: None,
+            });
+            if sent.is_err() {
+                counters.drop(EngineDrop::PortRefused);
+            }
+        }
+    }
+
+    /// Drops what waits for neighbours that were given up, and counts what has found no
+    /// room.
+    pub(crate) fn drop_held(&mut self, failed: &[IpAddr], counters: &mut Counters) {
+        for ip in failed {
+            let packets = match (ip, &mut self.v6) {
+                (IpAddr::V4(ip), _) => self.neighbors.release(*ip),
+                (IpAddr::V6(ip), Some(v6)) => v6.neighbors.release(*ip),
+                (IpAddr::V6(_), None) => continue,
+            };
+            counters.drop_many(EngineDrop::Unresolved, packets.len() as u64);
+        }
+        let v6 = self.v6.as_mut();
+        let overflowed = v6.map_or(0, |v6| v6.neighbors.take_overflowed());
+        let overflowed = overflowed + self.neighbors.take_overflowed();
+        counters.drop_many(EngineDrop::NeighborQueueFull, overflowed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

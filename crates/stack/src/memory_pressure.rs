@@ -1,0 +1,90 @@
+//! What happens when a session has no memory left for what its connections receive.
+//!
+//! Owns the rule of who may still have some, and `Sockets::denied_memory`, the connections that
+//! may not: their peers are told that the window is closed, so that they probe it and do not give
+//! up. They hear at once when there is memory again. `tcp_input` asks for each segment with
+//! payload that header prediction has not taken, `requests` tells of what was read, and the
+//! loop calls once a turn.
+
+use crate::Stack;
+use crate::socket::Kind;
+use longshore_hostif::CHUNK;
+use longshore_hostif::adapter::ReceiveSlab;
+use longshore_tcp::Tcb;
+use longshore_wire::SeqNumber;
+
+/// Chunks that must be free before a connection is given data: what a whole
+/// receive buffer could need beyond what it has. Also what is kept for connections of which
+/// nearly all has been read, so that who reads one to its end is not held up by others that
+/// nobody reads.
+pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
+/// Chunks that a segment needs where all before it is there, or nothing was before it.
+pub(crate) const FEW_CHUNKS: u32 = 2;
+
+/// Of the connections without memory, so many are looked at in a turn.
+const LOOKS: usize = 16;
+
+/// Whether a session has memory for payload; `is_next`: it begins with the next byte that
+/// the connection waits for.
+fn has_room(slab: &ReceiveSlab, tcb: &Tcb, is_next: impl FnOnce() -> bool) -> bool {
+    let free = slab.available();
+    let unread = tcb.rcv_edge().saturating_sub(tcb.rcv_consumed());
+    free >= SPARE_CHUNKS || free >= FEW_CHUNKS && unread < CHUNK as u64 && is_next()
+}
+
+/// A connection's program has read: it may have memory again.
+pub(crate) fn grant_to_reader(slab: &ReceiveSlab, tcb: &mut Tcb) {
+    if has_room(slab, tcb, || true) {
+        tcb.grant_room();
+    }
+}
+
+impl Stack {
+    /// A segment with payload has come that begins with `seq`: its connection may have
+    /// memory, or is denied it.
+    pub(crate) fn see_to_room(&mut self, key: u32, seq: SeqNumber) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        let session = self.sessions.get(socket.session);
+        if session.is_some_and(|s| has_room(&s.host.receive, &c.tcb, || c.tcb.is_next(seq))) {
+            c.tcb.grant_room();
+        } else if c.tcb.deny_room() && !self.sockets.denied_memory.contains(&key) {
+            self.sockets.denied_memory.push_back(key);
+        }
+    }
+
+    /// Looks at some of the connections that were denied memory, whether there is some now.
+    #[inline]
+    pub fn relieve_memory_pressure(&mut self) {
+        if !self.sockets.denied_memory.is_empty() {
+            self.look_at_denied();
+        }
+    }
+
+    fn look_at_denied(&mut self) {
+        for _ in 0..LOOKS.min(self.sockets.denied_memory.len()) {
+            let Some(key) = self.sockets.denied_memory.pop_front() else {
+                return;
+            };
+            let Some(socket) = self.sockets.get_mut(key) else {
+                continue;
+            };
+            let Kind::Stream(c) = &mut socket.kind else {
+                continue;
+            };
+            let slab = self.sessions.get(socket.session).map(|s| &s.host.receive);
+            if let Some(slab) = slab.filter(|_| c.tcb.is_denied_room()) {
+                if has_room(slab, &c.tcb, || true) {
+                    c.tcb.grant_room();
+                    self.sockets.touch(key);
+                } else {
+                    self.sockets.denied_memory.push_back(key);
+                }
+            }
+        }
+    }
+}

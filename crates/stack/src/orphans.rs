@@ -1,0 +1,71 @@
+//! Sockets that no process holds any more: what they still have to say is said, and then
+//! they go.
+//!
+//! Which process holds what is known by the engine, which calls this when one has ended, when
+//! a socket was lost on its way between two, and when a session ends.
+
+use crate::Stack;
+use crate::socket::Kind;
+use longshore_hostif::EdgeFlags;
+use longshore_tcp::{Linger, State};
+
+impl Stack {
+    /// The socket in a block of a session, if there is one.
+    pub fn socket_of(&self, session: u32, index: u32) -> Option<u32> {
+        self.sessions.get(session)?.key(index)
+    }
+
+    /// Whether no process holds a socket, as far as was said here.
+    pub fn is_orphan(&self, key: u32) -> bool {
+        self.sockets.get(key).is_none_or(|socket| socket.orphan)
+    }
+
+    /// The process of a channel, which had this socket, is gone.
+    pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.subscribers.remove(channel);
+        }
+    }
+
+    /// No process holds a socket any more: what was written is still delivered.
+    pub fn close_unheld(&mut self, key: u32) {
+        self.take_last_edges(key);
+        self.close(key, Linger::Background);
+    }
+
+    /// No process holds a socket any more, and what was written is delivered to nobody.
+    pub fn reset_unheld(&mut self, key: u32) {
+        self.close(key, Linger::Reset);
+        self.abort(key);
+    }
+
+    /// What a process that has ended had written or read and not yet told us of is taken
+    /// from the socket's block, checked like any request.
+    fn take_last_edges(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let Some(s) = self.sessions.get(socket.session) else {
+            return;
+        };
+        if !socket.has_block() {
+            return;
+        }
+        let (snd, rcv) = s.host.edges_noted(socket.id.index);
+        let _ = self.host_edges(key, snd, rcv, EdgeFlags::PUSH);
+    }
+
+    /// Whether no socket that nobody has any more still has something to deliver.
+    pub fn is_quiet(&self) -> bool {
+        self.sockets.iter().all(|(_, s)| match &s.kind {
+            Kind::Stream(c) => {
+                s.orphan
+                    && matches!(
+                        c.tcb.state(),
+                        State::FinWait2 | State::TimeWait | State::Closed
+                    )
+            }
+            _ => true,
+        })
+    }
+}

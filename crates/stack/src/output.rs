@@ -1,0 +1,291 @@
+//! TCP segments out: headers written, payload taken where the host wrote it.
+
+use crate::Stack;
+use crate::counters::{Counters, EngineDrop};
+use crate::ends::{Ends, Service};
+use crate::fast_output::Headers;
+use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, Transport, Way};
+use crate::socket::{Connection, Kind, Socket};
+use longshore_frames::in_place;
+use longshore_frames::{GsoKind, PortError};
+use longshore_hostif::Crossings;
+use longshore_hostif::SharedBytes;
+use longshore_hostif::adapter::{MAX_PIECES, SendStreams};
+use longshore_tcp::{Instant, State};
+use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
+use std::io::IoSlice;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
+
+/// Segments that one connection may send in one turn, so that others get theirs.
+const SEGMENTS_A_TURN: usize = 32;
+
+/// How sending went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// All that there was.
+    All,
+    /// There is more: next turn.
+    More,
+    /// The next hop is not known yet.
+    Unresolved,
+}
+
+impl<'a> Transport<'a> {
+    /// A payload that needs nothing before it and no checksum.
+    pub(crate) fn finished(payload: &'a [IoSlice<'a>]) -> Self {
+        Self {
+            protocol: 0,
+            header_len: 0,
+            checksum_at: NO_CHECKSUM,
+            payload,
+            gso: None,
+        }
+    }
+}
+
+/// In [`Transport::checksum_at`]: there is none to be made.
+pub(crate) const NO_CHECKSUM: usize = usize::MAX;
+
+impl Link {
+    /// The IP header of a TCP segment. Never to be fragmented (RFC 1191); the
+    /// identification is only for peers that care.
+    pub(crate) fn tcp_packet(
+        &mut self,
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        header_len: usize,
+        payload_len: usize,
+        ttl: u8,
+        tos: u8,
+    ) -> Ipv4Header {
+        Ipv4Header {
+            tos,
+            payload_len: (header_len + payload_len) as u16,
+            identification: self.next_identification(),
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl,
+            protocol: protocol::TCP,
+            source,
+            destination,
+        }
+    }
+
+    /// Sends a TCP segment.
+    pub(crate) fn send_tcp(
+        &mut self,
+        ip: &Ipv4Header,
+        way: Way,
+        header: &TcpHeader,
+        payload: &[IoSlice<'_>],
+        gso: Option<u16>,
+    ) -> Result<(), PortError> {
+        let mut buffer = [0u8; HEADER_ROOM];
+        let header_len = header.emit(&mut buffer[LOWER_HEADERS..]);
+        let transport = Transport {
+            protocol: protocol::TCP,
+            header_len,
+            checksum_at: CHECKSUM_OFFSET,
+            payload,
+            gso: gso.map(|size| (GsoKind::Tcp4, size)),
+        };
+        self.send_ipv4(ip, way, &mut buffer, &transport)
+    }
+}
+
+impl Stack {
+    /// Sends what a connection has to send, [`SEGMENTS_A_TURN`] segments at most.
+    pub(crate) fn transmit(&mut self, key: u32) -> Sent {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return Sent::All;
+        };
+        let options = &socket.options;
+        let Kind::Stream(c) = &mut socket.kind else {
+            return Sent::All;
+        };
+        if !c.tcb.may_have_to_send() {
+            return Sent::All;
+        }
+        let Some(local) = socket.local else {
+            return Sent::All;
+        };
+        let Some(ends) = Ends::new(local.ip(), c.remote.ip()) else {
+            return Sent::All;
+        };
+        let service = options.service(ends.to()).without_ecn();
+        let way = match self.link.way(&ends, now, &mut self.counters) {
+            way @ (Way::Station(_) | Way::Own) => way,
+            // What is taken from the block counts as sent, so nothing is taken.
+            Way::Wait => return Sent::Unresolved,
+            Way::Failed | Way::NoRoute => {
+                drop_unsent(c, now, &mut self.counters);
+                return Sent::All;
+            }
+        };
+        let longest = self
+            .link
+            .longest_payload(&ends, way)
+            .max(usize::from(c.tcb.mss()));
+        let session = self.sessions.get_mut(socket.session);
+        let mut outlet = Outlet {
+            source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
+            index: socket.id.index,
+            crossings: &mut socket.meter.to_adapter,
+            c,
+            local,
+            ends,
+            way,
+            service,
+            longest,
+            now,
+            link: &mut self.link,
+            counters: &mut self.counters,
+        };
+        let sent = outlet
+            .send_plain()
+            .and_then(|sent| outlet.send_others(sent));
+        sent.err().unwrap_or(Sent::More)
+    }
+}
+
+/// Nobody takes what a connection sends: a connection that is being opened ends, of
+/// others it is lost.
+fn drop_unsent(c: &mut Connection, now: Instant, counters: &mut Counters) {
+    if c.tcb.state() == State::SynSent {
+        c.unreachable = true;
+        c.tcb.abort();
+        return;
+    }
+    while c.tcb.poll_transmit(now, 0).is_some() {
+        counters.drop(EngineDrop::Unresolved);
+    }
+}
+
+/// A connection that sends, in one turn: what it takes its payload from, and where it
+/// goes.
+struct Outlet<'a> {
+    c: &'a mut Connection,
+    /// The send streams of its session, and what the session counts; none once the session
+    /// has ended, and then no payload can be sent.
+    source: Option<(&'a SendStreams, &'a mut Crossings)>,
+    index: u32,
+    crossings: &'a mut Crossings,
+    local: SocketAddr,
+    ends: Ends,
+    way: Way,
+    service: Service,
+    /// Payload of one segment at most, bytes.
+    longest: usize,
+    now: Instant,
+    link: &'a mut Link,
+    counters: &'a mut Counters,
+}
+
+impl<'a> Outlet<'a> {
+    /// Sends segments with a plain header, if they go over the port, and says how many.
+    /// As an error: how sending went, if it ends with them.
+    #[inline]
+    fn send_plain(&mut self) -> Result<usize, Sent> {
+        let (Ends::V4 { from, to }, Way::Station(_)) = (self.ends, self.way) else {
+            return Ok(0);
+        };
+        let ends = (
+            SocketAddrV4::new(from, self.local.port()),
+            SocketAddrV4::new(to, self.c.remote.port()),
+        );
+        let mut segments = 0;
+        while segments < SEGMENTS_A_TURN
+            && let Some(segment) = self.c.tcb.poll_plain(self.now, self.longest)
+        {
+            segments += 1;
+            let len = u64::from(segment.payload_len);
+            let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+            let count = if len == 0 {
+                0
+            } else {
+                self.gather(
+                    segment.payload_start..segment.payload_start + len,
+                    &mut pieces,
+                )?
+            };
+            let headers = Headers::keep(
+                &mut self.c.headers,
+                self.link,
+                ends,
+                self.way,
+                self.service.ttl,
+                self.service.tos,
+            );
+            let pieces = in_place(pieces.get(..count).unwrap_or_default());
+            let sent = self.link.send_plain(headers, &segment, pieces);
+            self.counters.segments_out += 1;
+            self.note(sent)?;
+        }
+        Ok(segments)
+    }
+
+    /// Sends what else there is, `segments` having been sent.
+    fn send_others(&mut self, segments: usize) -> Result<(), Sent> {
+        for _ in segments..SEGMENTS_A_TURN {
+            let segment = self
+                .c
+                .tcb
+                .poll_transmit(self.now, self.longest)
+                .ok_or(Sent::All)?;
+            let len = segment.payload_len();
+            let header = segment.header(self.local.port(), self.c.remote.port());
+            let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
+            let count = if len == 0 {
+                0
+            } else {
+                self.gather(segment.payload.clone(), &mut pieces)?
+            };
+            let sent = self.link.send_segment(
+                &self.ends,
+                self.way,
+                self.service.marked(segment.ecn as u8),
+                &header,
+                in_place(pieces.get(..count).unwrap_or_default()),
+                (len > usize::from(segment.mss)).then_some(segment.mss),
+            );
+            self.counters.segments_out += 1;
+            self.counters.retransmissions += u64::from(segment.retransmission);
+            self.note(sent)?;
+        }
+        Ok(())
+    }
+
+    /// The pieces of a payload, counted as taken from the host; says how many.
+    #[inline]
+    fn gather(
+        &mut self,
+        range: Range<u64>,
+        pieces: &mut [SharedBytes<'a>; MAX_PIECES],
+    ) -> Result<usize, Sent> {
+        let (streams, crossings) = self.source.as_mut().ok_or(Sent::All)?;
+        let len = range.end - range.start;
+        let Ok(count) = streams.gather(self.index, range, pieces) else {
+            self.counters.drop(EngineDrop::BadStream);
+            self.c.tcb.abort();
+            return Err(Sent::More);
+        };
+        Socket::count_payload([self.crossings, crossings], count as u64, len);
+        Ok(count)
+    }
+
+    /// What the port said of a segment. A full one takes more in the next turn.
+    #[inline]
+    fn note(&mut self, sent: Result<(), PortError>) -> Result<(), Sent> {
+        if sent.is_err() {
+            self.counters.drop(EngineDrop::PortRefused);
+        }
+        if sent == Err(PortError::Full) {
+            return Err(Sent::More);
+        }
+        Ok(())
+    }
+}

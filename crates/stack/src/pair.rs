@@ -1,0 +1,479 @@
+//! Cut-through: a connection both of whose ends are this engine's own sockets.
+//!
+//! No packet is built and no TCP runs: what one end's host writes is copied to
+//! where the other end's host reads it, as far as there is room. It owns
+//! [`Pair`], one end of such a connection. A flag of the engine turns it off, so
+//! that tests can send the same bytes through TCP.
+
+mod copy;
+mod deferral;
+mod pace;
+mod room;
+mod urgent;
+
+use crate::Stack;
+use crate::access::Transport;
+use crate::connection::RequestError;
+use crate::counters::EngineDrop;
+use crate::demux::Flow;
+use crate::socket::{Kind, Socket, Told};
+use longshore_hostif::NONE;
+use longshore_hostif::adapter::ReceiveStream;
+use longshore_hostif::{EdgeFlags, SocketId};
+use longshore_tcp::Instant;
+use std::net::SocketAddr;
+
+/// Bytes moved in one piece, and pieces moved in one turn for one end.
+pub(crate) const PIECE: u64 = 64 * 1024;
+pub(crate) const PIECES_A_TURN: usize = 4;
+
+/// How long a corked end holds back less than a full piece, in microseconds, as
+/// Linux does.
+const HOLD_US: u64 = 200_000;
+/// How long after it had no memory the other end is tried again, in microseconds.
+const AGAIN_US: u64 = 10_000;
+
+/// The errno of an end that was reset, and of one that was after it had seen the end of the
+/// other's stream, as Linux has them.
+pub(crate) const RESET: u16 = 104;
+const BROKEN_PIPE: u16 = 32;
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// The other end's key; [`NONE`] once it is gone.
+    pub(crate) other: u32,
+    pub(crate) remote: SocketAddr,
+    pub(crate) flow: Flow,
+    pub(crate) rcv: ReceiveStream,
+    /// The listener in whose queue it waits.
+    pub(crate) listener: Option<u32>,
+    /// Not yet let in by the listener.
+    pub(crate) connecting: bool,
+    pub(crate) snd_edge: u64,
+    /// What of the send stream the other end has.
+    pub(crate) snd_moved: u64,
+    pub(crate) rcv_edge: u64,
+    pub(crate) rcv_consumed: u64,
+    /// What follows the last urgent byte written, and received; 0 if there was none.
+    snd_urgent: u64,
+    pub(crate) rcv_urgent: u64,
+    /// This end's host has not been told of `rcv_urgent`.
+    urgent_untold: bool,
+    /// This end has said that it sends no more.
+    pub(crate) shut: bool,
+    /// The other end has, and all it sent is here.
+    pub(crate) peer_fin: bool,
+    /// This end's host has shut its receiving half down.
+    pub(crate) shut_reading: bool,
+    /// It is to hear when the other end has all that was sent (SO_LINGER).
+    pub(crate) lingers: bool,
+    /// The last write said that more follows at once (MSG_MORE).
+    pub(crate) more_follows: bool,
+    /// TCP_CORK.
+    corked: bool,
+    /// When what is held back for those two goes all the same.
+    pub(crate) hold_until: Option<Instant>,
+    /// It is connected, and its listener is not told before there is something to
+    /// read (TCP_DEFER_ACCEPT), or before this time.
+    deferred_until: Option<Instant>,
+    /// The other end's session had no memory for what is to be moved, or its sender's pace
+    /// (SO_MAX_PACING_RATE) has it wait: when to try again.
+    again_at: Option<Instant>,
+    /// By that pace, what comes next may go from then on.
+    paced_until: Instant,
+    /// Why it is dead, an errno.
+    pub(crate) dead: Option<u16>,
+    pub(crate) told: Told,
+    /// When the host's chunks are taken back.
+    pub(crate) tell_by: Instant,
+}
+
+impl Pair {
+    fn new(other: u32, local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            other,
+            remote,
+            flow: Flow::new(local, remote),
+            rcv: ReceiveStream::EMPTY,
+            listener: None,
+            connecting: false,
+            snd_edge: 0,
+            snd_moved: 0,
+            rcv_edge: 0,
+            rcv_consumed: 0,
+            snd_urgent: 0,
+            rcv_urgent: 0,
+            urgent_untold: false,
+            shut: false,
+            peer_fin: false,
+            shut_reading: false,
+            lingers: false,
+            more_follows: false,
+            corked: false,
+            hold_until: None,
+            deferred_until: None,
+            again_at: None,
+            paced_until: Instant(0),
+            dead: None,
+            told: Told::default(),
+            tell_by: Instant::NEVER,
+        }
+    }
+
+    /// TCP_CORK was set, or taken out.
+    pub(crate) fn release_hold(&mut self, corked: bool) {
+        self.corked = corked;
+        if !corked {
+            self.hold_until = None;
+            self.more_follows = false;
+        }
+    }
+
+    /// Whether what there is to send waits for more: less than a full piece, by
+    /// TCP_CORK or MSG_MORE, for [`HOLD_US`] at most. Urgent data waits for nothing.
+    fn holds_back(&mut self, now: Instant) -> bool {
+        let little = self.snd_edge - self.snd_moved < PIECE && !self.shut && !self.is_urgent();
+        if !(little && (self.corked || self.more_follows)) {
+            self.hold_until = None;
+            return false;
+        }
+        now < *self.hold_until.get_or_insert(now.after_us(HOLD_US))
+    }
+
+    /// When it is to be looked at even if nothing happens.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let quiet = (!self.tell_by.is_never()).then_some(self.tell_by);
+        let any = [self.hold_until, self.deferred_until, self.again_at, quiet];
+        any.into_iter().flatten().min()
+    }
+
+    /// Whether nothing that comes can be read any more, as both halves are shut down: it is
+    /// answered by a reset.
+    fn is_shut(&self) -> bool {
+        self.shut && self.shut_reading
+    }
+
+    /// The other end has reset the connection.
+    fn reset(&mut self) {
+        let errno = if self.peer_fin { BROKEN_PIPE } else { RESET };
+        self.dead.get_or_insert(errno);
+    }
+
+    /// The flags that its host should see.
+    pub(crate) fn flags(&self) -> EdgeFlags {
+        let mut flags = EdgeFlags::empty();
+        flags.set(EdgeFlags::CONNECTED, !self.connecting);
+        flags.set(EdgeFlags::PEER_FIN, self.peer_fin);
+        flags.set(
+            EdgeFlags::FIN_ACKED,
+            self.lingers && self.snd_moved == self.snd_edge,
+        );
+        flags.set(EdgeFlags::DEAD, self.dead.is_some());
+        flags
+    }
+}
+
+impl Stack {
+    pub(crate) fn pair_mut(&mut self, key: u32) -> Option<&mut Pair> {
+        match &mut self.sockets.get_mut(key)?.kind {
+            Kind::Pair(p) => Some(p),
+            _ => None,
+        }
+    }
+
+    /// Connects `key` to one of our own listeners.
+    pub(crate) fn open_pair(
+        &mut self,
+        key: u32,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<(), RequestError> {
+        let spread = self.demux.hash((remote, local));
+        let reached = self
+            .settings
+            .access
+            .may_accept(Transport::Tcp, local.ip(), remote.port());
+        if !reached {
+            self.counters.drop(EngineDrop::AccessDenied);
+        }
+        let listener = self.demux.tcp.find(remote, true, spread);
+        let listener = listener.filter(|_| reached);
+        let mut pair = Pair::new(NONE, local, remote);
+        pair.connecting = true;
+        pair.corked = self.sockets.get(key).is_some_and(|s| s.options.tcp.cork);
+        let to_itself = listener.is_none() && local == remote;
+        if to_itself {
+            // Its own SYN would meet it (a simultaneous open, RFC 9293 section
+            // 3.5): what it writes it reads.
+            pair.other = key;
+            pair.connecting = false;
+        } else if listener.is_none() {
+            // As a reset would tell it: refused.
+            pair.dead = Some(111);
+        }
+        pair.listener = listener;
+        let flow = pair.flow;
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.kind = Kind::Pair(pair);
+        socket.local = Some(local);
+        if listener.is_some() || to_itself {
+            self.demux.insert(flow, key);
+            self.counters.active_opens += 1;
+            self.enter_listener(key);
+        }
+        if to_itself {
+            self.heed_reading(key);
+        }
+        self.sockets.touch(key);
+        Ok(())
+    }
+
+    /// Lets a connecting end through its listener, or puts it in the line of
+    /// those that wait for room in the accept queue.
+    fn enter_listener(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.local) else {
+            return;
+        };
+        let (Some(listener), server) = (p.listener, p.remote) else {
+            return;
+        };
+        let Some(l) = self.sockets.get_mut(listener) else {
+            return self.refuse(key);
+        };
+        let (options, session) = (l.options, l.session);
+        if !matches!(&l.kind, Kind::Listener(l) if !l.shut) {
+            return self.refuse(key);
+        }
+        if options.defer_accept_s != 0 && self.defer(key, options.defer_accept_s) {
+            return;
+        }
+        let Some(Kind::Listener(listening)) = self.sockets.get_mut(listener).map(|l| &mut l.kind)
+        else {
+            return self.refuse(key);
+        };
+        if !listening.listener.may_establish() {
+            listening.line.push(key);
+            return self.mark_line(listener);
+        }
+        let mut pair = Pair::new(key, server, client);
+        pair.listener = Some(listener);
+        pair.corked = options.tcp.cork;
+        let flow = pair.flow;
+        let id = SocketId {
+            index: NONE,
+            generation: 0,
+        };
+        let Some(share) = self.take_socket_share(session) else {
+            return self.refuse(key);
+        };
+        let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
+        accepted.share = share;
+        accepted.local = Some(server);
+        let other = self.sockets.insert(accepted);
+        self.demux.insert(flow, other);
+        if self.hand_over(other).is_none() {
+            self.forget(other);
+            return self.refuse(key);
+        }
+        if let Some(p) = self.pair_mut(key) {
+            p.other = other;
+            p.connecting = false;
+            p.listener = None;
+        }
+        self.name_ends(key, other);
+        self.heed_reading(key);
+        self.sockets.touch(other);
+        self.sockets.touch(key);
+    }
+
+    /// Says in the block of each end which socket the other is, if they are of one session:
+    /// whoever finds nothing to read there may see that something is under way.
+    fn name_ends(&self, one: u32, other: u32) {
+        let (Some(one), Some(other)) = (self.sockets.get(one), self.sockets.get(other)) else {
+            return;
+        };
+        let session = self.sessions.get(one.session);
+        if let Some(session) = session.filter(|_| one.session == other.session) {
+            session.host.set_other_end(one.id.index, other.id.index);
+            session.host.set_other_end(other.id.index, one.id.index);
+        }
+    }
+
+    fn refuse(&mut self, key: u32) {
+        if let Some(p) = self.pair_mut(key) {
+            // Refused, or reset if it was connected already.
+            p.dead = Some(if p.connecting { 111 } else { RESET });
+            p.listener = None;
+        }
+        self.sockets.touch(key);
+    }
+
+    /// A listener has room again, or is gone: those in line try once more.
+    pub(crate) fn next_in_line(&mut self, line: Vec<u32>) {
+        for key in line {
+            self.enter_listener(key);
+        }
+    }
+
+    /// Moves what can be moved and tells both hosts what is new.
+    pub(crate) fn settle_pair(&mut self, key: u32) {
+        let (now, mut moved) = (self.now, 0);
+        if let Some(p) = self.pair_mut(key) {
+            p.again_at = None;
+            let (deferred, urgent) = (p.deferred_until.is_some(), p.is_urgent());
+            if deferred {
+                self.end_deferral(key);
+            }
+            if urgent {
+                self.pass_on_urgent(key);
+            }
+        }
+        if self
+            .pair_mut(key)
+            .is_some_and(|p| p.snd_moved < p.snd_edge && p.holds_back(now))
+        {
+            self.tell_pair(key);
+            return self.sockets.arm(key);
+        }
+        while moved < PIECES_A_TURN && self.move_piece(key) {
+            moved += 1;
+        }
+        self.end_unread(key);
+        self.pass_on_end(key);
+        if moved == PIECES_A_TURN {
+            self.sockets.touch(key);
+        }
+        self.tell_pair(key);
+        self.arm_quiet_pair(key);
+        self.end_pair(key);
+    }
+
+    /// What is written to an end that is gone is answered by a reset.
+    fn end_unread(&mut self, key: u32) {
+        if let Some(p) = self.pair_mut(key)
+            && p.other == NONE
+            && p.snd_moved < p.snd_edge
+            && !p.connecting
+            && p.deferred_until.is_none()
+        {
+            p.reset();
+        }
+    }
+
+    /// What `key` sends meets an end of which both halves are shut down: both are reset.
+    fn reset_pair(&mut self, key: u32) {
+        let Some(p) = self.pair_mut(key) else { return };
+        p.reset();
+        let other = p.other;
+        if let Some(q) = self.pair_mut(other) {
+            q.dead.get_or_insert(RESET);
+        }
+        self.sockets.touch(other);
+    }
+
+    /// The end of the stream, once all before it is there.
+    fn pass_on_end(&mut self, key: u32) {
+        let Some(p) = self.pair_mut(key) else { return };
+        // A reset is no end.
+        let all_moved = p.snd_moved == p.snd_edge && p.dead.is_none();
+        let (ended, other) = (p.shut && all_moved, p.other);
+        if ended
+            && let Some(q) = self.pair_mut(other)
+            && !q.peer_fin
+        {
+            q.peer_fin = true;
+            self.sockets.touch(other);
+        }
+    }
+
+    fn tell_pair(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if !socket.has_block() || socket.orphan {
+            return;
+        }
+        let edges = socket.edges();
+        let quarter = u64::from(socket.options.send_buffer / 4);
+        let Kind::Pair(p) = &mut socket.kind else {
+            return;
+        };
+        let lowat = socket.options.not_sent_lowat;
+        let has_sent = lowat != 0 && {
+            let s = self.sessions.get(socket.session);
+            let (edge, sent) = (p.snd_edge, p.snd_moved);
+            s.is_some_and(|s| s.host.note_sent(socket.id.index, edge, sent, lowat))
+        };
+        let news = edges.rcv_edge > p.told.rcv_edge
+            || edges.flags != p.told.flags
+            || p.urgent_untold
+            || has_sent;
+        let unsaid = edges.snd_acked - p.told.snd_acked;
+        if !news && unsaid < quarter {
+            return;
+        }
+        let is_urgent = std::mem::take(&mut p.urgent_untold);
+        socket.note_told(self.now);
+        socket.meter.to_host.descriptors += 1;
+        if let Some(s) = self.sessions.get_mut(socket.session) {
+            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+            if is_urgent {
+                // With what tells of it, so that a handler of SIGURG finds it.
+                s.host.note_urgent(socket.id, &edges);
+            }
+        }
+    }
+
+    /// An end that no process holds goes when all it sent has been read or can
+    /// never be.
+    fn end_pair(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get(key) else {
+            return;
+        };
+        let Kind::Pair(p) = &socket.kind else { return };
+        if !socket.orphan {
+            return;
+        }
+        let other = p.other;
+        let other_reads = matches!(self.sockets.get(other).map(|s| &s.kind), Some(Kind::Pair(q)) if q.dead.is_none());
+        if p.snd_moved < p.snd_edge && p.dead.is_none() && other_reads {
+            return;
+        }
+        self.pass_on_end(key);
+        if let Some(q) = self.pair_mut(other) {
+            // What the other end still has to send reaches nobody.
+            q.other = NONE;
+            self.sockets.touch(other);
+        }
+        self.forget(key);
+    }
+
+    /// The host has closed an end: with unread data, or without lingering, the
+    /// other end is reset, as TCP would have it. What it has room for of what was sent
+    /// before, it gets.
+    pub(crate) fn close_pair(&mut self, key: u32, reset: bool) {
+        let Some(p) = self.pair_mut(key) else { return };
+        let resets = reset || p.rcv_edge > p.rcv_consumed;
+        let other = p.other;
+        if resets {
+            // As much as an end holds unread, which is little.
+            while self.move_piece(key) {}
+        }
+        let Some(p) = self.pair_mut(key) else { return };
+        p.shut = true;
+        p.shut_reading = true;
+        if resets {
+            p.snd_moved = p.snd_edge;
+            p.dead.get_or_insert(RESET);
+            if let Some(q) = self.pair_mut(other) {
+                q.reset();
+            }
+        }
+        self.sockets.touch(other);
+        self.sockets.touch(key);
+    }
+}

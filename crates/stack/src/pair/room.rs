@@ -1,0 +1,69 @@
+//! How much an end of a connection between two of our own holds for its host, and when
+//! that host is to say what it has read.
+//!
+//! There is no window, and nothing that probes one: whoever sends waits until the other
+//! end's host says that it has read. So it has to say so before the room is used up.
+
+use super::Pair;
+use crate::Stack;
+use crate::socket::{Kind, Options};
+
+/// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there
+/// is no window to be kept small on this path.
+const LEAST_ROOM: u64 = 512 * 1024;
+/// But no more than this part of the sender's buffer, in sixteenths: less than
+/// the third of it that makes a sender writable. So a sender that found its
+/// buffer full is writable again when the other end's host has read, and not
+/// because bytes have moved behind its back.
+const MOST_SIXTEENTHS: u64 = 5;
+
+/// Bytes that an end with these options holds unread of what `sender` sends.
+fn whole_room(options: &Options, sender: &Options) -> u64 {
+    let most = u64::from(options.receive_buffer).max(LEAST_ROOM);
+    most.min(u64::from(sender.send_buffer) * MOST_SIXTEENTHS / 16)
+}
+
+impl Pair {
+    /// Room for what the other end sends.
+    pub(crate) fn room(&self, options: &Options, sender: &Options) -> u64 {
+        whole_room(options, sender).saturating_sub(self.rcv_edge - self.rcv_consumed)
+    }
+}
+
+impl Stack {
+    /// The ends of `key`'s connection are there, or the buffer of one is another: the
+    /// host of each is to say what it has read when that is a quarter of the room, so
+    /// that the other end never waits for what has been read.
+    pub(crate) fn heed_reading(&mut self, key: u32) {
+        let Some(Kind::Pair(p)) = self.sockets.get(key).map(|s| &s.kind) else {
+            return;
+        };
+        for (reader, sender) in [(key, p.other), (p.other, key)] {
+            let (Some(reader), Some(sender)) = (self.sockets.get(reader), self.sockets.get(sender))
+            else {
+                continue;
+            };
+            if reader.has_block()
+                && let Some(session) = self.sessions.get(reader.session)
+            {
+                let heed = whole_room(&reader.options, &sender.options) / 4;
+                let index = reader.id.index;
+                session.host.set_unsaid_limit(index, heed.max(1) as u32);
+            }
+        }
+    }
+
+    /// Says in a listener's block whether anybody stands in line before its full queue.
+    pub(crate) fn mark_line(&self, listener: u32) {
+        let Some(socket) = self.sockets.get(listener) else {
+            return;
+        };
+        let (Kind::Listener(l), Some(session)) = (&socket.kind, self.sessions.get(socket.session))
+        else {
+            return;
+        };
+        session
+            .host
+            .mark_waiting(socket.id.index, !l.line.is_empty());
+    }
+}

@@ -1,0 +1,391 @@
+//! What the host asks, and doing it. `intake` takes the requests out of the channels.
+//!
+//! Every field is a claim. A request for a socket that the session does not
+//! have, or an edge that cannot be, is counted and passed over; it can harm
+//! nobody but its sender.
+
+mod edges;
+mod setup;
+
+use crate::Stack;
+use crate::connection::RequestError;
+use crate::socket::{Kind, Options, Socket};
+use longshore_hostif::{
+    Address, Completion, EdgeFlags, OptionName, Query, Request, SendQueue, SocketId,
+};
+
+/// Which session, channel and socket a request came from.
+#[derive(Debug, Clone, Copy)]
+pub struct From {
+    /// The key of the session.
+    pub session: u32,
+    /// The channel of the process.
+    pub channel: u16,
+}
+
+/// What a program wants to know of a socket. It is answered at the end of the
+/// turn, when the packets that came before it was asked have been taken, and what
+/// they led to has been sent.
+#[derive(Debug)]
+pub(crate) struct Question {
+    from: From,
+    request: Request,
+    query: Query,
+}
+
+/// A request to bind to an address that is in use. It is done once more when all that
+/// was published before it has been taken: another process may have closed its socket.
+#[derive(Debug)]
+pub struct LateBind {
+    from: From,
+    request: Request,
+    local: Address,
+}
+
+impl LateBind {
+    /// The session that has asked.
+    pub fn session(&self) -> u32 {
+        self.from.session
+    }
+}
+
+/// Requests that this turn has taken and not yet answered.
+#[derive(Debug, Default)]
+pub(crate) struct Unanswered {
+    questions: Vec<Question>,
+    /// What is to be bound at the end of this turn.
+    late_binds: Vec<LateBind>,
+}
+
+/// What a request is answered by that has been done, and of which there is no more to say.
+const NOTHING: (u64, Address) = (0, Address::NONE);
+
+impl Stack {
+    /// The engine's key of a socket, if it is still the same one.
+    pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
+        let key = self.sessions.get(session)?.key(id.index)?;
+        (self.sockets.get(key)?.id == id).then_some(key)
+    }
+
+    /// Does what a process asks. What makes no sense is counted as its session's fault.
+    pub fn handle_request(&mut self, from: From, request: &Request) {
+        if self.serve(from, request).is_err() {
+            self.count_bad(from.session);
+        }
+    }
+
+    /// Answers a request to bind that the process may not make.
+    #[cold]
+    pub fn refuse_bind(&mut self, from: From, request: &Request) {
+        self.answer(from, request, Err(RequestError::NotPermitted));
+    }
+
+    /// A session has said what makes no sense.
+    pub fn count_bad(&mut self, session: u32) {
+        if let Some(s) = self.sessions.get_mut(session) {
+            s.host.bad_descriptors += 1;
+        }
+    }
+
+    fn serve(&mut self, from: From, request: &Request) -> Result<(), RequestError> {
+        let id = request.socket();
+        if let Request::Open { kind, flags, .. } = *request {
+            return self.open(from, id, kind, flags);
+        }
+        let Some(key) = self.key_of(from.session, id) else {
+            // Late words of a socket that is gone are no fault; but whoever
+            // waits for an answer gets one.
+            let why = match self.sessions.account_of(from.session) {
+                Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
+                _ => RequestError::NoSocket,
+            };
+            self.answer(from, request, Err(why));
+            return Ok(());
+        };
+        match *request {
+            Request::Open { .. } => {}
+            Request::Bind { local, .. } => match self.bind(key, local) {
+                Err(RequestError::AddressInUse) => {
+                    self.owe(from);
+                    self.unanswered.late_binds.push(LateBind {
+                        from,
+                        request: *request,
+                        local,
+                    });
+                }
+                bound => self.answer(from, request, bound.map(|local| (0, local.into()))),
+            },
+            Request::Listen { backlog, .. } => {
+                let listens = self.listen(key, backlog);
+                self.answer(from, request, listens.map(|()| NOTHING));
+            }
+            Request::Connect { peer, .. } => {
+                let begun = self.connect(key, peer);
+                let room = self.syn_room(key);
+                self.answer(from, request, begun.map(|local| (room, local.into())));
+            }
+            Request::Edges {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ..
+            } => {
+                let moved = self.host_edges(key, snd_edge, rcv_consumed, flags);
+                if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
+                    self.tell_others(from, key);
+                }
+                return moved;
+            }
+            Request::Urgent {
+                snd_edge,
+                rcv_consumed,
+                ..
+            } => {
+                self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::PUSH)?;
+                self.host_urgent(key, snd_edge);
+            }
+            Request::Close {
+                snd_edge,
+                rcv_consumed,
+                linger,
+                ..
+            } => {
+                // What was written and read last comes with the close.
+                let moved = self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
+                self.close(key, Options::linger(linger));
+                return moved;
+            }
+            Request::Group { group, join, .. } => {
+                let changed = self.change_group(key, group, join);
+                self.answer(from, request, changed.map(|()| NOTHING));
+            }
+            Request::SetOption { name, value, .. } => self.set_option(key, name, value),
+            Request::Query { query, .. } => {
+                self.owe(from);
+                self.unanswered.questions.push(Question {
+                    from,
+                    request: *request,
+                    query,
+                });
+            }
+            Request::Owner { .. } => {
+                self.set_owner(from.session, id, key);
+                self.answer(from, request, Ok(NOTHING));
+            }
+            Request::Subscribe { .. } => self.subscribe(from, key),
+            Request::Unsubscribe { .. } => self.unsubscribe(from, key),
+        }
+        Ok(())
+    }
+
+    /// The owner of a socket gets signals from now on, or none any more.
+    fn set_owner(&mut self, session: u32, socket: SocketId, key: u32) {
+        let told = self.sockets.get(key).map(Socket::edges);
+        if let Some(s) = self.sessions.get_mut(session) {
+            s.host.set_owner(socket, told.unwrap_or_default());
+        }
+    }
+
+    fn unsubscribe(&mut self, from: From, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.subscribers.remove(from.channel);
+    }
+
+    fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.options.set(name, value);
+        let options = socket.options;
+        if name == OptionName::SendBuffer
+            && socket.has_block()
+            && let Some(s) = self.sessions.get(socket.session)
+        {
+            // Tuning may have overtaken the host's own note of it.
+            s.host.set_send_limit(socket.id.index, options.send_buffer);
+        }
+        if matches!(name, OptionName::ReceiveErrors | OptionName::ReceiveErrors6) && value == 0 {
+            self.forget_errors(key);
+            return;
+        }
+        match &mut socket.kind {
+            Kind::Stream(c) => {
+                options.apply(name, &mut c.tcb, now);
+                if name == OptionName::ReceiveBuffer {
+                    self.heed_receive_buffer(key);
+                }
+            }
+            Kind::Listener(l) => {
+                l.listener.set_defer_accept(options.defer_accept_s);
+                l.fast_open.set_limit(options.fast_open);
+            }
+            Kind::Pair(p) if name == OptionName::Cork => p.release_hold(options.tcp.cork),
+            Kind::Pair(_) if name == OptionName::SendBuffer => return self.heed_reading(key),
+            Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return,
+        }
+        self.sockets.touch(key);
+    }
+
+    /// Takes the requests to bind to addresses that were in use. Each is to be done once more,
+    /// put off or given up: its program waits.
+    #[inline]
+    pub fn take_late_binds(&mut self) -> Vec<LateBind> {
+        std::mem::take(&mut self.unanswered.late_binds)
+    }
+
+    /// Binds a socket whose address was in use once more, and answers; `false` if the address
+    /// still is.
+    pub fn bind_again(&mut self, late: &LateBind) -> bool {
+        let bound = match self.key_of(late.from.session, late.request.socket()) {
+            Some(key) => self.bind(key, late.local),
+            None => Err(RequestError::NoSocket),
+        };
+        if bound == Err(RequestError::AddressInUse) {
+            return false;
+        }
+        let answer = bound.map(|local| (0, local.into()));
+        self.answer_owed(late.from, &late.request, answer);
+        true
+    }
+
+    /// It is tried again at the end of the next turn.
+    pub fn bind_later(&mut self, late: LateBind) {
+        self.unanswered.late_binds.push(late);
+    }
+
+    /// The address remains in use.
+    pub fn give_bind_up(&mut self, late: &LateBind) {
+        let in_use = Err(RequestError::AddressInUse);
+        self.answer_owed(late.from, &late.request, in_use);
+    }
+
+    /// Answers what was asked this turn.
+    pub fn answer_questions(&mut self) {
+        if self.unanswered.questions.is_empty() {
+            return;
+        }
+        let mut questions = std::mem::take(&mut self.unanswered.questions);
+        for q in questions.drain(..) {
+            let key = self.key_of(q.from.session, q.request.socket());
+            let answer = match (key, q.query) {
+                (Some(key), Query::TcpInfo) => self.tcp_info(q.from, key),
+                (Some(key), Query::Error) => self.take_error(q.from.channel, key),
+                (Some(key), Query::SendQueue) => self.send_queue(q.from, key),
+                (Some(key), Query::PathMtu) => self.path_mtu(q.from, key),
+                (Some(key), Query::Congestion) => self.congestion(q.from, key),
+                (None, _) => Err(RequestError::NoSocket),
+            };
+            let answer = answer.map(|len| (len as u64, Address::NONE));
+            self.answer_owed(q.from, &q.request, answer);
+        }
+        self.unanswered.questions = questions;
+    }
+
+    /// A request is answered later in this turn, or in another: there must be room for it.
+    fn owe(&mut self, from: From) {
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            s.host.owe_answer(from.channel);
+        }
+    }
+
+    /// The answer that was owed.
+    fn answer_owed(
+        &mut self,
+        from: From,
+        request: &Request,
+        answer: Result<(u64, Address), RequestError>,
+    ) {
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            s.host.pay_answer(from.channel);
+        }
+        self.answer(from, request, answer);
+    }
+
+    /// Answers a request, if it is one that is answered.
+    fn answer(
+        &mut self,
+        from: From,
+        request: &Request,
+        answer: Result<(u64, Address), RequestError>,
+    ) {
+        let Some((tag, waiter)) = request.asked() else {
+            return;
+        };
+        let (errno, value, address) = match answer {
+            Ok((value, address)) => (0, value, address),
+            Err(e) => (e.errno(), 0, Address::NONE),
+        };
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            s.host.put_answer(
+                from.channel,
+                &Completion::Done {
+                    socket: request.socket(),
+                    tag,
+                    errno,
+                    value,
+                    address,
+                },
+            );
+            s.host.wake_later(waiter);
+        }
+    }
+
+    fn send_queue(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (unacked, unsent) = match &socket.kind {
+            Kind::Stream(c) => c.tcb.send_queue(),
+            // What has crossed is acknowledged.
+            Kind::Pair(p) => (p.snd_edge - p.snd_moved, p.snd_edge - p.snd_moved),
+            Kind::Datagram(d) => (d.snd_edge - d.snd_done, 0),
+            Kind::Listener(_) | Kind::Idle(_) => (0, 0),
+        };
+        self.answer_at_length(from, &SendQueue { unacked, unsent }.encode())
+    }
+
+    fn path_mtu(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let peer = match &socket.kind {
+            Kind::Datagram(d) => d.peer,
+            _ => None,
+        };
+        let mtu = peer.map(|peer| self.link.mtu_to(peer.ip().to_canonical(), self.now));
+        match mtu {
+            Some(mtu) => self.answer_at_length(from, &(mtu as u32).to_ne_bytes()),
+            None => Ok(0),
+        }
+    }
+
+    fn congestion(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let name = socket.options.tcp.congestion.name();
+        self.answer_at_length(from, name.as_bytes())
+    }
+
+    /// Writes an answer to the mailbox of who has asked; its length.
+    fn answer_at_length(&self, from: From, bytes: &[u8]) -> Result<usize, RequestError> {
+        let session = self.sessions.get(from.session);
+        let host = &session.ok_or(RequestError::NoSocket)?.host;
+        Ok(host.write_mailbox(from.channel, bytes))
+    }
+
+    fn tcp_info(&self, from: From, key: u32) -> Result<usize, RequestError> {
+        let now = self.now;
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let bytes = match &socket.kind {
+            Kind::Stream(c) => crate::info::linux_tcp_info(&c.tcb.info(now)),
+            Kind::Pair(p) => {
+                let other = self.sockets.get(p.other).and_then(|s| match &s.kind {
+                    Kind::Pair(q) => Some((q, &s.options)),
+                    _ => None,
+                });
+                crate::info::of_pair(p, &socket.options, other)
+            }
+            Kind::Listener(_) | Kind::Idle(_) => crate::info::without_connection(&socket.kind),
+            Kind::Datagram(_) => return Err(RequestError::Invalid),
+        };
+        self.answer_at_length(from, &bytes)
+    }
+}

@@ -1,0 +1,300 @@
+//! How far the host has written and read: its edges, believed only as far as they can
+//! be, and who else is to hear of them.
+
+use super::From;
+use crate::Stack;
+use crate::connection::RequestError;
+use crate::memory_pressure::grant_to_reader;
+use crate::pair::{Pair, RESET};
+use crate::session::Session;
+use crate::socket::{Connection, Datagram, Kind, Listening};
+use longshore_hostif::adapter::ReceiveSlab;
+use longshore_hostif::{EdgeFlags, STREAM_MAX};
+use longshore_tcp::Instant;
+
+/// What the host says of its side of a socket's streams.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    snd_edge: u64,
+    rcv_consumed: u64,
+    flags: EdgeFlags,
+}
+
+impl Said {
+    /// Whether it can be, where `rcv_edge` is how far there is something to read, and
+    /// `snd_done` how far what was written is done with.
+    fn check(&self, rcv_edge: u64, snd_done: u64) -> Result<(), RequestError> {
+        let possible =
+            self.rcv_consumed <= rcv_edge && self.snd_edge.saturating_sub(snd_done) <= STREAM_MAX;
+        if possible {
+            Ok(())
+        } else {
+            Err(RequestError::BadEdge)
+        }
+    }
+}
+
+impl Connection {
+    fn take_edges(
+        &mut self,
+        said: &Said,
+        slab: &mut ReceiveSlab,
+        now: Instant,
+    ) -> Result<(), RequestError> {
+        said.check(self.tcb.rcv_edge(), self.tcb.snd_acked())?;
+        let (consumed, tcb) = (said.rcv_consumed, &mut self.tcb);
+        if consumed > tcb.rcv_consumed() {
+            tcb.set_rcv_room(slab.room_to_grow());
+            tcb.set_rcv_consumed(consumed, now);
+            let all = consumed == tcb.rcv_edge() && !tcb.has_out_of_order();
+            self.rcv.consume(consumed, all, slab);
+            if tcb.is_denied_room() {
+                grant_to_reader(slab, tcb);
+            }
+        }
+        if said.snd_edge > tcb.snd_edge() && !tcb.send_shut() {
+            tcb.set_snd_edge(said.snd_edge, !said.flags.contains(EdgeFlags::MORE));
+        }
+        if said.flags.contains(EdgeFlags::PUSH) && said.snd_edge == 0 {
+            // Nothing was written, and a SYN that waits for data goes without.
+            tcb.release_syn();
+        }
+        if said.flags.contains(EdgeFlags::SHUT_WR) {
+            tcb.shutdown_send();
+            self.lingers |= said.flags.contains(EdgeFlags::LINGERS);
+        }
+        if said.flags.contains(EdgeFlags::SHUT_RD) {
+            tcb.shutdown_recv();
+        }
+        Ok(())
+    }
+}
+
+impl Pair {
+    fn take_edges(&mut self, said: &Said, slab: &mut ReceiveSlab) -> Result<(), RequestError> {
+        said.check(self.rcv_edge, self.snd_moved)?;
+        if said.rcv_consumed > self.rcv_consumed {
+            self.rcv_consumed = said.rcv_consumed;
+            let all = said.rcv_consumed == self.rcv_edge;
+            self.rcv.consume(said.rcv_consumed, all, slab);
+        }
+        if !self.shut {
+            self.snd_edge = self.snd_edge.max(said.snd_edge);
+            self.more_follows = said.flags.contains(EdgeFlags::MORE);
+        }
+        self.shut |= said.flags.contains(EdgeFlags::SHUT_WR);
+        self.lingers |= said.flags.contains(EdgeFlags::LINGERS);
+        self.shut_reading |= said.flags.contains(EdgeFlags::SHUT_RD);
+        if self.connecting && (self.shut || self.shut_reading) {
+            // As Linux has it, the attempt ends.
+            self.dead.get_or_insert(RESET);
+            self.listener = None;
+        }
+        Ok(())
+    }
+}
+
+impl Datagram {
+    fn take_edges(&mut self, said: &Said, slab: &mut ReceiveSlab) -> Result<(), RequestError> {
+        said.check(self.rcv_edge, self.snd_done)?;
+        if said.rcv_consumed > self.rcv_consumed {
+            self.rcv_consumed = said.rcv_consumed;
+            let all = said.rcv_consumed == self.rcv_edge;
+            if let Some(rcv) = &mut self.rcv {
+                rcv.consume(said.rcv_consumed, all, slab);
+            }
+        }
+        self.snd_edge = self.snd_edge.max(said.snd_edge);
+        Ok(())
+    }
+}
+
+impl Stack {
+    /// Tells a process that may have room again of the sockets for which it had none: no
+    /// more than there is room for, each where its edges are by now.
+    pub fn tell_rest(&mut self, from: From) {
+        let Some(s) = self.sessions.get_mut(from.session) else {
+            return;
+        };
+        if !s.host.has_pending(from.channel) {
+            return;
+        }
+        while let Some(index) = s.host.next_pending(from.channel) {
+            let key = s.key(index);
+            let Some(socket) = key.and_then(|key| self.sockets.get_mut(key)) else {
+                continue;
+            };
+            if !socket.subscribers.contains(from.channel) {
+                continue;
+            }
+            let mut edges = socket.edges();
+            // A pending error is told once, which may have been then.
+            if s.host.has_error(index) && !edges.flags.contains(EdgeFlags::DEAD) {
+                edges.flags |= EdgeFlags::SOFT_ERROR;
+                edges.errno = 0;
+            }
+            if !s.host.put_edges(from.channel, socket.id, edges) {
+                break;
+            }
+            socket.meter.to_host.descriptors += 1;
+            s.host.wake_for(index);
+        }
+    }
+
+    /// Edges from the host. Old ones are no fault: two processes may overtake
+    /// each other.
+    pub(crate) fn host_edges(
+        &mut self,
+        key: u32,
+        snd_edge: u64,
+        rcv_consumed: u64,
+        flags: EdgeFlags,
+    ) -> Result<(), RequestError> {
+        let now = self.now;
+        let said = Said {
+            snd_edge,
+            rcv_consumed,
+            flags,
+        };
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let session = self
+            .sessions
+            .get_mut(socket.session)
+            .ok_or(RequestError::NoSocket)?;
+        let slab = &mut session.host.receive;
+        match &mut socket.kind {
+            Kind::Stream(c) => c.take_edges(&said, slab, now)?,
+            Kind::Datagram(d) => d.take_edges(&said, slab)?,
+            Kind::Pair(p) => {
+                p.take_edges(&said, slab)?;
+                let other = p.other;
+                self.sockets.touch(key);
+                self.sockets.touch(other);
+                return Ok(());
+            }
+            Kind::Listener(_) if flags.contains(EdgeFlags::SHUT_RD) => {
+                self.stop_listening(key);
+                return self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
+            }
+            Kind::Listener(l) => {
+                let accepted = Self::records_read(l, rcv_consumed, session)?;
+                let line = if accepted.is_empty() {
+                    Vec::new()
+                } else {
+                    std::mem::take(&mut l.line)
+                };
+                self.accepted(accepted);
+                if !line.is_empty() {
+                    self.mark_line(key);
+                    self.next_in_line(line);
+                }
+                return Ok(());
+            }
+            Kind::Idle(_) => return Err(RequestError::Invalid),
+        }
+        self.sockets.touch(key);
+        Ok(())
+    }
+
+    /// What the host has written up to `edge` ends with an urgent byte.
+    pub(super) fn host_urgent(&mut self, key: u32, edge: u64) {
+        match self.sockets.get_mut(key).map(|s| &mut s.kind) {
+            Some(Kind::Stream(c)) => c.tcb.set_snd_urgent(edge),
+            Some(Kind::Pair(p)) => p.set_snd_urgent(edge),
+            _ => {}
+        }
+    }
+
+    /// The program has these connections: they are no listener's any more.
+    fn accepted(&mut self, connections: Vec<u32>) {
+        for key in connections {
+            match self.sockets.get_mut(key).map(|s| &mut s.kind) {
+                Some(Kind::Stream(c)) => c.listener = None,
+                Some(Kind::Pair(p)) => p.listener = None,
+                _ => {}
+            }
+        }
+    }
+
+    fn records_read(
+        l: &mut Listening,
+        consumed: u64,
+        session: &mut Session,
+    ) -> Result<Vec<u32>, RequestError> {
+        const RECORD: u64 = longshore_hostif::ACCEPT_RECORD as u64;
+        if consumed > l.rcv_edge || !consumed.is_multiple_of(RECORD) {
+            return Err(RequestError::BadEdge);
+        }
+        if consumed <= l.rcv_consumed {
+            return Ok(Vec::new());
+        }
+        let read = ((consumed - l.rcv_consumed) / RECORD) as usize;
+        let accepted: Vec<u32> = l.queue.drain(..read.min(l.queue.len())).collect();
+        accepted.iter().for_each(|_| l.listener.on_accepted());
+        l.rcv_consumed = consumed;
+        l.rcv
+            .consume(consumed, consumed == l.rcv_edge, &mut session.host.receive);
+        Ok(accepted)
+    }
+
+    pub(super) fn subscribe(&mut self, from: From, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        socket.subscribers.add(from.channel);
+        session
+            .host
+            .put_edges(from.channel, socket.id, socket.edges());
+        session.host.wake_for(socket.id.index);
+        if socket.subscribers.single() == Some(from.channel) {
+            socket.note_told(self.now);
+        }
+        // Others may still have to be told of what has happened in this turn.
+    }
+
+    /// A process has shut a half of a socket down that others have too: they look
+    /// at its block, where it says so.
+    pub(super) fn tell_others(&mut self, from: From, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        if socket.subscribers.single() == Some(from.channel) {
+            return;
+        }
+        let edges = socket.edges();
+        socket.note_told(self.now);
+        socket.meter.to_host.descriptors += 1;
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a host says is checked on both sides, each for itself.
+    #[test]
+    fn edges_that_cannot_be_are_refused() {
+        let check = |rcv_consumed, snd_edge| {
+            let said = Said {
+                snd_edge,
+                rcv_consumed,
+                flags: EdgeFlags::empty(),
+            };
+            said.check(1000, 500).is_ok()
+        };
+        assert!(check(1000, 500) && check(0, 0));
+        assert!(!check(1001, 500), "more was read than had come");
+        assert!(check(1000, 500 + STREAM_MAX));
+        assert!(
+            !check(0, 501 + STREAM_MAX),
+            "more is held than there can be"
+        );
+        assert!(!check(u64::MAX, 500) && !check(0, u64::MAX));
+    }
+}

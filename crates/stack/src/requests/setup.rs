@@ -1,0 +1,327 @@
+//! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
+
+use super::From;
+use crate::Stack;
+use crate::access::Transport;
+use crate::account::SocketShare;
+use crate::connection::RequestError;
+use crate::counters::EngineDrop;
+use crate::demux::Found;
+use crate::output::Sent;
+use crate::socket::{Kind, Listening, Options, Socket};
+use longshore_hostif::NONE;
+use longshore_hostif::adapter::ReceiveStream;
+use longshore_hostif::{Address, EdgeFlags, Edges, OpenFlags, SocketId, SocketKind};
+use longshore_tcp::Listener;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+impl Stack {
+    pub(super) fn open(
+        &mut self,
+        from: From,
+        id: SocketId,
+        kind: SocketKind,
+        flags: OpenFlags,
+    ) -> Result<(), RequestError> {
+        let mut options = Options::new(flags);
+        if let Some(hops) = self.link.hop_limit() {
+            options.hops6 = hops;
+        }
+        if kind == SocketKind::Stream
+            && let Some(settings) = self.settings.host.defaults(self.now)
+        {
+            options.tcp = settings.tcp;
+            options.fast_open_use = settings.fast_open;
+            options.send_buffer = settings.send_buffer;
+            options.send_most = settings.send_most;
+        }
+        let wanted = self.sessions.get(from.session).and_then(|s| s.congestion);
+        let wanted = wanted.or(self.settings.congestion);
+        options.tcp.congestion = wanted.unwrap_or(options.tcp.congestion);
+        options.tcp.ecn = self.settings.ecn.unwrap_or(options.tcp.ecn);
+        options.tcp.user_timeout_option = self.settings.user_timeout_option;
+        let s = self
+            .sessions
+            .get_mut(from.session)
+            .ok_or(RequestError::NoSocket)?;
+        if !s.host.has_block(id.index) || s.key(id.index).is_some() {
+            return Err(RequestError::NoSocket);
+        }
+        let Some(share) = s.take_socket_share() else {
+            self.refuse_socket(from, id);
+            return Ok(());
+        };
+        if options.send_buffer != longshore_hostif::SEND_BUFFER {
+            // Unless the program has set it meanwhile, of which we hear next.
+            s.host.suggest_send_limit(id.index, options.send_buffer);
+        }
+        let mut socket = Socket::new(
+            id,
+            from.session,
+            Some(from.channel),
+            options,
+            Kind::Idle(kind),
+        );
+        socket.share = share;
+        let key = self.sockets.insert(socket);
+        s.enter(id, key);
+        Ok(())
+    }
+
+    /// Counts one socket more among those of a session's user; `None` if that may have no
+    /// more, which is counted.
+    pub(crate) fn take_socket_share(&mut self, session: u32) -> Option<Option<SocketShare>> {
+        let share = match self.sessions.get(session) {
+            Some(s) => s.take_socket_share(),
+            None => Some(None),
+        };
+        self.counters.sockets_refused += u64::from(share.is_none());
+        share
+    }
+
+    /// A socket that its user may not have: dead from the beginning.
+    #[cold]
+    fn refuse_socket(&mut self, from: From, id: SocketId) {
+        self.counters.sockets_refused += 1;
+        if let Some(s) = self.sessions.get_mut(from.session) {
+            let edges = Edges {
+                flags: EdgeFlags::DEAD,
+                errno: RequestError::TooManySockets.errno(),
+                ..Edges::default()
+            };
+            s.host.put_edges(from.channel, id, edges);
+            s.host.wake_for(id.index);
+        }
+    }
+
+    /// Binds a socket; port 0 asks for any.
+    pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
+        let mut local = local.get().ok_or(RequestError::Invalid)?;
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let kind = match socket.kind {
+            Kind::Idle(kind) => kind,
+            // It has joined a group before.
+            Kind::Datagram(_) => SocketKind::Datagram,
+            _ => return Err(RequestError::Invalid),
+        };
+        if socket.local.is_some() {
+            return Err(RequestError::Invalid);
+        }
+        let (reuse, v6_only) = (socket.options.reuse, socket.options.v6_only);
+        let user = self.sessions.get(socket.session).map_or(0, |s| s.uid);
+        if !local.ip().is_unspecified() {
+            local = Self::meant(&socket.options, local).map_err(|_| RequestError::Invalid)?;
+            let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
+            if !to_all && !self.is_local(local.ip()) {
+                return Err(RequestError::AddressNotAvailable);
+            }
+        }
+        let ports = match kind {
+            SocketKind::Stream => &mut self.demux.tcp,
+            SocketKind::Datagram => &mut self.demux.udp,
+        };
+        if local.port() == 0 {
+            let port = ports.pick((key, self.now.0));
+            local.set_port(port.ok_or(RequestError::AddressInUse)?);
+        }
+        let transport = match kind {
+            SocketKind::Stream => Transport::Tcp,
+            SocketKind::Datagram => Transport::Udp,
+        };
+        if !self.settings.access.may_bind(transport, local) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
+        if !ports.bind(local, key, reuse, v6_only, user) {
+            return Err(RequestError::AddressInUse);
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.local = Some(local);
+        if kind == SocketKind::Datagram {
+            socket.become_datagram();
+        }
+        Ok(local)
+    }
+
+    pub(super) fn listen(&mut self, key: u32, backlog: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let v6 = socket.options.ipv6;
+        if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
+            let any: IpAddr = if v6 {
+                Ipv6Addr::UNSPECIFIED.into()
+            } else {
+                Ipv4Addr::UNSPECIFIED.into()
+            };
+            self.bind(key, Address::from(SocketAddr::new(any, 0)))?;
+        }
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let local = socket.local.ok_or(RequestError::Invalid)?;
+        match &mut socket.kind {
+            Kind::Idle(SocketKind::Stream) => {
+                if !self.demux.tcp.listen(local, key) {
+                    return Err(RequestError::AddressInUse);
+                }
+                socket.kind = Kind::Listener(Listening {
+                    listener: Self::new_listener(backlog, &socket.options),
+                    fast_open: Self::new_fast_open(backlog, &socket.options),
+                    rcv: ReceiveStream::EMPTY,
+                    rcv_edge: 0,
+                    rcv_consumed: 0,
+                    queue: std::collections::VecDeque::new(),
+                    children: std::collections::BTreeSet::new(),
+                    line: Vec::new(),
+                    told: 0,
+                    shut: false,
+                });
+                Ok(())
+            }
+            Kind::Listener(l) => {
+                if l.shut && !self.demux.tcp.listen(local, key) {
+                    return Err(RequestError::AddressInUse);
+                }
+                l.shut = false;
+                l.listener.set_backlog(backlog);
+                Ok(())
+            }
+            _ => Err(RequestError::Invalid),
+        }
+    }
+
+    fn new_listener(backlog: u32, options: &Options) -> Listener {
+        let mut listener = Listener::new(backlog);
+        listener.set_defer_accept(options.defer_accept_s);
+        listener.set_cookies(options.tcp.syn_cookies);
+        listener.set_abort_on_overflow(options.tcp.abort_on_overflow);
+        listener
+    }
+
+    pub(super) fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        if let (Address::NONE, Kind::Datagram(d), Some(local)) =
+            (peer, &mut socket.kind, socket.local)
+        {
+            d.peer = None;
+            return Ok(local);
+        }
+        let peer = peer.get().ok_or(RequestError::Invalid)?;
+        match &socket.kind {
+            Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
+            // A connection that failed or is over may be tried again on the same
+            // socket, from the same address if it was bound.
+            Kind::Stream(c) if c.retired => self.open_connection(key, peer),
+            Kind::Pair(p) if p.dead.is_some() => {
+                let flow = p.flow;
+                if self.demux.peek(&flow) == Some(Found::Socket(key)) {
+                    self.demux.remove(&flow);
+                }
+                self.open_connection(key, peer)
+            }
+            Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
+                self.connect_datagram(key, peer)
+            }
+            Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
+            Kind::Listener(_) => Err(RequestError::Invalid),
+        }
+    }
+
+    /// What a SYN that waits for its data can take of them; 0 if none waits.
+    pub(super) fn syn_room(&self, key: u32) -> u64 {
+        match self.sockets.get(key).map(|s| &s.kind) {
+            Some(Kind::Stream(c)) => u64::from(c.tcb.syn_room()),
+            _ => 0,
+        }
+    }
+
+    /// No process holds the socket any more: what was written is still
+    /// delivered, unless it lingers for no time at all.
+    pub(crate) fn close(&mut self, key: u32, linger: longshore_tcp::Linger) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.orphan = true;
+        match &mut socket.kind {
+            Kind::Stream(c) => {
+                c.tcb.set_linger(linger);
+                if c.tcb.resets_on_close() {
+                    // What the windows allow has left by then, as in Linux, where `send`
+                    // itself sends it.
+                    while self.transmit(key) == Sent::More {}
+                }
+                if let Some(c) = self.connection_mut(key) {
+                    c.tcb.close(now);
+                }
+                self.sockets.touch(key);
+            }
+            Kind::Pair(_) => self.close_pair(key, linger == longshore_tcp::Linger::Reset),
+            Kind::Listener(_) => {
+                let line = self.reset_waiting(key);
+                self.forget(key);
+                self.next_in_line(line);
+            }
+            Kind::Datagram(d) => {
+                // What comes now is nobody's, and the port is free again, though what was
+                // written is still to be sent from it.
+                for group in std::mem::take(&mut d.groups) {
+                    self.link.leave_group(group, now);
+                }
+                if let Some(local) = socket.local {
+                    self.demux.udp.release(local.port(), key);
+                }
+                self.sockets.touch(key);
+            }
+            Kind::Idle(_) => self.forget(key),
+        }
+    }
+
+    /// Resets the connections that wait for a listener's host, and those that are half
+    /// open; gives our own sockets that stand in line before it.
+    fn reset_waiting(&mut self, key: u32) -> Vec<u32> {
+        let Some(Kind::Listener(l)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
+            return Vec::new();
+        };
+        // Their records stay in the listener's stream, where its host finds that they name
+        // nothing any more.
+        let queue: Vec<u32> = l
+            .queue
+            .iter_mut()
+            .map(|of| std::mem::replace(of, NONE))
+            .collect();
+        let line = std::mem::take(&mut l.line);
+        let children = std::mem::take(&mut l.children);
+        for child in queue.into_iter().chain(children) {
+            self.abort(child);
+        }
+        line
+    }
+
+    /// A listener was shut down (SHUT_RD): what waits for it is reset, and what comes is
+    /// refused, until it is told to listen again. It stays bound.
+    pub(super) fn stop_listening(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let (Kind::Listener(l), Some(local)) = (&mut socket.kind, socket.local) else {
+            return;
+        };
+        l.shut = true;
+        self.demux.tcp.stop_listening(local.port(), key);
+        let line = self.reset_waiting(key);
+        self.mark_line(key);
+        self.next_in_line(line);
+    }
+
+    /// Resets a connection.
+    pub(crate) fn abort(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.orphan = true;
+        match &mut socket.kind {
+            Kind::Stream(c) => c.tcb.abort(),
+            Kind::Pair(_) => self.close_pair(key, true),
+            _ => {}
+        }
+        self.sockets.touch(key);
+    }
+}

@@ -1,0 +1,141 @@
+//! Chunks of send streams that are done with, taken back from hosts that do not write.
+//!
+//! A host gives the chunks of what is acknowledged back when it next writes, which costs
+//! nothing extra. A connection that has become quiet would keep its last chunk for as long
+//! as it is: so the engine takes that, when nothing was written for a while. It holds no
+//! lock for it and waits for nobody: `longshore_ring::Offer` says how. Called by
+//! `connection`, whose timers say when; owns [`Returns`], which each session has.
+
+use crate::Stack;
+use crate::socket::{Kind, Socket, Told};
+use longshore_tcp::Instant;
+
+/// How long the end of a send stream must have been quiet, in microseconds. After the same
+/// time the host is told of acknowledgments that nobody waits for.
+pub(crate) const QUIET_US: u64 = 100_000;
+/// Chunks of a session that are taken back in one turn, about: a host may say of each of its
+/// sockets that it has a whole directory of them.
+const CHUNKS_A_TURN: u32 = 1024;
+/// What is more than that has its turn after this time, in microseconds.
+const LATER_US: u64 = 10_000;
+
+/// How many chunks were taken back in a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Returns {
+    turn: u64,
+    chunks: u32,
+}
+
+impl Returns {
+    /// Whether there may be more in this turn.
+    fn may_go_on(&mut self, turn: u64) -> bool {
+        if self.turn != turn {
+            *self = Self { turn, chunks: 0 };
+        }
+        self.chunks < CHUNKS_A_TURN
+    }
+}
+
+impl Told {
+    /// When the chunks of a send stream are to be taken back that reaches to `edge` and of
+    /// which all up to `done` is: never if it has none, or is not done with them.
+    #[inline]
+    pub(crate) fn returns_at(&self, done: u64, edge: u64, now: Instant) -> Instant {
+        if done == edge && edge > self.returned {
+            now.after_us(QUIET_US)
+        } else {
+            Instant::NEVER
+        }
+    }
+}
+
+impl Socket {
+    /// What its host was told, and how far that has written, if all of it is done with.
+    fn finished(&mut self) -> Option<(&mut Told, u64)> {
+        let (told, done, edge) = match &mut self.kind {
+            Kind::Stream(c) => (&mut c.told, c.tcb.snd_acked(), c.tcb.snd_edge()),
+            Kind::Pair(p) => (&mut p.told, p.snd_moved, p.snd_edge),
+            Kind::Datagram(d) => (&mut d.told, d.snd_done, d.snd_edge),
+            Kind::Listener(_) | Kind::Idle(_) => return None,
+        };
+        (done == edge).then_some((told, edge))
+    }
+
+    /// What its host was told, if it has a send stream.
+    pub(crate) fn told(&self) -> Option<&Told> {
+        match &self.kind {
+            Kind::Stream(c) => Some(&c.told),
+            Kind::Pair(p) => Some(&p.told),
+            Kind::Datagram(d) => Some(&d.told),
+            Kind::Listener(_) | Kind::Idle(_) => None,
+        }
+    }
+
+    /// It is to be looked at again at `at`, or not.
+    pub(crate) fn look_again(&mut self, at: Instant) {
+        match &mut self.kind {
+            Kind::Stream(c) => c.tell_by = at,
+            Kind::Pair(p) => p.tell_by = at,
+            Kind::Datagram(d) => d.tell_by = (!at.is_never()).then_some(at),
+            Kind::Listener(_) | Kind::Idle(_) => {}
+        }
+    }
+}
+
+impl Stack {
+    /// Sees to it that the host is told, some day, that what it sent is gone, and that its
+    /// chunks are taken back.
+    pub(crate) fn arm_quiet_datagram(&mut self, key: u32) {
+        let now = self.now;
+        let Some(Kind::Datagram(d)) = self.sockets.get_mut(key).map(|s| &mut s.kind) else {
+            return;
+        };
+        if d.tell_by.is_some() {
+            return;
+        }
+        let returns = d.told.returns_at(d.snd_done, d.snd_edge, now);
+        if d.snd_done != d.told.snd_acked || !returns.is_never() {
+            d.tell_by = Some(now.after_us(QUIET_US));
+            self.sockets.arm(key);
+        }
+    }
+
+    /// Sees to it that the chunks of what was moved are taken back, some day.
+    pub(crate) fn arm_quiet_pair(&mut self, key: u32) {
+        let now = self.now;
+        let Some(p) = self.pair_mut(key) else { return };
+        if !p.tell_by.is_never() {
+            return;
+        }
+        p.tell_by = p.told.returns_at(p.snd_moved, p.snd_edge, now);
+        if !p.tell_by.is_never() {
+            self.sockets.arm(key);
+        }
+    }
+
+    /// The end of a socket's send stream has been quiet: takes its chunks back, if all is
+    /// done with.
+    pub(crate) fn take_back_chunks(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let index = socket.id.index;
+        let (turn, now) = (self.counters.turns, self.now);
+        let Some(session) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        let Some((told, edge)) = socket.finished() else {
+            return;
+        };
+        if edge <= told.returned {
+            return;
+        }
+        if session.returns.may_go_on(turn) {
+            told.returned = edge;
+            session.returns.chunks += session.host.take_send_chunks(index, edge);
+        } else {
+            socket.look_again(now.after_us(LATER_US));
+            self.sockets.arm(key);
+        }
+    }
+}

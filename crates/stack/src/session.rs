@@ -1,0 +1,137 @@
+//! What the stack has of a session: its half of the interface, and which of its blocks are
+//! sockets here. Who its processes are is not known here; the engine has that.
+
+use crate::account::{Account, SocketShare};
+use crate::returns::Returns;
+use crate::turns::Of;
+use longshore_hostif::adapter::AdapterSession;
+use longshore_hostif::{BlockFlags, SocketId};
+use longshore_tcp::Congestion;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Threads and poll sets of one session that are woken in one turn.
+const WAKEUPS_A_TURN: usize = 32;
+
+/// The sockets of one session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its half of the interface.
+    pub host: AdapterSession,
+    /// The user it belongs to.
+    pub uid: u32,
+    /// What that one has of the stack; none where users have no bounds.
+    pub account: Option<Arc<Account>>,
+    /// The congestion control that its launcher wants for new sockets.
+    pub congestion: Option<Congestion>,
+    /// One more than the key of each of its sockets, by the block's index; 0 where there is
+    /// none, so that a page of it takes memory with its first socket.
+    by_index: Vec<u32>,
+    /// Sockets that it has here, with a block.
+    sockets: usize,
+    /// Sockets that have their turn again, as their user has had its share of one.
+    pub(super) postponed: VecDeque<u32>,
+    /// It was said that its receive slab is full.
+    pub(super) was_full: bool,
+    pub(super) returns: Returns,
+    /// It is on the list of those to be published.
+    pub(super) is_touched: bool,
+    /// Its programs ring when they publish requests: it is not polled.
+    pub is_parked: bool,
+    /// The last turn in which something was asked or done.
+    pub(super) active_in: u64,
+}
+
+impl Session {
+    /// A session of user `uid` without sockets.
+    pub fn new(host: AdapterSession, uid: u32) -> Self {
+        Self {
+            by_index: vec![0; host.geometry().sockets as usize],
+            host,
+            uid,
+            account: None,
+            congestion: None,
+            sockets: 0,
+            postponed: VecDeque::new(),
+            was_full: false,
+            returns: Returns::default(),
+            is_touched: false,
+            is_parked: false,
+            active_in: 0,
+        }
+    }
+
+    /// Sockets that it has here, with a block.
+    pub fn sockets(&self) -> usize {
+        self.sockets
+    }
+
+    /// The key of the socket whose block has this index, if there is one.
+    pub fn key(&self, index: u32) -> Option<u32> {
+        self.by_index
+            .get(index as usize)
+            .and_then(|place| place.checked_sub(1))
+    }
+
+    /// Enters a socket; `false` if its index is taken or does not exist.
+    pub(super) fn enter(&mut self, id: SocketId, key: u32) -> bool {
+        match self.by_index.get_mut(id.index as usize) {
+            Some(place) if *place == 0 => {
+                *place = key + 1;
+                self.sockets += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a socket.
+    pub(super) fn leave(&mut self, id: SocketId) {
+        if let Some(place) = self.by_index.get_mut(id.index as usize)
+            && *place != 0
+        {
+            *place = 0;
+            self.sockets -= 1;
+            self.host.forget_owner(id.index);
+        }
+    }
+
+    /// Counts one socket more among those of its user, if that has bounds; `None` if that
+    /// may have no more.
+    pub(super) fn take_socket_share(&self) -> Option<Option<SocketShare>> {
+        match &self.account {
+            Some(account) => account.take_socket().map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// The blocks of all its sockets.
+    pub fn indices(&self) -> Vec<u32> {
+        let all = self.by_index.iter().enumerate();
+        all.filter(|(_, place)| **place != 0)
+            .map(|(index, _)| index as u32)
+            .collect()
+    }
+
+    /// Takes a block for a connection that is handed over to its host, if one is free.
+    pub(super) fn take_block(&mut self, flags: BlockFlags) -> Option<SocketId> {
+        let used = &self.by_index;
+        let is_used = |index: u32| used.get(index as usize).is_some_and(|place| *place != 0);
+        self.host.take_block(flags, is_used)
+    }
+
+    /// Shows its programs what was put, and wakes those that sleep, as many as a turn may.
+    /// Says whether others are still to be woken: they have to wait for the next turn.
+    pub(super) fn publish(&mut self, turn: u64) -> bool {
+        if !self.host.publish() {
+            return false;
+        }
+        let left = |account: &Arc<Account>| account.spent.left(Of::Wakeups, turn) as usize;
+        let most = self.account.as_ref().map_or(WAKEUPS_A_TURN, left);
+        let woken = self.host.wake(most.min(WAKEUPS_A_TURN));
+        if let Some(account) = &self.account {
+            account.spent.spend(Of::Wakeups, turn, woken as u32);
+        }
+        self.host.owes_wakeups()
+    }
+}

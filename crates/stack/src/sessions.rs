@@ -1,0 +1,217 @@
+//! The sessions of a stack: which of them have something to be shown to their programs, and
+//! of which it is looked by itself whether their programs ask for something.
+//!
+//! Owns [`Sessions`]. However many there are, a turn looks at those alone for which something
+//! was done in it, and at those whose programs have asked for something of late. The others
+//! are *parked*: their programs ring for the engine when they publish requests
+//! ([`AdapterSession::park`](longshore_hostif::adapter::AdapterSession::park)). The loop polls
+//! those that are not, and `publish` is what a turn ends with.
+
+use super::account::Account;
+use super::session::Session;
+use super::slab::Slab;
+use std::sync::Arc;
+
+/// So many sessions are polled however little they ask: what an engine for a few programs has
+/// pays nothing for others.
+const KEPT: usize = 4;
+/// Turns in which nothing was asked or done for a session before it is parked: to look so
+/// often in vain costs as much as to be rung for once.
+const IDLE_TURNS: u64 = 256;
+
+/// All sessions. A key names one until that is removed; afterwards another may have it.
+pub struct Sessions {
+    slab: Slab<Session>,
+    /// Those that were to be changed since they were last published, each once.
+    touched: Vec<u32>,
+    /// Those that are not parked.
+    polled: Vec<u32>,
+    /// Which of these is considered next for being parked.
+    considered: usize,
+}
+
+impl Sessions {
+    pub(super) const fn new() -> Self {
+        Self {
+            slab: Slab::new(),
+            touched: Vec::new(),
+            polled: Vec::new(),
+            considered: 0,
+        }
+    }
+
+    /// The session of this key.
+    #[inline]
+    pub fn get(&self, key: u32) -> Option<&Session> {
+        self.slab.get(key)
+    }
+
+    /// The session of this key, to be changed; it is published at the end of the turn.
+    #[inline]
+    pub fn get_mut(&mut self, key: u32) -> Option<&mut Session> {
+        let session = self.slab.get_mut(key)?;
+        if !session.is_touched {
+            session.is_touched = true;
+            self.touched.push(key);
+        }
+        Some(session)
+    }
+
+    /// What the user of a session has, if that has bounds.
+    #[inline]
+    pub fn account_of(&self, key: u32) -> Option<&Arc<Account>> {
+        self.get(key)?.account.as_ref()
+    }
+
+    /// Adds a session, whose programs are about to ask for something; its key.
+    pub fn insert(&mut self, session: Session) -> u32 {
+        let key = self.slab.insert(session);
+        self.polled.push(key);
+        key
+    }
+
+    /// Takes a session out.
+    pub fn remove(&mut self, key: u32) -> Option<Session> {
+        let session = self.slab.remove(key)?;
+        self.polled.retain(|polled| *polled != key);
+        self.touched.retain(|touched| *touched != key);
+        Some(session)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many are parked.
+    pub fn parked(&self) -> usize {
+        self.len() - self.polled.len()
+    }
+
+    /// All of them with their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Session)> {
+        self.slab.iter()
+    }
+
+    /// All of them, to be looked over: what is put to one so is not published.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Session)> {
+        self.slab.iter_mut_with_keys()
+    }
+
+    /// The keys of all.
+    pub fn keys(&self) -> Vec<u32> {
+        self.slab.keys()
+    }
+
+    /// The keys of those that are polled.
+    #[inline]
+    pub fn polled(&self) -> &[u32] {
+        &self.polled
+    }
+
+    /// Those that are polled, with their keys.
+    pub fn iter_polled(&self) -> impl Iterator<Item = (u32, &Session)> {
+        let polled = self.polled.iter().copied();
+        polled.filter_map(|key| Some((key, self.slab.get(key)?)))
+    }
+
+    /// A session is polled from now on, until nothing was asked or done for it for some turns.
+    pub fn poll(&mut self, key: u32, turn: u64) {
+        if let Some(session) = self.slab.get_mut(key) {
+            session.active_in = turn;
+            if std::mem::take(&mut session.is_parked) {
+                session.host.declare_awake();
+                self.polled.push(key);
+            }
+        }
+    }
+
+    /// Whether more are polled than a few.
+    #[inline]
+    pub fn polls_many(&self) -> bool {
+        self.polled.len() > KEPT
+    }
+
+    /// Considers the next of those that are polled for being parked: its key, if it is idle.
+    pub fn next_idle(&mut self, turn: u64) -> Option<u32> {
+        self.considered += 1;
+        if self.considered >= self.polled.len() {
+            self.considered = 0;
+        }
+        let key = self.polled.get(self.considered).copied()?;
+        let session = self.slab.get(key)?;
+        let is_idle = !session.is_touched && turn.saturating_sub(session.active_in) > IDLE_TURNS;
+        (is_idle && self.polls_many()).then_some(key)
+    }
+
+    /// Parks a session, unless its programs have asked for something.
+    pub fn park(&mut self, key: u32) -> bool {
+        let Some(session) = self.slab.get_mut(key) else {
+            return false;
+        };
+        if !session.is_parked && session.host.park() {
+            session.is_parked = true;
+            self.polled.retain(|polled| *polled != key);
+        }
+        session.is_parked
+    }
+
+    /// Shows programs what was done for them, `none_under_way` unless packets from one socket
+    /// of the stack to another are; in how many sessions others are still to be woken. Those
+    /// have their turn again.
+    #[inline]
+    pub(super) fn publish(&mut self, turn: u64, none_under_way: bool) -> u64 {
+        if self.touched.is_empty() {
+            return 0;
+        }
+        self.publish_touched(turn, none_under_way)
+    }
+
+    #[inline(never)]
+    fn publish_touched(&mut self, turn: u64, none_under_way: bool) -> u64 {
+        let mut waits = 0;
+        let mut left = 0;
+        for i in 0..self.touched.len() {
+            let key = self.touched[i];
+            let Some(session) = self.slab.get_mut(key) else {
+                continue;
+            };
+            let owes_wakeups = session.publish(turn);
+            waits += u64::from(owes_wakeups);
+            let is_unreleased = session.host.release_requests(none_under_way);
+            session.is_touched = owes_wakeups || is_unreleased;
+            if session.is_touched {
+                self.touched[left] = key;
+                left += 1;
+            }
+            session.active_in = turn;
+            if session.is_parked {
+                self.poll(key, turn);
+            }
+        }
+        self.touched.truncate(left);
+        waits
+    }
+}
+
+#[cfg(test)]
+impl Sessions {
+    /// Whether each is on the lists that it says it is on, once.
+    pub(super) fn check(&self) -> Result<(), super::check::Violation> {
+        let holds = super::check::holds;
+        for (key, session) in self.iter() {
+            let times = |list: &[u32]| list.iter().filter(|listed| **listed == key).count();
+            let (touched, polled) = (times(&self.touched), times(&self.polled));
+            let is_right = touched == usize::from(session.is_touched);
+            holds(is_right, key, "a session is not published as it should be")?;
+            let is_right = polled == usize::from(!session.is_parked);
+            holds(is_right, key, "a session is not polled as it should be")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! What the operator has chosen for a stack.
+
+use super::host::Host;
+use crate::access::Access;
+use longshore_hostif::Loopback;
+use longshore_tcp::{Congestion, EcnMode, Instant};
+
+/// What new sockets begin with, what programs and peers may reach, and how the stack deals
+/// with its own addresses.
+pub struct Settings {
+    /// The machine that the programs run on.
+    pub host: Box<dyn Host>,
+    /// What the operator says of ECN, whatever the host's settings are.
+    pub ecn: Option<EcnMode>,
+    /// And of the congestion control of new sockets.
+    pub congestion: Option<Congestion>,
+    /// Connections and their peers tell each other of user timeouts.
+    pub user_timeout_option: bool,
+    /// Sessions bind the wildcard on the kernel, too, if their launchers have not said.
+    pub kernel_too: bool,
+    /// Who may reach what.
+    pub access: Access,
+    /// Who has 127.0.0.0/8 and ::1.
+    pub loopback: Loopback,
+    /// The number of the port's interface in the programs' kernel; 0 if it has none there.
+    pub scope: u32,
+    /// Connections between two sockets of the stack pass their bytes on without building
+    /// packets.
+    pub cut_through: bool,
+}
+
+impl Settings {
+    /// With nothing chosen but these.
+    pub fn new(host: Box<dyn Host>, loopback: Loopback, scope: u32, cut_through: bool) -> Self {
+        Self {
+            host,
+            ecn: None,
+            congestion: None,
+            user_timeout_option: false,
+            kernel_too: true,
+            access: Access::default(),
+            loopback,
+            scope,
+            cut_through,
+        }
+    }
+
+    /// The congestion control of new sockets of whose session nobody has chosen one.
+    pub fn default_congestion(&mut self, now: Instant) -> Congestion {
+        let host = &mut self.host;
+        self.congestion
+            .or_else(|| Some(host.defaults(now)?.tcp.congestion))
+            .unwrap_or_default()
+    }
+}

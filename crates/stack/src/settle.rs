@@ -1,0 +1,141 @@
+//! What a turn has touched is settled at its end: what there is to send is sent, and hosts
+//! are told what there is to tell.
+//!
+//! A few sockets are settled at once. Of many, each user's have a share of the turn
+//! (`turns`): those beyond it wait in their session's queue and have their turn
+//! again, so that who sends on thousands of sockets makes others wait no longer than one
+//! who sends on a few. Owns [`Engine::settle`], which the loop calls, and the order of those
+//! that wait.
+
+use crate::Stack;
+use crate::account::Account;
+use crate::socket::Kind;
+use crate::turns::{Of, PIECE, SEGMENT};
+use std::sync::Arc;
+
+/// So many sockets are settled whatever they have to send.
+const FEW: usize = 4;
+
+impl Stack {
+    /// Looks at every socket that this turn has touched; says whether there were any.
+    pub fn settle(&mut self) -> bool {
+        if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
+            return self.settle_by_shares();
+        }
+        let mut dirty = std::mem::take(&mut self.sockets.dirty);
+        let any = !dirty.is_empty();
+        for key in dirty.drain(..) {
+            self.settle_one(key);
+        }
+        // What was touched meanwhile (a connection with more to send) is next
+        // turn's.
+        dirty.append(&mut self.sockets.dirty);
+        self.sockets.dirty = dirty;
+        any
+    }
+
+    fn settle_one(&mut self, key: u32) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.dirty = false;
+        match &socket.kind {
+            Kind::Stream(_) => self.settle_connection(key),
+            Kind::Pair(_) => self.settle_pair(key),
+            Kind::Listener(_) => self.settle_listener(key),
+            Kind::Datagram(_) => self.settle_datagram(key),
+            Kind::Idle(_) => {}
+        }
+    }
+
+    /// The same for many: those of each user as far as its share goes.
+    #[inline(never)]
+    fn settle_by_shares(&mut self) -> bool {
+        let mut dirty = std::mem::take(&mut self.sockets.dirty);
+        for key in dirty.drain(..) {
+            let Some(session) = self.sockets.get(key).map(|s| s.session) else {
+                continue;
+            };
+            if self.has_output_left(session) {
+                self.settle_and_count(session, key);
+            } else {
+                self.postpone(session, key);
+            }
+        }
+        dirty.append(&mut self.sockets.dirty);
+        self.sockets.dirty = dirty;
+        for _ in 0..self.sockets.waiting_sessions.len() {
+            let Some(session) = self.sockets.waiting_sessions.pop_front() else {
+                break;
+            };
+            self.settle_postponed(session);
+        }
+        true
+    }
+
+    /// Whether a session may send in this turn, and none of its own waits for that.
+    fn has_output_left(&self, session: u32) -> bool {
+        let Some(s) = self.sessions.get(session) else {
+            return true;
+        };
+        let turn = self.counters.turns;
+        let left = |account: &Arc<Account>| account.spent.left(Of::Output, turn) != 0;
+        s.postponed.is_empty() && s.account.as_ref().is_none_or(left)
+    }
+
+    /// A socket has its turn again.
+    fn postpone(&mut self, session: u32, key: u32) {
+        let Some(s) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if s.postponed.is_empty() {
+            self.sockets.waiting_sessions.push_back(session);
+        }
+        s.postponed.push_back(key);
+        self.counters.output_waits += 1;
+    }
+
+    /// Serves those that wait in a session, as far as their user's share goes.
+    fn settle_postponed(&mut self, session: u32) {
+        let turn = self.counters.turns;
+        while let Some(s) = self.sessions.get_mut(session) {
+            let spent = |account: &Arc<Account>| account.spent.left(Of::Output, turn) == 0;
+            if s.postponed.is_empty() {
+                return;
+            }
+            if s.account.as_ref().is_some_and(spent) {
+                return self.sockets.waiting_sessions.push_back(session);
+            }
+            if let Some(key) = s.postponed.pop_front() {
+                self.settle_and_count(session, key);
+            }
+        }
+    }
+
+    fn settle_and_count(&mut self, session: u32, key: u32) {
+        let before = self.output();
+        self.settle_one(key);
+        let cost = self.output().wrapping_sub(before).max(1);
+        if let Some(account) = self.sessions.account_of(session) {
+            let cost = u32::try_from(cost).unwrap_or(u32::MAX);
+            account.spent.spend(Of::Output, self.counters.turns, cost);
+        }
+    }
+
+    /// What was sent since the engine began, in the units of [`Of::Output`].
+    fn output(&self) -> u64 {
+        let c = &self.counters;
+        let pieces = c.cut_through_bytes / crate::pair::PIECE;
+        u64::from(SEGMENT) * c.segments_out + u64::from(PIECE) * pieces + c.datagram_output
+    }
+
+    /// Sockets of a session that is gone are nobody's that waits.
+    pub(super) fn release_postponed(&mut self, postponed: impl IntoIterator<Item = u32>) {
+        for key in postponed {
+            if let Some(socket) = self.sockets.get_mut(key) {
+                socket.dirty = false;
+                self.sockets.touch(key);
+            }
+        }
+    }
+}

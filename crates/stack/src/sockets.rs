@@ -1,0 +1,124 @@
+//! The sockets of a stack, and what is to be done for which of them: at the end of this
+//! turn, at a time, when memory is free again, when a next hop has answered.
+//!
+//! Owns [`Sockets`]. Handlers take a socket from it by its key and put that on the lists;
+//! `settle`, `memory_pressure` and the timers take the keys off them.
+
+use crate::slab::Slab;
+use crate::socket::{Kind, Socket};
+use crate::timers::Wheel;
+use longshore_tcp::Instant;
+use std::collections::VecDeque;
+
+/// All sockets. A key names one until that is removed; afterwards another may have it, so
+/// whoever keeps a key looks whether the socket is what it was kept for.
+pub(crate) struct Sockets {
+    pub(crate) slab: Slab<Socket>,
+    /// Those to be looked at at the end of this turn.
+    pub(crate) dirty: Vec<u32>,
+    /// Sessions whose sockets have their turn again.
+    pub(crate) waiting_sessions: VecDeque<u32>,
+    /// Connections that were denied memory for what they receive.
+    pub(crate) denied_memory: VecDeque<u32>,
+    /// Those that wait for their next hop.
+    pub(crate) unresolved: Vec<u32>,
+    /// Their deadlines.
+    pub(crate) wheel: Wheel<u32>,
+    /// Those whose deadlines are being looked at; kept for its memory.
+    pub(super) due: Vec<u32>,
+}
+
+impl Sockets {
+    /// None yet; deadlines count from `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            slab: Slab::new(),
+            dirty: Vec::new(),
+            waiting_sessions: VecDeque::new(),
+            denied_memory: VecDeque::new(),
+            unresolved: Vec::new(),
+            wheel: Wheel::new(now),
+            due: Vec::new(),
+        }
+    }
+
+    /// The socket of this key.
+    #[inline]
+    pub(crate) fn get(&self, key: u32) -> Option<&Socket> {
+        self.slab.get(key)
+    }
+
+    /// The socket of this key, to be changed.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Socket> {
+        self.slab.get_mut(key)
+    }
+
+    /// Adds a socket; its key.
+    pub(crate) fn insert(&mut self, socket: Socket) -> u32 {
+        self.slab.insert(socket)
+    }
+
+    /// Takes a socket out. Its entries in the lists name nothing any more.
+    pub(crate) fn remove(&mut self, key: u32) -> Option<Socket> {
+        self.slab.remove(key)
+    }
+
+    /// All of them with their keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Socket)> {
+        self.slab.iter()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Puts a socket on the list of those to be looked at at the end of this turn.
+    #[inline]
+    pub(crate) fn touch(&mut self, key: u32) {
+        if let Some(socket) = self.slab.get_mut(key)
+            && !socket.dirty
+        {
+            socket.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Sees to it that the wheel names the socket when it has a deadline.
+    pub(crate) fn arm(&mut self, key: u32) {
+        let Some(socket) = self.slab.get_mut(key) else {
+            return;
+        };
+        let deadline = match &socket.kind {
+            Kind::Stream(c) if c.retired => Some(c.tell_by),
+            Kind::Stream(c) => Some(c.tcb.deadline().unwrap_or(Instant::NEVER).min(c.tell_by)),
+            Kind::Datagram(d) => d.tell_by,
+            Kind::Pair(p) => p.deadline(),
+            _ => None,
+        };
+        match deadline.filter(|d| !d.is_never()) {
+            Some(deadline) => self.wheel.set(&mut socket.alarm, key, deadline),
+            None => socket.alarm.clear(),
+        }
+    }
+
+    /// Takes the keys of those whose deadline may have passed.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<u32> {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.advance(now, &mut due);
+        due
+    }
+
+    /// The first deadline, or one before it.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.wheel.next()
+    }
+
+    /// Neighbors have answered or were given up: those that wait for one try again.
+    pub(crate) fn retry_unresolved(&mut self) {
+        for key in std::mem::take(&mut self.unresolved) {
+            self.touch(key);
+        }
+    }
+}

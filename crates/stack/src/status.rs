@@ -1,0 +1,141 @@
+//! How sockets stand, and how many there are: for those who ask, never for a packet.
+
+use crate::Stack;
+use crate::access::Transport;
+use crate::socket::{Kind, Socket};
+use longshore_hostif::Meter;
+use longshore_tcp::TcpInfo;
+use std::net::SocketAddr;
+
+/// What the stack's own memory of one socket takes, apart from payload, in bytes.
+pub const SOCKET_BYTES: usize = size_of::<Socket>();
+
+/// How a socket stands.
+#[derive(Debug)]
+pub struct SocketStatus<'a> {
+    /// The key of its session.
+    pub session: u32,
+    /// The index of its block, if it has one.
+    pub block: Option<u32>,
+    /// Its protocol.
+    pub transport: Transport,
+    /// In the words of RFC 9293, or as Linux says it.
+    pub state: &'static str,
+    /// As its program is told, and as it sends.
+    pub local: Option<SocketAddr>,
+    /// The other end, if it has one.
+    pub peer: Option<SocketAddr>,
+    /// What has come and is not read, of a listener the connections that wait.
+    pub recv_q: u64,
+    /// What was written and is not acknowledged, of a listener how many may wait.
+    pub send_q: u64,
+    /// The timer that goes off next, and in how many microseconds.
+    pub timer: Option<(&'static str, u64)>,
+    /// Of a TCP connection, what its block says.
+    pub tcp: Option<TcpInfo>,
+    /// What has crossed for it.
+    pub meter: &'a Meter,
+}
+
+/// A connection in TIME-WAIT.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitStatus {
+    /// Our end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// For so many microseconds still.
+    pub lasts: u64,
+}
+
+impl Stack {
+    /// The sockets with keys from this on, each with its key.
+    pub fn status_of_sockets(&self, from: u32) -> impl Iterator<Item = (u32, SocketStatus<'_>)> {
+        let all = self.sockets.iter().filter(move |(key, _)| *key >= from);
+        all.map(|(key, socket)| (key, self.status(socket)))
+    }
+
+    /// The connections in TIME-WAIT.
+    pub fn status_of_waits(&self) -> impl Iterator<Item = WaitStatus> {
+        self.demux.all_waiting().map(|w| WaitStatus {
+            local: w.local,
+            peer: w.remote,
+            lasts: w.record.expires().since(self.now),
+        })
+    }
+
+    /// How many connections are in TIME-WAIT.
+    pub fn waits(&self) -> usize {
+        self.demux.waiting_count()
+    }
+
+    /// How many sockets there are, those in TIME-WAIT left out.
+    pub fn socket_count(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Segments for which the tables of connections were asked.
+    pub fn connection_cache_misses(&self) -> u64 {
+        self.demux.cache_misses
+    }
+
+    /// SYNs that the port has dropped before its queue, as far as can be told.
+    pub fn syns_dropped_at_port(&self) -> u64 {
+        self.limits.syns.dropped()
+    }
+
+    fn status<'a>(&self, socket: &'a Socket) -> SocketStatus<'a> {
+        let mut status = SocketStatus {
+            session: socket.session,
+            block: socket.has_block().then_some(socket.id.index),
+            transport: Transport::Tcp,
+            state: "UNCONN",
+            local: socket.local,
+            peer: None,
+            recv_q: 0,
+            send_q: 0,
+            timer: None,
+            tcp: None,
+            meter: &socket.meter,
+        };
+        match &socket.kind {
+            Kind::Stream(c) => {
+                status.state = c.tcb.state().name();
+                status.peer = Some(c.remote);
+                status.recv_q = c.tcb.rcv_edge() - c.tcb.rcv_consumed();
+                status.send_q = c.tcb.snd_edge() - c.tcb.snd_acked();
+                let timer = c.tcb.running_timer();
+                status.timer = timer.map(|(timer, at)| (timer.name(), at.since(self.now)));
+                status.tcp = Some(c.tcb.info(self.now));
+            }
+            Kind::Pair(p) => {
+                status.state = if p.connecting { "SYN-SENT" } else { "ESTAB" };
+                status.peer = Some(p.remote);
+                status.recv_q = p.rcv_edge - p.rcv_consumed;
+                status.send_q = p.snd_edge - p.snd_moved;
+            }
+            Kind::Listener(l) => {
+                status.state = "LISTEN";
+                status.recv_q = u64::from(l.listener.waiting());
+                status.send_q = u64::from(l.listener.backlog());
+            }
+            Kind::Datagram(d) => {
+                status.transport = Transport::Udp;
+                if let Some(peer) = d.peer {
+                    status.state = "ESTAB";
+                    status.peer = Some(peer).filter(|_| socket.local.is_some());
+                    if let Some(local) = socket.local
+                        && local.ip().is_unspecified()
+                        && let Some(source) = self.link.source_for(peer.ip())
+                    {
+                        status.local = Some(SocketAddr::new(source, local.port()));
+                    }
+                }
+                status.recv_q = d.rcv_edge - d.rcv_consumed;
+                status.send_q = d.snd_edge - d.snd_done;
+            }
+            Kind::Idle(_) => {}
+        }
+        status
+    }
+}

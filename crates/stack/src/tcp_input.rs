@@ -1,0 +1,261 @@
+//! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
+
+use crate::Stack;
+use crate::counters::EngineDrop;
+use crate::demux::{Flow, Found};
+use crate::ends::{Ends, Service, headers_of_segment};
+use crate::input::IpPacket;
+use crate::link::Way;
+use crate::socket::{Kind, Socket};
+use longshore_hostif::NONE;
+use longshore_tcp::{DropReason, Ecn, Segment, State, TimeWaitVerdict, reset_for};
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpHeader;
+use std::net::SocketAddr;
+
+/// What a segment asks for beside what its connection sends.
+pub(crate) enum Response {
+    Nothing,
+    /// A reset in answer.
+    Reset,
+    /// The connection is over, and this is the SYN of the next: it goes to the
+    /// listener, and the new ISS after this number.
+    Reopen(SeqNumber),
+}
+
+impl Stack {
+    /// A TCP segment whose checksum is right.
+    pub(crate) fn tcp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16) {
+        let (header, header_len) = match TcpHeader::parse(bytes) {
+            Ok(parsed) => parsed,
+            Err(e) => return self.counters.drop_wire(e),
+        };
+        let payload = bytes.get(header_len..).unwrap_or_default();
+        let segment = Segment {
+            header: &header,
+            payload_len: payload.len() as u32,
+            gso_size: gso,
+            ecn: match ip.ecn() {
+                1 => Ecn::Capable1,
+                2 => Ecn::Capable0,
+                3 => Ecn::Congested,
+                _ => Ecn::NotCapable,
+            },
+        };
+        self.counters.unpredicted += 1;
+        let local = SocketAddr::new(ip.destination(), header.dst_port);
+        let remote = SocketAddr::new(ip.source(), header.src_port);
+        let flow = Flow::new(local, remote);
+        match self.demux.find(&flow) {
+            Some(Found::Socket(key)) => {
+                let response = self.segment_for(key, &segment, payload);
+                self.respond(response, local, remote, &segment, payload);
+            }
+            Some(Found::TimeWait) => {
+                self.segment_in_time_wait(&flow, (local, remote), &segment, payload);
+            }
+            None => self.segment_for_listener((local, remote), &segment, payload, None),
+        }
+    }
+
+    pub(crate) fn segment_for(
+        &mut self,
+        key: u32,
+        segment: &Segment<'_>,
+        payload: &[u8],
+    ) -> Response {
+        let now = self.now;
+        if self.is_held_back(key, segment) {
+            return Response::Nothing;
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return Response::Nothing;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return Response::Nothing;
+        };
+        let before = c.tcb.state();
+        let fast_opened = c.tcb.is_fast_opened();
+        let was_half_open = before == State::SynReceived && c.listener.is_some() && !fast_opened;
+        if !payload.is_empty() && !was_half_open {
+            self.see_to_room(key, segment.header.seq);
+        }
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return Response::Nothing;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return Response::Nothing;
+        };
+        let disposition = c.tcb.on_segment(segment, now);
+        let has_data = u64::from(!payload.is_empty());
+        if disposition.fast_path {
+            // A packet of our own to ourselves, which comes this way.
+            self.counters.unpredicted -= 1;
+            self.counters.predicted_data += has_data;
+            self.counters.predicted_acks += 1 - has_data;
+        } else {
+            self.counters.unpredicted_data += has_data;
+        }
+        let (state, session) = (c.tcb.state(), socket.session);
+        let owes_dsack = c.tcb.owes_dsack();
+        match disposition.drop {
+            Some(DropReason::NoRoom) => self.arena_is_full(session),
+            Some(reason) => self.counters.drop_tcp(reason),
+            None => {}
+        }
+        if !before.is_synchronized() && state.is_synchronized() {
+            if was_half_open {
+                self.established(key);
+            } else if fast_opened {
+                self.fast_open_done(key);
+            } else {
+                self.learn_fast_open(key);
+            }
+        }
+        if let Some(place) = disposition.place {
+            let (skip, len) = (place.skip as usize, place.len as usize);
+            if let Some(bytes) = payload.get(skip..skip + len) {
+                self.place(key, place.stream_offset, bytes);
+            }
+        }
+        self.sockets.touch(key);
+        if owes_dsack {
+            // What else there is to send is seen to at the end of the turn.
+            let _ = self.transmit(key);
+        }
+        if let Some(iss_after) = disposition.reopen {
+            self.forget(key);
+            return Response::Reopen(iss_after);
+        }
+        if disposition.reset {
+            Response::Reset
+        } else {
+            Response::Nothing
+        }
+    }
+
+    /// Does what a segment asks for beside what its connection sends.
+    pub(crate) fn respond(
+        &mut self,
+        what: Response,
+        local: SocketAddr,
+        remote: SocketAddr,
+        segment: &Segment<'_>,
+        payload: &[u8],
+    ) {
+        match what {
+            Response::Nothing => {}
+            Response::Reset => {
+                if let Some(reset) = reset_for(segment) {
+                    self.send_reset(local, remote, &reset);
+                }
+            }
+            Response::Reopen(iss_after) => {
+                self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
+            }
+        }
+    }
+
+    pub(crate) fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        let Some(s) = self.sessions.get_mut(socket.session) else {
+            return;
+        };
+        if socket.id.index == NONE {
+            return;
+        }
+        let base = c.tcb.rcv_consumed();
+        match c
+            .rcv
+            .place(base, at, bytes, &mut s.host.receive, socket.id.index)
+        {
+            Ok(pieces) => {
+                let count = [&mut socket.meter.to_host, &mut s.host.meter.to_host];
+                Socket::count_payload(count, pieces, bytes.len() as u64);
+            }
+            // It was made sure that there is room; if there is none all the
+            // same, the stream has a hole that nothing can fill.
+            Err(_) => {
+                let session = socket.session;
+                self.arena_is_full(session);
+                self.abort(key);
+            }
+        }
+    }
+
+    fn segment_in_time_wait(
+        &mut self,
+        flow: &Flow,
+        (local, remote): (SocketAddr, SocketAddr),
+        segment: &Segment<'_>,
+        payload: &[u8],
+    ) {
+        let now = self.now;
+        let Some(waiting) = self.demux.waiting(flow) else {
+            return;
+        };
+        match waiting.record.on_segment(segment, now) {
+            TimeWaitVerdict::Drop(reason) => self.counters.drop_tcp(reason),
+            TimeWaitVerdict::Ack(ack) => {
+                let header = ack.header(local.port(), remote.port());
+                self.send_bare(local, remote, &header);
+            }
+            TimeWaitVerdict::Close => self.demux.end_wait(flow),
+            TimeWaitVerdict::Reopen { iss_after } => {
+                self.demux.end_wait(flow);
+                self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
+            }
+        }
+    }
+
+    pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        if !self.may_answer_unsolicited() {
+            return;
+        }
+        self.counters.resets_out += 1;
+        self.send_bare(local, remote, header);
+    }
+
+    /// Sends a segment without payload that belongs to no block.
+    pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
+        let Some(ends) = Ends::new(local.ip(), remote.ip()) else {
+            return;
+        };
+        let way = self.link.way(&ends, self.now, &mut self.counters);
+        if matches!(way, Way::Failed | Way::NoRoute) {
+            return self.counters.drop(EngineDrop::Unresolved);
+        }
+        let sent = self
+            .link
+            .send_segment(&ends, way, Service::DEFAULT, header, &[], None);
+        if sent.is_err() {
+            self.counters.drop(EngineDrop::PortRefused);
+        }
+        self.counters.segments_out += 1;
+    }
+
+    /// RFC 7323 section 7.1: timestamps start elsewhere for each peer.
+    pub(crate) fn timestamp_offset(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
+        self.demux.hash(("timestamps", local.ip(), remote.ip())) as u32
+    }
+
+    /// Payload that fits a packet to `remote` beside headers without options.
+    pub(crate) fn mss_to(&self, remote: SocketAddr) -> u16 {
+        let headers = headers_of_segment(remote.ip());
+        let mtu = self.link.mtu_to(remote.ip(), self.now);
+        (mtu.saturating_sub(headers)).min(65_495) as u16
+    }
+}
+
+/// An address as a socket of its family shows it.
+pub(crate) fn as_family(address: SocketAddr, v6: bool) -> SocketAddr {
+    match address {
+        SocketAddr::V4(a) if v6 => SocketAddr::new(a.ip().to_ipv6_mapped().into(), a.port()),
+        other => other,
+    }
+}

@@ -1,0 +1,254 @@
+//! A machine of the simulation: a stack, one program beside it, and the turn that joins
+//! them as the engine's loop does.
+
+use super::observer::Observer;
+use super::program::Program;
+use crate::automatic::Automatic;
+use crate::host::{Defaults, Host};
+use crate::requests::From;
+use crate::secrets::Secrets;
+use crate::session::Session;
+use crate::{Interface, Settings, Stack};
+use longshore_hostif::adapter::{AdapterSession, Next};
+use longshore_hostif::agent::{Peer, Processes};
+use longshore_hostif::{Arena, Geometry, Loopback, Meter, Request};
+use longshore_net::Cidr;
+use longshore_ports::RecvBuffer;
+use longshore_ports::sim::SimPort;
+use longshore_ring::Ringer;
+use longshore_tcp::{FastOpenKey, Instant};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+/// Few sockets and little memory, so that both run out at times.
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 8,
+    sockets: 64,
+    snd_chunks: 64,
+    rcv_chunks: 400,
+};
+/// Frames and requests taken in a turn.
+const BURST: usize = 64;
+/// How often fragments that did not come together are looked for, in microseconds.
+const MAINTENANCE_US: u64 = 1_000_000;
+
+/// A machine with settings of nobody's, where it is always the same time of day.
+struct Alone;
+
+impl Host for Alone {
+    fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
+        None
+    }
+
+    fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+        None
+    }
+
+    fn time_of_day_ns(&self) -> u64 {
+        0
+    }
+}
+
+/// A stack and its program.
+pub(super) struct Machine {
+    pub(super) stack: Stack,
+    pub(super) program: Program,
+    session: u32,
+    processes: Processes,
+    channel: Option<u16>,
+    buffer: RecvBuffer,
+    maintenance_at: Instant,
+    /// How many frames it has received.
+    frames: u64,
+    /// The frames that it has received, all of them in one number.
+    trace: DefaultHasher,
+    /// Sees what the stack and the program write to what they share, if anybody does.
+    pub(super) observer: Option<Observer>,
+}
+
+impl Machine {
+    pub(super) fn new(port: SimPort, addresses: &[Cidr], seed: u64, now: Instant) -> Self {
+        let secrets = Secrets::from_seed(seed);
+        let (automatic, boxed) = (Automatic::default(), Box::new(port));
+        let interface = Interface {
+            port: boxed,
+            addresses,
+            gateways: &[],
+            automatic: &automatic,
+        };
+        let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        let mut stack = Stack::new(interface, settings, &secrets, now).unwrap();
+        let arena = Arc::new(Arena::create(GEOMETRY).unwrap());
+        let ringer = Arc::new(Ringer::for_one());
+        let mut host = AdapterSession::new(arena.clone(), ringer);
+        let mut processes = Processes::of(&host, 0);
+        let peer = Peer {
+            pid: 1,
+            pidfd: None,
+        };
+        let channel = processes.admit(peer).unwrap().channel;
+        host.open_channel(channel);
+        let session = stack.open_session(Session::new(host, 0), None);
+        Self {
+            stack,
+            program: Program::new(arena, channel),
+            session,
+            processes,
+            channel: Some(channel),
+            buffer: RecvBuffer::new(),
+            maintenance_at: now,
+            frames: 0,
+            trace: DefaultHasher::new(),
+            observer: None,
+        }
+    }
+
+    /// From now on it is seen what crosses.
+    pub(super) fn observe(&mut self) {
+        let before = self.crossings().to_host;
+        let arena = self.program.arena().clone();
+        self.observer = Some(Observer::new(arena, before));
+    }
+
+    /// The program has had its step.
+    pub(super) fn note_step(&mut self) {
+        if let Some(observer) = &mut self.observer {
+            observer.note_step();
+        }
+    }
+
+    /// Frames that it has received.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// What crossed, by the meter.
+    pub(super) fn crossings(&self) -> Meter {
+        let session = self.stack.sessions.get(self.session).unwrap();
+        session.host.crossings()
+    }
+
+    /// One turn of the loop; frames of a wire that is cut are lost. Says whether anything
+    /// was to be done.
+    pub(super) fn turn(&mut self, now: Instant, is_cut: bool) -> bool {
+        self.stack.begin_turn(now);
+        let mut worked = self.take_requests();
+        worked |= self.receive(is_cut);
+        worked |= self.stack.take_own_packets() != 0;
+        worked |= self.stack.handle_timeouts();
+        if self.maintenance_at <= now {
+            self.stack.expire_fragments();
+            self.maintenance_at = now.after_us(MAINTENANCE_US);
+        }
+        self.stack.relieve_memory_pressure();
+        worked |= self.stack.settle();
+        self.stack.answer_questions();
+        self.stack.publish();
+        self.stack.port_mut().flush().unwrap();
+        if let Some(observer) = &mut self.observer {
+            observer.note_turn();
+        }
+        worked | !self.stack.sockets.dirty.is_empty()
+    }
+
+    fn take_requests(&mut self) -> bool {
+        let Some(channel) = self.channel else {
+            return false;
+        };
+        let from = From {
+            session: self.session,
+            channel,
+        };
+        self.stack.tell_rest(from);
+        let mut taken = 0;
+        while let Some(session) = self.stack.sessions.get_mut(self.session)
+            && let Next::Request(message) = session.host.next_request(channel, 8)
+        {
+            taken += 1;
+            let request = Request::decode(&message).expect("the program makes sense");
+            self.stack.handle_request(from, &request);
+        }
+        if taken != 0
+            && let Some(session) = self.stack.sessions.get_mut(self.session)
+        {
+            session.host.note_requests(channel, taken);
+        }
+        taken != 0
+    }
+
+    fn receive(&mut self, is_cut: bool) -> bool {
+        for count in 0..BURST {
+            let port = self.stack.port_mut();
+            let Some(meta) = port.recv_single(&mut self.buffer).unwrap() else {
+                return count != 0;
+            };
+            if is_cut {
+                continue;
+            }
+            self.frames += 1;
+            let frame = self.buffer.frame(meta.len);
+            self.trace.write(frame);
+            self.trace.write_u64(self.stack.now.0);
+            self.stack.frame_in(frame, &meta);
+        }
+        true
+    }
+
+    /// Its program dies, and takes part in nothing any more.
+    pub(super) fn kill(&mut self) {
+        // What it published before it died still counts.
+        self.take_requests();
+        let Some(channel) = self.channel.take() else {
+            return;
+        };
+        let Some(session) = self.stack.sessions.get_mut(self.session) else {
+            return;
+        };
+        let Some(ended) = self.processes.take_ended(channel) else {
+            return;
+        };
+        session.host.close_channel(channel);
+        session.host.free_waiters_of(ended.name);
+        for index in session.indices() {
+            let key = self.stack.socket_of(self.session, index);
+            let key = key.expect("its session knows it");
+            self.stack.forget_subscriber(key, channel);
+            if !self.stack.is_orphan(key) {
+                self.stack.close_unheld(key);
+            }
+        }
+        self.processes.free_channel(channel);
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// When something is to be done, if nothing comes.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let program = self.program.next_timeout().filter(|_| self.is_alive());
+        let fragments = self.stack.has_fragments().then_some(self.maintenance_at);
+        let all = [self.stack.next_timeout(), program, fragments];
+        all.into_iter().flatten().min()
+    }
+
+    /// Whether nothing is left of what was done.
+    pub(super) fn assert_empty(&self) {
+        let stack = &self.stack;
+        assert_eq!(stack.sockets.len(), 0, "sockets are left");
+        assert_eq!(stack.demux.waiting_count(), 0, "TIME-WAIT is for ever");
+        let session = stack.sessions.get(self.session).unwrap();
+        assert_eq!(session.sockets(), 0);
+        assert_eq!(session.host.receive.in_use(), 0, "chunks are lost");
+        let (free, all) = self.program.send_chunks();
+        assert_eq!(free, all, "chunks of send streams are lost");
+        assert_eq!(session.host.bad_descriptors, 0);
+    }
+
+    /// What it has received, and when, in one number.
+    pub(super) fn trace(&self) -> u64 {
+        self.trace.finish()
+    }
+}
