@@ -467,9 +467,8 @@ fn told_to_tcp(kind: ErrorKind) -> TcpIcmp {
             TcpIcmp::NetUnreachable
         }
         ErrorKind::PortUnreachable => TcpIcmp::PortUnreachable,
-        ErrorKind::ProtocolUnreachable | ErrorKind::NextHeaderUnknown => {
-            TcpIcmp::ProtocolUnreachable
-        }
+        ErrorKind::ProtocolUnreachable => TcpIcmp::ProtocolUnreachable,
+        ErrorKind::ParameterProblem | ErrorKind::NextHeaderUnknown => TcpIcmp::NotUnderstood,
         ErrorKind::SourceRouteFailed => TcpIcmp::SourceRouteFailed,
         ErrorKind::HostUnknown => TcpIcmp::HostUnknown,
         ErrorKind::HostIsolated => TcpIcmp::HostIsolated,
@@ -478,8 +477,7 @@ fn told_to_tcp(kind: ErrorKind) -> TcpIcmp {
         | ErrorKind::HostProhibited
         | ErrorKind::FragmentationNeeded { .. }
         | ErrorKind::TimeExceeded
-        | ErrorKind::ReassemblyTimeExceeded
-        | ErrorKind::ParameterProblem => TcpIcmp::HostUnreachable,
+        | ErrorKind::ReassemblyTimeExceeded => TcpIcmp::HostUnreachable,
     }
 }
 
@@ -527,6 +525,9 @@ mod tests {
             ErrorKind::HostProhibited,
             ErrorKind::Prohibited,
             ErrorKind::TimeExceeded,
+            ErrorKind::ReassemblyTimeExceeded,
+            ErrorKind::ParameterProblem,
+            ErrorKind::NextHeaderUnknown,
         ] {
             assert_eq!(told_to_tcp(kind).error().errno(), kind.errno(), "{kind:?}");
         }

@@ -80,6 +80,9 @@ pub enum Error {
     /// ICMPv6: prohibited, by an administrator or a route.
     #[error("communication prohibited")]
     Prohibited,
+    /// ICMP: the header, or what follows it, was not understood.
+    #[error("protocol error")]
+    NotUnderstood,
     /// We reset it (`abort`, or `close` with unread data).
     #[error("aborted by this side")]
     Aborted,
@@ -98,6 +101,7 @@ saved_enum!(Error {
     HostIsolated = 9,
     Prohibited = 10,
     Aborted = 11,
+    NotUnderstood = 12,
 });
 
 impl Error {
@@ -116,6 +120,7 @@ impl Error {
             Error::HostUnknown => 112,
             Error::HostIsolated => 64,
             Error::Prohibited => 13,
+            Error::NotUnderstood => 71,
             Error::Aborted => 103,
         }
     }

@@ -29,6 +29,8 @@ pub enum IcmpError {
     HostIsolated,
     /// It is forbidden (IPv6 alone).
     Prohibited,
+    /// The header, or what follows it, was not understood.
+    NotUnderstood,
 }
 
 impl IcmpError {
@@ -44,6 +46,7 @@ impl IcmpError {
             IcmpError::HostUnknown => Error::HostUnknown,
             IcmpError::HostIsolated => Error::HostIsolated,
             IcmpError::Prohibited => Error::Prohibited,
+            IcmpError::NotUnderstood => Error::NotUnderstood,
         }
     }
 }
