@@ -78,6 +78,11 @@ impl Native {
         Self::new(addr, v6)
     }
 
+    /// The address alone.
+    pub(crate) fn storage(&self) -> sockaddr_storage {
+        self.storage
+    }
+
     /// `addr` as a socket of the family has it: an IPv6 socket sees IPv4 peers
     /// as mapped addresses.
     pub(crate) fn new(addr: SocketAddr, v6: bool) -> Self {

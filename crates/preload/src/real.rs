@@ -121,6 +121,7 @@ plain! {
     epoll_wait(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: c_int) -> c_int;
     epoll_pwait(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: c_int, mask: In<'_, sigset_t>) -> c_int;
     epoll_pwait2(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: In<'_, timespec>, mask: In<'_, sigset_t>) -> c_int;
+    getifaddrs(list: Out<'_, *mut libc::ifaddrs>) -> c_int;
     sendfile(out: c_int, from: c_int, offset: Out<'_, off_t>, count: size_t) -> ssize_t;
     splice(from: c_int, from_at: Out<'_, i64>, to: c_int, to_at: Out<'_, i64>, len: size_t, flags: c_uint) -> ssize_t;
     getaddrinfo(node: Text<'_>, service: Text<'_>, hints: In<'_, addrinfo>, found: Out<'_, *mut addrinfo>) -> c_int;

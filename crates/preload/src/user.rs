@@ -74,6 +74,7 @@ zero!(
     libc::sockaddr_in6,
     libc::sigaction,
     libc::sigset_t,
+    libc::ifreq,
     libc::fd_set
 );
 

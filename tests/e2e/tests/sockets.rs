@@ -75,6 +75,9 @@ scenarios! {
     /// IPv6, and both versions on one socket.
     fn inet6(bed) within 300 { conformance::run(bed, "inet6"); }
 
+    /// What is told of the machine's interfaces.
+    fn interfaces(bed) within 300 { conformance::run(bed, "interfaces"); }
+
     /// libc's resolver.
     fn names(bed) within 300 { conformance::run(bed, "names"); }
 

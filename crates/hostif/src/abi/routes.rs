@@ -75,7 +75,9 @@ impl Route {
         linked && self.contains(ip)
     }
 
-    fn contains(&self, ip: IpAddr) -> bool {
+    /// Whether `ip` is in the prefix.
+    #[must_use]
+    pub fn contains(&self, ip: IpAddr) -> bool {
         let differ = match (self.address, ip) {
             (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(u32::from(a) ^ u32::from(b)) << 96,
             (IpAddr::V6(a), IpAddr::V6(b)) => u128::from(a) ^ u128::from(b),

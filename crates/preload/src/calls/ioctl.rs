@@ -1,7 +1,8 @@
 //! `ioctl`.
 
-use crate::calls::{answer, note_nonblocking, refused};
+use crate::calls::{answer, interfaces, note_nonblocking, refused};
 use crate::signals::within;
+use crate::user::Out;
 use crate::{fds, owner, real, vectors};
 use libc::{c_int, c_ulong};
 use longshore_sockets::{Socket, SocketError};
@@ -26,6 +27,10 @@ const SIOCSPGRP: c_ulong = 0x8902;
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int {
+    if request == libc::SIOCGIFCONF {
+        // SAFETY: this request takes a pointer to such a structure.
+        return interfaces::configuration(fd, unsafe { Out::new(arg as *mut libc::ifconf) });
+    }
     if fds::is_kernels(fd) {
         // SAFETY: the caller's promise.
         return unsafe { real::ioctl(fd, request, arg) };

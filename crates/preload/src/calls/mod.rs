@@ -19,6 +19,7 @@ pub mod fast_open;
 pub mod fcntl;
 pub mod fork;
 mod groups;
+pub mod interfaces;
 pub mod ioctl;
 pub mod listen;
 mod lost;

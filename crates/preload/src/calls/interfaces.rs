@@ -1,0 +1,354 @@
+//! Which addresses the machine has: `getifaddrs`, and the older SIOCGIFCONF.
+//!
+//! Both say what the kernel has, and behind that the engine's own addresses, under the name
+//! of the interface that the engine's port is or is connected to. A server that binds each
+//! address by itself (named, chronyd) is reached at the engine's by that.
+
+use crate::address::Native;
+use crate::calls::set_errno;
+use crate::real;
+use crate::signals::within;
+use crate::state::{self, Mode};
+use crate::user::{Out, Zero};
+use libc::{c_char, c_int, ifaddrs, ifreq, sockaddr, sockaddr_storage};
+use longshore_hostif::Route;
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ptr;
+
+/// The name where the engine's port has no interface here.
+const NAMELESS: &[u8] = b"longshore";
+/// What every interface of the engine is.
+const FLAGS: c_int = libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_BROADCAST | libc::IFF_MULTICAST;
+/// The bytes of an interface's statistics, which links have behind `ifa_data`: a
+/// `rtnl_link_stats`.
+const STATISTICS: usize = 96;
+/// The longest address that libc lists: a `sockaddr_ll` with a hardware address of 24 bytes.
+const LONGEST: usize = 36;
+
+/// One of the engine's addresses, as it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Own {
+    address: IpAddr,
+    prefix_len: u8,
+    scope: u32,
+}
+
+/// The engine's own addresses with the lengths of their networks' prefixes: the longest
+/// among `routes` that holds each.
+fn own_addresses(routes: &[Route]) -> Vec<Own> {
+    let networks = |own: &Route| {
+        let holding = move |r: &&Route| !r.local && r.prefix_len > 0 && r.contains(own.address);
+        routes.iter().filter(holding).map(|r| r.prefix_len).max()
+    };
+    let all = routes
+        .iter()
+        .filter(|r| r.local && !r.address.is_loopback());
+    let listed = all.map(|r| Own {
+        address: r.address,
+        prefix_len: networks(r).unwrap_or(r.prefix_len),
+        scope: r.scope,
+    });
+    listed.collect()
+}
+
+impl Own {
+    /// An address as C has it.
+    fn native(&self, ip: IpAddr) -> Native {
+        let mut address = SocketAddr::new(ip, 0);
+        if let (SocketAddr::V6(address), true) = (&mut address, ip == self.address) {
+            address.set_scope_id(self.scope);
+        }
+        Native::new(address, ip.is_ipv6())
+    }
+
+    fn mask(&self) -> IpAddr {
+        let of = |bits: u32| u128::MAX.checked_shl(bits).unwrap_or(0);
+        match self.address {
+            IpAddr::V4(_) => Ipv4Addr::from(of(32 - u32::from(self.prefix_len)) as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from(of(128 - u32::from(self.prefix_len))).into(),
+        }
+    }
+
+    /// The address of everybody in its network; networks of one or two have none (RFC 3021).
+    fn broadcast(&self) -> Option<IpAddr> {
+        match (self.address, self.mask()) {
+            (IpAddr::V4(ip), IpAddr::V4(mask)) if self.prefix_len < 31 => {
+                Some(Ipv4Addr::from(u32::from(ip) | !u32::from(mask)).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An entry of the list with all that it points to. The list is one piece of memory, as
+/// libc's is, so that libc's `freeifaddrs` gives it back.
+#[repr(C)]
+struct Record {
+    entry: ifaddrs,
+    address: sockaddr_storage,
+    mask: sockaddr_storage,
+    broadcast: sockaddr_storage,
+    name: [c_char; libc::IFNAMSIZ],
+    statistics: [u8; STATISTICS],
+}
+
+impl Record {
+    /// Fills it with what libc lists.
+    fn copy(&mut self, of: &ifaddrs) {
+        self.entry.ifa_flags = of.ifa_flags;
+        // SAFETY: an entry of libc's: a string.
+        let name = unsafe { CStr::from_ptr(of.ifa_name) };
+        self.set_name(name.to_bytes());
+        self.entry.ifa_addr = copy_address(&mut self.address, of.ifa_addr);
+        self.entry.ifa_netmask = copy_address(&mut self.mask, of.ifa_netmask);
+        self.entry.ifa_ifu = copy_address(&mut self.broadcast, of.ifa_ifu);
+        if !of.ifa_data.is_null() {
+            // SAFETY: a link's statistics, of which Linux gives so many bytes.
+            unsafe { ptr::copy_nonoverlapping(of.ifa_data.cast(), &raw mut self.statistics, 1) };
+            self.entry.ifa_data = (&raw mut self.statistics).cast();
+        }
+    }
+
+    /// Fills it with one of the engine's addresses.
+    fn set(&mut self, own: &Own, name: &[u8]) {
+        self.entry.ifa_flags = FLAGS as u32;
+        self.set_name(name);
+        self.address = own.native(own.address).storage();
+        self.entry.ifa_addr = (&raw mut self.address).cast();
+        self.mask = own.native(own.mask()).storage();
+        self.entry.ifa_netmask = (&raw mut self.mask).cast();
+        if let Some(broadcast) = own.broadcast() {
+            self.broadcast = own.native(broadcast).storage();
+            self.entry.ifa_ifu = (&raw mut self.broadcast).cast();
+        }
+    }
+
+    fn set_name(&mut self, name: &[u8]) {
+        for (to, from) in self
+            .name
+            .iter_mut()
+            .zip(name.iter().take(libc::IFNAMSIZ - 1))
+        {
+            *to = *from as c_char;
+        }
+        self.entry.ifa_name = (&raw mut self.name).cast();
+    }
+}
+
+/// Copies an address of libc's list, and says where it is then.
+fn copy_address(to: &mut sockaddr_storage, from: *const sockaddr) -> *mut sockaddr {
+    if from.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: libc keeps each address of a list where the longest would fit.
+    unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), ptr::from_mut(to).cast(), LONGEST) };
+    ptr::from_mut(to).cast()
+}
+
+/// The entries of a list of libc's.
+fn entries(list: &ifaddrs) -> impl Iterator<Item = &ifaddrs> {
+    // SAFETY: the next one, or null, which lives as long as the list.
+    std::iter::successors(Some(list), |entry| unsafe { entry.ifa_next.as_ref() })
+}
+
+/// A list of what libc lists and of the engine's addresses; null without memory.
+fn combined(libcs: &ifaddrs, own: &[Own], name: &[u8]) -> *mut ifaddrs {
+    let count = entries(libcs).count() + own.len();
+    // SAFETY: allocates.
+    let block = unsafe { libc::calloc(count, size_of::<Record>()) }.cast::<Record>();
+    if block.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: so many were allocated, and zeros are numbers and null pointers.
+    let records = unsafe { std::slice::from_raw_parts_mut(block, count) };
+    let mut next = ptr::null_mut();
+    let (first, last) = records.split_at_mut(count - own.len());
+    for (record, own) in last.iter_mut().zip(own) {
+        record.set(own, name);
+    }
+    for (record, entry) in first.iter_mut().zip(entries(libcs)) {
+        record.copy(entry);
+    }
+    for record in records.iter_mut().rev() {
+        record.entry.ifa_next = next;
+        next = &raw mut record.entry;
+    }
+    block.cast()
+}
+
+/// The name of the engine's interface, without its end.
+fn interface_name(scope: u32) -> Vec<u8> {
+    let mut name = [0u8; libc::IFNAMSIZ];
+    // SAFETY: there is room for a name.
+    if scope == 0 || unsafe { libc::if_indextoname(scope, name.as_mut_ptr().cast()) }.is_null() {
+        return NAMELESS.to_vec();
+    }
+    name.split(|b| *b == 0).next().unwrap_or(NAMELESS).to_vec()
+}
+
+/// The engine's addresses and their interface's name; `None` without an engine. A program may
+/// well ask before it has any socket, so this joins.
+fn known() -> Option<(Vec<Own>, Vec<u8>)> {
+    let Mode::On(host) = state::mode() else {
+        return None;
+    };
+    let routes = host.routes();
+    let own = own_addresses(&routes.iter().collect::<Vec<_>>());
+    (!own.is_empty()).then(|| (own, interface_name(routes.link_scope())))
+}
+
+/// `getifaddrs(3)`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn getifaddrs(list: Out<'_, *mut ifaddrs>) -> c_int {
+    within(|| {
+        let result = real::getifaddrs(list);
+        if result != 0 {
+            return result;
+        }
+        let libcs = list.get().unwrap_or(ptr::null_mut());
+        // SAFETY: what libc has made, or null.
+        let (Some(all), Some((own, name))) = (unsafe { libcs.as_ref() }, known()) else {
+            return 0;
+        };
+        let both = combined(all, &own, &name);
+        // SAFETY: libc's list, to which nothing refers any more.
+        unsafe { libc::freeifaddrs(libcs) };
+        list.put(both);
+        if both.is_null() {
+            set_errno(libc::ENOMEM);
+            return -1;
+        }
+        0
+    })
+}
+
+/// SIOCGIFCONF: IPv4 addresses alone, as many as there is room for; or the room that all
+/// take, if there is no buffer.
+pub(super) fn configuration(fd: c_int, to: Out<'_, libc::ifconf>) -> c_int {
+    within(|| {
+        let room = to.get().map_or(0, |c| c.ifc_len);
+        // SAFETY: the caller has promised it for this request.
+        let result = unsafe { real::ioctl(fd, libc::SIOCGIFCONF, to.addr()) };
+        let (0, Some(mut told), Some((own, name))) = (result, to.get(), known()) else {
+            return result;
+        };
+        let size = size_of::<ifreq>();
+        for own in own.iter().filter(|own| own.address.is_ipv4()) {
+            // SAFETY: the union of a buffer and the same as entries.
+            let entries = unsafe { Out::new(told.ifc_ifcu.ifcu_req) };
+            let at = told.ifc_len as usize;
+            if !entries.is_null() {
+                if at + size > room as usize {
+                    break;
+                }
+                entries
+                    .cast::<u8>()
+                    .add(at)
+                    .cast()
+                    .put(request_of(own, &name));
+            }
+            told.ifc_len += size as c_int;
+        }
+        to.put(told);
+        0
+    })
+}
+
+/// The entry of SIOCGIFCONF's list.
+fn request_of(own: &Own, name: &[u8]) -> ifreq {
+    let mut request: ifreq = Zero::zero();
+    for (to, from) in request
+        .ifr_name
+        .iter_mut()
+        .zip(name.iter().take(libc::IFNAMSIZ - 1))
+    {
+        *to = *from as c_char;
+    }
+    let storage = own.native(own.address).storage();
+    // SAFETY: an address of IPv4 is as long as a `sockaddr`.
+    request.ifr_ifru.ifru_addr = unsafe { ptr::from_ref(&storage).cast::<sockaddr>().read() };
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(address: &str, prefix_len: u8, local: bool) -> Route {
+        let address = address.parse().unwrap();
+        Route {
+            address,
+            prefix_len,
+            local,
+            scope: 3,
+        }
+    }
+
+    #[test]
+    fn an_address_has_the_mask_of_the_longest_network_around_it() {
+        let routes = [
+            route("0.0.0.0", 0, false),
+            route("10.0.0.0", 8, false),
+            route("10.77.0.0", 24, false),
+            route("10.77.0.2", 32, true),
+            route("127.0.0.1", 32, true),
+            route("fd00::2", 128, true),
+            route("192.168.1.1", 32, true),
+            route("192.168.0.0", 31, false),
+        ];
+        let own = own_addresses(&routes);
+        let told: Vec<_> = own
+            .iter()
+            .map(|o| (o.mask().to_string(), o.broadcast()))
+            .collect();
+        let broadcast = "10.77.0.255".parse().unwrap();
+        let all_ones = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+        assert_eq!(
+            told,
+            [
+                ("255.255.255.0".into(), Some(broadcast)),
+                (all_ones.into(), None),
+                ("255.255.255.255".into(), None),
+            ]
+        );
+        let whole = Own {
+            address: own[0].address,
+            prefix_len: 0,
+            scope: 0,
+        };
+        assert_eq!(whole.mask(), Ipv4Addr::UNSPECIFIED);
+    }
+
+    #[test]
+    fn a_list_of_both_points_into_itself() {
+        let mut libcs: *mut ifaddrs = ptr::null_mut();
+        assert_eq!(real::getifaddrs(Out::from(&mut libcs)), 0);
+        // SAFETY: as above.
+        let all = unsafe { libcs.as_ref() }.unwrap();
+        let before = entries(all).count();
+        let own = own_addresses(&[route("10.77.0.2", 32, true), route("fe80::1", 128, true)]);
+        let both = combined(all, &own, b"a-name-that-is-too-long");
+        // SAFETY: copied, and not referred to.
+        unsafe { libc::freeifaddrs(libcs) };
+        // SAFETY: made above.
+        let list = unsafe { both.as_ref() }.unwrap();
+        assert_eq!(entries(list).count(), before + 2);
+        let named = |entry: &ifaddrs| {
+            // SAFETY: a string.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            name.to_str().unwrap().to_owned()
+        };
+        assert!(entries(list).take(before).any(|e| named(e) == "lo"));
+        let last: Vec<_> = entries(list).skip(before).collect();
+        assert!(last.iter().all(|e| named(e) == "a-name-that-is-"));
+        // SAFETY: an address of IPv6, as the family says.
+        let v6 = unsafe { &*last[1].ifa_addr.cast::<libc::sockaddr_in6>() };
+        assert_eq!(
+            (v6.sin6_family, v6.sin6_scope_id),
+            (libc::AF_INET6 as u16, 3)
+        );
+        // SAFETY: one piece, as libc's.
+        unsafe { libc::freeifaddrs(both) };
+    }
+}
