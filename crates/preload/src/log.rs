@@ -104,9 +104,7 @@ fn put(level: Level, kind: u8, text: Arguments<'_>) {
         return;
     }
     line.bytes[line.len] = b'\n';
-    // SAFETY: descriptor 2 is only written to; if it is closed, that fails.
-    let stderr = unsafe { rustix::fd::BorrowedFd::borrow_raw(2) };
-    let _ = rustix::io::write(stderr, &line.bytes[..=line.len]);
+    let _ = rustix::io::write(crate::calls::borrow(2), &line.bytes[..=line.len]);
 }
 
 /// Whether this is the first time for `what`, one of 64 things.

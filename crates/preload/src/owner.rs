@@ -150,16 +150,12 @@ fn tell(fd: RawFd, socket: &Socket) {
 /// (F_SETSIG) goes the number of the descriptor (`si_fd`), which the kernel takes from the
 /// socket that raises it: none is better than one with another number.
 fn wants_io(fd: RawFd) -> bool {
-    // SAFETY: asks for numbers.
-    let (flags, signal) = unsafe {
-        (
-            real::fcntl(fd, libc::F_GETFL, 0),
-            real::fcntl(fd, F_GETSIG, 0),
-        )
-    };
-    if flags == -1 || flags & libc::O_ASYNC == 0 {
+    let flags = rustix::fs::fcntl_getfl(crate::calls::borrow(fd));
+    if !flags.is_ok_and(|flags| flags.bits() & libc::O_ASYNC as u32 != 0) {
         return false;
     }
+    // SAFETY: asks for a number.
+    let signal = unsafe { real::fcntl(fd, F_GETSIG, 0) };
     if signal != BY_DEFAULT {
         once!(
             Warn,

@@ -1,7 +1,7 @@
 //! The other names under which libc exports the calls that are ours. Programs and libraries
 //! that were built against old headers, and a few parts of glibc itself, call these.
 
-use crate::calls::{bind, connect, execve, recv, resolver, sendmsg, socket, stdio};
+use crate::calls::{bind, connect, execve, fcntl, recv, resolver, sendmsg, socket, stdio};
 use crate::user::{In, Opaque, Out, Text, Zero};
 use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void};
 use libc::{mmsghdr, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
@@ -43,6 +43,8 @@ plain_aliases! {
 }
 
 aliases! {
+    fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int = fcntl::fcntl;
+    __fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int = fcntl::fcntl;
     __res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_query;
     __res_search(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_search;
     __res_querydomain(name: *const c_char, domain: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_querydomain;

@@ -39,23 +39,3 @@ pub unsafe extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_in
     }
     result
 }
-
-/// `fcntl` of programs with 64-bit file offsets.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { fcntl(fd, cmd, arg) }
-}
-
-/// `__fcntl`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { fcntl(fd, cmd, arg) }
-}

@@ -31,28 +31,28 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -
         // SAFETY: this request takes a pointer to such a structure.
         return interfaces::configuration(fd, unsafe { Out::new(arg as *mut libc::ifconf) });
     }
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { real::ioctl(fd, request, arg) };
     if fds::is_kernels(fd) {
-        // SAFETY: the caller's promise.
-        return unsafe { real::ioctl(fd, request, arg) };
+        return plain();
     }
+    // SAFETY: as above: where it is looked at, it leads to a number.
+    let place: Out<'_, c_int> = unsafe { Out::new(arg as *mut c_int) };
     within(
         || match fds::engine(fd).and_then(|socket| number(&socket, request)) {
             Some(number) => answer(|| {
-                let (number, to) = (number?, arg as *mut c_int);
-                vectors::check(to, size_of::<c_int>())?;
-                // SAFETY: these requests take a pointer to a number.
-                unsafe { to.write_unaligned(number) };
+                let number = number?;
+                vectors::check(place, size_of::<c_int>())?;
+                place.put(number);
                 Ok(0)
             }),
             None => {
-                // SAFETY: the caller's promise.
-                let result = unsafe { real::ioctl(fd, request, arg) };
+                let result = plain();
                 if matches!(request, FIOSETOWN | SIOCSPGRP) && result == 0 {
                     owner::changed(fd);
                 }
                 if matches!(request, libc::FIONBIO | FIOASYNC) && result == 0 {
-                    // SAFETY: the kernel has read a number there.
-                    let on = unsafe { (arg as *const c_int).read_unaligned() } != 0;
+                    let on = place.get().is_some_and(|number| number != 0);
                     if request == FIOASYNC {
                         owner::flags_set(fd, on);
                     } else {

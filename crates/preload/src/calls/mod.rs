@@ -51,6 +51,7 @@ mod variadic;
 
 use crate::fds;
 use crate::signals::{self, within};
+use crate::user::Out;
 use libc::{c_int, ssize_t};
 use longshore_sockets::{Patience, Socket, SocketError, host_bits, is_confined};
 use rustix::event::PollFlags;
@@ -58,16 +59,18 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::OFlags;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+unsafe extern "C" {
+    safe fn __errno_location<'a>() -> Out<'a, c_int>;
+}
+
 /// Sets errno.
 pub(crate) fn set_errno(errno: c_int) {
-    // SAFETY: this thread's errno.
-    unsafe { *libc::__errno_location() = errno };
+    __errno_location().put(errno);
 }
 
 /// This thread's errno.
 pub(crate) fn errno() -> c_int {
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() }
+    __errno_location().get().unwrap_or(0)
 }
 
 /// What C functions return, -1 being an error.

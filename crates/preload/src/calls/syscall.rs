@@ -14,6 +14,14 @@ use crate::user::{Out, word};
 use libc::{c_int, c_long, c_void};
 use longshore_sockets::is_confined;
 
+/// Makes a call of the shim's of what came by number.
+macro_rules! call {
+    ($call:path: $($argument:expr),*) => {
+        // SAFETY: the program's promise: these are the arguments of the call.
+        held(|| unsafe { $call($(word($argument)),*) } as c_long)
+    };
+}
+
 /// A system call of the program's, which promises for its arguments what the manual says of
 /// this number.
 #[derive(Clone, Copy)]
@@ -69,11 +77,7 @@ pub unsafe extern "C-unwind" fn syscall(
         return result;
     }
     match number {
-        libc::SYS_prctl => {
-            // SAFETY: as above.
-            let result = unsafe { seccomp::prctl(a as c_int, b as _, c as _, d as _, e as _) };
-            c_long::from(result)
-        }
+        libc::SYS_prctl => call!(seccomp::prctl: a, b, c, d, e),
         libc::SYS_seccomp if seccomp::sets_filter(a as _) => {
             seccomp::filtered(|| call.make(), |result| *result == 0)
         }
@@ -97,16 +101,8 @@ pub unsafe extern "C-unwind" fn syscall(
                 call.make()
             })
         }
-        libc::SYS_execve => {
-            // SAFETY: as above.
-            c_long::from(unsafe { execve::execve(word(a), word(b), word(c)) })
-        }
-        libc::SYS_execveat => {
-            let (directory, flags) = (a as c_int, e as c_int);
-            // SAFETY: as above.
-            let result = unsafe { execve::execveat(directory, word(b), word(c), word(d), flags) };
-            c_long::from(result)
-        }
+        libc::SYS_execve => call!(execve::execve: a, b, c),
+        libc::SYS_execveat => call!(execve::execveat: a, b, c, d, e),
         _ => call.make(),
     }
 }
@@ -179,12 +175,6 @@ unsafe fn socket_call(number: c_long, arguments: [c_long; 6]) -> Option<c_long> 
         return None;
     }
     let [a, b, c, d, e, f] = arguments;
-    macro_rules! call {
-        ($call:path: $($argument:expr),*) => {
-            // SAFETY: the caller's promise: these are the arguments of the call.
-            held(|| unsafe { $call($(word($argument)),*) } as c_long)
-        };
-    }
     Some(match number {
         libc::SYS_read => call!(rw::read: a, b, c),
         libc::SYS_write => call!(rw::write: a, b, c),

@@ -98,30 +98,30 @@ unsafe extern "C-unwind" fn trampoline(signal: c_int, info: *mut siginfo_t, cont
     let Some(word) = installed(signal).map(|w| w.load(Ordering::Acquire)) else {
         return;
     };
+    // SAFETY: a handler that the program has installed.
+    let handler = unsafe { program_handler(word) };
     let (is_entered, is_free) = section(|s| (s.is_entered(), s.postponed() == 0));
     if !is_entered {
-        // SAFETY: the program's handler, and what the kernel gave for it.
-        unsafe { call(word, signal, info, context) };
+        handler(signal, info, context);
     } else if is_free && AT_ONCE & bit(signal) == 0 && !is_confined() {
         // SAFETY: as the kernel gave them.
         unsafe { postpone(word, signal, info, context.cast()) };
     } else {
         let depth = section(|s| s.suspend());
-        // SAFETY: as above.
-        unsafe { call(word, signal, info, context) };
+        handler(signal, info, context);
         section(|s| s.resume(depth));
     }
 }
 
+/// A handler of the program's, called with what the kernel gives for a signal.
+type Handler = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
+
 /// # Safety
-/// `word` is a handler's, the rest what the kernel gave for it.
-unsafe fn call(word: u64, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    type Handler = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
-    // SAFETY: the program's handler; one that takes the number alone does not look at the
-    // rest.
-    let handler: Handler = unsafe { std::mem::transmute(handler_of(word)) };
+/// `word` is a handler's, and it is called with what the kernel gave for its signal; one that
+/// takes the number alone does not look at the rest.
+unsafe fn program_handler(word: u64) -> Handler {
     // SAFETY: the caller's promise.
-    unsafe { handler(signal, info, context) }
+    unsafe { std::mem::transmute::<usize, Handler>(handler_of(word)) }
 }
 
 /// Notes the handler for the end of the section, holds back what else may come until then,

@@ -10,11 +10,11 @@
 //! Called around `fork`, and by all who sleep for an instance (`wait`, `poll`, `select`).
 
 use super::{Instance, instance, instances, kernel_add, ready_set};
-use crate::calls::last_error;
 use crate::user::Out;
 use crate::{real, room, state};
 use libc::epoll_event;
 use longshore_sockets::{Host, SocketError, is_confined};
+use rustix::event::epoll;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -228,12 +228,8 @@ impl Instance {
 /// A new instance of the kernel's, kept from the program.
 fn make_instance() -> Result<OwnedFd, SocketError> {
     room::within(|| {
-        let made = real::epoll_create1(libc::EPOLL_CLOEXEC);
-        if made < 0 {
-            return Err(last_error());
-        }
-        // SAFETY: it was made a line ago.
-        Ok(room::keep(unsafe { OwnedFd::from_raw_fd(made) }))
+        let made = epoll::create(epoll::CreateFlags::CLOEXEC);
+        made.map(room::keep).map_err(SocketError::Refused)
     })
 }
 

@@ -3,10 +3,15 @@
 
 use crate::calls::refused;
 use crate::fds::{self, Entry};
-use crate::user::In;
+use crate::user::{In, Text};
 use crate::{state, vectors};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_sockets::SocketError;
+use std::ffi::CStr;
+
+unsafe extern "C" {
+    safe fn if_nametoindex(name: Text<'_>) -> u32;
+}
 
 /// `SO_BINDTOIFINDEX` of asm-generic/socket.h.
 const SO_BINDTOIFINDEX: c_int = 62;
@@ -56,6 +61,5 @@ fn index_of(name: c_int, value: In<'_, c_void>, len: socklen_t) -> u32 {
     if name == SO_BINDTOIFINDEX {
         return u32::from_ne_bytes([text[0], text[1], text[2], text[3]]);
     }
-    // SAFETY: a string that ends within the text.
-    unsafe { libc::if_nametoindex(text.as_ptr().cast()) }
+    CStr::from_bytes_until_nul(&text).map_or(0, |name| if_nametoindex(Text::from(name)))
 }

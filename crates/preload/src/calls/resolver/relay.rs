@@ -5,7 +5,7 @@
 use crate::address::Native;
 use crate::calls::{close, connect, recv, send, socket};
 use crate::real;
-use crate::user::{In, Out};
+use crate::user::{In, Out, Zero};
 use libc::{c_int, pollfd, sockaddr_in, socklen_t};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -35,7 +35,7 @@ pub(super) struct Line {
 
 fn loopback(port: u16) -> sockaddr_in {
     // SAFETY: an all-zero address is one.
-    let mut a: sockaddr_in = unsafe { std::mem::zeroed() };
+    let mut a: sockaddr_in = Zero::zero();
     a.sin_family = libc::AF_INET as libc::sa_family_t;
     a.sin_port = port.to_be();
     a.sin_addr.s_addr = u32::from(std::net::Ipv4Addr::LOCALHOST).to_be();
