@@ -176,8 +176,8 @@ fn killed_engine() {
     });
 }
 
-/// Servers of three kinds on an engine, each started with these options of `longshore run`.
-fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 3] {
+/// Servers of four kinds on an engine, each started with these options of `longshore run`.
+fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 4] {
     let host = bed.host(0);
     let node = bed.file(
         "server.js",
@@ -197,7 +197,14 @@ fn servers(bed: &Testbed, engine: &Engine<'_>, options: &[&str]) -> [Proc; 3] {
             .arg(bed.directory("redis"))
             .spawn(),
         engine.cmd_with(options, "node").arg(node).spawn(),
+        engine
+            .cmd_with(options, PYTHON)
+            .args(["-c", DATAGRAMS])
+            .spawn(),
     ];
+    eventually("it receives datagrams", || {
+        servers[3].stdout().contains("ready").then_some(())
+    });
     for port in [80, 6379, 81] {
         bed.peer().wait_for(host.at(port));
     }
@@ -502,6 +509,19 @@ for t in threads: t.start()
 os.write(1, b"waiting\n")
 for t in threads: t.join()
 tell("after", lambda: socket.create_connection(("10.77.0.1", 9), 5))
+"#;
+
+/// A server that waits for datagrams, whatever it is told.
+const DATAGRAMS: &str = r#"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 5353))
+print("ready", flush=True)
+while True:
+    try:
+        s.sendto(*s.recvfrom(100))
+    except OSError as e:
+        print(e, file=sys.stderr)
 "#;
 
 /// Frames of every kind of nonsense straight onto the engine's link.

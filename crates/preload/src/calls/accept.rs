@@ -2,19 +2,19 @@
 
 use crate::address::Native;
 use crate::calls::close::close;
+use crate::calls::gone::without_engine;
 use crate::calls::{
     Way, answer, borrow, last_error, must_not_wait, note_nonblocking, options, wait_unless_told,
 };
 use crate::cancel::{held, point};
 use crate::fds::{self, Entry};
 use crate::user::Out;
-use crate::{decide, real, signals};
+use crate::{decide, real};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `accept(2)`.
 #[unsafe(no_mangle)]
@@ -63,34 +63,11 @@ fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flag
                 Err(SocketError::WouldBlock) if listener.has_kernel_side() => {
                     accept_from_kernel(fd, addr, len, flags)
                 }
-                Err(SocketError::EngineGone) => Err(without_engine(fd)),
+                Err(SocketError::EngineGone) => Err(without_engine(fd, 0)),
                 Err(e) => Err(e),
             }
         })
     })
-}
-
-/// Nobody will connect any more: the engine is gone. A server that asks again and again,
-/// and notes in its log what it was told, is not to do so without end: it is held up for a
-/// while at each time but the first, or told that nobody is there.
-fn without_engine(fd: c_int) -> SocketError {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    static PAUSE: Timespec = Timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
-    if must_not_wait(fd, 0) {
-        return SocketError::WouldBlock;
-    }
-    if TOLD.swap(true, Ordering::Relaxed) {
-        let arguments = [(&raw const PAUSE).addr(), 0, 0, 0, 0, 0];
-        // SAFETY: a time that outlives the call.
-        let slept = unsafe { signals::kernel_call(libc::SYS_nanosleep, arguments) };
-        if slept.is_err() {
-            return SocketError::Restarts;
-        }
-    }
-    SocketError::EngineGone
 }
 
 /// Accepts on the kernel's half, without waiting.

@@ -18,6 +18,7 @@ pub mod execve;
 pub mod fast_open;
 pub mod fcntl;
 pub mod fork;
+mod gone;
 mod groups;
 pub mod interfaces;
 pub mod ioctl;

@@ -2,6 +2,7 @@
 
 use crate::address::Native;
 use crate::calls::error_queue::{self, Found};
+use crate::calls::gone::without_engine;
 use crate::calls::{Way, answer, last_error, must_not_wait, patience, refused, wait_unless_told};
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
@@ -106,17 +107,10 @@ fn recv_datagram_buffer(
     let got = wait_unless_told(fd, socket, flags, Way::In, || {
         let mut parts = [vectors::sink(buf, len)?];
         match recv_datagram(socket, &mut parts, flags) {
-            Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
-                let got = held(|| {
-                    let flags = flags | libc::MSG_DONTWAIT;
-                    real::recvfrom(fd, buf, len, flags, addr, addr_len)
-                });
-                if got < 0 {
-                    return Err(last_error());
-                }
-                Ok(Got::Kernel(got as usize))
-            }
-            other => other.map(Got::Engine),
+            Err(e) => kernels_datagram(fd, socket, flags, e, |flags| {
+                real::recvfrom(fd, buf, len, flags, addr, addr_len)
+            }),
+            Ok(got) => Ok(Got::Engine(got)),
         }
     })?;
     let got = match got {
@@ -127,6 +121,30 @@ fn recv_datagram_buffer(
         Native::of_engine(from, socket.is_v6()).copy_out(addr, addr_len)?;
     }
     Ok(length_to_say(&got, flags) as ssize_t)
+}
+
+/// The engine has none, but `error`: takes one with `recv` from the kernel socket beside, if
+/// there is such a socket.
+pub(crate) fn kernels_datagram(
+    fd: c_int,
+    socket: &Socket,
+    flags: c_int,
+    error: SocketError,
+    recv: impl FnOnce(c_int) -> ssize_t,
+) -> Result<Got, SocketError> {
+    let is_gone = socket.host().is_gone();
+    if socket.has_kernel_side() && (is_gone || error == SocketError::WouldBlock) {
+        match usize::try_from(held(|| recv(flags | libc::MSG_DONTWAIT))) {
+            Ok(len) => return Ok(Got::Kernel(len)),
+            Err(_) if is_gone => {}
+            Err(_) => return Err(last_error()),
+        }
+    }
+    Err(if is_gone {
+        without_engine(fd, flags)
+    } else {
+        error
+    })
 }
 
 /// Where a datagram came from.

@@ -4,8 +4,10 @@ use crate::address::Native;
 use crate::calls::control::{passed, tell, tell_left};
 use crate::calls::error_queue;
 use crate::calls::poll::limit_of;
-use crate::calls::recv::{Got, length_to_say, recv_datagram, recv_stream, stream_flags};
-use crate::calls::{Way, answer, last_error, refused, wait_unless_told};
+use crate::calls::recv::{
+    Got, kernels_datagram, length_to_say, recv_datagram, recv_stream, stream_flags,
+};
+use crate::calls::{Way, answer, refused, wait_unless_told};
 use crate::cancel::{held, point};
 use crate::signals::within;
 use crate::user::{In, Out};
@@ -96,13 +98,10 @@ pub(crate) fn recv_message(
         let got = wait_unless_told(fd, socket, flags, Way::In, || {
             let parts = vectors::sinks(list, m.msg_iovlen as _, libc::EMSGSIZE);
             match recv_datagram(socket, &mut parts?, flags) {
-                Err(SocketError::WouldBlock) if socket.has_kernel_side() => {
-                    match held(|| real::recvmsg(fd, msg, flags | libc::MSG_DONTWAIT)) {
-                        -1 => Err(last_error()),
-                        len => Ok(Got::Kernel(len as usize)),
-                    }
+                Err(e) => {
+                    kernels_datagram(fd, socket, flags, e, |flags| real::recvmsg(fd, msg, flags))
                 }
-                other => other.map(Got::Engine),
+                Ok(got) => Ok(Got::Engine(got)),
             }
         })?;
         let got = match got {
