@@ -130,8 +130,7 @@ pub struct Engine {
 /// Taking frames from the port.
 #[derive(Default)]
 pub(crate) struct Receiver {
-    /// Out of its place while a turn receives.
-    buffer: Option<RecvBuffer>,
+    buffer: RecvBuffer,
     pub(crate) inlet: Inlet,
 }
 
@@ -339,7 +338,10 @@ impl Engine {
             worked |= self.go_on_burying();
         }
         worked |= self.stack.settle();
-        worked |= self.bind_late();
+        if self.stack.has_late_binds() {
+            self.bind_late();
+            worked = true;
+        }
         self.stack.answer_questions();
         self.stack.publish();
         self.park_idle();
@@ -351,14 +353,14 @@ impl Engine {
     }
 
     fn receive(&mut self) -> Result<bool, EngineError> {
-        let mut buffer = self.receiver.buffer.take().unwrap_or_default();
-        let most = self.receiver.inlet.most();
+        let Receiver { buffer, inlet } = &mut self.receiver;
+        let most = inlet.most();
         let mut count = 0;
         let result = loop {
             if count == most {
                 break Ok(());
             }
-            match self.stack.port_mut().recv_single(&mut buffer) {
+            match self.stack.port_mut().recv_single(buffer) {
                 Ok(Some(meta)) => {
                     count += 1;
                     self.stack.frame_in(buffer.frame(meta.len), &meta);
@@ -367,8 +369,7 @@ impl Engine {
                 Err(e) => break Err(EngineError::Port(e)),
             }
         };
-        self.receiver.buffer = Some(buffer);
-        self.receiver.inlet.took(count);
+        inlet.took(count);
         // A turn that takes one frame leaves others for the next, which is no sign.
         let may_have_more = count == most && most > 1;
         self.stack.looked_at_port(count, may_have_more);

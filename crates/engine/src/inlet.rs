@@ -83,7 +83,11 @@ impl Inlet {
             };
             self.doubts = self.doubted;
         }
-        let one = self.most() == 1 && count == 1;
+        if count == 0 {
+            self.found = false;
+            return;
+        }
+        let one = count == 1 && self.most() == 1;
         if one {
             // The second in a row.
             self.rested &= !self.found;
@@ -91,7 +95,7 @@ impl Inlet {
         } else if count == 1 {
             self.alone = (self.alone + 1).min(TRUST);
             self.unseen = 0;
-        } else if count > 1 {
+        } else {
             self.alone = 0;
         }
         self.found = count == 1;

@@ -71,9 +71,15 @@ impl Share {
 }
 
 impl Engine {
-    /// Takes requests from all sessions whose processes have published some;
-    /// says whether there were any.
+    /// Takes requests from all sessions that are polled whose processes have published
+    /// some; says whether there were any.
+    #[inline]
     pub(crate) fn take_requests(&mut self) -> bool {
+        self.stack.sessions.have_requests() && self.take_requests_of_all()
+    }
+
+    #[inline(never)]
+    fn take_requests_of_all(&mut self) -> bool {
         let mut any = false;
         let end = self.stack.sessions.polled().len();
         let first = if self.intake.first_session < end {
@@ -346,12 +352,9 @@ impl Engine {
 
     /// Binds sockets whose address was in use, if it is not any more: another process may
     /// have closed what had it, or have ended. A process that knows of that may count on it
-    /// that all is let go. Says whether there were any.
-    pub(crate) fn bind_late(&mut self) -> bool {
+    /// that all is let go.
+    pub(crate) fn bind_late(&mut self) {
         let late = self.stack.take_late_binds();
-        if late.is_empty() {
-            return false;
-        }
         self.take_requests();
         let mut are_buried = false;
         for late in late {
@@ -372,7 +375,6 @@ impl Engine {
                 self.stack.give_bind_up(&late);
             }
         }
-        true
     }
 }
 

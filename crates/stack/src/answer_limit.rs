@@ -31,6 +31,7 @@ pub(crate) struct AnswerLimit {
 
 impl AnswerLimit {
     /// The look at the port is over; whether something may be left in it.
+    #[inline]
     pub(crate) fn looked(&mut self, may_have_more: bool) {
         self.answered = 0;
         self.unfinished = if may_have_more {

@@ -296,7 +296,7 @@ impl Stack {
         };
         let landed = c.rcv.take_placed();
         if landed.pieces != 0
-            && let Some(session) = self.sessions.get_mut(socket.session)
+            && let Some(session) = self.sessions.get_unshown_mut(socket.session)
         {
             let count = [&mut socket.meter.to_host, &mut session.host.meter.to_host];
             Socket::count_payload(count, u64::from(landed.pieces), landed.bytes);

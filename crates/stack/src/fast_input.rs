@@ -202,7 +202,7 @@ impl Stack {
         if payload.is_empty() {
             self.counters.predicted_acks += 1;
         } else {
-            let Some(session) = self.sessions.get_mut(socket.session) else {
+            let Some(session) = self.sessions.get_unshown_mut(socket.session) else {
                 return false;
             };
             let (slab, index) = (&mut session.host.receive, socket.id.index);

@@ -186,6 +186,8 @@ pub struct Stack {
     unanswered: Unanswered,
     /// What has been done, and dropped.
     pub counters: Counters,
+    /// When deadlines are looked at next.
+    next_tick: Instant,
     /// What the operator is to be told; the loop takes it.
     pub notices: Vec<Notice>,
     /// A datagram that is put together, to be cut in another way.
@@ -217,6 +219,7 @@ impl Stack {
             fast_open: FastOpenCache::new(),
             unanswered: Unanswered::default(),
             counters: Counters::new(),
+            next_tick: now,
             notices: Vec::new(),
             whole: Vec::new(),
         })
@@ -286,7 +289,16 @@ impl Stack {
     }
 
     /// Takes the packets that were sent to addresses of its own; says how many.
+    #[inline]
     pub fn take_own_packets(&mut self) -> usize {
+        if self.link.own.is_empty() {
+            return 0;
+        }
+        self.take_own()
+    }
+
+    #[inline(never)]
+    fn take_own(&mut self) -> usize {
         let mut count = 0;
         while let Some(own) = self.link.own.pop_front() {
             count += 1;
@@ -295,8 +307,20 @@ impl Stack {
         count
     }
 
-    /// Does what is due; says whether any socket's timer was.
+    /// Does what is due; says whether any socket's timer was. Deadlines are kept to a tick
+    /// of the timer wheel, so of many turns in one the first looks at them.
+    #[inline]
     pub fn handle_timeouts(&mut self) -> bool {
+        let any = self.now >= self.next_tick && self.handle_tick();
+        if self.link.take_changed() {
+            self.addresses_changed();
+        }
+        any
+    }
+
+    #[inline(never)]
+    fn handle_tick(&mut self) -> bool {
+        self.next_tick = timers::end_of_tick(self.now);
         let mut due = self.sockets.take_due(self.now);
         let any = !due.is_empty();
         for key in due.drain(..) {
@@ -310,9 +334,6 @@ impl Stack {
                 self.sockets.retry_unresolved();
             }
         }
-        if self.link.take_changed() {
-            self.addresses_changed();
-        }
         any
     }
 
@@ -322,13 +343,15 @@ impl Stack {
         let waits = self.demux.next_timeout();
         let neighbors = self.link.neighbor_deadline();
         let syns = self.limits.syns.deadline();
-        [sockets, waits, neighbors, syns]
+        let first = [sockets, waits, neighbors, syns]
             .into_iter()
             .flatten()
-            .min()
+            .min();
+        first.map(|at| at.max(self.next_tick))
     }
 
     /// Programs see what this turn has done, and are woken for it.
+    #[inline]
     pub fn publish(&mut self) {
         let none_under_way = self.link.own.is_empty();
         let turn = self.counters.turns;

@@ -130,7 +130,7 @@ impl Stack {
             .link
             .longest_payload(&ends, way)
             .max(usize::from(c.tcb.mss()));
-        let session = self.sessions.get_mut(socket.session);
+        let session = self.sessions.get_unshown_mut(socket.session);
         let mut outlet = Outlet {
             source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
             index: socket.id.index,

@@ -229,6 +229,13 @@ impl Stack {
         self.sockets.touch(key);
     }
 
+    /// Whether there are requests to bind to addresses that were in use.
+    #[inline]
+    #[must_use]
+    pub fn has_late_binds(&self) -> bool {
+        !self.unanswered.late_binds.is_empty()
+    }
+
     /// Takes the requests to bind to addresses that were in use. Each is to be done once more,
     /// put off or given up: its program waits.
     #[inline]
@@ -263,10 +270,14 @@ impl Stack {
     }
 
     /// Answers what was asked this turn.
+    #[inline]
     pub fn answer_questions(&mut self) {
-        if self.unanswered.questions.is_empty() {
-            return;
+        if !self.unanswered.questions.is_empty() {
+            self.answer_all();
         }
+    }
+
+    fn answer_all(&mut self) {
         let mut questions = std::mem::take(&mut self.unanswered.questions);
         for q in questions.drain(..) {
             let key = self.key_of(q.from.session, q.request.socket());

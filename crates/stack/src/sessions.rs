@@ -24,6 +24,8 @@ pub struct Sessions {
     slab: Slab<Session>,
     /// Those that were to be changed since they were last published, each once.
     touched: Vec<u32>,
+    /// Those that are to be published once more; empty between two turns.
+    left: Vec<u32>,
     /// Those that are not parked.
     polled: Vec<u32>,
     /// Which of these is considered next for being parked.
@@ -35,6 +37,7 @@ impl Sessions {
         Self {
             slab: Slab::new(),
             touched: Vec::new(),
+            left: Vec::new(),
             polled: Vec::new(),
             considered: 0,
         }
@@ -55,6 +58,19 @@ impl Sessions {
             self.touched.push(key);
         }
         Some(session)
+    }
+
+    /// The same for what programs are not shown, as counts and memory that is taken: nothing
+    /// is published for it.
+    #[inline]
+    pub(super) fn get_unshown_mut(&mut self, key: u32) -> Option<&mut Session> {
+        self.slab.get_mut(key)
+    }
+
+    /// Whether the programs of any session that is polled may have asked for something.
+    #[inline]
+    pub fn have_requests(&self) -> bool {
+        self.iter_polled().any(|(_, s)| s.host.has_requests())
     }
 
     /// What the user of a session has, if that has bounds.
@@ -115,6 +131,7 @@ impl Sessions {
     }
 
     /// Those that are polled, with their keys.
+    #[inline]
     pub fn iter_polled(&self) -> impl Iterator<Item = (u32, &Session)> {
         let polled = self.polled.iter().copied();
         polled.filter_map(|key| Some((key, self.slab.get(key)?)))
@@ -175,26 +192,28 @@ impl Sessions {
     #[inline(never)]
     fn publish_touched(&mut self, turn: u64, none_under_way: bool) -> u64 {
         let mut waits = 0;
-        let mut left = 0;
         for i in 0..self.touched.len() {
-            let key = self.touched[i];
-            let Some(session) = self.slab.get_mut(key) else {
+            let key = self.touched.get(i).copied();
+            let Some((key, session)) = key.and_then(|key| Some((key, self.slab.get_mut(key)?)))
+            else {
                 continue;
             };
             let owes_wakeups = session.publish(turn);
-            waits += u64::from(owes_wakeups);
             let is_unreleased = session.host.release_requests(none_under_way);
+            session.active_in = turn;
             session.is_touched = owes_wakeups || is_unreleased;
             if session.is_touched {
-                self.touched[left] = key;
-                left += 1;
+                waits += u64::from(owes_wakeups);
+                self.left.push(key);
             }
-            session.active_in = turn;
             if session.is_parked {
                 self.poll(key, turn);
             }
         }
-        self.touched.truncate(left);
+        self.touched.clear();
+        if !self.left.is_empty() {
+            std::mem::swap(&mut self.touched, &mut self.left);
+        }
         waits
     }
 }

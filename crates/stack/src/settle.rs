@@ -18,20 +18,33 @@ const FEW: usize = 4;
 
 impl Stack {
     /// Looks at every socket that this turn has touched; says whether there were any.
+    #[inline]
     pub fn settle(&mut self) -> bool {
+        let any = !self.sockets.dirty.is_empty() || !self.sockets.waiting_sessions.is_empty();
+        if any {
+            self.settle_touched();
+        }
+        any
+    }
+
+    #[inline(never)]
+    fn settle_touched(&mut self) {
         if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
             return self.settle_by_shares();
         }
-        let mut dirty = std::mem::take(&mut self.sockets.dirty);
-        let any = !dirty.is_empty();
-        for key in dirty.drain(..) {
-            self.settle_one(key);
+        let count = self.sockets.dirty.len();
+        for i in 0..count {
+            if let Some(key) = self.sockets.dirty.get(i).copied() {
+                self.settle_one(key);
+            }
         }
         // What was touched meanwhile (a connection with more to send) is next
         // turn's.
-        dirty.append(&mut self.sockets.dirty);
-        self.sockets.dirty = dirty;
-        any
+        if self.sockets.dirty.len() == count {
+            self.sockets.dirty.clear();
+        } else {
+            self.sockets.dirty.drain(..count);
+        }
     }
 
     fn settle_one(&mut self, key: u32) {
@@ -50,7 +63,7 @@ impl Stack {
 
     /// The same for many: those of each user as far as its share goes.
     #[inline(never)]
-    fn settle_by_shares(&mut self) -> bool {
+    fn settle_by_shares(&mut self) {
         let mut dirty = std::mem::take(&mut self.sockets.dirty);
         for key in dirty.drain(..) {
             let Some(session) = self.sockets.get(key).map(|s| s.session) else {
@@ -70,7 +83,6 @@ impl Stack {
             };
             self.settle_postponed(session);
         }
-        true
     }
 
     /// Whether a session may send in this turn, and none of its own waits for that.

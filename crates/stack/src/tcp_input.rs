@@ -163,7 +163,7 @@ impl Stack {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        let Some(s) = self.sessions.get_mut(socket.session) else {
+        let Some(s) = self.sessions.get_unshown_mut(socket.session) else {
             return;
         };
         if socket.id.index == NONE {

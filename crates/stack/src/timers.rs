@@ -14,6 +14,11 @@ const SLOTS: usize = 4096;
 /// A tick is this power of two of microseconds.
 const TICK_SHIFT: u32 = 10;
 
+/// When the tick of `now` is over: before that, nothing comes up that has not by now.
+pub(crate) fn end_of_tick(now: Instant) -> Instant {
+    Instant(((now.0 >> TICK_SHIFT) + 1) << TICK_SHIFT)
+}
+
 /// The deadline of one thing, [`Instant::NEVER`] if it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Alarm {
