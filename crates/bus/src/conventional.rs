@@ -181,6 +181,11 @@ impl ConventionalAdapter {
         self.traffic
     }
 
+    /// What it has moved since this was asked last. Where it stands in its rings it stays.
+    pub fn take(&mut self) -> Traffic {
+        std::mem::take(&mut self.traffic)
+    }
+
     /// A frame of `bytes` arrives.
     pub fn receive(&mut self, bus: &dyn Bus, bytes: u64) {
         let Driver {

@@ -4,6 +4,7 @@ use crate::address::AddressOrder;
 use crate::config::SessionLimits;
 use crate::expose::order::{Expose, ExposeOrder};
 use crate::fault::FaultOrder;
+use crate::measure::args::MeasureArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use longshore_engine::Congestion;
 use longshore_ports::InterfaceName;
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Stat(ShowArguments),
     /// Show the engines' sockets, as `ss -ti` shows the kernel's
     Ss(ShowArguments),
+    /// Measure what crosses between host and adapter, on any bus; alone, name the experiments
+    Measure(MeasureArguments),
     /// A private engine, started by `run`.
     #[command(name = "__engine", hide = true)]
     PrivateEngine,

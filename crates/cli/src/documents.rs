@@ -24,8 +24,7 @@ pub(crate) fn write(arguments: &DocumentsArguments) -> Result<(), Error> {
     make(&pages)?;
     let mut built = command.clone();
     built.build();
-    let all = built.get_subcommands().filter(|c| c.get_name() != "help");
-    for one in std::iter::once(&built).chain(all) {
+    for one in with_subcommands(&built) {
         let name = one.get_display_name().unwrap_or(one.get_name());
         let page = pages.join(format!("{name}.1"));
         let text = manual(one).map_err(system("write the manual"))?;
@@ -39,6 +38,14 @@ pub(crate) fn write(arguments: &DocumentsArguments) -> Result<(), Error> {
         std::fs::write(&path, script).map_err(system("write the completions"))?;
     }
     Ok(())
+}
+
+/// A command and all below it.
+fn with_subcommands(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|c| c.get_name() != "help");
+    std::iter::once(command)
+        .chain(below.flat_map(with_subcommands))
+        .collect()
 }
 
 /// What all pages say of files.
@@ -80,6 +87,8 @@ fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
         "longshore-engine",
         "longshore-stat",
         "longshore-ss",
+        "longshore-measure",
+        "longshore-measure-bus",
     ];
     let others: Vec<String> = others
         .iter()
@@ -182,6 +191,11 @@ mod tests {
             ("longshore-engine", &["EXAMPLES", "SIGNALS", "EXIT STATUS"]),
             ("longshore-stat", &["EXIT STATUS"]),
             ("longshore-ss", &["EXIT STATUS"]),
+            ("longshore-measure", &["SUBCOMMANDS"]),
+            (
+                "longshore-measure-bus",
+                &["EXAMPLES", "BUSES", "EXIT STATUS"],
+            ),
         ] {
             let page = read(&format!("man/man1/{command}.1"));
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "SEE ALSO"]

@@ -8,6 +8,7 @@ use crate::sandbox::SandboxError;
 use longshore_engine::control::ControlError;
 use longshore_engine::{EngineError, ListenError};
 use longshore_hostif::attach::{AttachError, Refusal};
+use longshore_measure::crossing::CrossingError;
 use longshore_ports::capture::CaptureError;
 use longshore_ports::packet::PacketError;
 use longshore_ports::tap::TapError;
@@ -98,6 +99,8 @@ pub(crate) enum Error {
     Awake(std::io::Error),
     #[error("the engine's sandbox: {0}")]
     Sandbox(#[from] SandboxError),
+    #[error(transparent)]
+    Measure(#[from] CrossingError),
     #[error("no engine is running")]
     NoEngine,
     #[error("the engine at {path} does not answer: {why}")]
@@ -198,6 +201,10 @@ impl Error {
             Error::Attach(error) => return attach_hint(error).map(str::to_owned),
             Error::Awake(_) => "this needs root; leave --awake out",
             Error::Sandbox(_) => "--no-sandbox runs the engine without it",
+            Error::Measure(CrossingError::Missing("nginx")) => {
+                "install it (Debian has it in the package nginx-light), or measure a program of \
+                 yours: `longshore measure bus -- PROGRAM`"
+            }
             Error::NoEngine => {
                 "start one with `longshore run -- PROGRAM` or `longshore engine --config FILE`; \
                  private engines of other users are only seen by root"

@@ -1,5 +1,5 @@
 //! The program `longshore`: `run` a program on an engine, serve many with one
-//! `engine`, and see what engines do with `stat` and `ss`.
+//! `engine`, see what engines do with `stat` and `ss`, and `measure` what crosses.
 //!
 //! It owns what surrounds an engine: processes, namespaces, devices, signals,
 //! exit codes, and what a user reads. Each command has a file; `errors` has all
@@ -22,6 +22,7 @@ mod last_stat;
 mod limits;
 mod log;
 mod loss;
+mod measure;
 mod namespace;
 mod network;
 mod operator;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Engine(engine) => engine_cmd::run(engine).map(|()| 0),
         Command::Stat(show) => stat::run(show).map(|()| 0),
         Command::Ss(show) => ss::run(show).map(|()| 0),
+        Command::Measure(experiment) => measure::run(experiment),
         Command::Documents(documents) => documents::write(documents).map(|()| 0),
         Command::PrivateEngine => private::main().map(|()| 0),
     };

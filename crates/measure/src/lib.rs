@@ -3,13 +3,15 @@
 //! What it owns: the scenarios that are measured ([`scenarios`]), the small
 //! paths between two hosts that are not perfect ([`impaired`], [`relay`]), the small
 //! programs that they need ([`programs`]), what crossed while they ran
-//! ([`Crossings`]), where the time went ([`Profile`]), and how it all is shown
-//! ([`report`]). The programs
-//! `longshore-bench` and `longshore-demo` are made of it.
+//! ([`Crossings`]), where the time went ([`Profile`]), what crossings would cost on a bus and
+//! what other adapters would have moved ([`crossing`]), and how it all is shown
+//! ([`report`]). The programs `longshore-bench` and `longshore-demo` are made of it, and the
+//! command `longshore measure`.
 //!
 //! A figure is a median of runs that took turns on the two stacks, since the
 //! machine may be shared and its speed may change from minute to minute.
 
+pub mod crossing;
 mod crossings;
 mod environment;
 mod flood;

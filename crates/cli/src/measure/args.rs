@@ -1,0 +1,225 @@
+//! The command line of `longshore measure`.
+
+use clap::{Args, Subcommand};
+use longshore_bus::{AnyBus, Driver, Ring, Signals};
+use longshore_measure::crossing::Model;
+use std::ffi::OsString;
+
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArguments {
+    #[command(subcommand)]
+    pub(crate) experiment: Option<Experiment>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Experiment {
+    /// What crosses between host and adapter, beside conventional adapters and the 2005 paper
+    Bus(BusArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Without PROGRAM, nginx under Longshore serves files of 1, 64 and 512 KB in a network namespace of
+its own, with a connection for each request and on one that is kept. What the engine counts for a
+fetch stands beside what an E1000 would have moved for the same packets, and beside Tables 4 and 5
+of Freimuth et al., \"Server network scalability and TCP offload\", USENIX 2005.
+
+With PROGRAM, it runs under Longshore until it ends or is interrupted, and what it moved in all is
+shown. Its packets are recorded in the directory for temporary files (TMPDIR) meanwhile, and what
+it prints goes to stderr.
+
+Examples:
+  longshore measure bus
+  longshore measure bus --bus pcie-gen4x8 --json
+  longshore measure bus --bus pcie-gen5x16 --doorbell 8 --interrupts 1 --fetch 32
+  longshore measure bus --expose 8000:8000 -- python3 -m http.server 8000
+
+Buses:
+  pcix, pcie-gen3x1 to pcie-gen6x16, cxl
+
+Exit status:
+  0 if all is shown, 125 if something could not be measured, 2 if the command line is wrong; with
+  PROGRAM that of `longshore run`.")]
+pub(crate) struct BusArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    /// Print JSON: an array with an object for each adapter, size and mode
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Only files of so many KB: 1, 64 or 512; repeatable
+    #[arg(long, value_name = "KB", value_parser = size, conflicts_with = "program")]
+    pub(crate) size: Vec<u64>,
+    /// Fetches of each file, of which the middle one is shown
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "program")]
+    pub(crate) fetches: u32,
+    #[command(flatten)]
+    pub(crate) network: NetworkArguments,
+    /// A program and its arguments, instead of nginx
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// What is passed on to `longshore run`.
+#[derive(Debug, Args)]
+pub(crate) struct NetworkArguments {
+    /// For PROGRAM: where packets leave, as for `longshore run`
+    #[arg(long, value_name = "KIND:NAME", requires = "program")]
+    port: Option<OsString>,
+    /// For PROGRAM: the engine's address, as for `longshore run`; repeatable
+    #[arg(long, value_name = "ADDR/PREFIX", requires = "program")]
+    addr: Vec<OsString>,
+    /// For PROGRAM: the router, as for `longshore run`; repeatable
+    #[arg(long, value_name = "ADDR", requires = "program")]
+    gateway: Vec<OsString>,
+    /// For PROGRAM: a port of the kernel that is relayed to it, as for `longshore run`; repeatable
+    #[arg(long, value_name = "[ADDR:]HOSTPORT:PORT", requires = "program")]
+    expose: Vec<OsString>,
+}
+
+impl NetworkArguments {
+    /// Options of `longshore run`.
+    pub(crate) fn options(&self) -> Vec<OsString> {
+        let port: Vec<OsString> = self.port.iter().cloned().collect();
+        [
+            ("--port", &port),
+            ("--addr", &self.addr),
+            ("--gateway", &self.gateway),
+            ("--expose", &self.expose),
+        ]
+        .into_iter()
+        .flat_map(|(name, values)| values.iter().flat_map(move |v| [name.into(), v.clone()]))
+        .collect()
+    }
+}
+
+/// What is assumed of bus and adapters. By default nothing is counted that the paper did not.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArguments {
+    /// The bus whose cycles are counted
+    #[arg(long, value_name = "NAME", default_value = "pcix")]
+    pub(crate) bus: AnyBus,
+    /// Count doorbells of so many bytes: one for each frame that the E1000 sends, and one each
+    /// time that Longshore's adapter is woken; 0 counts none
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=64))]
+    doorbell: u64,
+    /// Count interrupts: one for so many frames of the E1000, and one each time that Longshore
+    /// wakes the program; 0 counts none
+    #[arg(long, value_name = "FRAMES", default_value_t = 0)]
+    interrupts: u32,
+    /// Descriptors that the E1000 fetches at once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    fetch: u32,
+    /// Descriptors of sent frames that the E1000 gives back at once; 0 counts none
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=256))]
+    completions: u32,
+    /// Frames of at most so many bytes stand in the E1000's descriptor
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=65_535))]
+    inline: u64,
+}
+
+impl ModelArguments {
+    /// The models that are wanted.
+    pub(crate) fn model(&self) -> Model {
+        const INTERRUPT: u64 = 4;
+        let usual = Driver::e1000();
+        let driver = Driver {
+            transmit: Ring {
+                fetched: self.fetch,
+                written_back: self.completions,
+                per_doorbell: u32::from(self.doorbell != 0),
+                per_interrupt: self.interrupts,
+                ..usual.transmit
+            },
+            receive: Ring {
+                per_interrupt: self.interrupts,
+                ..usual.receive
+            },
+            doorbell_bytes: self.doorbell,
+            inline_bytes: self.inline,
+            ..usual
+        };
+        let signals = Signals {
+            doorbell_bytes: self.doorbell,
+            interrupt_bytes: if self.interrupts == 0 { 0 } else { INTERRUPT },
+        };
+        Model {
+            bus: self.bus,
+            driver,
+            signals,
+        }
+    }
+}
+
+/// One of the sizes of files, in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    use longshore_measure::crossing::web::SIZES;
+    let bytes = text.parse::<u64>().ok().and_then(|kb| kb.checked_mul(1024));
+    bytes
+        .filter(|bytes| SIZES.contains(bytes))
+        .ok_or_else(|| "the sizes are 1, 64 and 512".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Arguments, Command};
+    use crate::measure::args::{BusArguments, Experiment};
+    use clap::Parser;
+
+    fn bus(line: &str) -> Result<BusArguments, String> {
+        let words = line.split_whitespace();
+        let parsed = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
+        match parsed.command {
+            Command::Measure(measure) => match measure.experiment {
+                Some(Experiment::Bus(bus)) => Ok(bus),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_option_changes_the_model() {
+        let model = |options: &str| {
+            let arguments = bus(&format!("longshore measure bus {options}")).unwrap();
+            format!("{:?}", arguments.model.model())
+        };
+        let usual = model("");
+        for option in [
+            "--bus cxl",
+            "--doorbell 8",
+            "--interrupts 1",
+            "--fetch 8",
+            "--completions 8",
+            "--inline 256",
+        ] {
+            assert_ne!(model(option), usual, "{option}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (options, says) in [
+            ("--bus pcie-gen7x8", "pcie-gen6x16, cxl"),
+            ("--size 2", "1, 64 and 512"),
+            ("--json --csv", "cannot be used with"),
+            ("--expose 8000:8000", "PROGRAM"),
+            ("--size 1 -- x", "cannot be used with"),
+            ("--fetch 0", "1..=256"),
+        ] {
+            let error = bus(&format!("longshore measure bus {options}")).unwrap_err();
+            assert!(error.contains(says), "{options}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_for_the_program_go_to_run() {
+        let arguments =
+            bus("longshore measure bus --addr 10.0.0.2/24 --expose 80:80 -- nginx -g x").unwrap();
+        assert_eq!(arguments.program, ["nginx", "-g", "x"]);
+        let options = arguments.network.options();
+        assert_eq!(options, ["--addr", "10.0.0.2/24", "--expose", "80:80"]);
+    }
+}

@@ -1,0 +1,128 @@
+//! `longshore measure`: experiments that show what crosses between host and adapter, and what
+//! that costs on a bus. What they do stands in the crate `measure`; here are their command
+//! lines, the network namespace in which they run, and where results go.
+
+pub(crate) mod args;
+
+use crate::args::Arguments;
+use crate::errors::{Error, OWN_FAILURE, SIGNAL_BASE, system};
+use crate::log::say;
+use crate::namespace;
+use crate::signals::{FORWARDED, Signals};
+use args::{BusArguments, Experiment, MeasureArguments};
+use clap::CommandFactory;
+use longshore_measure::crossing::web::{self, Plan, SIZES};
+use longshore_measure::crossing::{program, show};
+use rustix::process::{Pid, kill_process};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// Runs the command; the exit code.
+pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
+    match &arguments.experiment {
+        None => list().map(|()| 0),
+        Some(Experiment::Bus(bus)) if bus.program.is_empty() => of_nginx(bus).map(|()| 0),
+        Some(Experiment::Bus(bus)) => of_program(bus),
+    }
+}
+
+/// Says which experiments there are.
+fn list() -> Result<(), Error> {
+    let command = Arguments::command();
+    let measure = command.find_subcommand("measure");
+    let experiments = measure.into_iter().flat_map(clap::Command::get_subcommands);
+    let lines = experiments.filter(|e| !e.is_hide_set()).map(|experiment| {
+        let about = experiment.get_about().map(ToString::to_string);
+        format!(
+            "  longshore measure {:<9}{}\n",
+            experiment.get_name(),
+            about.unwrap_or_default()
+        )
+    });
+    let text = format!("Experiments:\n{}", lines.collect::<String>());
+    crate::print(&text).map_err(system("print"))
+}
+
+/// This program's own file.
+fn own_file() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(system("find this program's own file"))
+}
+
+/// Measures nginx.
+fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
+    let sizes = match arguments.size.as_slice() {
+        [] => SIZES.to_vec(),
+        some => some.to_vec(),
+    };
+    let plan = Plan {
+        sizes,
+        fetches: arguments.fetches,
+    };
+    let model = arguments.model.model();
+    // Before any thread is started.
+    namespace::enter_as_root()?;
+    let fetches = web::measure(&own_file()?, &plan, &model)?;
+    let rows: Vec<_> = fetches
+        .iter()
+        .flat_map(|fetch| fetch.rows(&model))
+        .collect();
+    if arguments.json {
+        return crate::print_json(&rows);
+    }
+    let text = match arguments.csv {
+        true => show::csv(&rows),
+        false => show::tables(&rows, &model.bus) + show::legend(),
+    };
+    crate::print(&text).map_err(system("print"))
+}
+
+/// Measures a program of the user's; the exit code.
+fn of_program(arguments: &BusArguments) -> Result<u8, Error> {
+    let model = arguments.model.model();
+    // `longshore run` passes them on, and ends when its program has ended.
+    let signals = Signals::block(&FORWARDED).map_err(system("block signals"))?;
+    let (longshore, options) = (own_file()?, arguments.network.options());
+    let order = program::Order {
+        longshore: &longshore,
+        options: &options,
+        program: &arguments.program,
+        adjust: &|command| signals.unblock_in(command),
+        attend: &|pid| pass_on(&signals, pid),
+    };
+    let (totals, status) = program::measure(&order, &model)?;
+    if totals.is_empty() {
+        return Ok(code(status));
+    }
+    if arguments.json {
+        crate::print_json(&totals)?;
+    } else {
+        let text = match arguments.csv {
+            true => show::totals_csv(&totals),
+            false => show::totals(&totals, &model.bus),
+        };
+        crate::print(&text).map_err(system("print"))?;
+    }
+    Ok(code(status))
+}
+
+/// Passes signals on that `longshore run` has not had from the terminal.
+fn pass_on(signals: &Signals, pid: u32) {
+    while let Some(signal) = signals.next() {
+        let pid = Pid::from_raw(pid.cast_signed());
+        let number = rustix::process::Signal::from_named_raw(signal.number);
+        if let (Some(pid), Some(number), false) = (pid, number, signal.from_terminal)
+            && let Err(errno) = kill_process(pid, number)
+        {
+            say(&format!("cannot pass a signal on: {errno}"));
+        }
+    }
+}
+
+fn code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(OWN_FAILURE),
+        (None, Some(signal)) => SIGNAL_BASE.wrapping_add(u8::try_from(signal).unwrap_or(0)),
+        (None, None) => OWN_FAILURE,
+    }
+}

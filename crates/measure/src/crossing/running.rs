@@ -1,0 +1,359 @@
+//! A program under `longshore run`, and what its engine has counted.
+
+use crate::crossing::error::{CrossingError, system};
+use longshore_bus::Counted;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a program may take to begin or to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at something that is waited for.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Says where engines have their sockets.
+const ENGINES: &str = "LONGSHORE_RUNTIME_DIR";
+/// The engine's process, by the kernel's name for it.
+const ENGINE: &str = "longshore-eng";
+
+/// What an engine has counted since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The longest packet on its wire, in bytes.
+    pub mtu: u64,
+    /// Crossings to the host.
+    pub to_host: Counted,
+    /// Crossings to the adapter.
+    pub to_adapter: Counted,
+}
+
+impl Counts {
+    /// From what `longshore stat --json` says of an engine.
+    #[must_use]
+    pub fn of(stat: &Value) -> Option<Self> {
+        let direction = |name: &str| {
+            let counts = &stat["crossings"][name];
+            Some(Counted {
+                transfers: counts["transfers"].as_u64()?,
+                bytes: counts["bytes"].as_u64()?,
+                descriptors: counts["descriptors"].as_u64()?,
+                wakeups: counts["wakeups"].as_u64()?,
+            })
+        };
+        Some(Counts {
+            mtu: stat["port"]["mtu"].as_u64()?,
+            to_host: direction("to_host")?,
+            to_adapter: direction("to_adapter")?,
+        })
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Counts) -> Counts {
+        let direction = |now: &Counted, then: &Counted| Counted {
+            transfers: now.transfers.saturating_sub(then.transfers),
+            bytes: now.bytes.saturating_sub(then.bytes),
+            descriptors: now.descriptors.saturating_sub(then.descriptors),
+            wakeups: now.wakeups.saturating_sub(then.wakeups),
+        };
+        Counts {
+            mtu: self.mtu,
+            to_host: direction(&self.to_host, &before.to_host),
+            to_adapter: direction(&self.to_adapter, &before.to_adapter),
+        }
+    }
+}
+
+/// The files of a run, in a directory that goes with it.
+pub(crate) struct Place<'a> {
+    /// The program `longshore`.
+    pub(crate) longshore: &'a Path,
+    /// Where the run's files go.
+    pub(crate) directory: &'a Path,
+}
+
+impl Place<'_> {
+    pub(crate) fn capture(&self) -> PathBuf {
+        self.directory.join("wire.pcapng")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    fn last_stats(&self) -> PathBuf {
+        self.directory.join("last-stats")
+    }
+
+    fn engines(&self) -> PathBuf {
+        self.directory.join("engines")
+    }
+
+    /// `longshore run` with a program.
+    fn run(&self, options: &[OsString], program: &[OsString]) -> Result<Command, CrossingError> {
+        std::fs::create_dir(self.last_stats()).map_err(system("make a directory"))?;
+        let mut command = Command::new(self.longshore);
+        command
+            .env("LONGSHORE_STAT_AT_EXIT", self.last_stats())
+            .arg("run")
+            .args(options)
+            .arg("--capture")
+            .arg(self.capture())
+            .arg("--")
+            .args(program);
+        Ok(command)
+    }
+}
+
+/// A program under `longshore run` with its frames recorded; ended when dropped.
+pub(crate) struct Running<'a> {
+    place: &'a Place<'a>,
+    program: String,
+    child: Child,
+}
+
+impl<'a> Running<'a> {
+    /// Starts `program` and its arguments with these options of `longshore run`. What it says
+    /// goes to a file that is shown if it fails.
+    pub(crate) fn quietly(
+        place: &'a Place<'a>,
+        options: &[OsString],
+        program: &[OsString],
+    ) -> Result<Self, CrossingError> {
+        let mut command = place.run(options, program)?;
+        let log = File::create(place.log()).map_err(system("write a log"))?;
+        let second = log.try_clone().map_err(system("write a log"))?;
+        command
+            .env(ENGINES, place.engines())
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(second);
+        Self::spawn(place, command, program)
+    }
+
+    /// The same for a program that has this process's terminal. What it prints goes to stderr.
+    pub(crate) fn in_front(
+        place: &'a Place<'a>,
+        options: &[OsString],
+        program: &[OsString],
+        adjust: &dyn Fn(&mut Command),
+    ) -> Result<Self, CrossingError> {
+        let mut command = place.run(options, program)?;
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(stderr.map_err(system("share stderr"))?);
+        adjust(&mut command);
+        Self::spawn(place, command, program)
+    }
+
+    fn spawn(
+        place: &'a Place<'a>,
+        mut command: Command,
+        program: &[OsString],
+    ) -> Result<Self, CrossingError> {
+        let child = command.spawn().map_err(system("start longshore"))?;
+        let name = program.first().map(|name| name.to_string_lossy());
+        Ok(Running {
+            place,
+            program: name.unwrap_or_default().into_owned(),
+            child,
+        })
+    }
+
+    /// What its engine has counted so far.
+    pub(crate) fn counts(&self) -> Result<Counts, CrossingError> {
+        let engine = self.child.id().to_string();
+        let said = Command::new(self.place.longshore)
+            .args(["stat", "--json", "--engine"])
+            .arg(self.place.engines().join(engine))
+            .output()
+            .map_err(system("start longshore"))?;
+        let bad = || {
+            let errors = String::from_utf8_lossy(&said.stderr);
+            CrossingError::Stat(errors.trim().to_owned())
+        };
+        let all: Value = serde_json::from_slice(&said.stdout).map_err(|_| bad())?;
+        Counts::of(&all[0]).ok_or_else(bad)
+    }
+
+    /// What its engine has counted when nothing moves any more.
+    pub(crate) fn settled(&self) -> Result<Counts, CrossingError> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut last = self.counts()?;
+        loop {
+            sleep(PAUSE);
+            let now = self.counts()?;
+            if now == last || Instant::now() > deadline {
+                return Ok(now);
+            }
+            last = now;
+        }
+    }
+
+    /// What its engine had counted when it ended.
+    pub(crate) fn last_counts(&self) -> Result<Counts, CrossingError> {
+        let files =
+            std::fs::read_dir(self.place.last_stats()).map_err(system("read a directory"))?;
+        for file in files.flatten() {
+            let said = std::fs::read(file.path()).map_err(system("read a file"))?;
+            let said: Value = serde_json::from_slice(&said)
+                .map_err(|error| CrossingError::Stat(error.to_string()))?;
+            // One engine, or an array with one.
+            let engine = said.get(0).unwrap_or(&said);
+            if let Some(counts) = Counts::of(engine) {
+                return Ok(counts);
+            }
+        }
+        Err(CrossingError::Stat(
+            "the engine left no last word".to_owned(),
+        ))
+    }
+
+    /// Waits until `ready` has an answer; fails if the program ends first.
+    pub(crate) fn wait_until<T>(
+        &mut self,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<T, CrossingError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = ready() {
+                return Ok(found);
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.failed(&format!("it ended too soon, with {status}")));
+            }
+            if Instant::now() > deadline {
+                return Err(self.failed("it did not begin to serve"));
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    fn failed(&self, how: &str) -> CrossingError {
+        let said = std::fs::read_to_string(self.place.log()).unwrap_or_default();
+        let mut why = how.to_owned();
+        for line in said.lines().rev().take(5).collect::<Vec<_>>().iter().rev() {
+            why.push_str("\n  ");
+            why.push_str(line);
+        }
+        CrossingError::Program {
+            program: self.program.clone(),
+            why,
+        }
+    }
+
+    /// Waits for its end, and calls `attend` with its pid from time to time.
+    pub(crate) fn wait(&mut self, attend: &dyn Fn(u32)) -> Result<ExitStatus, CrossingError> {
+        loop {
+            let ended = self
+                .child
+                .try_wait()
+                .map_err(system("wait for longshore"))?;
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+            attend(self.child.id());
+            sleep(PAUSE);
+        }
+    }
+
+    /// Nanoseconds of a processor that the program, with all its children and without its
+    /// engine, has used so far.
+    pub(crate) fn processor_ns(&self) -> u64 {
+        family(self.child.id())
+            .into_iter()
+            .filter(|pid| name_of(*pid) != ENGINE && *pid != self.child.id())
+            .map(used_ns)
+            .sum()
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) else {
+            return;
+        };
+        let deadline = Instant::now() + PATIENCE;
+        let _ = kill_process(pid, Signal::TERM);
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            sleep(PAUSE);
+        }
+    }
+}
+
+/// A process and all below it.
+fn family(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let mut all = vec![pid];
+    for child in children.unwrap_or_default().split_whitespace() {
+        all.extend(child.parse().map(family).unwrap_or_default());
+    }
+    all
+}
+
+fn name_of(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.unwrap_or_default().trim().to_owned()
+}
+
+fn used_ns(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let of_task = |task: std::fs::DirEntry| {
+        let said = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        said.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(of_task)
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_and_subtracted() {
+        let stat = |n: u64| {
+            let direction = |n: u64| serde_json::json!({"transfers": n, "bytes": 64 * n, "descriptors": n, "wakeups": 1});
+            serde_json::json!({
+                "port": {"mtu": 1500},
+                "crossings": {"to_host": direction(n), "to_adapter": direction(2 * n)}
+            })
+        };
+        let (before, now) = (
+            Counts::of(&stat(3)).unwrap(),
+            Counts::of(&stat(10)).unwrap(),
+        );
+        let since = now.since(&before);
+        assert_eq!(
+            (since.mtu, since.to_host.transfers, since.to_adapter.bytes),
+            (1500, 7, 896)
+        );
+        assert_eq!(since.to_host.wakeups, 0);
+        assert_eq!(Counts::of(&Value::Null), None);
+    }
+
+    #[test]
+    fn a_process_uses_its_processor() {
+        let before = used_ns(std::process::id());
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        // Where it shares its processor, it had less of it.
+        assert!(used_ns(std::process::id()) > before);
+        assert!(family(std::process::id()).contains(&std::process::id()));
+    }
+}

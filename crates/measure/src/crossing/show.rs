@@ -1,0 +1,287 @@
+//! Rows as tables for people and as CSV.
+
+use crate::crossing::program::Total;
+use crate::crossing::{Adapter, Mode, Moved, Paper, Row};
+use crate::report;
+use longshore_bus::AnyBus;
+use std::fmt::Write as _;
+
+/// A figure of a direction, and the name that it has in tables.
+type Figure = (&'static str, fn(&Moved) -> u64);
+
+const FIGURES: [Figure; 4] = [
+    ("transfers", |moved| moved.transfers),
+    ("bus cycles", |moved| moved.cycles),
+    ("bytes", |moved| moved.bytes),
+    ("round trips", |moved| moved.round_trips),
+];
+
+/// The name of a size in bytes.
+#[must_use]
+pub fn size_name(size: u64) -> String {
+    match size {
+        0..1024 => format!("{size} B"),
+        _ => format!("{} KB", size >> 10),
+    }
+}
+
+/// How much more `ours` is than `theirs`, in percent.
+fn difference(ours: u64, theirs: u64) -> String {
+    if theirs == 0 {
+        return "-".to_owned();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a percentage to show")]
+    let percent = (ours as f64 / theirs as f64 - 1.0) * 100.0;
+    format!("{percent:+.0} %")
+}
+
+/// A table for each mode and size, the paper's columns beside ours. The paper's bus was
+/// PCI-X, and it counted no round trips: where it has no figure, there is none.
+#[must_use]
+pub fn tables(rows: &[Row], bus: &AnyBus) -> String {
+    let mut text = String::new();
+    for mode in Mode::ALL {
+        let mut sizes: Vec<u64> = rows
+            .iter()
+            .filter(|r| r.mode == mode)
+            .map(|r| r.size)
+            .collect();
+        sizes.dedup();
+        for size in sizes {
+            let of = |adapter| {
+                let mut all = rows.iter();
+                all.find(|r| r.mode == mode && r.size == size && r.adapter == adapter)
+            };
+            let (Some(longshore), Some(e1000), Some(tso), Some(lro)) = (
+                of(Adapter::Longshore),
+                of(Adapter::E1000),
+                of(Adapter::Segmenting),
+                of(Adapter::Coalescing),
+            ) else {
+                continue;
+            };
+            let about = match mode {
+                Mode::Close => "a connection for each request",
+                Mode::KeepAlive => "on a connection that is kept",
+            };
+            let _ = writeln!(text, "One fetch of {}, {about}, on {bus}", size_name(size));
+            let paper = Paper::of(size).filter(|_| mode == Mode::Close);
+            let table = one(paper, is_papers(bus), [longshore, e1000, tso, lro]);
+            let _ = writeln!(text, "{table}\n");
+        }
+    }
+    text
+}
+
+/// Whether the paper's cycles are of this bus.
+fn is_papers(bus: &AnyBus) -> bool {
+    matches!(bus, AnyBus::PciX(_))
+}
+
+fn one(
+    paper: Option<&Paper>,
+    has_cycles: bool,
+    [longshore, e1000, tso, lro]: [&Row; 4],
+) -> comfy_table::Table {
+    let mut heading = vec![
+        "",
+        "",
+        "E1000",
+        "with TSO",
+        "and LRO",
+        "Longshore",
+        "to E1000",
+    ];
+    if paper.is_some() {
+        heading.extend([
+            "paper's E1000",
+            "E1000 to it",
+            "paper's offload",
+            "batching 10",
+            "Longshore to it",
+        ]);
+    }
+    let mut table = report::table(&heading, 2);
+    for (direction, of) in [
+        ("receive", (|row| row.receive) as fn(&Row) -> Moved),
+        ("send", |row| row.send),
+    ] {
+        for (name, figure) in FIGURES {
+            let value = |row: &Row| figure(&of(row));
+            let mut cells = vec![
+                direction.to_owned(),
+                name.to_owned(),
+                value(e1000).to_string(),
+                value(tso).to_string(),
+                value(lro).to_string(),
+                value(longshore).to_string(),
+                difference(value(longshore), value(e1000)),
+            ];
+            if let Some(paper) = paper {
+                let papers = [paper.e1000, paper.offload, paper.batching].map(|column| {
+                    let tally = match direction {
+                        "receive" => column.receive,
+                        _ => column.send,
+                    };
+                    figure(&Moved::from(tally))
+                });
+                let known = name != "round trips" && (name != "bus cycles" || has_cycles);
+                let [papers_e1000, offload, batching] = papers;
+                let or_none = |text: String| if known { text } else { "-".to_owned() };
+                cells.extend([
+                    or_none(papers_e1000.to_string()),
+                    or_none(difference(value(e1000), papers_e1000)),
+                    or_none(offload.to_string()),
+                    or_none(batching.to_string()),
+                    or_none(difference(value(longshore), batching)),
+                ]);
+            }
+            table.add_row(cells);
+        }
+    }
+    table
+}
+
+/// What a program moved from its beginning to its end.
+#[must_use]
+pub fn totals(totals: &[Total], bus: &AnyBus) -> String {
+    let heading = totals.iter().map(|total| total.adapter.name());
+    let heading: Vec<&str> = ["", ""].into_iter().chain(heading).collect();
+    let mut table = report::table(&heading, 2);
+    for (direction, of) in [
+        ("receive", (|total| total.receive) as fn(&Total) -> Moved),
+        ("send", |total| total.send),
+    ] {
+        for (name, figure) in FIGURES {
+            let values = totals.iter().map(|total| figure(&of(total)).to_string());
+            table.add_row(
+                [direction, name]
+                    .map(str::to_owned)
+                    .into_iter()
+                    .chain(values),
+            );
+        }
+    }
+    format!("What each adapter moved or would have moved, on {bus}\n{table}\n")
+}
+
+/// The totals with a heading, comma-separated.
+#[must_use]
+pub fn totals_csv(totals: &[Total]) -> String {
+    let mut text = format!("adapter{}\n", moved_heading());
+    for total in totals {
+        let moved = moved_values([total.receive, total.send]);
+        let _ = writeln!(text, "{}{moved}", total.adapter.name());
+    }
+    text
+}
+
+fn moved_heading() -> String {
+    ["receive", "send"]
+        .map(|direction| {
+            ["transfers", "bytes", "cycles", "round_trips"]
+                .map(|figure| format!(",{direction}_{figure}"))
+                .concat()
+        })
+        .concat()
+}
+
+fn moved_values(both: [Moved; 2]) -> String {
+    both.map(|moved| {
+        let Moved {
+            transfers,
+            bytes,
+            cycles,
+            round_trips,
+        } = moved;
+        format!(",{transfers},{bytes},{cycles},{round_trips}")
+    })
+    .concat()
+}
+
+/// What the tables say, for people who read them for the first time.
+#[must_use]
+pub fn legend() -> &'static str {
+    "E1000: the same packets as a conventional adapter would have moved them, without offload, with\n\
+     segmentation of what is sent (TSO), and also with coalescing of what is received (LRO). paper's:\n\
+     Freimuth et al., USENIX 2005, Tables 4 and 5. Longshore's cycles and round trips are the most that\n\
+     its counters allow. docs/bus-models.md explains the models.\n"
+}
+
+/// All rows with a heading, comma-separated.
+#[must_use]
+pub fn csv(rows: &[Row]) -> String {
+    let mut text = format!("adapter,size,mode{}\n", moved_heading());
+    for row in rows {
+        let (adapter, mode) = (row.adapter.name(), row.mode.name());
+        let moved = moved_values([row.receive, row.send]);
+        let _ = writeln!(text, "{adapter},{},{mode}{moved}", row.size);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(adapter: Adapter, mode: Mode, transfers: u64) -> Row {
+        let moved = Moved {
+            transfers,
+            bytes: 600,
+            cycles: 80,
+            round_trips: 3,
+        };
+        Row {
+            adapter,
+            size: 1024,
+            mode,
+            receive: moved,
+            send: moved,
+        }
+    }
+
+    fn rows(mode: Mode) -> Vec<Row> {
+        vec![
+            row(Adapter::Longshore, mode, 3),
+            row(Adapter::E1000, mode, 12),
+            row(Adapter::Segmenting, mode, 12),
+            row(Adapter::Coalescing, mode, 12),
+        ]
+    }
+
+    #[test]
+    fn the_papers_columns_stand_beside_ours_where_they_are_known() {
+        let text = tables(&rows(Mode::Close), &"pcix".parse().unwrap());
+        let line = |start: &str| {
+            let found = text.lines().find(|l| {
+                l.split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .contains(start)
+            });
+            found
+                .unwrap_or_else(|| panic!("{start} in {text}"))
+                .to_owned()
+        };
+        // 12 of ours against the paper's 12, and 3 against its 7.
+        let transfers = line("receive transfers");
+        for part in ["-75 %", "+0 %", " 11 ", " 7 ", "-57 %"] {
+            assert!(transfers.contains(part), "{part}: {transfers}");
+        }
+        assert!(line("receive bus cycles").contains("119"));
+        assert!(line("receive round trips").contains('-'));
+        let other = tables(&rows(Mode::Close), &"pcie-gen4x8".parse().unwrap());
+        assert!(other.contains("538") && !other.contains("119"), "{other}");
+        let kept = tables(&rows(Mode::KeepAlive), &"pcix".parse().unwrap());
+        assert!(!kept.contains("paper"), "{kept}");
+    }
+
+    #[test]
+    fn csv_has_a_line_for_each_row() {
+        let text = csv(&rows(Mode::KeepAlive));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert_eq!(lines[2], "e1000,1024,keep-alive,12,600,80,3,12,600,80,3");
+        assert!(lines.iter().all(|line| line.split(',').count() == 11));
+    }
+}

@@ -1,0 +1,226 @@
+//! nginx under Longshore, asked for files: what each fetch moved.
+
+use crate::crossing::error::{CrossingError, system};
+use crate::crossing::frames::Capture;
+use crate::crossing::http::{Client, Mode};
+use crate::crossing::replay::Replay;
+use crate::crossing::running::{Counts, Place, Running};
+use crate::crossing::{Adapter, Model, Row};
+use longshore_bus::{Traffic, crossed};
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes of the files.
+pub const SIZES: [u64; 3] = [1 << 10, 64 << 10, 512 << 10];
+/// The engine's address in its own network, and the server's port.
+const ADDRESS: &str = "10.77.0.2/24";
+const SERVER: ([u8; 4], u16) = ([10, 77, 0, 2], 80);
+/// Fetches that are made before any is counted: neighbors and routes are looked up, files
+/// are read from the disk.
+const BEFORE: u32 = 2;
+
+/// What is asked for, and how often.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Bytes of the files, of those in [`SIZES`].
+    pub sizes: Vec<u64>,
+    /// Fetches of each, of which the middle one is shown.
+    pub fetches: u32,
+}
+
+/// A fetch.
+struct Sample {
+    counts: Counts,
+    conventional: [Traffic; 3],
+}
+
+/// A fetch of nginx that was measured: what crossed, and what it took of a processor.
+#[derive(Debug, Clone, Copy)]
+pub struct Fetch {
+    /// Bytes of the file.
+    pub size: u64,
+    /// Whether its connection was kept.
+    pub mode: Mode,
+    /// What the engine counted.
+    pub counts: Counts,
+    /// What conventional adapters would have moved, in the order of [`super::Offload::ALL`].
+    pub conventional: [Traffic; 3],
+    /// Nanoseconds of a processor that nginx used, the mean of all fetches.
+    pub host_ns: u64,
+}
+
+impl Fetch {
+    /// A row for each adapter.
+    #[must_use]
+    pub fn rows(&self, model: &Model) -> [Row; 4] {
+        let row = |adapter, traffic: Traffic| Row {
+            adapter,
+            size: self.size,
+            mode: self.mode,
+            receive: traffic.receive.into(),
+            send: traffic.send.into(),
+        };
+        let (to_host, to_adapter) = (&self.counts.to_host, &self.counts.to_adapter);
+        let longshore = crossed(&model.bus, to_host, to_adapter, model.signals);
+        let [plain, segmenting, coalescing] = self.conventional;
+        [
+            row(Adapter::Longshore, longshore),
+            row(Adapter::E1000, plain),
+            row(Adapter::Segmenting, segmenting),
+            row(Adapter::Coalescing, coalescing),
+        ]
+    }
+}
+
+/// The name of the file of so many bytes.
+fn name(size: u64) -> String {
+    format!("{}k", size >> 10)
+}
+
+/// Bytes that no two pages have in common.
+fn content(size: u64) -> Vec<u8> {
+    (0..size).map(|i| ((i % 251) ^ (i >> 12)) as u8).collect()
+}
+
+/// Where Debian and others have nginx, which need not be in an ordinary user's PATH.
+fn find_nginx() -> Result<PathBuf, CrossingError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(usual)
+        .map(|directory| directory.join("nginx"))
+        .find(|file| file.is_file())
+        .ok_or(CrossingError::Missing("nginx"))
+}
+
+/// Writes what nginx serves and its configuration; its command line.
+fn prepare(directory: &Path, sizes: &[u64]) -> Result<Vec<OsString>, CrossingError> {
+    let nginx = find_nginx()?;
+    let files = directory.join("www");
+    let fail = || system(format!("write below {}", directory.display()));
+    std::fs::create_dir(&files).map_err(fail())?;
+    for size in sizes {
+        std::fs::write(files.join(name(*size)), content(*size)).map_err(fail())?;
+    }
+    let at = directory.display();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("  {kind}_temp_path {at}/{kind};\n"))
+        .concat();
+    // It runs as root of a namespace that has no other user.
+    let text = format!(
+        "user root root;\nworker_processes 1;\ndaemon off;\npid {at}/nginx.pid;\n\
+         error_log stderr;\nevents {{ worker_connections 64; }}\nhttp {{\n  access_log off;\n\
+         {temporary}  sendfile on;\n  tcp_nopush on;\n  keepalive_requests 1000000;\n  \
+         server {{\n    listen {};\n    root {at}/www;\n  }}\n}}\n",
+        SERVER.1
+    );
+    let configuration = directory.join("nginx.conf");
+    std::fs::write(&configuration, text).map_err(fail())?;
+    Ok(vec![nginx.into(), "-c".into(), configuration.into()])
+}
+
+/// Serves files by nginx under `longshore` and fetches them. This process must be in a
+/// network namespace of its own, in which it may make devices.
+///
+/// # Errors
+/// [`CrossingError`].
+pub fn measure(longshore: &Path, plan: &Plan, model: &Model) -> Result<Vec<Fetch>, CrossingError> {
+    let directory = tempfile::Builder::new()
+        .prefix("longshore-measure-")
+        .tempdir()
+        .map_err(system("make a directory"))?;
+    let place = Place {
+        longshore,
+        directory: directory.path(),
+    };
+    let command = prepare(place.directory, &plan.sizes)?;
+    // Without faults, but cut by the engine: what is recorded is what a wire would carry.
+    let options = ["--addr", ADDRESS, "--fault", "loss=0"].map(OsString::from);
+    let mut nginx = Running::quietly(&place, &options, &command)?;
+    let server = SocketAddr::from(SERVER);
+    nginx.wait_until(|| TcpStream::connect_timeout(&server, Duration::from_secs(1)).ok())?;
+    let mut capture = Capture::open(&place.capture())?;
+    let mtu = nginx.settled()?.mtu;
+    let mut replay = Replay::new(model.bus, model.driver, mtu);
+    let mut fetches = Vec::new();
+    for size in &plan.sizes {
+        for mode in Mode::ALL {
+            let one = fetch(
+                &nginx,
+                &mut capture,
+                &mut replay,
+                (*size, mode),
+                plan.fetches,
+            )?;
+            fetches.push(one);
+        }
+    }
+    Ok(fetches)
+}
+
+/// Fetches a file many times; the middle of these, by what crossed.
+fn fetch(
+    nginx: &Running<'_>,
+    capture: &mut Capture,
+    replay: &mut Replay,
+    (size, mode): (u64, Mode),
+    times: u32,
+) -> Result<Fetch, CrossingError> {
+    let (name, expected) = (name(size), content(size));
+    let mut client = Client::new(SocketAddr::from(SERVER), mode);
+    let mut samples = Vec::new();
+    let mut used = nginx.processor_ns();
+    for number in 0..BEFORE + times {
+        if number == BEFORE {
+            used = nginx.processor_ns();
+        }
+        let before = nginx.settled()?;
+        capture.read(|frame| replay.frame(&frame))?;
+        replay.take();
+        client.fetch(&name, &expected)?;
+        let counts = nginx.settled()?.since(&before);
+        capture.read(|frame| replay.frame(&frame))?;
+        let conventional = replay.take();
+        if number >= BEFORE {
+            samples.push(Sample {
+                counts,
+                conventional,
+            });
+        }
+    }
+    let used = nginx.processor_ns().saturating_sub(used);
+    samples.sort_by_key(|sample| {
+        let Counts {
+            to_host,
+            to_adapter,
+            ..
+        } = sample.counts;
+        (
+            to_host.transfers + to_adapter.transfers,
+            to_host.bytes + to_adapter.bytes,
+        )
+    });
+    let middle = samples.swap_remove(samples.len() / 2);
+    Ok(Fetch {
+        size,
+        mode,
+        counts: middle.counts,
+        conventional: middle.conventional,
+        host_ns: used / u64::from(times),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_names_and_pages_that_differ() {
+        assert_eq!(SIZES.map(name), ["1k", "64k", "512k"]);
+        let file = content(SIZES[2]);
+        let pages: std::collections::HashSet<_> = file.chunks(4096).collect();
+        assert_eq!(pages.len(), file.len() / 4096);
+    }
+}

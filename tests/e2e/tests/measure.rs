@@ -1,0 +1,169 @@
+//! `longshore measure`: what it prints, and that its columns fit each other.
+
+use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, run_uncounted};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Its engine is in a namespace of its own, and no testbed's.
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
+    run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
+}
+
+fn rows(end: &Finished) -> Vec<Value> {
+    assert!(end.status.success(), "{end:?}");
+    serde_json::from_str(&end.stdout).unwrap_or_else(|e| panic!("{e}: {end:?}"))
+}
+
+fn count(row: &Value, direction: &str, figure: &str) -> u64 {
+    let value = row[direction][figure].as_u64();
+    value.unwrap_or_else(|| panic!("{direction} {figure} of {row}"))
+}
+
+/// What must be so whatever the machine does, of the four rows of one fetch.
+fn check_fetch(size: u64, mode: &str, rows: &[Value]) {
+    let adapters: Vec<&str> = rows.iter().filter_map(|r| r["adapter"].as_str()).collect();
+    assert_eq!(
+        adapters,
+        ["longshore", "e1000", "e1000-tso", "e1000-tso-lro"]
+    );
+    for row in rows {
+        assert_eq!(
+            (row["size"].as_u64(), row["mode"].as_str()),
+            (Some(size), Some(mode))
+        );
+        // The file goes to the adapter, and not back.
+        assert!(count(row, "send", "bytes") > size, "{row}");
+        assert!(count(row, "receive", "transfers") > 0, "{row}");
+        for direction in ["receive", "send"] {
+            let (transfers, bytes) = (
+                count(row, direction, "transfers"),
+                count(row, direction, "bytes"),
+            );
+            let cycles = count(row, direction, "cycles");
+            assert!(transfers <= bytes, "{row}");
+            assert!(cycles >= 4 * transfers + bytes / 8, "{row}");
+            assert!(cycles <= 5 * transfers + bytes / 8, "{row}");
+        }
+        assert_eq!(count(row, "receive", "round_trips"), 0);
+        let waited = count(row, "send", "round_trips");
+        assert!(
+            (1..=count(row, "send", "transfers")).contains(&waited),
+            "{row}"
+        );
+    }
+    let transfers = |row: usize, direction| count(&rows[row], direction, "transfers");
+    for direction in ["receive", "send"] {
+        assert!(transfers(2, direction) <= transfers(1, direction));
+        assert!(transfers(3, direction) <= transfers(2, direction));
+        assert!(
+            transfers(0, direction) <= transfers(1, direction),
+            "{direction} {rows:?}"
+        );
+    }
+    // A frame received is a transfer, and the descriptor that announces it another.
+    assert_eq!(transfers(1, "receive") % 2, 0);
+}
+
+/// The smallest run, on two buses.
+#[test]
+fn a_fetch_is_shown_as_json() {
+    scenario(|bed| {
+        let measure = |bus: &str| {
+            bed.peer()
+                .longshore()
+                .args(["measure", "bus", "--json", "--size", "1", "--fetches", "3"])
+                .args(["--bus", bus])
+                .run()
+        };
+        let on_pcix = rows(&measure("pcix"));
+        assert_eq!(on_pcix.len(), 8);
+        check_fetch(1024, "close", &on_pcix[..4]);
+        check_fetch(1024, "keep-alive", &on_pcix[4..]);
+        let close = &on_pcix[1];
+        // SYN-ACK, ACK, the answer, FIN: two transfers each, and the answer's payload.
+        assert_eq!(count(close, "send", "transfers"), 9, "{close}");
+        // The headers of packets take bytes of the link.
+        for row in rows(&measure("pcie-gen4x8")) {
+            let (cycles, bytes) = (count(&row, "send", "cycles"), count(&row, "send", "bytes"));
+            assert!(
+                cycles >= bytes + 20 * count(&row, "send", "transfers"),
+                "{row}"
+            );
+        }
+    });
+}
+
+/// An ordinary user measures, too, and sees what offload does for larger files.
+#[test]
+fn an_ordinary_user_sees_tables_with_the_papers_figures() {
+    scenario(|bed| {
+        let end = as_ordinary_user(bed, ":", "measure bus --size 64 --fetches 3").run();
+        assert!(end.status.success(), "{end:?}");
+        for words in [
+            "One fetch of 64 KB, a connection for each request, on pcix",
+            "69474",
+            "66319",
+        ] {
+            assert!(end.stdout.contains(words), "{words}: {end:?}");
+        }
+    });
+}
+
+/// A program of the user's, until it ends.
+#[test]
+fn a_program_is_measured_until_its_end() {
+    scenario(|bed| {
+        let end = bed
+            .peer()
+            .longshore()
+            .args(["measure", "bus", "--csv", "--addr", "10.77.0.2/24", "--"])
+            .args([
+                "/bin/sh",
+                "-c",
+                "curl -s --connect-timeout 1 http://10.77.0.9/; exit 3",
+            ])
+            .run();
+        assert_eq!(end.status.code(), Some(3), "{end:?}");
+        let lines: Vec<&str> = end.stdout.lines().collect();
+        assert_eq!(lines.len(), 5, "{end:?}");
+        assert!(
+            lines[1].starts_with("longshore,") && lines[2].starts_with("e1000,"),
+            "{end:?}"
+        );
+        // It asked for a connection at least.
+        assert!(!lines[1].ends_with(",0,0,0,0"), "{end:?}");
+    });
+}
+
+/// What is missing or wrong is said, with what can be done.
+#[test]
+fn what_cannot_be_measured_is_said() {
+    scenario(|bed| {
+        let longshore = || bed.peer().longshore();
+        let end = longshore().args(["measure", "bus", "--bus", "isa"]).run();
+        assert_eq!(end.status.code(), Some(2), "{end:?}");
+        assert!(
+            end.stderr.contains("pcie-gen3x8") && end.stderr.contains("cxl"),
+            "{end:?}"
+        );
+        let end = longshore().arg("measure").run();
+        assert!(
+            end.status.success() && end.stdout.contains("longshore measure bus"),
+            "{end:?}"
+        );
+        // A mount hides where nginx is.
+        let script = format!(
+            "mount -t tmpfs none /usr/sbin; exec {} measure bus",
+            longshore_e2e::longshore().display()
+        );
+        let end = bed
+            .peer()
+            .cmd("unshare")
+            .args(["--mount", "--", "/bin/sh", "-ec", &script])
+            .run();
+        assert_eq!(end.status.code(), Some(125), "{end:?}");
+        for words in ["nginx is not installed", "nginx-light"] {
+            assert!(end.stderr.contains(words), "{words}: {end:?}");
+        }
+    });
+}
