@@ -3,7 +3,7 @@
 //! Many are cancellation points, at which a cancelled thread ends by unwinding: they are
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
-use crate::user::{In, Opaque, Out, Strings, Text};
+use crate::user::{Format, Handler, In, Opaque, Out, Strings, Text, VaList};
 use libc::{
     FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr,
     msghdr, nfds_t, off_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t,
@@ -128,6 +128,11 @@ plain! {
     getnameinfo(addr: In<'_, sockaddr>, len: socklen_t, node: Out<'_, c_char>, node_len: socklen_t, service: Out<'_, c_char>, service_len: socklen_t, flags: c_int) -> c_int;
     fdopen(fd: c_int, mode: Text<'_>) -> Opaque<FILE>;
     fileno(file: Opaque<FILE>) -> c_int;
+    vdprintf(fd: c_int, format: Format<'_>, arguments: VaList) -> c_int;
+    __vdprintf_chk(fd: c_int, flag: c_int, format: Format<'_>, arguments: VaList) -> c_int;
+    signal(signal: c_int, handler: Handler) -> Handler;
+    __sysv_signal(signal: c_int, handler: Handler) -> Handler;
+    sigset(signal: c_int, handler: Handler) -> Handler;
     siginterrupt(signal: c_int, interrupts: c_int) -> c_int;
     pthread_cancel(thread: libc::pthread_t) -> c_int;
     pthread_setcanceltype(kind: c_int, old: Out<'_, c_int>) -> c_int;
@@ -145,12 +150,7 @@ plain! {
 real! {
     fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int;
     ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int;
-    vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
-    __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     sigaction(signal: c_int, new: In<'_, libc::sigaction>, old: Out<'_, libc::sigaction>) -> c_int;
-    signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
-    __sysv_signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
-    sigset(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
     fork() -> pid_t;
     _Fork() -> pid_t;

@@ -12,7 +12,7 @@
 mod strings;
 
 pub(crate) use strings::Variable;
-pub use strings::{Opaque, Strings, Text};
+pub use strings::{Format, Handler, Opaque, Strings, Text, VaList};
 
 use libc::c_long;
 use std::marker::PhantomData;
@@ -69,6 +69,7 @@ macro_rules! zero {
 
 zero!(
     libc::msghdr,
+    libc::sockaddr,
     libc::sockaddr_storage,
     libc::sockaddr_in,
     libc::sockaddr_in6,

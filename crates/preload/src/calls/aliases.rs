@@ -1,10 +1,10 @@
 //! The other names under which libc exports the calls that are ours. Programs and libraries
 //! that were built against old headers, and a few parts of glibc itself, call these.
 
-use crate::calls::{bind, connect, execve, fcntl, recv, resolver, sendmsg, socket, stdio};
+use crate::calls::{bind, connect, execve, fcntl, fork, recv, resolver, sendmsg, socket, stdio};
 use crate::user::{In, Opaque, Out, Text, Zero};
 use libc::{FILE, c_char, c_int, c_uchar, c_uint, c_void};
-use libc::{mmsghdr, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
+use libc::{mmsghdr, pid_t, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
 
 /// Of calls that take C's pointers as typed arguments.
 macro_rules! plain_aliases {
@@ -43,6 +43,7 @@ plain_aliases! {
 }
 
 aliases! {
+    __clone(run: *const c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut pid_t, tls: *mut c_void, child: *mut pid_t) -> c_int = fork::clone;
     fcntl64(fd: c_int, cmd: c_int, arg: usize) -> c_int = fcntl::fcntl;
     __fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int = fcntl::fcntl;
     __res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, len: c_int) -> c_int = resolver::res_query;

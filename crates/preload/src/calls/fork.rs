@@ -153,24 +153,6 @@ pub unsafe extern "C-unwind" fn clone(
     unhandled(make)
 }
 
-/// `__clone`, as libc exports it.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __clone(
-    run: *const c_void,
-    stack: *mut c_void,
-    flags: c_int,
-    argument: *mut c_void,
-    parent: *mut pid_t,
-    tls: *mut c_void,
-    child: *mut pid_t,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { clone(run, stack, flags, argument, parent, tls, child) }
-}
-
 /// A `clone` by number with these flags, which `make` does with the flags that it is given.
 pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c_long {
     let flags = without_shared_memory(flags);

@@ -9,7 +9,7 @@ use crate::calls::set_errno;
 use crate::real;
 use crate::signals::within;
 use crate::state::{self, Mode};
-use crate::user::{Out, Zero};
+use crate::user::{Out, Text, Zero};
 use libc::{c_char, c_int, ifaddrs, ifreq, sockaddr, sockaddr_storage};
 use longshore_hostif::Route;
 use std::ffi::CStr;
@@ -97,9 +97,7 @@ impl Record {
     /// Fills it with what libc lists.
     fn copy(&mut self, of: &ifaddrs) {
         self.entry.ifa_flags = of.ifa_flags;
-        // SAFETY: an entry of libc's: a string.
-        let name = unsafe { CStr::from_ptr(of.ifa_name) };
-        self.set_name(name.to_bytes());
+        self.set_name(name_of(of).to_bytes());
         self.entry.ifa_addr = copy_address(&mut self.address, of.ifa_addr);
         self.entry.ifa_netmask = copy_address(&mut self.mask, of.ifa_netmask);
         self.entry.ifa_ifu = copy_address(&mut self.broadcast, of.ifa_ifu);
@@ -146,19 +144,47 @@ fn copy_address(to: &mut sockaddr_storage, from: *const sockaddr) -> *mut sockad
     ptr::from_mut(to).cast()
 }
 
-/// The entries of a list of libc's.
-fn entries(list: &ifaddrs) -> impl Iterator<Item = &ifaddrs> {
-    // SAFETY: the next one, or null, which lives as long as the list.
-    std::iter::successors(Some(list), |entry| unsafe { entry.ifa_next.as_ref() })
+/// The name in an entry of a list.
+fn name_of(entry: &ifaddrs) -> &CStr {
+    // SAFETY: each has a string.
+    unsafe { CStr::from_ptr(entry.ifa_name) }
 }
 
-/// A list of what libc lists and of the engine's addresses; null without memory.
-fn combined(libcs: &ifaddrs, own: &[Own], name: &[u8]) -> *mut ifaddrs {
-    let count = entries(libcs).count() + own.len();
+/// A list as `getifaddrs` makes it, which is given back when this goes; null is an empty one.
+struct List(*mut ifaddrs);
+
+impl List {
+    /// Its entries.
+    fn entries(&self) -> impl Iterator<Item = &ifaddrs> {
+        let mut at = self.0;
+        std::iter::from_fn(move || {
+            // SAFETY: the next one, or null, which lives as long as the list.
+            let entry = unsafe { at.as_ref() }?;
+            at = entry.ifa_next;
+            Some(entry)
+        })
+    }
+
+    /// For C, which gives it back.
+    fn into_raw(self) -> *mut ifaddrs {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: made by libc, or as libc makes it.
+        unsafe { libc::freeifaddrs(self.0) };
+    }
+}
+
+/// A list of what libc lists and of the engine's addresses; an empty one without memory.
+fn combined(libcs: &List, own: &[Own], name: &[u8]) -> List {
+    let count = libcs.entries().count() + own.len();
     // SAFETY: allocates.
     let block = unsafe { libc::calloc(count, size_of::<Record>()) }.cast::<Record>();
     if block.is_null() {
-        return ptr::null_mut();
+        return List(ptr::null_mut());
     }
     // SAFETY: so many were allocated, and zeros are numbers and null pointers.
     let records = unsafe { std::slice::from_raw_parts_mut(block, count) };
@@ -167,21 +193,24 @@ fn combined(libcs: &ifaddrs, own: &[Own], name: &[u8]) -> *mut ifaddrs {
     for (record, own) in last.iter_mut().zip(own) {
         record.set(own, name);
     }
-    for (record, entry) in first.iter_mut().zip(entries(libcs)) {
+    for (record, entry) in first.iter_mut().zip(libcs.entries()) {
         record.copy(entry);
     }
     for record in records.iter_mut().rev() {
         record.entry.ifa_next = next;
         next = &raw mut record.entry;
     }
-    block.cast()
+    List(block.cast())
+}
+
+unsafe extern "C" {
+    safe fn if_indextoname<'a>(index: u32, name: &'a mut [u8; libc::IFNAMSIZ]) -> Text<'a>;
 }
 
 /// The name of the engine's interface, without its end.
 fn interface_name(scope: u32) -> Vec<u8> {
     let mut name = [0u8; libc::IFNAMSIZ];
-    // SAFETY: there is room for a name.
-    if scope == 0 || unsafe { libc::if_indextoname(scope, name.as_mut_ptr().cast()) }.is_null() {
+    if scope == 0 || if_indextoname(scope, &mut name).is_null() {
         return NAMELESS.to_vec();
     }
     name.split(|b| *b == 0).next().unwrap_or(NAMELESS).to_vec()
@@ -206,14 +235,11 @@ pub extern "C-unwind" fn getifaddrs(list: Out<'_, *mut ifaddrs>) -> c_int {
         if result != 0 {
             return result;
         }
-        let libcs = list.get().unwrap_or(ptr::null_mut());
-        // SAFETY: what libc has made, or null.
-        let (Some(all), Some((own, name))) = (unsafe { libcs.as_ref() }, known()) else {
+        let libcs = list.get().filter(|libcs| !libcs.is_null());
+        let (Some(libcs), Some((own, name))) = (libcs, known()) else {
             return 0;
         };
-        let both = combined(all, &own, &name);
-        // SAFETY: libc's list, to which nothing refers any more.
-        unsafe { libc::freeifaddrs(libcs) };
+        let both = combined(&List(libcs), &own, &name).into_raw();
         list.put(both);
         if both.is_null() {
             set_errno(libc::ENOMEM);
@@ -265,9 +291,8 @@ fn request_of(own: &Own, name: &[u8]) -> ifreq {
     {
         *to = *from as c_char;
     }
-    let storage = own.native(own.address).storage();
-    // SAFETY: an address of IPv4 is as long as a `sockaddr`.
-    request.ifr_ifru.ifru_addr = unsafe { ptr::from_ref(&storage).cast::<sockaddr>().read() };
+    // An address of IPv4 is as long as a `sockaddr`.
+    request.ifr_ifru.ifru_addr = own.native(own.address).whole::<sockaddr>();
     request
 }
 
@@ -324,23 +349,16 @@ mod tests {
     fn a_list_of_both_points_into_itself() {
         let mut libcs: *mut ifaddrs = ptr::null_mut();
         assert_eq!(real::getifaddrs(Out::from(&mut libcs)), 0);
-        // SAFETY: as above.
-        let all = unsafe { libcs.as_ref() }.unwrap();
-        let before = entries(all).count();
+        let all = List(libcs);
+        let before = all.entries().count();
         let own = own_addresses(&[route("10.77.0.2", 32, true), route("fe80::1", 128, true)]);
-        let both = combined(all, &own, b"a-name-that-is-too-long");
-        // SAFETY: copied, and not referred to.
-        unsafe { libc::freeifaddrs(libcs) };
-        // SAFETY: made above.
-        let list = unsafe { both.as_ref() }.unwrap();
-        assert_eq!(entries(list).count(), before + 2);
-        let named = |entry: &ifaddrs| {
-            // SAFETY: a string.
-            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            name.to_str().unwrap().to_owned()
-        };
-        assert!(entries(list).take(before).any(|e| named(e) == "lo"));
-        let last: Vec<_> = entries(list).skip(before).collect();
+        let list = combined(&all, &own, b"a-name-that-is-too-long");
+        // What it has is copied.
+        drop(all);
+        assert_eq!(list.entries().count(), before + 2);
+        let named = |entry: &ifaddrs| name_of(entry).to_str().unwrap().to_owned();
+        assert!(list.entries().take(before).any(|e| named(e) == "lo"));
+        let last: Vec<_> = list.entries().skip(before).collect();
         assert!(last.iter().all(|e| named(e) == "a-name-that-is-"));
         // SAFETY: an address of IPv6, as the family says.
         let v6 = unsafe { &*last[1].ifa_addr.cast::<libc::sockaddr_in6>() };
@@ -348,7 +366,5 @@ mod tests {
             (v6.sin6_family, v6.sin6_scope_id),
             (libc::AF_INET6 as u16, 3)
         );
-        // SAFETY: one piece, as libc's.
-        unsafe { libc::freeifaddrs(both) };
     }
 }

@@ -5,15 +5,11 @@
 use crate::calls::set_errno;
 use crate::signals::handlers::{self, END};
 use crate::signals::{self, set_of, word_of};
-use crate::user::{In, Out, Zero};
+use crate::user::{Handler, In, Out, Zero};
 use crate::{real, state};
 use libc::sigaction as Action;
-use libc::{c_int, c_long, sighandler_t};
+use libc::{c_int, c_long};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-const SIG_ERR: sighandler_t = usize::MAX;
-/// What `sigset` takes and gives for a signal that is held back.
-const SIG_HOLD: sighandler_t = 2;
 
 /// Signals whose handlers are to end calls if `signal` installs them (`siginterrupt`).
 static INTERRUPT: AtomicU64 = AtomicU64::new(0);
@@ -168,25 +164,28 @@ pub(crate) fn by_number(
 }
 
 /// Installs a handler with these flags and nothing but `held` held back; gives the one before.
-fn replace(signal: c_int, handler: sighandler_t, flags: c_int, holds_itself: bool) -> sighandler_t {
-    if handler == SIG_ERR || !(1..END as c_int).contains(&signal) {
+fn replace(signal: c_int, handler: Handler, flags: c_int, holds_itself: bool) -> Handler {
+    if handler == Handler::FAILED || !(1..END as c_int).contains(&signal) {
         set_errno(libc::EINVAL);
-        return SIG_ERR;
+        return Handler::FAILED;
     }
     let mut new = Action::zero();
-    (new.sa_sigaction, new.sa_flags) = (handler, flags);
+    (new.sa_sigaction, new.sa_flags) = (handler.addr(), flags);
     if holds_itself {
         new.sa_mask = set_of(1 << (signal - 1));
     }
-    exchange(signal, Some(new)).map_or(SIG_ERR, |old| old.sa_sigaction)
+    match exchange(signal, Some(new)) {
+        // SAFETY: what was installed before.
+        Ok(old) => unsafe { Handler::new(old.sa_sigaction) },
+        Err(_) => Handler::FAILED,
+    }
 }
 
 /// `signal(2)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+pub extern "C-unwind" fn signal(signal: c_int, handler: Handler) -> Handler {
     if state::is_off() {
-        // SAFETY: the handler is one that C has given.
-        return unsafe { real::signal(signal, handler) };
+        return real::signal(signal, handler);
     }
     let interrupts = (1..END as c_int).contains(&signal)
         && INTERRUPT.load(Ordering::Relaxed) & 1 << (signal - 1) != 0;
@@ -196,22 +195,21 @@ pub extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighand
 
 /// `bsd_signal(3)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn bsd_signal(number: c_int, handler: sighandler_t) -> sighandler_t {
+pub extern "C-unwind" fn bsd_signal(number: c_int, handler: Handler) -> Handler {
     signal(number, handler)
 }
 
 /// `ssignal(3)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn ssignal(number: c_int, handler: sighandler_t) -> sighandler_t {
+pub extern "C-unwind" fn ssignal(number: c_int, handler: Handler) -> Handler {
     signal(number, handler)
 }
 
 /// `sysv_signal(3)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+pub extern "C-unwind" fn __sysv_signal(signal: c_int, handler: Handler) -> Handler {
     if state::is_off() {
-        // SAFETY: the handler is one that C has given.
-        return unsafe { real::__sysv_signal(signal, handler) };
+        return real::__sysv_signal(signal, handler);
     }
     replace(
         signal,
@@ -223,7 +221,7 @@ pub extern "C-unwind" fn __sysv_signal(signal: c_int, handler: sighandler_t) -> 
 
 /// `sysv_signal(3)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+pub extern "C-unwind" fn sysv_signal(signal: c_int, handler: Handler) -> Handler {
     __sysv_signal(signal, handler)
 }
 
@@ -250,24 +248,24 @@ pub extern "C-unwind" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int
 
 /// `sigset(3)`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    if state::is_off() || handler == SIG_HOLD {
-        // SAFETY: the handler is one that C has given.
-        let before = unsafe { real::sigset(signal, handler) };
+pub extern "C-unwind" fn sigset(signal: c_int, handler: Handler) -> Handler {
+    if state::is_off() || handler == Handler::HOLD {
+        let before = real::sigset(signal, handler);
         return match handlers::installed(signal) {
-            Some(word) if before == handlers::ours() => {
-                handlers::handler_of(word.load(Ordering::Acquire))
+            Some(word) if before.addr() == handlers::ours() => {
+                // SAFETY: what the program has installed.
+                unsafe { Handler::new(handlers::handler_of(word.load(Ordering::Acquire))) }
             }
             _ => before,
         };
     }
     let before = replace(signal, handler, 0, false);
-    if before == SIG_ERR {
-        return SIG_ERR;
+    if before == Handler::FAILED {
+        return Handler::FAILED;
     }
     let bit = 1 << (signal - 1);
     match signals::change_mask(libc::SIG_UNBLOCK, Some(bit)) {
-        Some(held) if held & bit != 0 => SIG_HOLD,
+        Some(held) if held & bit != 0 => Handler::HOLD,
         _ => before,
     }
 }

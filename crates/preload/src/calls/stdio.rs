@@ -8,7 +8,7 @@ use crate::calls::variadic::variadic;
 use crate::calls::{close, rw};
 use crate::fds::{self, Entry};
 use crate::real;
-use crate::user::{In, Opaque, Out, Text, Variable};
+use crate::user::{Format, In, Opaque, Out, Text, VaList, Variable};
 use libc::{FILE, c_char, c_int, c_void, size_t, ssize_t};
 use longshore_sockets::GrowOnly;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -101,12 +101,12 @@ unsafe extern "C" {
     safe fn setvbuf(file: Opaque<FILE>, buf: Out<'_, c_char>, how: c_int, len: size_t) -> c_int;
     safe fn fflush(file: Opaque<FILE>) -> c_int;
     safe fn __fpending(file: Opaque<FILE>) -> size_t;
-    fn vasprintf(to: *mut *mut c_char, format: *const c_char, arguments: *mut c_void) -> c_int;
-    fn __vasprintf_chk(
-        to: *mut *mut c_char,
+    safe fn vasprintf(to: Out<'_, *mut c_char>, format: Format<'_>, arguments: VaList) -> c_int;
+    safe fn __vasprintf_chk(
+        to: Out<'_, *mut c_char>,
         flag: c_int,
-        format: *const c_char,
-        arguments: *mut c_void,
+        format: Format<'_>,
+        arguments: VaList,
     ) -> c_int;
     safe static stdin: Variable<FILE>;
     safe static stdout: Variable<FILE>;
@@ -239,44 +239,30 @@ impl Drop for Formatted {
     }
 }
 
-/// `vdprintf(3)`.
-///
-/// # Safety
-/// As libc's; a `va_list` is a pointer where it is an argument.
+/// `vdprintf(3)`; a `va_list` is a pointer where it is an argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn vdprintf(
-    fd: c_int,
-    format: *const c_char,
-    arguments: *mut c_void,
-) -> c_int {
+pub extern "C-unwind" fn vdprintf(fd: c_int, format: Format<'_>, arguments: VaList) -> c_int {
     if fds::is_kernels(fd) {
-        // SAFETY: the caller's promise.
-        return unsafe { real::vdprintf(fd, format, arguments) };
+        return real::vdprintf(fd, format, arguments);
     }
     let mut text = std::ptr::null_mut();
-    // SAFETY: as above.
-    let len = unsafe { vasprintf(&mut text, format, arguments) };
+    let len = vasprintf(Out::from(&mut text), format, arguments);
     Formatted { text, len }.put(fd)
 }
 
 /// `vdprintf` of fortified programs.
-///
-/// # Safety
-/// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __vdprintf_chk(
+pub extern "C-unwind" fn __vdprintf_chk(
     fd: c_int,
     flag: c_int,
-    format: *const c_char,
-    arguments: *mut c_void,
+    format: Format<'_>,
+    arguments: VaList,
 ) -> c_int {
     if fds::is_kernels(fd) {
-        // SAFETY: the caller's promise.
-        return unsafe { real::__vdprintf_chk(fd, flag, format, arguments) };
+        return real::__vdprintf_chk(fd, flag, format, arguments);
     }
     let mut text = std::ptr::null_mut();
-    // SAFETY: as above.
-    let len = unsafe { __vasprintf_chk(&mut text, flag, format, arguments) };
+    let len = __vasprintf_chk(Out::from(&mut text), flag, format, arguments);
     Formatted { text, len }.put(fd)
 }
 

@@ -2,7 +2,7 @@
 //! [`In`](super::In), each carries what C promises of it.
 
 use super::Word;
-use libc::{c_char, c_long};
+use libc::{c_char, c_long, c_void, sighandler_t};
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr;
@@ -95,6 +95,41 @@ impl<T> Opaque<T> {
 
     pub(crate) fn addr(self) -> usize {
         self.0.addr()
+    }
+}
+
+/// A format of C's, which comes with a [`VaList`] of what it names, and goes to libc with it.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Format<'a>(Text<'a>);
+
+/// Arguments of C's, in any number, which libc takes.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct VaList(*mut c_void);
+
+/// What C has called for a signal: a function of the program's, or one of libc's numbers for
+/// what else may happen.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handler(sighandler_t);
+
+impl Handler {
+    /// What libc says when it has failed.
+    pub(crate) const FAILED: Self = Self(libc::SIG_ERR);
+    /// What `sigset` takes and gives for a signal that is held back.
+    pub(crate) const HOLD: Self = Self(2);
+
+    /// What is installed, or was.
+    ///
+    /// # Safety
+    /// C has given it, or it is one of ours.
+    pub(crate) const unsafe fn new(address: usize) -> Self {
+        Self(address)
+    }
+
+    pub(crate) fn addr(self) -> usize {
+        self.0
     }
 }
 

@@ -42,7 +42,7 @@ struct State {
     count: c_int,
     nameservers: [sockaddr_in; NAMESERVERS],
     between: [u8; 468],
-    v6: [*const sockaddr_in6; NAMESERVERS],
+    v6: [In<'static, sockaddr_in6>; NAMESERVERS],
 }
 
 const _: () = assert!(std::mem::offset_of!(State, nameservers) == 20);
@@ -77,10 +77,7 @@ fn present_state() -> *mut State {
 
 impl State {
     /// The nameserver of this number.
-    ///
-    /// # Safety
-    /// The state is initialised.
-    unsafe fn nameserver(&self, number: usize) -> Option<SocketAddr> {
+    fn nameserver(&self, number: usize) -> Option<SocketAddr> {
         let v4 = &self.nameservers[number];
         if v4.sin_family == libc::AF_INET as libc::sa_family_t {
             let ip = match Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)) {
@@ -89,8 +86,7 @@ impl State {
             };
             return Some(SocketAddr::new(IpAddr::V4(ip), u16::from_be(v4.sin_port)));
         }
-        // SAFETY: null, or an address of libc's.
-        let v6 = unsafe { self.v6[number].as_ref() }?;
+        let v6 = self.v6[number].get()?;
         let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
         let at = std::net::SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), 0, v6.sin6_scope_id);
         Some(SocketAddr::V6(at))
@@ -118,8 +114,7 @@ impl Standing {
         let mut lines = Vec::new();
         let mut new = now.nameservers;
         for (number, place) in new.iter_mut().enumerate().take(count) {
-            // SAFETY: as above.
-            let nameserver = unsafe { now.nameserver(number) };
+            let nameserver = now.nameserver(number);
             let is_engines = |to: &SocketAddr| host.routes().owner_of(*to) == Owner::Engine;
             if let Some(line) = nameserver.filter(is_engines).and_then(Line::new) {
                 *place = line.address();
