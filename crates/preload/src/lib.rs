@@ -13,6 +13,7 @@
 //! does nothing.
 
 mod address;
+mod address_space;
 pub mod calls;
 pub mod cancel;
 mod decide;

@@ -121,6 +121,9 @@ plain! {
     epoll_wait(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: c_int) -> c_int;
     epoll_pwait(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: c_int, mask: In<'_, sigset_t>) -> c_int;
     epoll_pwait2(ep: c_int, events: Out<'_, epoll_event>, most: c_int, timeout: In<'_, timespec>, mask: In<'_, sigset_t>) -> c_int;
+    getrlimit(resource: c_uint, old: Out<'_, libc::rlimit>) -> c_int;
+    setrlimit(resource: c_uint, new: In<'_, libc::rlimit>) -> c_int;
+    prlimit(pid: pid_t, resource: c_uint, new: In<'_, libc::rlimit>, old: Out<'_, libc::rlimit>) -> c_int;
     getifaddrs(list: Out<'_, *mut libc::ifaddrs>) -> c_int;
     sendfile(out: c_int, from: c_int, offset: Out<'_, off_t>, count: size_t) -> ssize_t;
     splice(from: c_int, from_at: Out<'_, i64>, to: c_int, to_at: Out<'_, i64>, len: size_t, flags: c_uint) -> ssize_t;

@@ -1,5 +1,6 @@
 //! Whether this program is on Longshore, and its place in the session.
 
+use crate::address_space;
 use crate::cancel;
 use crate::environment;
 use crate::fds::{self, Entry};
@@ -189,7 +190,12 @@ fn join() -> Mode {
         thread: cancel::thread,
         log: |text| say(Level::Error, format_args!("{text}")),
     };
-    let joined = cancel::held(|| room::within(|| Host::new(take_place()?, hooks)));
+    let open = || {
+        let joined = take_place()?;
+        address_space::reserve(joined.shared_bytes());
+        Host::new(joined, hooks)
+    };
+    let joined = cancel::held(|| room::within(open));
     match joined {
         Ok(host) => {
             protect_page();
@@ -201,7 +207,10 @@ fn join() -> Mode {
             MODE.store(FAILED, Ordering::Release);
             say(
                 Level::Error,
-                format_args!("no place in the session, so its sockets fail: {e}"),
+                format_args!(
+                    "no place in the session, so its sockets fail: {e}{}",
+                    address_space::hint()
+                ),
             );
             Mode::Failed
         }

@@ -1,9 +1,10 @@
-/* A process that has locked itself into a filter of system calls (seccomp) goes
- * on with the sockets that it has. */
+/* A process that has locked itself into a filter of system calls (seccomp), or has little
+ * address space, goes on with the sockets that it has. */
 #include "check.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -188,6 +189,31 @@ static void a_refused_filter_changes_nothing(void) {
   }
 }
 
+/* What is shared with an engine is not the program's own memory. */
+static void limited_address_space(void) {
+  struct rlimit small = {300 << 20, 300 << 20}, now = {0, 0};
+  SYS(setrlimit(RLIMIT_AS, &small));
+  SYS(getrlimit(RLIMIT_AS, &now));
+  OK(now.rlim_cur == small.rlim_cur && now.rlim_max == small.rlim_max);
+  SYS(prlimit(getpid(), RLIMIT_AS, 0, &now));
+  OK(now.rlim_cur == small.rlim_cur && now.rlim_max == small.rlim_max);
+  OK(mmap(0, 200 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+  OK(mmap(0, 200 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+  for (int kind = 0; kind < 2; kind++) {
+    int mine, far;
+    char x;
+    pair(kind, &mine, &far);
+    send_all(mine, "x", 1);
+    IS(read(far, &x, 1), 1);
+  }
+  /* Nor that of a program that is executed. */
+  long limit = 0;
+  FILE *said = popen("ulimit -v", "r");
+  OK(said && fscanf(said, "%ld", &limit) == 1);
+  IS(pclose(said), 0);
+  IS(limit, 300 << 10);
+}
+
 const struct check CHECKS[] = {
     {"reads_and_writes", reads_and_writes},
     {"many_bytes", many_bytes},
@@ -196,5 +222,6 @@ const struct check CHECKS[] = {
     {"waits_in_epoll", waits_in_epoll},
     {"by_number", by_number},
     {"a_refused_filter_changes_nothing", a_refused_filter_changes_nothing},
+    {"limited_address_space", limited_address_space},
     {0, 0},
 };

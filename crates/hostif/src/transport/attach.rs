@@ -225,6 +225,14 @@ pub struct Joined {
     pub token: Token,
 }
 
+impl Joined {
+    /// Bytes of address space that the session's memory takes in this process.
+    #[must_use]
+    pub fn shared_bytes(&self) -> u64 {
+        rustix::fs::fstat(&self.arena).map_or(0, |memory| memory.st_size.unsigned_abs())
+    }
+}
+
 /// Joins a session.
 ///
 /// # Errors

@@ -22,6 +22,7 @@ mod gone;
 mod groups;
 pub mod interfaces;
 pub mod ioctl;
+pub mod limits;
 pub mod listen;
 mod lost;
 pub mod memory;
