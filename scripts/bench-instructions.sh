@@ -60,7 +60,7 @@ awk -F, -v comparable="$comparable" '
     paper["timer_clear.set"] = "17"
     paper["stream_place.one_byte"] = "35 (buffer layer, no byte moved)"
     paper["frame_to_stream.one_byte"] = "335 (all layers, control information alone)"
-    format = "%-36s %12s %8s   %s\n"
+    format = "%-50s %12s %8s   %s\n"
     printf format, "part", "instructions", "kept", "1989"
     printf format, "----", "------------", "----", "----"
   }

@@ -474,6 +474,7 @@ struct Whole {
     at_us: u64,
     _dir: tempfile::TempDir,
     _socket: SocketId,
+    _idle: Vec<Host>,
 }
 
 /// The version of IP that the whole packet is of.
@@ -572,7 +573,22 @@ fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
     whole_of(Version::V4, waiting, payload, unread)
 }
 
+/// The same beside so many sessions that ask for nothing.
+fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
+    whole_of_many(idle, Version::V4, waiting, FULL, true)
+}
+
 fn whole_of(version: Version, waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
+    whole_of_many(0, version, waiting, payload, unread)
+}
+
+fn whole_of_many(
+    idle: usize,
+    version: Version,
+    waiting: bool,
+    payload: usize,
+    unread: bool,
+) -> Box<Whole> {
     let (address, local) = match version {
         Version::V4 => ("10.0.0.1/24", "10.0.0.1:80"),
         Version::V6 => ("fd00::1/64", "[fd00::1]:80"),
@@ -616,14 +632,15 @@ fn whole_of(version: Version, waiting: bool, payload: usize, unread: bool) -> Bo
         host.bind(listener, local.parse().expect("an address"))
             .expect("bound");
         assert_eq!(host.listen(listener), 0);
-        (host, listener)
+        let idle: Vec<Host> = (0..idle).map(|_| Host::new(&path)).collect();
+        (host, listener, idle)
     });
     while !program.is_finished() {
         engine
             .turn_and_rest(Duration::from_millis(1))
             .expect("a turn");
     }
-    let (mut host, listener) = program.join().expect("a program");
+    let (mut host, listener, idle) = program.join().expect("a program");
     // From here on the engine's time is the benchmark's, and what is due is the same each
     // time. The first of these turns does all that came due before.
     let mut at_us = BEGIN_US;
@@ -632,6 +649,8 @@ fn whole_of(version: Version, waiting: bool, payload: usize, unread: bool) -> Bo
         at_us += STEP_US;
     };
     turn(&mut engine);
+    // Those that ask for nothing are looked at in vain for a while.
+    (0..2 * idle.len()).for_each(|_| turn(&mut engine));
     let introduction = introduction(version);
     wire.send(&TxFrame::whole(&introduction)).expect("room");
     let mut syn = data_header(100, 0);
@@ -694,6 +713,7 @@ fn whole_of(version: Version, waiting: bool, payload: usize, unread: bool) -> Bo
         at_us,
         _dir: dir,
         _socket: socket,
+        _idle: idle,
     })
 }
 
@@ -735,6 +755,8 @@ fn frame_to_stream(mut all: Box<(Whole, RxMeta)>) -> Box<(Whole, RxMeta)> {
 #[library_benchmark]
 #[bench::nothing(whole(false, FULL, true))]
 #[bench::data_segment(whole(true, FULL, true))]
+#[bench::nothing_beside_a_thousand_sessions(whole_beside(1_000, false))]
+#[bench::data_segment_beside_a_thousand_sessions(whole_beside(1_000, true))]
 fn whole_turn(mut whole: Box<Whole>) -> Box<Whole> {
     let at_us = whole.at_us;
     let _ = black_box(whole.engine.turn_of(at_us));
