@@ -57,3 +57,13 @@ impl core::fmt::Display for WireError {
 }
 
 impl core::error::Error for WireError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_said_by_the_name_that_it_is_counted_by() {
+        assert_eq!(WireError::BadChecksum.to_string(), "bad_checksum");
+    }
+}
