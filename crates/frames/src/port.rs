@@ -31,16 +31,19 @@ impl RecvBuffer {
     }
 
     /// The room for a frame, [`RECV_ROOM`] bytes.
+    #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.0[HEADROOM..]
     }
 
     /// The same with the `before` bytes in front of it, at most 12.
+    #[inline]
     pub fn room_behind(&mut self, before: usize) -> &mut [u8] {
         &mut self.0[HEADROOM - before..]
     }
 
     /// The frame of `len` bytes that was received last; empty if that is longer than any.
+    #[inline]
     pub fn frame(&self, len: usize) -> &[u8] {
         self.0[HEADROOM..].get(..len).unwrap_or_default()
     }

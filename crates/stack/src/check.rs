@@ -1,7 +1,7 @@
 //! What must be true of a stack between two turns, whatever programs and peers do.
 //!
-//! [`Stack::check`] looks at everything, so it is for tests and simulations, which call it
-//! after each turn.
+//! [`Stack::check`] looks at everything, so it is for tests, simulations and fuzzing, which
+//! call it after each turn.
 
 use super::Stack;
 use super::demux::Found;
@@ -11,11 +11,11 @@ use longshore_hostif::NONE;
 
 /// What is not as it must be, and of which socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Violation {
+pub struct Violation {
     /// The socket's key.
-    pub(crate) key: u32,
+    pub key: u32,
     /// What is wrong with it.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
 }
 
 pub(super) fn holds(is_true: bool, key: u32, what: &'static str) -> Result<(), Violation> {
@@ -31,7 +31,7 @@ impl Stack {
     ///
     /// # Errors
     /// The first [`Violation`] that is found.
-    pub(crate) fn check(&self) -> Result<(), Violation> {
+    pub fn check(&self) -> Result<(), Violation> {
         self.sockets.check()?;
         self.sessions.check()?;
         for (key, socket) in self.sockets.iter() {

@@ -50,7 +50,6 @@ mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod buffers;
-#[cfg(test)]
 mod check;
 mod connection;
 mod cookies;
@@ -98,6 +97,7 @@ mod turns;
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use account::Account;
 pub use automatic::{Automatic, Missing};
+pub use check::Violation;
 pub use counters::{Counters, EngineDrop};
 pub use host::{Defaults, Host};
 pub use link::Interface;

@@ -218,7 +218,6 @@ impl Sessions {
     }
 }
 
-#[cfg(test)]
 impl Sessions {
     /// Whether each is on the lists that it says it is on, once.
     pub(super) fn check(&self) -> Result<(), super::check::Violation> {

@@ -36,7 +36,6 @@ impl Alarm {
     };
 
     /// Whether the wheel will name it, if it has a deadline.
-    #[cfg(test)]
     pub(crate) fn is_sound(&self) -> bool {
         self.deadline.is_never() || !self.entered.is_never()
     }

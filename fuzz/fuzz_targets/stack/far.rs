@@ -1,5 +1,5 @@
 //! Four peers on the wire: what they send, right but for what is said, and what they
-//! learn from what the engine sends. They look at all of that.
+//! learn from what the stack sends. They look at all of that.
 
 use crate::{Options, Packet, Segment, Who};
 use longshore_wire::SeqNumber;
@@ -40,7 +40,7 @@ fn engine_at(who: Who) -> IpAddr {
     }
 }
 
-/// A peer's connection: what it sends next, what the engine does, and its last stamp.
+/// A peer's connection: what it sends next, what the stack does, and its last stamp.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ends {
     snd: u32,
@@ -67,9 +67,9 @@ impl Far {
         &mut self.ends[usize::from(who.v6)][usize::from(who.number) % PEERS]
     }
 
-    // ---- What comes to the engine. ----
+    // ---- What comes to the stack. ----
 
-    /// A frame to the engine or to all, or its body where there are no frames.
+    /// A frame to the stack or to all, or its body where there are no frames.
     pub(crate) fn frame(&self, kind: u16, to_all: bool, body: &[u8]) -> Vec<u8> {
         let destination = if to_all { MacAddr([0xff; 6]) } else { ENGINE.0 };
         self.frame_to(destination, kind, body)
@@ -90,7 +90,7 @@ impl Far {
         frame
     }
 
-    /// A packet with any body, to the engine or to a group.
+    /// A packet with any body, to the stack or to a group.
     pub(crate) fn packet(&self, who: Who, packet: &Packet) -> Vec<u8> {
         let mut body = packet.body.clone();
         body.truncate(MTU - ipv6::HEADER_LEN);
@@ -266,7 +266,7 @@ impl Far {
 
     // ---- What comes from it. ----
 
-    /// A frame of the engine, looked at; what its link answers to it.
+    /// A frame of the stack, looked at; what its link answers to it.
     pub(crate) fn receive(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         if !self.ethernet {
             match frame.first().map(|b| b >> 4) {
@@ -288,7 +288,7 @@ impl Far {
         None
     }
 
-    /// All of 10.0.0.0/24 but the engine are peers.
+    /// All of 10.0.0.0/24 but the stack are peers.
     fn arp(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let asked = ArpPacket::parse(packet).expect("ARP");
         let whom = asked.target_ip;

@@ -1,13 +1,16 @@
-//! An engine with a program, and a wire on which anything may come: no frame, whatever
-//! its layers, may make it panic, and what it sends has lengths and checksums that hold
-//! and comes from an address of its own. The wire is bare IP or Ethernet. An engine is
-//! kept for some hundred inputs, between which all connections are aborted.
+//! A whole stack with a program, and a wire on which anything may come, in virtual time: no
+//! frame, whatever its layers, may make it panic, and what it sends has lengths and checksums
+//! that hold and comes from an address of its own. After each turn its parts agree with each
+//! other (`Stack::check`), and at the end of each input, when all connections are aborted and
+//! time has passed, nothing is left of it. The wire is bare IP or Ethernet.
 #![no_main]
 
-#[path = "engine/far.rs"]
+#[path = "stack/far.rs"]
 mod far;
-#[path = "engine/near.rs"]
+#[path = "stack/near.rs"]
 mod near;
+#[path = "stack/program.rs"]
+mod program;
 
 use far::Far;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -81,6 +84,8 @@ enum Step {
     Send(Who, u16),
     Shutdown(u8),
     Close(u8),
+    /// So many milliseconds pass.
+    Wait(u16),
 }
 
 #[derive(Debug, Arbitrary)]
@@ -90,13 +95,14 @@ struct Input {
 }
 
 thread_local! {
-    /// The engine that is kept, and its peers.
+    /// The stack, which is kept since to make one takes longer than most inputs, and its
+    /// peers.
     static WORLD: RefCell<Option<(Near, Far)>> = const { RefCell::new(None) };
 }
 
 fuzz_target!(|input: Input| {
     WORLD.with_borrow_mut(|world| {
-        world.take_if(|(near, _)| near.is_used_up() || near.ethernet() != input.ethernet);
+        world.take_if(|(near, _)| near.ethernet() != input.ethernet);
         let (near, far) =
             world.get_or_insert_with(|| (Near::new(input.ethernet), Far::new(input.ethernet)));
         run(&input, near, far);
@@ -114,8 +120,7 @@ fn run(input: &Input, near: &mut Near, far: &mut Far) {
         frames += exchange(near, far);
         assert!(frames < MOST_FRAMES, "{frames} frames for {step:?}");
     }
-    near.abort_all();
-    exchange(near, far);
+    near.end();
 }
 
 /// What a step puts on the wire; what it does to the program is done.
@@ -139,7 +144,7 @@ fn sent_by(step: &Step, near: &mut Near, far: &mut Far) -> Vec<Vec<u8>> {
     }
 }
 
-/// Turns until the engine is silent; how many frames it has sent.
+/// Turns until the stack is silent; how many frames it has sent.
 fn exchange(near: &mut Near, far: &mut Far) -> usize {
     let mut frames = 0;
     loop {
