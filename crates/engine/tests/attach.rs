@@ -4,8 +4,10 @@ mod common;
 
 use common::engines::{alone, run_with, sleepy, stat};
 use common::{Host, PATIENCE};
-use longshore_hostif::ChannelState;
-use longshore_hostif::attach::{AttachError, Message, Refusal, SessionOptions, dial, new_session};
+use longshore_hostif::attach::{
+    AttachError, Message, Refusal, SessionOptions, dial, new_session, receive, send_as,
+};
+use longshore_hostif::{Agreed, Arena, ChannelState, Features, Versions};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -161,4 +163,43 @@ fn one_user_cannot_take_all_sessions() {
     let counts = stat(&control).engine;
     assert!(counts["attach_user_sessions"] >= 1, "{counts:?}");
     Host::new(&engine.path);
+}
+
+/// What programs of other releases are answered: those of the next one that speak our version
+/// too have a session of ours, the others are refused.
+#[test]
+fn programs_of_other_releases_are_served_if_they_speak_our_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _wire) = sleepy(dir.path());
+    let ours = Versions::OURS;
+    let ask = |oldest, newest, message: &Message| {
+        let versions = Versions {
+            oldest,
+            newest,
+            features: Features::from_bits_retain(!0),
+        };
+        let connection = dial(&engine.path).unwrap();
+        send_as(&versions, connection.as_fd(), message, &[]).unwrap();
+        let (answer, fds) = receive(connection.as_fd()).unwrap();
+        (connection, answer, fds)
+    };
+    let wanted = Message::NewSession(SessionOptions::default());
+    let (_launcher, answer, _) = ask(ours.newest, ours.newest + 1, &wanted);
+    let Message::Session(token) = answer else {
+        panic!("{answer:?}");
+    };
+    let join = Message::Join(token);
+    let (_next, answer, mut fds) = ask(ours.newest, ours.newest + 1, &join);
+    let Message::Welcome(_, geometry) = answer else {
+        panic!("{answer:?}");
+    };
+    let arena = Arena::open(fds.swap_remove(0), geometry).unwrap();
+    assert_eq!(arena.agreed(), Agreed::OURS);
+    let refused = Message::Refused(Refusal::Version);
+    for message in [&wanted, &join] {
+        let (_, answer, _) = ask(ours.newest + 1, ours.newest + 2, message);
+        assert_eq!(answer, refused);
+        let (_, answer, _) = ask(1, ours.oldest - 1, message);
+        assert_eq!(answer, refused);
+    }
 }

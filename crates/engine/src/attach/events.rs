@@ -4,6 +4,7 @@ use super::{Connection, Event, Membership};
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
+use longshore_hostif::Versions;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
 use longshore_stack::Session as Half;
@@ -28,8 +29,8 @@ impl Engine {
                 };
                 connection.answer(&answer, &[]);
             }
-            Event::Join(token, peer, connection) => {
-                if let Err(why) = self.join(token, peer, &connection) {
+            Event::Join(token, versions, peer, connection) => {
+                if let Err(why) = self.join(token, &versions, peer, &connection) {
                     connection.answer(&Message::Refused(why), &[]);
                 }
             }
@@ -114,8 +115,18 @@ impl Engine {
         found.map(|(key, _)| key).ok_or(Refusal::UnknownSession)
     }
 
-    fn join(&mut self, token: Token, peer: Peer, connection: &Connection) -> Result<(), Refusal> {
+    fn join(
+        &mut self,
+        token: Token,
+        versions: &Versions,
+        peer: Peer,
+        connection: &Connection,
+    ) -> Result<(), Refusal> {
         let key = self.key_of_token(token)?;
+        let half = self.stack.sessions.get(key);
+        if !half.is_some_and(|half| versions.include(&half.host.agreed())) {
+            return Err(Refusal::Version);
+        }
         // Its parent may have claimed a channel for it.
         self.take_requests_in(key);
         let session = self.sessions.get(key).ok_or(Refusal::UnknownSession)?;

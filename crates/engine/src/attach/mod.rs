@@ -20,9 +20,9 @@ pub use usage::UserLimits;
 pub(crate) use usage::{Share, User};
 
 use crate::session::Session;
-use longshore_hostif::SocketId;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, SessionOptions, Token, send};
+use longshore_hostif::{SocketId, Versions};
 use longshore_ring::Doorbell;
 use longshore_stack::Session as Half;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -88,7 +88,7 @@ pub(crate) enum Event {
     /// A launcher has asked for this session, whose sockets are to be the stack's.
     New(Box<(Session, Half)>, SessionOptions, Arc<Connection>),
     /// A process joins the session of this token.
-    Join(Token, Peer, Arc<Connection>),
+    Join(Token, Versions, Peer, Arc<Connection>),
     /// It claims a channel of the session of this token.
     Child(Token, u32, Peer, Arc<Connection>),
     /// It wants an eventfd for a waiter; the mark comes back.

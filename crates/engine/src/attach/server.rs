@@ -5,12 +5,12 @@ use super::usage::{Limits, Users, count};
 use super::{Connection, Disposal, Dispose, Event, Inbox};
 use crate::session::Session;
 use crate::spare::Spare;
-use longshore_hostif::Geometry;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{
     AttachError, Message, Refusal, Token, receive_from_program, turn_away,
 };
+use longshore_hostif::{Geometry, Versions};
 use longshore_ring::{Doorbell, Ringer, peer_credentials, peer_pidfd, refuse_descriptors};
 use longshore_stack::Session as Half;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -410,8 +410,9 @@ impl Thread {
         let Some(connection) = self.connections.get(&number).cloned() else {
             return Ok(());
         };
-        let heard = match receive_from_program(connection.fd.as_fd()) {
-            Ok(message) => self.hear(&connection, message)?,
+        let received = receive_from_program(connection.fd.as_fd(), &Versions::OURS);
+        let heard = match received {
+            Ok((message, theirs)) => self.hear(&connection, message, theirs)?,
             Err(AttachError::Broken(Errno::AGAIN)) => Ok(()),
             Err(AttachError::Refused(why)) => {
                 connection.answer(&Message::Refused(why), &[]);
@@ -432,17 +433,18 @@ impl Thread {
         &self,
         connection: &Arc<Connection>,
         message: Message,
+        theirs: Versions,
     ) -> Result<Result<(), Over>, Ended> {
         let ours = connection.clone();
         let event = match message {
-            Message::NewSession(wanted) => match self.new_session(connection) {
+            Message::NewSession(wanted) => match self.new_session(connection, &theirs) {
                 Ok(session) => Event::New(Box::new(session), wanted, ours),
                 Err(why) => {
                     connection.answer(&Message::Refused(why), &[]);
                     return Ok(Ok(()));
                 }
             },
-            Message::Join(token) => Event::Join(token, peer_of(connection), ours),
+            Message::Join(token) => Event::Join(token, theirs, peer_of(connection), ours),
             Message::Child(token, channel) => {
                 Event::Child(token, channel, peer_of(connection), ours)
             }
@@ -461,7 +463,11 @@ impl Thread {
     }
 
     /// Makes a session, which the loop has yet to take in.
-    fn new_session(&self, connection: &Arc<Connection>) -> Result<(Session, Half), Refusal> {
+    fn new_session(
+        &self,
+        connection: &Arc<Connection>,
+        theirs: &Versions,
+    ) -> Result<(Session, Half), Refusal> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let user = &connection.user;
         if !self.policy.may_open(user.uid) {
@@ -473,7 +479,9 @@ impl Thread {
         }
         let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
         let ringer = self.policy.ringer.clone();
-        let host = AdapterSession::create(geometry, ringer).map_err(|_| Refusal::NoResources)?;
+        let agreed = Versions::OURS.agree(theirs).ok_or(Refusal::Version)?;
+        let host = AdapterSession::create_for(geometry, agreed, ringer);
+        let host = host.map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())

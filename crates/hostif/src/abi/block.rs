@@ -166,8 +166,6 @@ pub struct SocketBlock {
     peer: [AtomicU64; 3],
     /// Seconds of linger plus 1; 0 if off.
     pub linger: AtomicU32,
-    /// Datagrams or connections that were dropped for want of room, as told.
-    pub dropped: AtomicU32,
     /// Error reports that the engine keeps for the program ([`crate::ErrorReport`]).
     pub errors: AtomicU32,
     /// Bytes that may be consumed before the engine has to hear of it at once, as the
@@ -207,7 +205,6 @@ impl SocketBlock {
         }
         self.other_end.store(0, Ordering::Relaxed);
         self.linger.store(0, Ordering::Relaxed);
-        self.dropped.store(0, Ordering::Relaxed);
         self.errors.store(0, Ordering::Relaxed);
         self.heed.store(0, Ordering::Relaxed);
         self.snd.reset();

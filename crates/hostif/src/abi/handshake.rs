@@ -2,7 +2,7 @@
 //!
 //! Owns [`Message`] and its parts; `transport::attach` sends and receives them.
 
-use super::{ABI_VERSION, Geometry, MAGIC, SocketId};
+use super::{Geometry, MAGIC, SocketId, Versions};
 use rustix::io::Errno;
 
 /// Bytes of a session's token.
@@ -49,7 +49,7 @@ impl std::str::FromStr for Token {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Refusal {
-    /// It has another version of the interface.
+    /// It has no version of the interface that both speak, or that the session has.
     Version = 1,
     /// It has no session of this token.
     UnknownSession = 2,
@@ -66,7 +66,9 @@ pub enum Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Version => "it has another version of the interface",
+            Self::Version => {
+                "it speaks other versions of the interface; use a release that has one in common"
+            }
             Self::UnknownSession => "it does not know this session; was the engine restarted?",
             Self::NoChannel => "the session has no room for another process",
             Self::NoResources => "it is out of memory or file descriptors",
@@ -186,8 +188,13 @@ pub enum Message {
 }
 
 impl Message {
-    /// Its bytes.
+    /// Its bytes, as this release says it.
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
+        self.encode_as(&Versions::OURS)
+    }
+
+    /// Its bytes, as one says it that speaks `versions`.
+    pub fn encode_as(&self, versions: &Versions) -> [u8; MESSAGE_BYTES] {
         let mut w = [0u64; MESSAGE_BYTES / 8];
         w[0] = MAGIC;
         let token = |w: &mut [u64; 8], t: &Token| {
@@ -240,7 +247,7 @@ impl Message {
             }
             Self::Known => 9,
         };
-        w[1] = kind | u64::from(ABI_VERSION) << 32;
+        w[1] = kind | versions.encode();
         let mut bytes = [0; MESSAGE_BYTES];
         for (to, from) in bytes.chunks_exact_mut(8).zip(w) {
             to.copy_from_slice(&from.to_le_bytes());
@@ -251,9 +258,17 @@ impl Message {
     /// Reads a message.
     ///
     /// # Errors
-    /// [`Refusal::Version`] as [`AttachError::Refused`] if it is of another
-    /// version, [`AttachError::NotAnEngine`] if it is none.
+    /// [`Refusal::Version`] as [`AttachError::Refused`] if its sender speaks no version that
+    /// this release does, [`AttachError::NotAnEngine`] if it is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, AttachError> {
+        Self::decode_as(bytes, &Versions::OURS).map(|(message, _)| message)
+    }
+
+    /// The same, for one that speaks `ours`; says what its sender speaks, too.
+    ///
+    /// # Errors
+    /// As [`Message::decode`].
+    pub fn decode_as(bytes: &[u8], ours: &Versions) -> Result<(Self, Versions), AttachError> {
         let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().map_err(|_| AttachError::NotAnEngine)?;
         let mut w = [0u64; MESSAGE_BYTES / 8];
         for (to, from) in w.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -262,11 +277,12 @@ impl Message {
         if w[0] != MAGIC {
             return Err(AttachError::NotAnEngine);
         }
-        if (w[1] >> 32) as u32 != ABI_VERSION {
+        let theirs = Versions::decode(w[1]);
+        if ours.agree(&theirs).is_none() {
             return Err(AttachError::Refused(Refusal::Version));
         }
         let token = || Token((u128::from(w[2]) | u128::from(w[3]) << 64).to_le_bytes());
-        Ok(match w[1] as u32 {
+        let message = match w[1] as u16 {
             1 => Self::NewSession(SessionOptions::decode(w[2])?),
             2 => Self::Session(token()),
             3 => Self::Join(token()),
@@ -309,6 +325,7 @@ impl Message {
             ),
             9 => Self::Known,
             _ => return Err(AttachError::NotAnEngine),
-        })
+        };
+        Ok((message, theirs))
     }
 }

@@ -1,5 +1,5 @@
 //! Where everything lies in a session's shared memory; a change here is a new
-//! [`ABI_VERSION`].
+//! [`ABI_VERSION`](super::ABI_VERSION).
 
 use super::inventory::{Metered, Sides, Word, of, word, words};
 use super::{ChannelControl, Routes, SocketBlock, StreamHalf};
@@ -8,8 +8,6 @@ use longshore_ring::{FreeList, Shared, Waiter};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The version of layout and descriptors. Both sides must have the same.
-pub const ABI_VERSION: u32 = 9;
 /// "LONGSHOR", the first word of an arena.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"LONGSHOR");
 /// Bytes in a stream's chunk.
@@ -104,6 +102,8 @@ pub struct Header {
     /// The congestion control that new sockets begin with, by its place in
     /// [`CONGESTION_NAMES`](crate::CONGESTION_NAMES). Written by the engine.
     pub congestion: AtomicU32,
+    /// What both sides have beside the version ([`Features`](super::Features)).
+    pub(crate) features: AtomicU32,
     /// Words that the engine reads to find who has published requests.
     pub requests_pending: RequestsPending,
     /// Counts the reservations of channels: the engine has to look for those that are never
@@ -150,6 +150,7 @@ impl Header {
         waiters_end: word(Sides::HOST, BOTH, Metered::Along),
         engine_alone: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
         congestion: word(Sides::ADAPTER, Sides::HOST, Metered::Transfer),
+        features: word(Sides::ADAPTER, Sides::HOST, Metered::Before),
         requests_pending: of(RequestsPending::WORDS),
         reservations: word(Sides::HOST, Sides::AGENT, Metered::Inside),
         engine: word(BOTH, BOTH, Metered::Along),
@@ -234,6 +235,7 @@ const _: () = assert!(size_of::<StreamHalf>() == 64);
 const _: () = assert!(size_of::<ChannelControl>() == 960);
 const _: () = assert!(offset_of!(Header, version) == 8);
 const _: () = assert!(offset_of!(Header, closed) == 12);
+const _: () = assert!(offset_of!(Header, features) == 28);
 const _: () = assert!(offset_of!(Header, requests_pending) == 64);
 const _: () = assert!(offset_of!(Header, engine) == 320);
 const _: () = assert!(offset_of!(Header, free_sockets) == 384);

@@ -16,6 +16,7 @@ pub mod inventory;
 mod layout;
 mod record;
 mod routes;
+mod versions;
 
 pub use address::Address;
 pub use block::{
@@ -29,8 +30,8 @@ pub use descriptor::{
 };
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub use layout::{
-    ABI_VERSION, CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING,
-    SEND_BUFFER, STREAM_MAX,
+    CHUNK, DESCRIPTOR_BYTES, DIRECTORY, Geometry, Header, RECEIVE_BUFFER, RING, SEND_BUFFER,
+    STREAM_MAX,
 };
 pub(crate) use layout::{DIRECTORY_GROUP, MAGIC, Offsets};
 pub use record::{
@@ -39,6 +40,8 @@ pub use record::{
 };
 pub(crate) use routes::ROUTE_BYTES;
 pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
+
+pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 
 /// A socket of a session: its place in the table of blocks, and which of the
 /// sockets that had this place it is.

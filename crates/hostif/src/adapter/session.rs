@@ -7,7 +7,7 @@ use super::receive_slab::ReceiveSlab;
 use super::send_streams::SendStreams;
 use super::wakeups::Wakeups;
 use super::words::Words;
-use crate::abi::Geometry;
+use crate::abi::{Agreed, Geometry};
 use crate::meter::Meter;
 use crate::transport::{Arena, ArenaError};
 use longshore_ring::Ringer;
@@ -41,12 +41,26 @@ pub struct AdapterSession {
 }
 
 impl AdapterSession {
-    /// Makes a session, and its half of it. `ringer` rings the eventfds of its programs.
+    /// Makes a session for programs of this release, and its half of it. `ringer` rings the
+    /// eventfds of its programs.
     ///
     /// # Errors
     /// [`ArenaError`], if the geometry is bad or the kernel has no memory.
     pub fn create(geometry: Geometry, ringer: Arc<Ringer>) -> Result<Self, ArenaError> {
         let arena = Arena::create(geometry)?;
+        Ok(Self::new(Arc::new(arena), ringer))
+    }
+
+    /// The same, for programs that speak what was `agreed`.
+    ///
+    /// # Errors
+    /// As [`AdapterSession::create`].
+    pub fn create_for(
+        geometry: Geometry,
+        agreed: Agreed,
+        ringer: Arc<Ringer>,
+    ) -> Result<Self, ArenaError> {
+        let arena = Arena::create_for(geometry, agreed)?;
         Ok(Self::new(Arc::new(arena), ringer))
     }
 
@@ -71,6 +85,12 @@ impl AdapterSession {
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.arena.geometry()
+    }
+
+    /// What it and its programs speak.
+    #[must_use]
+    pub fn agreed(&self) -> Agreed {
+        self.arena.agreed()
     }
 
     /// Its memory.

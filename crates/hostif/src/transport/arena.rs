@@ -1,8 +1,8 @@
 //! A session's shared memory, by its parts.
 
 use crate::abi::{
-    ABI_VERSION, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Geometry, Header, MAGIC,
-    Offsets, RING, SocketBlock,
+    Agreed, CHUNK, ChannelControl, DIRECTORY, DIRECTORY_GROUP, Features, Geometry, Header, MAGIC,
+    Offsets, RING, SocketBlock, Versions,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{Corrupt, SharedMemory, ShmError, Waiter};
@@ -19,15 +19,15 @@ pub enum ArenaError {
     /// Counts outside what the layout can hold.
     #[error("arena geometry {0:?} is out of range")]
     Geometry(Geometry),
-    /// The other side speaks another version of the interface.
+    /// The session has a version of the interface that this release does not speak.
     #[error(
-        "the engine's interface has version {theirs}, this program's {ours}; use one release for both"
+        "the session's interface has version {theirs}, this program's {ours}; use one release for both"
     )]
     Version {
         /// The version found.
         theirs: u32,
-        /// The version expected.
-        ours: u32,
+        /// The newest of ours.
+        ours: u16,
     },
 }
 
@@ -69,15 +69,24 @@ impl<'a> Directory<'a> {
 pub struct Arena {
     memory: SharedMemory,
     geometry: Geometry,
+    agreed: Agreed,
     at: Offsets,
 }
 
 impl Arena {
-    /// Makes a new arena. The engine does this.
+    /// Makes a new arena, for programs of this release. The engine does this.
     ///
     /// # Errors
     /// [`ArenaError`], if the geometry is bad or the kernel refuses.
     pub fn create(geometry: Geometry) -> Result<Self, ArenaError> {
+        Self::create_for(geometry, Agreed::OURS)
+    }
+
+    /// The same, for programs that speak what was `agreed`.
+    ///
+    /// # Errors
+    /// As [`Arena::create`].
+    pub fn create_for(geometry: Geometry, agreed: Agreed) -> Result<Self, ArenaError> {
         if !geometry.is_valid() {
             return Err(ArenaError::Geometry(geometry));
         }
@@ -86,13 +95,18 @@ impl Arena {
         let arena = Self {
             memory,
             geometry,
+            agreed,
             at,
         };
         let header = arena.header();
         header.free_sockets.fill(geometry.sockets);
         header.warm_snd_chunks.fill(0);
         header.cold_snd_chunks.fill(geometry.snd_chunks);
-        header.version.store(ABI_VERSION, Ordering::Relaxed);
+        let features = u32::from(agreed.features.bits());
+        header.features.store(features, Ordering::Relaxed);
+        header
+            .version
+            .store(agreed.version.into(), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         arena.get_ready();
         Ok(arena)
@@ -109,26 +123,39 @@ impl Arena {
     /// Maps the arena that the engine gave. The program does this.
     ///
     /// # Errors
-    /// [`ArenaError`], if it is not one of this version.
+    /// [`ArenaError`], if it is not one of a version that this release speaks.
     pub fn open(fd: OwnedFd, geometry: Geometry) -> Result<Self, ArenaError> {
         if !geometry.is_valid() {
             return Err(ArenaError::Geometry(geometry));
         }
         let at = Offsets::of(&geometry);
         let memory = SharedMemory::open(fd, at.end)?;
-        let arena = Self {
+        let mut arena = Self {
             memory,
             geometry,
+            agreed: Agreed::OURS,
             at,
         };
-        let theirs = arena.header().version.load(Ordering::Acquire);
-        if arena.header().magic.load(Ordering::Acquire) != MAGIC || theirs != ABI_VERSION {
-            return Err(ArenaError::Version {
-                theirs,
-                ours: ABI_VERSION,
-            });
+        let header = arena.header();
+        let is_one = header.magic.load(Ordering::Acquire) == MAGIC;
+        let version = header.version.load(Ordering::Relaxed);
+        let features = header.features.load(Ordering::Relaxed);
+        arena.agreed = Agreed {
+            version: version.try_into().unwrap_or(0),
+            features: Features::from_bits_retain(features as u16),
+        };
+        if is_one && Versions::OURS.include(&arena.agreed) {
+            return Ok(arena);
         }
-        Ok(arena)
+        Err(ArenaError::Version {
+            theirs: version,
+            ours: Versions::OURS.newest,
+        })
+    }
+
+    /// What both sides speak.
+    pub fn agreed(&self) -> Agreed {
+        self.agreed
     }
 
     /// How many of each thing it has.

@@ -16,7 +16,7 @@ pub use crate::abi::handshake::{
     TOKEN_BYTES, Token,
 };
 
-use crate::abi::Geometry;
+use crate::abi::{Geometry, Versions};
 use longshore_ring::is_confined;
 use rustix::io::Errno;
 use rustix::net::{
@@ -39,19 +39,23 @@ pub const ENGINE_VARIABLE: &str = "LONGSHORE_ENGINE";
 /// was asleep takes.
 const AWAKE_FOR: Duration = Duration::from_micros(200);
 
-/// Receives a message of a program, and no descriptors: those that come beside it are
-/// closed by the kernel, in this thread, which may take as long as their owner likes.
+/// Receives a message of a program, for an engine that speaks `ours`, and no descriptors:
+/// those that come beside it are closed by the kernel, in this thread, which may take as long
+/// as their owner likes. Says what the program speaks, too.
 ///
 /// # Errors
 /// As [`receive`].
-pub fn receive_from_program(connection: BorrowedFd<'_>) -> Result<Message, AttachError> {
+pub fn receive_from_program(
+    connection: BorrowedFd<'_>,
+    ours: &Versions,
+) -> Result<(Message, Versions), AttachError> {
     let mut bytes = [0; MESSAGE_BYTES];
     let got = rustix::io::retry_on_intr(|| {
         rustix::net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT)
     });
     match got.map_err(AttachError::Broken)?.0 {
         0 => Err(AttachError::Broken(Errno::CONNRESET)),
-        len => Message::decode(&bytes[..len]),
+        len => Message::decode_as(&bytes[..len], ours),
     }
 }
 
@@ -64,12 +68,25 @@ pub fn send(
     message: &Message,
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
+    send_as(&Versions::OURS, connection, message, fds)
+}
+
+/// The same, of one that speaks `ours`.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_as(
+    ours: &Versions,
+    connection: BorrowedFd<'_>,
+    message: &Message,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
-    let bytes = message.encode();
+    let bytes = message.encode_as(ours);
     let flags = SendFlags::NOSIGNAL;
     rustix::io::retry_on_intr(|| {
         sendmsg(connection, &[IoSlice::new(&bytes)], &mut control, flags)

@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::join::Hooks;
 use crate::native::{Listener, Stream};
 use longshore_hostif::attach::Token;
-use longshore_hostif::{Geometry, OptionName};
+use longshore_hostif::{Geometry, OptionName, Versions};
 use session::Session;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -91,12 +91,24 @@ impl Engine {
     /// # Panics
     /// If it cannot.
     pub fn with_geometry(directory: &Path, geometry: Geometry) -> Self {
+        Self::of(directory, geometry, Versions::OURS)
+    }
+
+    /// The engine of another release: what it has to say is the same.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn of_release(directory: &Path, versions: Versions) -> Self {
+        Self::of(directory, GEOMETRY, versions)
+    }
+
+    fn of(directory: &Path, geometry: Geometry, versions: Versions) -> Self {
         // A wake-up that is missing is to show.
         crate::wait::NEVER_LOOKS.store(true, Ordering::Relaxed);
         let path = directory.join("engine.sock");
         let (manners, seen, stop) = <(Arc<Manners>, Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
-        let mut session =
-            Session::open(&path, geometry, manners.clone(), seen.clone()).expect("make a session");
+        let mut session = Session::open(&path, geometry, versions, manners.clone(), seen.clone())
+            .expect("make a session");
         let (stopped, dies) = (stop.clone(), Arc::<AtomicBool>::default());
         let died = dies.clone();
         let thread = std::thread::spawn(move || {

@@ -3,10 +3,10 @@
 
 use super::peers::{Kind, Peer, RECEIVE_WINDOW};
 use super::{ADDRESS, Manners, SILENT_PORT, Seen};
-use longshore_hostif::attach::{Message, Token, receive_from_program, send};
+use longshore_hostif::attach::{AttachError, Message, Token, receive_from_program, send_as};
 use longshore_hostif::{
-    AdapterChannel, Address, Arena, ArenaError, BlockFlags, ChannelState, Completion, EdgeFlags,
-    Geometry, Loopback, Request, Route, SocketId, SocketKind,
+    AdapterChannel, Address, Agreed, Arena, ArenaError, BlockFlags, ChannelState, Completion,
+    EdgeFlags, Geometry, Loopback, Request, Route, SocketId, SocketKind, Versions,
 };
 use longshore_ring::{Doorbell, Sleep, Waiter};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -55,16 +55,23 @@ pub(super) struct Session {
     touched: Vec<u32>,
     to_wake: Vec<u32>,
     next_port: u16,
+    /// What it speaks.
+    versions: Versions,
 }
 
 impl Session {
     pub(super) fn open(
         path: &Path,
         geometry: Geometry,
+        versions: Versions,
         manners: Arc<Manners>,
         seen: Arc<Mutex<Seen>>,
     ) -> Result<Self, ArenaError> {
-        let arena = Arc::new(Arena::create(geometry)?);
+        let agreed = versions.agree(&Versions::OURS).unwrap_or(Agreed {
+            version: versions.newest,
+            features: versions.features,
+        });
+        let arena = Arc::new(Arena::create_for(geometry, agreed)?);
         let own = ADDRESS.parse().expect("an address");
         let route = |prefix_len, local| Route {
             address: own,
@@ -92,6 +99,7 @@ impl Session {
             touched: Vec::new(),
             to_wake: Vec::new(),
             next_port: FIRST_PORT,
+            versions,
             arena,
         })
     }
@@ -141,7 +149,17 @@ impl Session {
             self.visitors.push(visitor);
         }
         for at in 0..self.visitors.len() {
-            while let Ok(message) = receive_from_program(self.visitors[at].as_fd()) {
+            loop {
+                let visitor = self.visitors[at].as_fd();
+                let message = match receive_from_program(visitor, &self.versions) {
+                    Ok((message, _)) => message,
+                    Err(AttachError::Refused(why)) => {
+                        let refused = Message::Refused(why);
+                        let _ = send_as(&self.versions, visitor, &refused, &[]);
+                        break;
+                    }
+                    Err(_) => break,
+                };
                 match message {
                     Message::Join(TOKEN) => self.admit(at),
                     Message::Eventfd { waiter, ask } => self.make_bell(at, waiter, ask),
@@ -154,7 +172,8 @@ impl Session {
     fn make_bell(&mut self, visitor: usize, waiter: u32, ask: u64) {
         let Ok(bell) = Doorbell::new() else { return };
         let answer = Message::Eventfd { waiter, ask };
-        let _ = send(self.visitors[visitor].as_fd(), &answer, &[bell.as_fd()]);
+        let visitor = self.visitors[visitor].as_fd();
+        let _ = send_as(&self.versions, visitor, &answer, &[bell.as_fd()]);
         bell.ring();
         self.bells.insert(waiter, Arc::new(bell));
     }
@@ -185,7 +204,8 @@ impl Session {
         control.set_state(ChannelState::Open);
         self.processes.insert(channel, process(channel, pid));
         let welcome = Message::Welcome(u32::from(channel), *self.arena.geometry());
-        let _ = send(
+        let _ = send_as(
+            &self.versions,
             visitor,
             &welcome,
             &[self.arena.as_fd(), self.doorbell.as_fd()],

@@ -37,7 +37,6 @@ impl SocketBlock {
         local: SHARED,
         peer: SHARED,
         linger: BEGUN,
-        dropped: BEGUN,
         errors: TOLD,
         heed: TOLD,
     });

@@ -1,0 +1,140 @@
+//! Which versions of the interface a side speaks, and what of each: how two releases agree.
+//!
+//! Every message of the handshake carries its sender's [`Versions`]. A session has one version
+//! and one set of features for its whole life ([`Agreed`]), the newest that its launcher and
+//! the engine both have; a program joins it if it speaks that. So programs of one release go
+//! on under the engine of the next, as long as that still speaks theirs.
+
+/// The newest version of layout and descriptors that this release speaks.
+pub const ABI_VERSION: u32 = 9;
+/// The oldest one.
+pub const OLDEST_ABI_VERSION: u32 = 9;
+
+bitflags::bitflags! {
+    /// What a side has beyond its version, each a bit that both sides must have. None is
+    /// defined yet: bits that a side does not know are those of a later release.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Features: u16 {
+        const _ = !0;
+    }
+}
+
+/// What one side speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest version, not above `newest`.
+    pub oldest: u16,
+    /// The newest.
+    pub newest: u16,
+    /// What it has besides.
+    pub features: Features,
+}
+
+/// What a session's two sides speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// The version.
+    pub version: u16,
+    /// What both have besides.
+    pub features: Features,
+}
+
+impl Agreed {
+    /// What two sides of this release speak.
+    pub const OURS: Self = Self {
+        version: Versions::OURS.newest,
+        features: Versions::OURS.features,
+    };
+}
+
+impl Versions {
+    /// What this release speaks.
+    pub const OURS: Self = Self {
+        oldest: OLDEST_ABI_VERSION as u16,
+        newest: ABI_VERSION as u16,
+        features: Features::empty(),
+    };
+
+    /// What both sides speak: the newest version that both have, and all features that both
+    /// have. `None` if they have no version in common.
+    #[must_use]
+    pub fn agree(&self, other: &Self) -> Option<Agreed> {
+        let version = self.newest.min(other.newest);
+        let has_it = |side: &Self| side.oldest <= version;
+        (has_it(self) && has_it(other)).then_some(Agreed {
+            version,
+            features: self.features & other.features,
+        })
+    }
+
+    /// Whether one that speaks this can take part in a session of these.
+    #[must_use]
+    pub fn include(&self, agreed: &Agreed) -> bool {
+        (self.oldest..=self.newest).contains(&agreed.version)
+            && self.features.contains(agreed.features)
+    }
+
+    /// In the upper 48 bits of a word: features, newest, oldest. A release that had one
+    /// version alone reads the last two as a number that is not its own.
+    pub(super) fn encode(&self) -> u64 {
+        u64::from(self.features.bits()) << 16
+            | u64::from(self.newest) << 32
+            | u64::from(self.oldest) << 48
+    }
+
+    /// Reads that; a release of one version alone has written no oldest.
+    pub(super) fn decode(word: u64) -> Self {
+        let (newest, oldest) = ((word >> 32) as u16, (word >> 48) as u16);
+        Self {
+            oldest: if oldest == 0 { newest } else { oldest },
+            newest,
+            features: Features::from_bits_retain((word >> 16) as u16),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn versions(oldest: u16, newest: u16, features: u16) -> Versions {
+        Versions {
+            oldest,
+            newest,
+            features: Features::from_bits_retain(features),
+        }
+    }
+
+    #[test]
+    fn the_newest_of_both_is_spoken_with_what_both_have() {
+        let agreed = |a: Versions, b: Versions| {
+            assert_eq!(a.agree(&b), b.agree(&a));
+            a.agree(&b)
+                .map(|agreed| (agreed.version, agreed.features.bits()))
+        };
+        assert_eq!(agreed(versions(9, 9, 0), versions(9, 10, 1)), Some((9, 0)));
+        assert_eq!(
+            agreed(versions(9, 12, 6), versions(10, 11, 3)),
+            Some((11, 2))
+        );
+        assert_eq!(agreed(versions(9, 9, 0), versions(10, 11, 0)), None);
+    }
+
+    #[test]
+    fn whoever_joins_has_to_speak_what_the_session_does() {
+        let (old, new) = (versions(9, 9, 1), versions(9, 10, 3));
+        let of_new = new.agree(&new).unwrap();
+        assert!(new.include(&of_new) && !old.include(&of_new));
+        let of_both = old.agree(&new).unwrap();
+        assert!(new.include(&of_both) && old.include(&of_both));
+        assert!(!versions(9, 9, 0).include(&of_both), "it lacks a feature");
+    }
+
+    #[test]
+    fn versions_come_back_and_those_of_one_alone_are_read() {
+        let ours = versions(9, 10, 5);
+        assert_eq!(Versions::decode(ours.encode()), ours);
+        assert_eq!(Versions::decode(8 << 32), versions(8, 8, 0));
+        assert_eq!(Versions::OURS.agree(&versions(8, 8, 0)), None);
+    }
+}
