@@ -62,26 +62,15 @@ done
 # file that no longer does is taken off the list, and no other is put on it.
 ARENA='\b(Arena|arena|SocketBlock|StreamHalf|ChannelControl)\b'
 ARENA_USERS=(
-  crates/sockets/src/asking.rs
   crates/sockets/src/fork.rs
   crates/sockets/src/holds.rs
   crates/sockets/src/host.rs
-  crates/sockets/src/hub.rs
   crates/sockets/src/join.rs
-  crates/sockets/src/listener.rs
   crates/sockets/src/news.rs
-  crates/sockets/src/options.rs
-  crates/sockets/src/places.rs
-  crates/sockets/src/readiness.rs
-  crates/sockets/src/ready_set.rs
-  crates/sockets/src/sleeper.rs
-  crates/sockets/src/socket.rs
   crates/sockets/src/stream/mod.rs
   crates/sockets/src/stream/recv.rs
   crates/sockets/src/stream/send.rs
   crates/sockets/src/stream/urgent.rs
-  crates/sockets/src/under_way.rs
-  crates/sockets/src/wait.rs
 )
 names_arena() { [[ $(sed 's|//.*||' "$1" | grep -cE "$ARENA") != 0 ]]; }
 for file in "${ARENA_USERS[@]}"; do

@@ -124,8 +124,7 @@ impl Host {
         is_answer: impl Fn(&Message) -> bool,
     ) -> Option<(Message, Vec<OwnedFd>)> {
         // Held over system calls, but by a thread that waits for the engine alone.
-        let control = self.arena.control(self.asks_by);
-        let _alone = control.asking.lock().ok()?;
+        let _alone = self.session.asking(self.asks_by).lock().ok()?;
         if attach::send(self.connection.as_fd(), question, &[]).is_err() {
             self.look_at_engine();
             return None;

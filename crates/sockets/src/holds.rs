@@ -86,7 +86,7 @@ impl Host {
             }
             return Err(SocketError::NoSocket);
         };
-        let Some(block) = self.arena.get_block(index) else {
+        let Some(block) = self.session.get_block(index) else {
             return Err(SocketError::Broken);
         };
         let mut of = BlockFlags::empty();
@@ -129,7 +129,7 @@ impl Host {
     }
 
     fn take_hold(&'static self, id: SocketId, marks: u64) -> Option<Socket> {
-        let block = self.arena.get_block(id.index)?;
+        let block = self.session.get_block(id.index)?;
         let socket = self.hold(id, marks);
         if !block.is(id) {
             self.let_go_silently(socket);
@@ -190,7 +190,7 @@ impl Host {
     }
 
     fn id_of(&self, index: u32) -> SocketId {
-        let generation = self.arena.block(index).generation.load(Ordering::Acquire);
+        let generation = self.session.block(index).generation.load(Ordering::Acquire);
         SocketId { index, generation }
     }
 
@@ -198,7 +198,7 @@ impl Host {
     /// process of the session holds, or that are on their way to one.
     pub fn find_inode(&self, inode: u64) -> Option<SocketId> {
         let is_it = |index: &u32| {
-            let block = self.arena.block(*index);
+            let block = self.session.block(*index);
             block.inode.load(Ordering::Acquire) == inode && block.state() != SocketState::Free
         };
         let held = (0..self.arena.geometry().channels)
@@ -216,7 +216,13 @@ impl Host {
             });
         held.or_else(|| {
             self.used_blocks().find(|index| {
-                is_it(index) && self.arena.block(*index).in_transit.load(Ordering::Acquire) != 0
+                is_it(index)
+                    && self
+                        .session
+                        .block(*index)
+                        .in_transit
+                        .load(Ordering::Acquire)
+                        != 0
             })
         })
         .map(|index| self.id_of(index))
@@ -228,7 +234,12 @@ impl Host {
     fn used_blocks(&self) -> impl Iterator<Item = u32> + '_ {
         let mut new = 0;
         (0..self.arena.geometry().sockets).take_while(move |index| {
-            let used = self.arena.block(*index).generation.load(Ordering::Relaxed) != 0;
+            let used = self
+                .session
+                .block(*index)
+                .generation
+                .load(Ordering::Relaxed)
+                != 0;
             new = if used { 0 } else { new + 1 };
             new < NEW_IN_A_ROW
         })
@@ -255,7 +266,7 @@ impl Host {
     /// [`SocketError::Broken`], [`SocketError::EngineGone`].
     pub fn leave_to_others(&self, id: SocketId) -> Result<bool, SocketError> {
         let own = self.own_channel();
-        if self.is_cut_off() || !self.arena.block(id.index).is(id) {
+        if self.is_cut_off() || !self.session.block(id.index).is(id) {
             return Ok(true);
         }
         self.arena.set_held(own, id.index, false);
@@ -271,7 +282,7 @@ impl Host {
 
     /// The `exec` has failed: this process holds the socket as before, if it is still there.
     pub fn hold_again(&'static self, id: SocketId) {
-        if !self.is_cut_off() && self.arena.block(id.index).is(id) {
+        if !self.is_cut_off() && self.session.block(id.index).is(id) {
             self.arena.set_held(self.own_channel(), id.index, true);
             drop(self.acquire(id));
         }
@@ -333,9 +344,9 @@ impl Host {
         if marks & WATCHED != 0
             && let Ok(mut hub) = self.hub.enter()
         {
-            hub.forget(&self.arena, id.index);
+            hub.forget(&self.session, id.index);
         }
-        let block = self.arena.block(id.index);
+        let block = self.session.block(id.index);
         if block.more_bits().load(Ordering::Relaxed) & more_bits::UNFINISHED != 0
             && let Ok(mut unfinished) = self.unfinished.enter()
         {
@@ -390,7 +401,7 @@ impl Socket {
     }
 
     pub(crate) fn block(&self) -> &'static SocketBlock {
-        self.host.arena.block(self.id.index)
+        self.host.session.block(self.id.index)
     }
 
     /// Gives the use to somebody who counts it himself, with

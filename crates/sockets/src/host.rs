@@ -14,7 +14,8 @@ use crate::news::News;
 use crate::patience::Patience;
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
-    Address, Arena, Completion, EdgeFlags, Edges, HostChannel, PutError, Request, Routes, SocketId,
+    Address, Arena, Completion, EdgeFlags, Edges, HostChannel, HostSession, PutError, Request,
+    Routes, SocketId,
 };
 use longshore_ring::{Doorbell, is_confined};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -75,6 +76,7 @@ pub(crate) enum Wake {
 #[derive(Debug)]
 pub struct Host {
     pub(crate) arena: Arc<Arena>,
+    pub(crate) session: HostSession,
     pub(crate) hooks: Hooks,
     pub(crate) doorbell: Doorbell,
     pub(crate) connection: OwnedFd,
@@ -118,20 +120,18 @@ pub struct Host {
 impl Host {
     /// Which destinations are the engine's.
     pub fn routes(&self) -> &Routes {
-        &self.arena.header().routes
+        self.session.routes()
     }
 
     /// Whether what is bound to the wildcard is the engine's alone, and not the kernel's, too.
     pub fn is_alone(&self) -> bool {
-        let alone = &self.arena.header().engine_alone;
-        alone.load(std::sync::atomic::Ordering::Relaxed) != 0
+        self.session.is_alone()
     }
 
     /// The congestion control that new sockets begin with, by its place in
     /// [`CONGESTION_NAMES`](longshore_hostif::CONGESTION_NAMES).
     pub fn congestion(&self) -> u32 {
-        let congestion = &self.arena.header().congestion;
-        congestion.load(std::sync::atomic::Ordering::Relaxed)
+        self.session.congestion()
     }
 
     /// The connection to the engine: it is readable or hung up when the engine
@@ -157,7 +157,7 @@ impl Host {
 
     /// Whether the engine is known to be gone.
     pub fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed) || self.arena.header().closed.load(Ordering::Relaxed) != 0
+        self.gone.load(Ordering::Relaxed) || self.session.is_closed()
     }
 
     /// Whether it has no channel of its own: the one that it knows is its parent's.
@@ -193,8 +193,7 @@ impl Host {
 
     /// Says so to all who wait for the engine, if it has ended in order.
     pub(crate) fn heed_end(&self) {
-        let is_closed = self.arena.header().closed.load(Ordering::Acquire) != 0;
-        if is_closed && !self.gone.load(Ordering::Relaxed) {
+        if self.session.is_closed() && !self.gone.load(Ordering::Relaxed) {
             self.lose_engine();
         }
     }
@@ -212,7 +211,7 @@ impl Host {
             (self.hooks.log)(why);
         }
         if let Ok(mut hub) = self.hub.enter() {
-            hub.all_moved(&self.arena);
+            hub.all_moved(&self.session);
         }
     }
 
@@ -362,8 +361,7 @@ impl Host {
     /// about to make it count: for a call that says how a socket stands. Two loads if there
     /// is nothing.
     pub fn catch_up(&self) {
-        let control = self.arena.control(self.own_channel());
-        if control.has_completions() {
+        if self.session.has_completions(self.own_channel()) {
             let _ = self.drain();
         }
     }
@@ -425,7 +423,7 @@ impl Host {
 
     /// Moves a socket's edges; says whether that is news to this process.
     fn apply(&self, news: &mut News, socket: SocketId, edges: &Edges) -> bool {
-        match self.arena.get_block(socket.index) {
+        match self.session.get_block(socket.index) {
             Some(block) if block.is(socket) => {
                 news.apply(socket, block, edges, self.having(socket))
             }
@@ -447,7 +445,7 @@ impl Host {
         let any = !untold.is_empty();
         for id in untold.drain(..) {
             self.unlist(id);
-            let block = self.arena.block(id.index);
+            let block = self.session.block(id.index);
             if !block.is(id) {
                 continue;
             }

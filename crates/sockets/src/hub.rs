@@ -6,7 +6,7 @@
 
 use crate::asking::Bell;
 use crate::errors::SocketError;
-use longshore_hostif::{Arena, SocketId};
+use longshore_hostif::{HostSession, SocketId};
 use longshore_ring::{NONE, Waiter};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -83,49 +83,49 @@ impl Hub {
 
     /// Something happened to a socket that the engine does not know of: wakes
     /// who sleeps for it in this process.
-    pub(crate) fn moved_by_us(&mut self, arena: &Arena, index: u32) {
+    pub(crate) fn moved_by_us(&mut self, session: &HostSession, index: u32) {
         self.queue_socket(index);
         let mut key = self.of_socket(index);
         while let Some(Some(interest)) = self.interests.get(key as usize) {
-            self.ring(arena, interest.set);
+            self.ring(session, interest.set);
             key = interest.next;
         }
     }
 
     /// Everything happened: the engine is gone. Wakes whoever sleeps for any of it.
-    pub(crate) fn all_moved(&mut self, arena: &Arena) {
+    pub(crate) fn all_moved(&mut self, session: &HostSession) {
         for key in 0..self.interests.len() as u32 {
             self.queue(key);
         }
         for set in 0..self.sets.len() as u32 {
-            self.ring(arena, set);
+            self.ring(session, set);
         }
     }
 
     /// Wakes a thread that sleeps for a set.
-    pub(crate) fn ring(&self, arena: &Arena, set: u32) {
+    pub(crate) fn ring(&self, session: &HostSession, set: u32) {
         if let Some(Some(set)) = self.sets.get(set as usize)
             && let (Some(waiter), Some(bell)) = (set.waiter, &set.bell)
         {
             Waiter::fence();
-            if arena.waiters()[waiter as usize].take().is_some() {
+            if session.waiter(waiter).take().is_some() {
                 let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
             }
         }
     }
 
     /// Takes a socket out of all sets.
-    pub(crate) fn forget(&mut self, arena: &Arena, index: u32) {
+    pub(crate) fn forget(&mut self, session: &HostSession, index: u32) {
         loop {
             match self.of_socket(index) {
                 NONE => return,
-                key => self.remove(arena, key),
+                key => self.remove(session, key),
             }
         }
     }
 
     /// From now on, `new` has the places of the socket of index `old`.
-    pub(crate) fn replace(&mut self, arena: &Arena, old: u32, new: SocketId) {
+    pub(crate) fn replace(&mut self, session: &HostSession, old: u32, new: SocketId) {
         while let Some(Some(before)) = self.interests.get(self.of_socket(old) as usize) {
             let key = self.of_socket(old);
             let interest = Interest {
@@ -134,7 +134,7 @@ impl Hub {
                 queued: false,
                 ..*before
             };
-            self.remove(arena, key);
+            self.remove(session, key);
             let (number, fd) = (interest.set, interest.fd);
             let key = self.insert(interest);
             let Some(Some(set)) = self.sets.get_mut(number as usize) else {
@@ -142,14 +142,14 @@ impl Hub {
             };
             set.by_key.insert((fd, new.index), key);
             if let Some(waiter) = set.waiter {
-                arena.block(new.index).add_waiter(waiter);
+                session.block(new.index).add_waiter(waiter);
             }
             self.queue(key);
-            self.ring(arena, number);
+            self.ring(session, number);
         }
     }
 
-    pub(crate) fn remove(&mut self, arena: &Arena, key: u32) {
+    pub(crate) fn remove(&mut self, session: &HostSession, key: u32) {
         let Some(interest) = self.interests.get_mut(key as usize).and_then(Option::take) else {
             return;
         };
@@ -169,7 +169,7 @@ impl Hub {
         if let Some(Some(set)) = self.sets.get_mut(interest.set as usize) {
             set.by_key.remove(&(interest.fd, index));
             if !again && let Some(waiter) = set.waiter {
-                arena.block(index).remove_waiter(waiter);
+                session.block(index).remove_waiter(waiter);
             }
         }
         // Its place is used again when it has left the ready list, where it stays for now: to

@@ -8,7 +8,7 @@ use crate::gate::Gate;
 use crate::host::{Host, Post, own_pid};
 use crate::hub::Hub;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
-use longshore_hostif::{Arena, ArenaError, Geometry, HostChannel};
+use longshore_hostif::{Arena, ArenaError, Geometry, HostChannel, HostSession};
 use longshore_ring::Doorbell;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -119,6 +119,7 @@ impl Host {
             short: AtomicBool::new(false),
             was_short: AtomicBool::new(false),
             full: AtomicBool::new(false),
+            session: HostSession::of(&arena),
             arena,
         };
         Ok(Box::leak(Box::new(host)))

@@ -126,7 +126,7 @@ impl Socket {
             let record = self.record_at(at)?;
             let next = at + ACCEPT_RECORD as u64;
             let gone = host
-                .arena
+                .session
                 .get_block(record.socket.index)
                 .is_none_or(|b| !b.is(record.socket));
             if gone {
@@ -193,7 +193,7 @@ mod tests {
                 let socket = listener.socket();
                 let at = socket.block().rcv.done.load(Ordering::Relaxed);
                 let record = socket.record_at(at)?;
-                let limit = &host.arena.block(record.socket.index).snd.limit;
+                let limit = &host.session.block(record.socket.index).snd.limit;
                 limit.store(3 << 20, Ordering::Release);
                 Ok(limit)
             })

@@ -5,7 +5,7 @@ use crate::holds::Socket;
 use crate::host::Wake;
 use longshore_hostif::{
     BlockFlags, ErrorReport, MAILBOX_BYTES, OptionName, Query, Request, SEND_QUEUE, STREAM_MAX,
-    SendQueue, StreamHalf,
+    SendQueue,
 };
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -78,20 +78,23 @@ impl Socket {
     pub fn set_time_limit(&self, sending: bool, limit: Option<Duration>) {
         let word = limit.map_or(0, |l| l.as_micros().div_ceil(1000).max(1));
         let word = u32::try_from(word).unwrap_or(u32::MAX);
-        self.half(sending).time_limit.store(word, Ordering::Relaxed);
+        self.block()
+            .half(sending)
+            .time_limit
+            .store(word, Ordering::Relaxed);
     }
 
     /// The longest that calls wait which send, or receive.
     pub fn time_limit(&self, sending: bool) -> Option<Duration> {
-        match self.half(sending).time_limit.load(Ordering::Relaxed) {
+        match self
+            .block()
+            .half(sending)
+            .time_limit
+            .load(Ordering::Relaxed)
+        {
             0 => None,
             word => Some(Duration::from_millis(u64::from(word))),
         }
-    }
-
-    fn half(&self, sending: bool) -> &'static StreamHalf {
-        let block = self.block();
-        if sending { &block.snd } else { &block.rcv }
     }
 
     /// Sets what closing does (SO_LINGER): `None` is off.
@@ -259,8 +262,10 @@ impl Socket {
             waiter,
             query,
         })?;
-        let control = self.host.arena.control(self.host.own_channel());
         let have = usize::try_from(answer.value).unwrap_or(usize::MAX);
-        Ok((control.read_mailbox(), have.min(MAILBOX_BYTES)))
+        Ok((
+            self.host.session.read_mailbox(self.host.own_channel()),
+            have.min(MAILBOX_BYTES),
+        ))
     }
 }

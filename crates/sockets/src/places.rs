@@ -82,14 +82,14 @@ impl Host {
         }
         if let Ok(hub) = self.hub.enter() {
             for set in 0..hub.sets.len() as u32 {
-                hub.ring(&self.arena, set);
+                hub.ring(&self.session, set);
             }
         }
     }
 
     fn wake_at(&self, place: &Place) {
-        let index = place.waiter.load(Ordering::Relaxed) as usize;
-        let Some(waiter) = self.arena.waiters().get(index) else {
+        let index = place.waiter.load(Ordering::Relaxed);
+        let Some(waiter) = self.session.get_waiter(index) else {
             return;
         };
         Waiter::fence();

@@ -2,7 +2,7 @@
 
 use crate::holds::Socket;
 use crate::stream::{has_room, is_urgent, stands_at_mark, want_room};
-use longshore_hostif::{Arena, BlockFlags, SocketState};
+use longshore_hostif::{BlockFlags, HostSession, SocketState};
 use std::sync::atomic::Ordering;
 
 bitflags::bitflags! {
@@ -31,9 +31,9 @@ bitflags::bitflags! {
 impl Socket {
     /// What it can do now, as Linux's `tcp_poll` and `datagram_poll` say it.
     pub fn readiness(&self) -> Ready {
-        let mut ready = readiness(&self.host.arena, self.id.index);
+        let mut ready = readiness(&self.host.session, self.id.index);
         if self.host.is_gone() {
-            ready |= without_engine(&self.host.arena, self.id.index);
+            ready |= without_engine(&self.host.session, self.id.index);
         }
         ready
     }
@@ -42,8 +42,8 @@ impl Socket {
 /// What the socket of a block says when the engine is gone: a connection that it is over.
 /// A listener, or a datagram socket, says nothing: nobody will come, and servers that were
 /// told of it again and again would do nothing else.
-pub(crate) fn without_engine(arena: &Arena, index: u32) -> Ready {
-    let block = arena.block(index);
+pub(crate) fn without_engine(session: &HostSession, index: u32) -> Ready {
+    let block = session.block(index);
     let is_quiet =
         block.state() == SocketState::Listening || block.flags().contains(BlockFlags::DATAGRAM);
     if is_quiet {
@@ -54,8 +54,8 @@ pub(crate) fn without_engine(arena: &Arena, index: u32) -> Ready {
 }
 
 /// What the socket of a block can do now.
-pub(crate) fn readiness(arena: &Arena, index: u32) -> Ready {
-    let block = arena.block(index);
+pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
+    let block = session.block(index);
     let (flags, state) = (block.flags(), block.state());
     let readable = Ready::IN | Ready::RDNORM;
     let writable = Ready::OUT | Ready::WRNORM;

@@ -86,7 +86,7 @@ impl ReadySet {
             Err(_) => return,
         };
         for key in keys {
-            hub.remove(&self.host.arena, key);
+            hub.remove(&self.host.session, key);
         }
         if let Some(set) = hub.sets[self.index as usize].take() {
             // They have left the set, and now its ready list too.
@@ -168,11 +168,11 @@ impl ReadySet {
             .collect();
         // Before anybody takes one out again, and with it the waiter off its block.
         for socket in &sockets {
-            self.host.arena.block(socket.index).add_waiter(waiter);
+            self.host.session.block(socket.index).add_waiter(waiter);
         }
         drop(hub);
         for socket in sockets {
-            let block = self.host.arena.block(socket.index);
+            let block = self.host.session.block(socket.index);
             let generation = block.generation.load(Ordering::Acquire);
             // Taking a use of it makes the engine tell us of it.
             drop(self.host.acquire(SocketId {
@@ -263,7 +263,7 @@ impl ReadySet {
         let mut hub = self.host.hub.enter()?;
         let key = self.key(&mut hub, socket, fd)?;
         let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
-        hub.remove(&self.host.arena, key);
+        hub.remove(&self.host.session, key);
         Ok(())
     }
 
@@ -285,7 +285,7 @@ impl ReadySet {
         let always = (Ready::ERR | Ready::HUP).bits();
         if wanted.is_some_and(|i| ready & (i.events | always) != 0) {
             hub.queue(key);
-            hub.ring(&self.host.arena, self.index);
+            hub.ring(&self.host.session, self.index);
         }
         Ok(())
     }
@@ -305,7 +305,7 @@ impl ReadySet {
         };
         let keys = hub.set(self.index).map(|set| set.by_key.keys());
         let indices = keys.into_iter().flatten().map(|(_, index)| *index);
-        let each = indices.map(|index| self.host.arena.block(index).raised(signal));
+        let each = indices.map(|index| self.host.session.block(index).raised(signal));
         each.fold(Raised::default(), Raised::add)
     }
 
@@ -339,14 +339,14 @@ impl ReadySet {
                 continue;
             };
             interest.queued = false;
-            let block = self.host.arena.block(interest.id.index);
+            let block = self.host.session.block(interest.id.index);
             if interest.disarmed || !(block.is(interest.id) || gone) {
                 continue;
             }
             let always = Ready::ERR | Ready::HUP;
-            let mut ready = readiness(&self.host.arena, interest.id.index);
+            let mut ready = readiness(&self.host.session, interest.id.index);
             if gone {
-                ready |= without_engine(&self.host.arena, interest.id.index);
+                ready |= without_engine(&self.host.session, interest.id.index);
             }
             let events = ready.bits() & (interest.events | always.bits());
             if events == 0 {
@@ -382,11 +382,11 @@ impl ReadySet {
             let Some(Some(interest)) = hub.interests.get(*key as usize) else {
                 return false;
             };
-            let block = self.host.arena.block(interest.id.index);
+            let block = self.host.session.block(interest.id.index);
             let always = (Ready::ERR | Ready::HUP).bits();
-            let mut ready = readiness(&self.host.arena, interest.id.index);
+            let mut ready = readiness(&self.host.session, interest.id.index);
             if gone {
-                ready |= without_engine(&self.host.arena, interest.id.index);
+                ready |= without_engine(&self.host.session, interest.id.index);
             }
             !interest.disarmed
                 && (block.is(interest.id) || gone)
@@ -405,7 +405,7 @@ impl ReadySet {
             let set = hub.set(self.index)?;
             set.sleepers += 1;
             if let Some(waiter) = set.waiter {
-                self.host.arena.waiters()[waiter as usize].declare(Sleep::Eventfd);
+                self.host.session.waiter(waiter).declare(Sleep::Eventfd);
             }
         }
         self.host.settle()?;
@@ -424,7 +424,7 @@ impl ReadySet {
             let Ok(set) = hub.set(self.index) else { return };
             set.sleepers = set.sleepers.saturating_sub(1);
             if let Some(waiter) = set.waiter {
-                let waiter = &self.host.arena.waiters()[waiter as usize];
+                let waiter = self.host.session.waiter(waiter);
                 if set.sleepers == 0 {
                     waiter.cancel();
                 } else {
@@ -438,7 +438,7 @@ impl ReadySet {
             && self.is_ready()
             && let Ok(hub) = self.host.hub.enter()
         {
-            hub.ring(&self.host.arena, self.index);
+            hub.ring(&self.host.session, self.index);
         }
     }
 }

@@ -51,7 +51,7 @@ impl Sleeper {
     /// [`SocketError::Broken`], [`SocketError::Reentered`].
     pub fn declare(&self) -> Result<(), SocketError> {
         if let Some((waiter, _)) = self.mine {
-            self.host.arena.waiters()[waiter as usize].declare(Sleep::Eventfd);
+            self.host.session.waiter(waiter).declare(Sleep::Eventfd);
         }
         self.host.settle()?;
         self.host.drain()
@@ -62,7 +62,7 @@ impl Sleeper {
         let Some((waiter, bell)) = self.mine else {
             return;
         };
-        self.host.arena.waiters()[waiter as usize].cancel();
+        self.host.session.waiter(waiter).cancel();
         if rang {
             // SAFETY: the eventfd is this thread's, which keeps it open.
             let bell = unsafe { BorrowedFd::borrow_raw(bell) };
@@ -74,7 +74,7 @@ impl Sleeper {
 impl Drop for Sleeper {
     fn drop(&mut self) {
         if let Some((waiter, _)) = self.mine {
-            self.host.arena.waiters()[waiter as usize].cancel();
+            self.host.session.waiter(waiter).cancel();
             for socket in self.listed.borrow().iter() {
                 socket.block().remove_waiter(waiter);
             }

@@ -152,7 +152,7 @@ impl Socket {
     pub fn take_places_of(&self, old: &Self) -> Result<(), SocketError> {
         self.host.set_watched(self.id.index);
         let mut hub = self.host.hub.enter()?;
-        hub.replace(&self.host.arena, old.id.index, self.id);
+        hub.replace(&self.host.session, old.id.index, self.id);
         Ok(())
     }
 
@@ -267,10 +267,10 @@ impl Socket {
     pub(crate) fn wake_local(&self) {
         Waiter::fence();
         if let Ok(mut hub) = self.host.hub.enter() {
-            hub.moved_by_us(&self.host.arena, self.id.index);
+            hub.moved_by_us(&self.host.session, self.id.index);
         }
         for index in self.block().waiters() {
-            if let Some(waiter) = self.host.arena.waiters().get(index as usize)
+            if let Some(waiter) = self.host.session.get_waiter(index)
                 && waiter.is_declared()
             {
                 // Who sleeps in poll looks by itself; who sleeps in futex does

@@ -48,24 +48,25 @@ fn wait_until(is_over: impl Fn() -> bool) -> bool {
 impl Host {
     /// What was published last goes to another socket of the engine.
     pub(crate) fn note_under_way(&self) {
-        let control = self.arena.control(self.own_channel());
-        self.under_way.store(control.requested(), Ordering::Release);
+        let requested = self.session.requested(self.own_channel());
+        self.under_way.store(requested, Ordering::Release);
     }
 
     /// Waits until the engine has passed on what this process has sent to others of its
     /// sockets, if it has not; whether there was anything to wait for.
     pub fn await_own(&self) -> bool {
-        let control = self.arena.control(self.own_channel());
+        let channel = self.own_channel();
+        let has_handled = |number| self.session.has_handled(channel, number);
         let number = self.under_way.load(Ordering::Acquire);
-        if control.has_handled(number) || is_confined() || self.is_gone() {
+        if has_handled(number) || is_confined() || self.is_gone() {
             return false;
         }
-        if !wait_until(|| control.has_handled(number)) {
+        if !wait_until(|| has_handled(number)) {
             // Once is enough.
             let _ = self.under_way.compare_exchange(
                 number,
-                control
-                    .requested()
+                self.session
+                    .requested(channel)
                     .wrapping_sub(longshore_hostif::RING as u32),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
@@ -87,7 +88,7 @@ impl Socket {
     fn coming(&self) -> Option<u64> {
         let block = self.block();
         let other = block.other_end()?;
-        let theirs = self.host.arena.get_block(other)?;
+        let theirs = self.host.session.get_block(other)?;
         if theirs.other_end() != Some(self.id.index) || block.state() != SocketState::Connected {
             return None;
         }

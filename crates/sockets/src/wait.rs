@@ -124,35 +124,16 @@ fn is_new(left: &Cell<u32>) -> bool {
 impl Host {
     /// Claims a waiter of the arena for this process.
     pub(crate) fn claim_waiter(&self) -> Option<u32> {
-        let waiters = self.arena.waiters();
         let pid = self.pid.load(Ordering::Relaxed);
-        let start = self.next_waiter.load(Ordering::Relaxed) as usize;
-        for i in 0..waiters.len() {
-            let index = (start + i) % waiters.len();
-            let owner = &waiters[index].owner;
-            // Before it is ours: should this process die, the engine looks so far for it.
-            let end = &self.arena.header().waiters_end;
-            if end.load(Ordering::Relaxed) <= index as u32 {
-                end.fetch_max(index as u32 + 1, Ordering::AcqRel);
-            }
-            if owner.load(Ordering::Relaxed) == 0
-                && owner
-                    .compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            {
-                waiters[index].cancel();
-                self.next_waiter.store(index as u32 + 1, Ordering::Relaxed);
-                return Some(index as u32);
-            }
-        }
-        None
+        let start = self.next_waiter.load(Ordering::Relaxed);
+        let index = self.session.claim_waiter(pid, start)?;
+        self.next_waiter.store(index + 1, Ordering::Relaxed);
+        Some(index)
     }
 
     /// Gives a waiter back.
     pub(crate) fn free_waiter(&self, index: u32) {
-        if let Some(waiter) = self.arena.waiters().get(index as usize) {
-            waiter.cancel();
-            waiter.owner.store(0, Ordering::Release);
+        if self.session.free_waiter(index) {
             self.next_waiter.store(index, Ordering::Relaxed);
         }
     }
@@ -302,7 +283,7 @@ impl Host {
                 } else {
                     Sleep::Futex
                 };
-                self.arena.waiters()[w as usize].declare(how);
+                self.session.waiter(w).declare(how);
             }
             self.settle()?;
             self.drain()?;
@@ -347,7 +328,7 @@ impl Host {
         };
         let woken = match (waiter, also, bell) {
             (Some(w), None, None) => {
-                let waiter = &self.arena.waiters()[w as usize];
+                let waiter = self.session.waiter(w);
                 match patience.signals {
                     Signals::Ignored => waiter.sleep(nap),
                     _ => waiter.sleep_unless_interrupted(nap),
@@ -440,7 +421,7 @@ struct Listed {
 impl Listed {
     fn new(host: &'static Host, socket: Option<u32>, waiter: Option<u32>) -> Self {
         if let (Some(socket), Some(waiter)) = (socket, waiter) {
-            host.arena.block(socket).add_waiter(waiter);
+            host.session.block(socket).add_waiter(waiter);
         }
         Self {
             host,
@@ -453,9 +434,9 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
-            self.host.arena.waiters()[waiter as usize].cancel();
+            self.host.session.waiter(waiter).cancel();
             if let Some(socket) = self.socket {
-                self.host.arena.block(socket).remove_waiter(waiter);
+                self.host.session.block(socket).remove_waiter(waiter);
             }
         }
     }

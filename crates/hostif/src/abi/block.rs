@@ -330,6 +330,12 @@ impl SocketBlock {
             .store(index.wrapping_add(1), Ordering::Release);
     }
 
+    /// The half that sends, or the one that receives.
+    #[inline]
+    pub fn half(&self, sending: bool) -> &StreamHalf {
+        if sending { &self.snd } else { &self.rcv }
+    }
+
     /// Bytes that the send stream may hold: what the host has set, or
     /// [`SEND_BUFFER`]; at most [`crate::STREAM_MAX`].
     pub fn snd_limit(&self) -> u64 {

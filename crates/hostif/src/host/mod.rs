@@ -5,6 +5,8 @@
 
 pub mod agent;
 mod channel;
+mod session;
 pub mod warning;
 
 pub use channel::HostChannel;
+pub use session::HostSession;

@@ -1,0 +1,188 @@
+//! The host's half of a session: what a process reads and writes of the session's memory
+//! beside the rings of its channel, payload, and the lists that all processes share.
+//!
+//! `sockets` has one for each session that it joined, and reaches blocks of sockets, waiters
+//! and what the engine says to all through it alone.
+
+use crate::abi::{MAILBOX_BYTES, Routes, SocketBlock};
+use crate::transport::Arena;
+use longshore_ring::{SharedLock, Waiter};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The host's half of a session.
+#[derive(Debug)]
+pub struct HostSession {
+    arena: Arc<Arena>,
+}
+
+impl HostSession {
+    /// That of a session that a process has joined.
+    #[must_use]
+    pub fn of(arena: &Arc<Arena>) -> Self {
+        Self {
+            arena: arena.clone(),
+        }
+    }
+
+    // ---- sockets ----
+
+    /// The block of a socket of this session.
+    ///
+    /// # Panics
+    /// If there is none of this index.
+    #[inline]
+    #[must_use]
+    pub fn block(&self, index: u32) -> &SocketBlock {
+        self.arena.block(index)
+    }
+
+    /// The block of this index, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn get_block(&self, index: u32) -> Option<&SocketBlock> {
+        self.arena.get_block(index)
+    }
+
+    // ---- sleeping ----
+
+    /// A waiter that this process has claimed.
+    ///
+    /// # Panics
+    /// If there is none of this index.
+    #[must_use]
+    pub fn waiter(&self, index: u32) -> &Waiter {
+        &self.arena.waiters()[index as usize]
+    }
+
+    /// The waiter of this index, if there is one.
+    #[must_use]
+    pub fn get_waiter(&self, index: u32) -> Option<&Waiter> {
+        self.arena.waiters().get(index as usize)
+    }
+
+    /// Claims a waiter for the process of this name, the first that is free from `start` on.
+    #[must_use]
+    pub fn claim_waiter(&self, name: u32, start: u32) -> Option<u32> {
+        let waiters = self.arena.waiters();
+        let count = waiters.len() as u32;
+        let end = &self.arena.header().waiters_end;
+        (0..count)
+            .map(|i| (start % count + i) % count)
+            .find(|index| {
+                let waiter = &waiters[*index as usize];
+                // Before it is claimed: should its process die, the engine looks so far for it.
+                if end.load(Ordering::Relaxed) <= *index {
+                    end.fetch_max(index + 1, Ordering::AcqRel);
+                }
+                let is_free = waiter.owner.load(Ordering::Relaxed) == 0;
+                let claim = || {
+                    let owner = &waiter.owner;
+                    owner.compare_exchange(0, name, Ordering::AcqRel, Ordering::Relaxed)
+                };
+                let is_claimed = is_free && claim().is_ok();
+                if is_claimed {
+                    waiter.cancel();
+                }
+                is_claimed
+            })
+    }
+
+    /// Gives a waiter back; says whether there is one of this index.
+    pub fn free_waiter(&self, index: u32) -> bool {
+        let waiter = self.get_waiter(index);
+        if let Some(waiter) = waiter {
+            waiter.cancel();
+            waiter.owner.store(0, Ordering::Release);
+        }
+        waiter.is_some()
+    }
+
+    // ---- channels ----
+
+    /// Held by the thread that asks the engine over the connection by which the process of
+    /// this channel joined.
+    #[must_use]
+    pub fn asking(&self, channel: u32) -> &SharedLock {
+        &self.arena.control(channel).asking
+    }
+
+    /// Copies the mailbox of a channel out, after the answer that announced it.
+    #[must_use]
+    pub fn read_mailbox(&self, channel: u32) -> [u8; MAILBOX_BYTES] {
+        self.arena.control(channel).read_mailbox()
+    }
+
+    /// How far the requests of a channel were published, counted modulo 2^32.
+    #[must_use]
+    pub fn requested(&self, channel: u32) -> u32 {
+        self.arena.control(channel).requested()
+    }
+
+    /// Whether the engine has handled all requests of a channel up to `number`, and
+    /// published all that they led to.
+    #[must_use]
+    pub fn has_handled(&self, channel: u32, number: u32) -> bool {
+        self.arena.control(channel).has_handled(number)
+    }
+
+    /// Whether there are completions in a channel that its process has not applied.
+    #[inline]
+    #[must_use]
+    pub fn has_completions(&self, channel: u32) -> bool {
+        self.arena.control(channel).has_completions()
+    }
+
+    // ---- what the engine says to all ----
+
+    /// Which destinations are the engine's.
+    #[must_use]
+    pub fn routes(&self) -> &Routes {
+        &self.arena.header().routes
+    }
+
+    /// Whether what is bound to the wildcard is bound on the engine alone.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.arena.header().engine_alone.load(Ordering::Relaxed) != 0
+    }
+
+    /// The congestion control that new sockets begin with, by its place in
+    /// [`CONGESTION_NAMES`](crate::CONGESTION_NAMES).
+    #[must_use]
+    pub fn congestion(&self) -> u32 {
+        self.arena.header().congestion.load(Ordering::Relaxed)
+    }
+
+    /// Whether the session has ended in order.
+    #[inline]
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.arena.header().closed.load(Ordering::Acquire) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Geometry;
+
+    #[test]
+    fn each_waiter_has_one_owner_and_is_claimed_again_when_it_is_free() {
+        let arena = Arc::new(Arena::create(Geometry::SMALL).unwrap());
+        let session = HostSession::of(&arena);
+        let count = Geometry::SMALL.waiters;
+        let claimed: Vec<u32> = (0..count)
+            .filter_map(|i| session.claim_waiter(7, i * 5 + 3))
+            .collect();
+        let mut sorted = claimed.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..count).collect::<Vec<_>>());
+        assert_eq!(claimed[0], 3);
+        assert_eq!(session.claim_waiter(8, 0), None);
+        assert_eq!(arena.claimed_waiters().len(), count as usize);
+        assert!(session.free_waiter(5) && !session.free_waiter(count));
+        assert_eq!(session.claim_waiter(8, u32::MAX), Some(5));
+        assert_eq!(session.waiter(5).owner.load(Ordering::Relaxed), 8);
+    }
+}
