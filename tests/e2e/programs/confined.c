@@ -70,6 +70,36 @@ static void reads_and_writes(void) {
   }
 }
 
+/* A program of one thread needs no futex, and its filter may not have it. */
+static void without_futex(void) {
+  EACH_PAIR(mine, far) {
+    char buf[8];
+    pid_t child;
+    CONFINED_CHILD(child) {
+      struct sock_fprog p = program();
+      for (int i = 0; i < COUNT; i++)
+        if (p.filter[i + 1].k == SYS_futex)
+          p.filter[i + 1].k = SYS_read;
+      SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+      SYS(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p, 0, 0));
+      receive_all(mine, buf, 4);
+      send_all(mine, "done", 4);
+      receive_all(mine, buf, 4);
+      /* What else it forbids is forbidden. */
+      (void)!syscall(SYS_getppid);
+      _exit(0);
+    }
+    sleep_ms(100);
+    send_all(far, "work", 4);
+    receive_all(far, buf, 4);
+    sleep_ms(100);
+    send_all(far, "end.", 4);
+    int status;
+    IS(waitpid(child, &status, 0), child);
+    OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+  }
+}
+
 static void many_bytes(void) {
   enum { N = 8 << 20 };
   EACH_PAIR(mine, far) {
@@ -216,6 +246,7 @@ static void limited_address_space(void) {
 
 const struct check CHECKS[] = {
     {"reads_and_writes", reads_and_writes},
+    {"without_futex", without_futex},
     {"many_bytes", many_bytes},
     {"polls", polls},
     {"keeps_to_a_time_limit", keeps_to_a_time_limit},

@@ -4,14 +4,27 @@
 //! Such a filter is written for what the program calls, not for what we do. So
 //! what we shall need is made before the filter holds, and after it the shim
 //! waits with the calls that any such filter has to permit
-//! ([`longshore_sockets::is_confined`]).
+//! ([`longshore_sockets::is_confined`]), and with `futex`, which not every one does
+//! (vsftpd's, for it has one thread): that is permitted before the filter is asked. It
+//! reaches nothing but the process's own memory and what it shares already.
 
 use crate::calls::{epoll, note_nonblocking};
 use crate::fds::{self, Entry};
 use crate::state::{self, Mode};
-use crate::{real, signals};
-use libc::{c_int, c_ulong};
+use crate::user::In;
+use crate::{real, signals, vectors};
+use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter, sock_fprog};
 use rustix::fs::OFlags;
+use std::mem::offset_of;
+
+/// Most steps of a filter (BPF_MAXINSNS).
+const MOST_STEPS: usize = 4096;
+/// What the kernel tells a filter of the architecture (linux/audit.h).
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+/// What the kernel tells a filter of the architecture (linux/audit.h).
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// `seccomp(2)`: a filter is set.
 const SET_MODE_FILTER: c_ulong = 1;
@@ -29,12 +42,18 @@ pub unsafe extern "C-unwind" fn prctl(
     c: c_ulong,
     d: c_ulong,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = || unsafe { real::prctl(option, a, b, c, d) };
+    // SAFETY: the caller's promise, also for a program in the place of its own.
+    let with = |b| unsafe { real::prctl(option, a, b, c, d) };
     if option == libc::PR_SET_SECCOMP && a == c_ulong::from(libc::SECCOMP_MODE_FILTER) {
-        filtered(plain, |result| *result == 0)
+        // SAFETY: for this option it is a pointer to a program.
+        let program = unsafe { In::new(b as *const sock_fprog) };
+        filtered(
+            program,
+            |program| with(program.addr() as c_ulong),
+            |result| *result == 0,
+        )
     } else {
-        plain()
+        with(b)
     }
 }
 
@@ -43,14 +62,63 @@ pub(crate) fn sets_filter(operation: c_ulong) -> bool {
     operation == SET_MODE_FILTER
 }
 
+/// What stands before a program's filter: `futex` of this architecture is permitted, all
+/// else is for the filter, which begins by loading what it looks at.
+fn futex_is_permitted() -> [sock_filter; 5] {
+    const LOAD: c_uint = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const IS: c_uint = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let step = |code: c_uint, k: u32, otherwise: u8| sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: otherwise,
+        k,
+    };
+    [
+        step(LOAD, offset_of!(seccomp_data, arch) as u32, 0),
+        step(IS, ARCHITECTURE, 3),
+        step(LOAD, offset_of!(seccomp_data, nr) as u32, 0),
+        step(IS, libc::SYS_futex as u32, 1),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+    ]
+}
+
+/// The program's filter behind [`futex_is_permitted`]; `None` if it is none, or would be too
+/// long.
+fn extended(program: In<'_, sock_fprog>) -> Option<Vec<sock_filter>> {
+    let program = program.get()?;
+    let len = usize::from(program.len);
+    vectors::check(program.filter, len * size_of::<sock_filter>()).ok()?;
+    let before = futex_is_permitted();
+    if len == 0 || len + before.len() > MOST_STEPS {
+        return None;
+    }
+    // SAFETY: a filter of so many steps, as the call's arguments say.
+    let own = unsafe { In::new(program.filter.cast_const()) }.slice(len);
+    Some([&before, own].concat())
+}
+
 /// Makes ready for a filter, and has it set. One that is refused changes
 /// nothing.
-pub(crate) fn filtered<T>(set: impl FnOnce() -> T, done: impl FnOnce(&T) -> bool) -> T {
+pub(crate) fn filtered<T>(
+    program: In<'_, sock_fprog>,
+    set: impl FnOnce(In<'_, sock_fprog>) -> T,
+    done: impl FnOnce(&T) -> bool,
+) -> T {
     let before = longshore_sockets::is_confined();
-    let host = match state::mode() {
-        Mode::On(host) if !before => host,
-        _ => return set(),
+    let Mode::On(host) = state::mode() else {
+        return set(program);
     };
+    let mut steps = vectors::check(program, size_of::<sock_fprog>())
+        .ok()
+        .and_then(|()| extended(program));
+    let longer = steps.as_mut().map(|steps| sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    });
+    let program = longer.as_ref().map_or(program, In::from);
+    if before {
+        return set(program);
+    }
     for (fd, entry) in fds::all() {
         if matches!(entry, Entry::Engine(_)) {
             let flags = rustix::fs::fcntl_getfl(crate::calls::borrow(fd));
@@ -60,7 +128,7 @@ pub(crate) fn filtered<T>(set: impl FnOnce() -> T, done: impl FnOnce(&T) -> bool
     epoll::prepare_all(host);
     signals::remember();
     host.confine();
-    let result = set();
+    let result = set(program);
     if !done(&result) {
         host.unconfine();
     }

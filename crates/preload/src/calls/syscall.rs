@@ -10,7 +10,7 @@ use crate::calls::{
 use crate::cancel::held;
 use crate::log::once;
 use crate::state::{self, Mode};
-use crate::user::{Out, word};
+use crate::user::{In, Out, word};
 use libc::{c_int, c_long, c_void};
 use longshore_sockets::is_confined;
 
@@ -79,7 +79,14 @@ pub unsafe extern "C-unwind" fn syscall(
     match number {
         libc::SYS_prctl => call!(seccomp::prctl: a, b, c, d, e),
         libc::SYS_seccomp if seccomp::sets_filter(a as _) => {
-            seccomp::filtered(|| call.make(), |result| *result == 0)
+            // SAFETY: for this operation it is a pointer to a program.
+            let program = unsafe { In::new(c as *const libc::sock_fprog) };
+            let with = |program: In<'_, _>| {
+                let mut call = call;
+                call.arguments[2] = program.addr() as c_long;
+                call.make()
+            };
+            seccomp::filtered(program, with, |result| *result == 0)
         }
         libc::SYS_rt_sigaction if !state::is_off() && d == size_of::<u64>() as c_long => {
             set_handler(call)
