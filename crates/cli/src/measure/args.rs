@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use longshore_bus::{AnyBus, Driver, Ring, Signals};
 use longshore_measure::crossing::Model;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArguments {
@@ -31,6 +32,7 @@ it prints goes to stderr.
 Examples:
   longshore measure bus
   longshore measure bus --bus pcie-gen4x8 --json
+  longshore measure bus --plot bars.svg
   longshore measure bus --bus pcie-gen5x16 --doorbell 8 --interrupts 1 --fetch 32
   longshore measure bus --expose 8000:8000 -- python3 -m http.server 8000
 
@@ -49,6 +51,9 @@ pub(crate) struct BusArguments {
     /// Print CSV
     #[arg(long)]
     pub(crate) csv: bool,
+    /// Draw bars into this file, too, as SVG
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "program")]
+    pub(crate) plot: Option<PathBuf>,
     /// Only files of so many KB: 1, 64 or 512; repeatable
     #[arg(long, value_name = "KB", value_parser = size, conflicts_with = "program")]
     pub(crate) size: Vec<u64>,

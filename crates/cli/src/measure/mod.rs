@@ -12,7 +12,7 @@ use crate::signals::{FORWARDED, Signals};
 use args::{BusArguments, Experiment, MeasureArguments};
 use clap::CommandFactory;
 use longshore_measure::crossing::web::{self, Plan, SIZES};
-use longshore_measure::crossing::{program, show};
+use longshore_measure::crossing::{plot, program, show};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -67,6 +67,9 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         .iter()
         .flat_map(|fetch| fetch.rows(&model))
         .collect();
+    if let Some(path) = &arguments.plot {
+        plot::draw(path, &rows, &model.bus.to_string())?;
+    }
     if arguments.json {
         return crate::print_json(&rows);
     }

@@ -4,13 +4,14 @@
 //! What it owns: nginx as a workload ([`web`]) with its client (`http`), any other program
 //! ([`program`]), the frames of a run ([`frames`]) and conventional adapters that are shown
 //! them ([`Replay`]), the 2005 paper's figures ([`PAPER`]), and how all this is shown
-//! ([`show`]). `longshore measure` calls it. What crosses is counted by the engine; the models
+//! ([`show`], [`plot`]). `longshore measure` calls it. What crosses is counted by the engine; the models
 //! of buses and adapters are those of `bus`.
 
 mod error;
 pub mod frames;
 mod http;
 mod paper;
+pub mod plot;
 pub mod program;
 mod replay;
 mod running;
