@@ -55,7 +55,7 @@ pub(crate) enum Command {
     /// Show the engines' sockets, as `ss -ti` shows the kernel's
     Ss(ShowArguments),
     /// Measure what crosses between host and adapter, on any bus; alone, name the experiments
-    Measure(MeasureArguments),
+    Measure(Box<MeasureArguments>),
     /// A private engine, started by `run`.
     #[command(name = "__engine", hide = true)]
     PrivateEngine,

@@ -89,6 +89,7 @@ fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
         "longshore-ss",
         "longshore-measure",
         "longshore-measure-bus",
+        "longshore-measure-predict",
     ];
     let others: Vec<String> = others
         .iter()
@@ -196,6 +197,7 @@ mod tests {
                 "longshore-measure-bus",
                 &["EXAMPLES", "BUSES", "EXIT STATUS"],
             ),
+            ("longshore-measure-predict", &["EXAMPLES", "EXIT STATUS"]),
         ] {
             let page = read(&format!("man/man1/{command}.1"));
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "SEE ALSO"]

@@ -55,11 +55,8 @@ fn check_fetch(size: u64, mode: &str, rows: &[Value]) {
     for direction in ["receive", "send"] {
         assert!(transfers(2, direction) <= transfers(1, direction));
         assert!(transfers(3, direction) <= transfers(2, direction));
-        assert!(
-            transfers(0, direction) <= transfers(1, direction),
-            "{direction} {rows:?}"
-        );
     }
+    assert!(transfers(0, "send") < transfers(1, "send"), "{rows:?}");
     // A frame received is a transfer, and the descriptor that announces it another.
     assert_eq!(transfers(1, "receive") % 2, 0);
 }

@@ -5,6 +5,7 @@ use longshore_bus::{AnyBus, Driver, Ring, Signals};
 use longshore_measure::crossing::Model;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArguments {
@@ -16,6 +17,45 @@ pub(crate) struct MeasureArguments {
 pub(crate) enum Experiment {
     /// What crosses between host and adapter, beside conventional adapters and the 2005 paper
     Bus(BusArguments),
+    /// Throughput and latency on a bus, from measured crossings, and which part is the bottleneck
+    Predict(PredictArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+What crosses for a fetch is measured as by `longshore measure bus`, and the processor time that
+nginx takes. Latency is that of a fetch alone: host, bus, round trips and adapter one after the
+other, without the network. Throughput is of many at once, whose parts overlap.
+
+Examples:
+  longshore measure predict --bus pcie-gen4x8 --adapter-latency 2us
+  longshore measure predict --bus cxl --adapter-latency 500ns --json
+
+Exit status:
+  0 if all is shown, 125 if something could not be measured, 2 if the command line is wrong.")]
+pub(crate) struct PredictArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    /// What the adapter adds to each fetch: a number with ns, us or ms
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub(crate) adapter_latency: Duration,
+    /// Print JSON: an array with an object for each size and mode
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A time with its unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time: write it as 500ns, 2us or 1ms");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    match unit {
+        "ns" => Ok(Duration::from_nanos(number)),
+        "us" => Ok(Duration::from_micros(number)),
+        "ms" => Ok(Duration::from_millis(number)),
+        _ => Err(wrong()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -216,6 +256,30 @@ mod tests {
         ] {
             let error = bus(&format!("longshore measure bus {options}")).unwrap_err();
             assert!(error.contains(says), "{options}: {error}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        let time = crate::measure::args::duration;
+        for (text, ns) in [
+            ("500ns", 500),
+            ("2us", 2000),
+            ("0us", 0),
+            ("1ms", 1_000_000),
+        ] {
+            assert_eq!(time(text).unwrap().as_nanos(), ns);
+        }
+        for text in [
+            "",
+            "2",
+            "us",
+            "2 us",
+            "-2us",
+            "2s",
+            "99999999999999999999us",
+        ] {
+            assert!(time(text).unwrap_err().contains("500ns"), "{text}");
         }
     }
 

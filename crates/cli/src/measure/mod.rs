@@ -9,10 +9,10 @@ use crate::errors::{Error, OWN_FAILURE, SIGNAL_BASE, system};
 use crate::log::say;
 use crate::namespace;
 use crate::signals::{FORWARDED, Signals};
-use args::{BusArguments, Experiment, MeasureArguments};
+use args::{BusArguments, Experiment, MeasureArguments, PredictArguments};
 use clap::CommandFactory;
 use longshore_measure::crossing::web::{self, Plan, SIZES};
-use longshore_measure::crossing::{plot, program, show};
+use longshore_measure::crossing::{Prediction, plot, program, show};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
         None => list().map(|()| 0),
         Some(Experiment::Bus(bus)) if bus.program.is_empty() => of_nginx(bus).map(|()| 0),
         Some(Experiment::Bus(bus)) => of_program(bus),
+        Some(Experiment::Predict(arguments)) => predict(arguments).map(|()| 0),
     }
 }
 
@@ -78,6 +79,27 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         false => show::tables(&rows, &model.bus) + show::legend(),
     };
     crate::print(&text).map_err(system("print"))
+}
+
+/// Predicts what nginx would reach with an adapter on a bus.
+fn predict(arguments: &PredictArguments) -> Result<(), Error> {
+    const FETCHES: u32 = 11;
+    let plan = Plan {
+        sizes: SIZES.to_vec(),
+        fetches: FETCHES,
+    };
+    let model = arguments.model.model();
+    // Before any thread is started.
+    namespace::enter_as_root()?;
+    let fetches = web::measure(&own_file()?, &plan, &model)?;
+    let all = fetches.iter();
+    let all: Vec<_> = all
+        .map(|fetch| Prediction::of(fetch, &model, arguments.adapter_latency))
+        .collect();
+    if arguments.json {
+        return crate::print_json(&all);
+    }
+    crate::print(&show::predictions(&all, &model.bus)).map_err(system("print"))
 }
 
 /// Measures a program of the user's; the exit code.

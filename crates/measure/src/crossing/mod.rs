@@ -3,7 +3,8 @@
 //!
 //! What it owns: nginx as a workload ([`web`]) with its client (`http`), any other program
 //! ([`program`]), the frames of a run ([`frames`]) and conventional adapters that are shown
-//! them ([`Replay`]), the 2005 paper's figures ([`PAPER`]), and how all this is shown
+//! them ([`Replay`]), the 2005 paper's figures ([`PAPER`]), what a bus and an
+//! adapter would reach ([`Prediction`]), and how all this is shown
 //! ([`show`], [`plot`]). `longshore measure` calls it. What crosses is counted by the engine; the models
 //! of buses and adapters are those of `bus`.
 
@@ -12,6 +13,7 @@ pub mod frames;
 mod http;
 mod paper;
 pub mod plot;
+mod predict;
 pub mod program;
 mod replay;
 mod running;
@@ -21,6 +23,7 @@ pub mod web;
 pub use error::CrossingError;
 pub use http::Mode;
 pub use paper::{Column, PAPER, Paper};
+pub use predict::{Part, Prediction};
 pub use replay::{Offload, Replay};
 pub use running::Counts;
 

@@ -1,7 +1,7 @@
 //! Rows as tables for people and as CSV.
 
 use crate::crossing::program::Total;
-use crate::crossing::{Adapter, Mode, Moved, Paper, Row};
+use crate::crossing::{Adapter, Mode, Moved, Paper, Prediction, Row};
 use crate::report;
 use longshore_bus::AnyBus;
 use std::fmt::Write as _;
@@ -197,6 +197,44 @@ fn moved_values(both: [Moved; 2]) -> String {
         format!(",{transfers},{bytes},{cycles},{round_trips}")
     })
     .concat()
+}
+
+/// What is predicted of each fetch on a bus.
+#[must_use]
+pub fn predictions(predictions: &[Prediction], bus: &AnyBus) -> String {
+    let heading = [
+        "file",
+        "connection",
+        "latency is",
+        "throughput is",
+        "host us",
+        "bus us",
+        "round trips us",
+        "adapter us",
+        "latency us",
+        "fetches/s",
+    ];
+    let mut table = report::table(&heading, 4);
+    for one in predictions {
+        let figures = [
+            one.host_us,
+            one.bus_us,
+            one.round_trips_us,
+            one.adapter_us,
+            one.latency_us,
+            one.fetches_per_second,
+        ];
+        let names = [
+            size_name(one.size),
+            one.mode.name().to_owned(),
+            one.latency_bottleneck.name().to_owned(),
+            one.throughput_bottleneck.name().to_owned(),
+        ];
+        table.add_row(names.into_iter().chain(figures.map(report::number)));
+    }
+    format!(
+        "What a fetch would take with an adapter on {bus}, and what most of it, or the limit, is\n{table}\n"
+    )
 }
 
 /// What the tables say, for people who read them for the first time.
