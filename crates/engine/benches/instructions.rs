@@ -22,7 +22,7 @@ use longshore_net::ndp;
 use longshore_net::template::Ipv4Template;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, RxChecksum, RxMeta, TxFrame};
-use longshore_ring::Ringer;
+use longshore_ring::EventfdSignaler;
 use longshore_tcp::{Config as TcpConfig, Instant, Segment, Tcb, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
@@ -440,7 +440,7 @@ const SMALL: Geometry = Geometry {
 };
 
 fn placing(len: usize) -> Box<(Placing, Vec<u8>)> {
-    let session = AdapterSession::create(SMALL, Arc::new(Ringer::for_one()));
+    let session = AdapterSession::create(SMALL, Arc::new(EventfdSignaler::for_one()));
     let placing = Placing::new(session.expect("a session"));
     Box::new((placing, vec![1; len]))
 }

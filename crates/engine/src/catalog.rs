@@ -260,10 +260,10 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
-        "burials",
+        "teardowns",
         "sockets",
         "sockets of processes that have ended which wait to be closed, now",
-        |e| e.burials.len() as u64,
+        |e| e.teardowns.len() as u64,
     ),
     counter(
         "engine",

@@ -9,19 +9,19 @@
 
 use crate::adjust::Orders;
 use crate::attach::{ListenError, Policy, Server, Terms};
-use crate::burial::Burials;
 use crate::control::{ControlError, ControlServer};
-use crate::inlet::Inlet;
 use crate::intake::Intake;
 use crate::kernel::Kernel;
 use crate::listeners::Listeners;
+use crate::receive_policy::ReceivePolicy;
 use crate::session::Sessions;
 use crate::sleep::Sleeper;
+use crate::teardown::Teardowns;
 use crate::time::Clock;
 use longshore_hostif::{Geometry, Loopback};
 use longshore_net::Cidr;
 use longshore_ports::{Port, PortError, RecvBuffer};
-use longshore_ring::Ringer;
+use longshore_ring::EventfdSignaler;
 use longshore_stack::AddressError;
 use longshore_stack::Secrets;
 use longshore_stack::{Interface, Notice, Settings, Stack};
@@ -108,7 +108,7 @@ pub struct Engine {
     /// Who uses it, by the stack's keys of sessions.
     pub(crate) sessions: Sessions,
     /// What ended processes held and is not yet let go of.
-    pub(crate) burials: Burials,
+    pub(crate) teardowns: Teardowns,
     pub(crate) clock: Clock,
     /// Attaches programs.
     pub(crate) attach: Server,
@@ -120,7 +120,7 @@ pub struct Engine {
     pub(crate) lifetime: Lifetime,
     pub(crate) about: About,
     /// When sessions are looked over again.
-    pub(crate) housekeeping_at: Instant,
+    pub(crate) maintenance_at: Instant,
     /// Some that are parked want to be looked after then.
     pub(crate) parked_want_maintenance: bool,
     /// What crossed in sessions that have ended.
@@ -131,7 +131,7 @@ pub struct Engine {
 #[derive(Default)]
 pub(crate) struct Receiver {
     buffer: RecvBuffer,
-    pub(crate) inlet: Inlet,
+    pub(crate) receive_policy: ReceivePolicy,
 }
 
 /// When an engine ends.
@@ -192,17 +192,17 @@ impl Engine {
             automatic: &config.automatic,
         };
         let stack = Stack::new(interface, settings, &secrets, now)?;
-        let ringer = Arc::new(if config.private {
-            Ringer::for_one()
+        let signaler = Arc::new(if config.private {
+            EventfdSignaler::for_one()
         } else {
-            Ringer::for_many()
+            EventfdSignaler::for_many()
         });
-        let may_be_held_up = ringer.may_wait();
+        let may_be_held_up = signaler.may_wait();
         let policy = Policy {
             terms: Terms::new(config.users, config.geometry),
             private: config.private,
             others_may_join: config.others_may_join,
-            ringer,
+            signaler,
         };
         let Listeners { attach, control } = listeners;
         let attach = Server::start(attach, policy)?;
@@ -212,7 +212,7 @@ impl Engine {
         Ok(Self {
             stack,
             sessions: Sessions::default(),
-            burials: Burials::default(),
+            teardowns: Teardowns::default(),
             clock,
             attach,
             sleeper,
@@ -233,7 +233,7 @@ impl Engine {
                 sandbox: String::new(),
                 may_be_held_up,
             },
-            housekeeping_at: now,
+            maintenance_at: now,
             parked_want_maintenance: false,
             past_meter: longshore_hostif::Meter::default(),
         })
@@ -326,16 +326,16 @@ impl Engine {
             self.retry_stalled();
         }
         let mut worked = self.take_requests();
-        if self.receiver.inlet.is_due(worked) {
+        if self.receiver.receive_policy.is_due(worked) {
             worked |= self.receive()?;
         }
         worked |= self.stack.handle_timeouts();
-        if self.housekeeping_at <= now {
-            self.keep_house();
+        if self.maintenance_at <= now {
+            self.maintain();
         }
         self.stack.relieve_memory_pressure();
-        if !self.burials.is_empty() {
-            worked |= self.go_on_burying();
+        if !self.teardowns.is_empty() {
+            worked |= self.continue_teardowns();
         }
         worked |= self.stack.settle();
         if self.stack.has_late_binds() {
@@ -353,8 +353,11 @@ impl Engine {
     }
 
     fn receive(&mut self) -> Result<bool, EngineError> {
-        let Receiver { buffer, inlet } = &mut self.receiver;
-        let most = inlet.most();
+        let Receiver {
+            buffer,
+            receive_policy,
+        } = &mut self.receiver;
+        let most = receive_policy.most();
         let mut count = 0;
         let result = loop {
             if count == most {
@@ -369,7 +372,7 @@ impl Engine {
                 Err(e) => break Err(EngineError::Port(e)),
             }
         };
-        inlet.took(count);
+        receive_policy.took(count);
         // A turn that takes one frame leaves others for the next, which is no sign.
         let may_have_more = count == most && most > 1;
         self.stack.looked_at_port(count, may_have_more);

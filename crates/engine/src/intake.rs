@@ -258,7 +258,7 @@ impl Engine {
             self.spend_time();
             if !adopted {
                 if has_reservation {
-                    self.keep_house_soon();
+                    self.maintain_soon();
                 }
                 return false;
             }
@@ -356,15 +356,15 @@ impl Engine {
     pub(crate) fn bind_late(&mut self) {
         let late = self.stack.take_late_binds();
         self.take_requests();
-        let mut are_buried = false;
+        let mut are_torn_down = false;
         for late in late {
             let session = late.session();
             if self.stack.bind_again(&late) {
                 continue;
             }
             // Once in a turn: it is about all processes.
-            if !std::mem::replace(&mut are_buried, true) {
-                self.bury_the_dead(session);
+            if !std::mem::replace(&mut are_torn_down, true) {
+                self.tear_down_the_dead(session);
                 if self.stack.bind_again(&late) {
                     continue;
                 }

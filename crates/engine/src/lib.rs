@@ -9,7 +9,7 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `engine` | the loop and what touches the machine |
-//! | `inlet` | when the port is read |
+//! | `receive_policy` | when the port is read |
 //! | `intake` | when whose requests are taken |
 //! | `acquire` | addresses that are waited for |
 //! | `reclaim` | memory that is used no more goes back |
@@ -17,7 +17,7 @@
 //! | `attach/`, `listeners` | how programs come |
 //! | `kernel`, `sysctl`, `privilege` | the host's TCP settings, and what its kernel lets processes do |
 //! | `adjust` | settings that change while it runs |
-//! | `house`, `burial`, `sleep`, `spare` | letting in, clearing up, sleeping |
+//! | `maintenance`, `teardown`, `sleep`, `spare` | letting in, clearing up, sleeping |
 //! | `control`, `report`, `catalog` | what a run costs, made visible |
 
 mod acquire;
@@ -25,22 +25,22 @@ mod adjust;
 mod attach;
 #[cfg(feature = "bench")]
 pub mod bench;
-mod burial;
 mod catalog;
 pub mod control;
 mod engine;
-mod house;
-mod inlet;
 mod intake;
 mod kernel;
 mod listeners;
+mod maintenance;
 mod privilege;
+mod receive_policy;
 mod reclaim;
 mod report;
 mod session;
 mod sleep;
 mod spare;
 mod sysctl;
+mod teardown;
 mod time;
 
 pub use adjust::{Adjustable, Handle};

@@ -293,12 +293,14 @@ impl Engine {
         }
         if worked {
             self.sleeper.idle_since = None;
-            if self.receiver.inlet.gives_way() && !self.sleeper.crowd.is_dense(self.stack.now()) {
+            if self.receiver.receive_policy.gives_way()
+                && !self.sleeper.crowd.is_dense(self.stack.now())
+            {
                 self.give_way();
             }
             return Ok(());
         }
-        self.receiver.inlet.rests();
+        self.receiver.receive_policy.rests();
         let since = *self.sleeper.idle_since.get_or_insert(self.stack.now());
         let spins = self.stack.now().since(since) < self.sleeper.spin.length;
         // A port without a descriptor wakes nobody.
@@ -344,11 +346,11 @@ impl Engine {
     /// How long there is nothing to do, by the clock.
     fn next_deadline(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let housekeeping = Some(self.housekeeping_at).filter(|_| self.needs_house_kept());
+        let maintenance = Some(self.maintenance_at).filter(|_| self.needs_maintenance());
         [
             self.stack.next_timeout(),
             Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),
-            housekeeping,
+            maintenance,
         ]
         .into_iter()
         .flatten()

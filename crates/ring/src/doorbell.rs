@@ -28,7 +28,7 @@ mod kernel {
         }
 
         /// Takes over an eventfd of a side that is trusted; of others see
-        /// [`Ringer`](crate::Ringer).
+        /// [`EventfdSignaler`](crate::EventfdSignaler).
         pub fn from_fd(fd: OwnedFd) -> Self {
             Self(fd)
         }

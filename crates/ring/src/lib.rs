@@ -5,7 +5,7 @@
 //! stack of free indices that both sides may use ([`FreeList`]), the words on
 //! which one side sleeps until the other wakes it ([`Waiter`]), a lock that
 //! survives the death of its holder ([`SharedLock`]), the eventfd that wakes
-//! the adapter ([`Doorbell`]), what rings the host's eventfds ([`Ringer`]), and the
+//! the adapter ([`Doorbell`]), what rings the host's eventfds ([`EventfdSignaler`]), and the
 //! stretches in which a thread runs no handler of a signal ([`Section`]).
 //!
 //! Nothing here knows what the messages mean; `hostif` does. Whatever lies in
@@ -16,11 +16,11 @@
 mod bytes;
 mod confined;
 mod doorbell;
+mod eventfd_signaler;
 mod freelist;
 mod futex;
 mod lock;
 mod peer;
-mod ringer;
 mod section;
 mod shm;
 pub mod spsc;
@@ -30,12 +30,12 @@ mod waiter;
 pub use bytes::SharedBytes;
 pub use confined::{is_confined, set_confined};
 pub use doorbell::Doorbell;
+pub use eventfd_signaler::{EventfdSignaler, UntrustedEventfd};
 pub use freelist::{FreeList, NONE};
 #[cfg(loom)]
 pub use lock::die;
 pub use lock::{Locked, Offer, Reentered, SharedLock, forget_thread_id};
 pub use peer::{PeerCredentials, peer_credentials, peer_pidfd, refuse_descriptors};
-pub use ringer::{Ringer, StrangersBell};
 pub use section::{
     INFO_BYTES, Section, interruptible, past_call, poll_unless_interrupted, section,
 };

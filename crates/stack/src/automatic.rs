@@ -7,7 +7,7 @@
 //! tells its programs. [`Engine::acquire`] waits for the first address.
 
 use crate::counters::{Counters, EngineDrop};
-use crate::link::{Link, Way, net_time};
+use crate::link::{Link, NextHop, net_time};
 use crate::routing::{AddressError, everything, routes};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{Capabilities, LinkKind};
@@ -240,7 +240,7 @@ impl Link {
                 // section 6.3.7 leaves that to us).
                 let message = ndp::router_solicit(Ipv6Addr::UNSPECIFIED, None);
                 let to = MacAddr::of_group(message.destination);
-                self.send_ndp(&message, Way::Station(to), counters);
+                self.send_ndp(&message, NextHop::Neighbor(to), counters);
             }
             if due.changed {
                 self.reconfigured();
@@ -272,19 +272,19 @@ impl Link {
 
     fn send_dhcp(&mut self, message: &Message, now: Instant, counters: &mut Counters) {
         let to = message.destination;
-        let way = if to.is_broadcast() {
-            Way::Station(MacAddr::BROADCAST)
+        let hop = if to.is_broadcast() {
+            NextHop::Neighbor(MacAddr::BROADCAST)
         } else {
-            self.way_to(to, now, counters)
+            self.next_hop_to(to, now, counters)
         };
-        if !matches!(way, Way::Station(_)) {
+        if !matches!(hop, NextHop::Neighbor(_)) {
             let auto = self.auto.as_mut();
             if let Some(client) = auto.and_then(|auto| auto.dhcp.as_mut()) {
                 client.not_sent(net_time(now));
             }
             return;
         }
-        let ends = crate::ends::Ends::V4 {
+        let addresses = crate::address_pair::AddressPair::V4 {
             from: message.source,
             to,
         };
@@ -294,10 +294,10 @@ impl Link {
             payload_len: message.bytes().len() as u16,
             checksum: 0,
         };
-        let service = crate::ends::Service::DEFAULT;
+        let service = crate::address_pair::Service::DEFAULT;
         let payload = [IoSlice::new(message.bytes())];
         if self
-            .send_udp(&ends, way, service, &header, &payload, None)
+            .send_udp(&addresses, hop, service, &header, &payload, None)
             .is_err()
         {
             counters.drop(EngineDrop::PortRefused);

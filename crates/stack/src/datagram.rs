@@ -228,7 +228,7 @@ impl Stack {
             .link
             .source_for(peer.ip())
             .ok_or(RequestError::Unreachable)?;
-        self.ends_towards(bound, peer.ip())
+        self.addresses_towards(bound, peer.ip())
             .ok_or(RequestError::Unreachable)?;
         if bound.is_none() {
             self.bind_datagram(key)?;

@@ -259,7 +259,7 @@ impl Demux {
         }
     }
 
-    /// Ends those whose time is over.
+    /// AddressPair those whose time is over.
     pub(crate) fn expire_waits(&mut self, now: Instant) {
         let mut over = std::mem::take(&mut self.over);
         self.time_waits.advance(now, &mut over);

@@ -5,7 +5,7 @@
 //! `output` calls for segments with a plain header on their way over the port. All
 //! else, and what goes to ourselves, is built header by header in `link`.
 
-use crate::link::{LOWER_HEADERS, Link, Way};
+use crate::link::{LOWER_HEADERS, Link, NextHop};
 use longshore_frames::{GsoKind, LinkKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_net::template::Ipv4Template;
 use longshore_tcp::PlainTransmit;
@@ -21,7 +21,7 @@ use std::net::SocketAddrV4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Headers {
     /// What they were made for: they are good as long as this is so.
-    way: Way,
+    hop: NextHop,
     ttl: u8,
     tos: u8,
     ethernet: [u8; ethernet::HEADER_LEN],
@@ -36,12 +36,12 @@ impl Headers {
         link: &Link,
         local: SocketAddrV4,
         remote: SocketAddrV4,
-        way: Way,
+        hop: NextHop,
         ttl: u8,
         tos: u8,
     ) -> Self {
         let mut bytes = [0; ethernet::HEADER_LEN];
-        if let Way::Station(destination) = way {
+        if let NextHop::Neighbor(destination) = hop {
             EthernetHeader {
                 destination,
                 source: link.mac,
@@ -50,7 +50,7 @@ impl Headers {
             .emit(&mut bytes);
         }
         Self {
-            way,
+            hop,
             ttl,
             tos,
             ethernet: bytes,
@@ -79,17 +79,17 @@ impl Headers {
         kept: &'a mut Option<Self>,
         link: &Link,
         (local, remote): (SocketAddrV4, SocketAddrV4),
-        way: Way,
+        hop: NextHop,
         ttl: u8,
         tos: u8,
     ) -> &'a Self {
         let good = kept
             .as_ref()
-            .is_some_and(|h| h.way == way && h.ttl == ttl && h.tos == tos);
+            .is_some_and(|h| h.hop == hop && h.ttl == ttl && h.tos == tos);
         if !good {
             *kept = None;
         }
-        kept.get_or_insert_with(|| Self::new(link, local, remote, way, ttl, tos))
+        kept.get_or_insert_with(|| Self::new(link, local, remote, hop, ttl, tos))
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
     fn both_ways(config: MemoryConfig, timestamps: bool, payload: &[&[u8]], mss: u16) {
         let (port, mut wire) = pair(&config);
         let mut link = link(port);
-        let way = Way::Station(MacAddr([2, 0, 0, 0, 0, 9]));
+        let hop = NextHop::Neighbor(MacAddr([2, 0, 0, 0, 0, 9]));
         let segment = PlainTransmit {
             header: Plain {
                 control: control(TcpFlags::ACK | TcpFlags::PSH, timestamps),
@@ -201,7 +201,7 @@ mod tests {
         };
         let payload: Vec<_> = payload.iter().map(|p| IoSlice::new(p)).collect();
         let mut kept = None;
-        let headers = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), way, 63, 2);
+        let headers = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), hop, 63, 2);
         assert_eq!(kept, Some(headers));
         link.send_plain(&headers, &segment, &payload).unwrap();
 
@@ -222,7 +222,7 @@ mod tests {
         let len = segment.payload_len as usize;
         let ip = link.tcp_packet(*LOCAL.ip(), *REMOTE.ip(), header.header_len(), len, 63, 2);
         let gso = (len > usize::from(mss)).then_some(mss);
-        link.send_tcp(&ip, way, &header, &payload, gso).unwrap();
+        link.send_tcp(&ip, hop, &header, &payload, gso).unwrap();
 
         let mut frames = [vec![0; 70_000], vec![0; 70_000]];
         let metas = frames.each_mut().map(|f| wire.recv(f).unwrap().unwrap());
@@ -264,7 +264,7 @@ mod tests {
         let (port, _wire) = pair(&MemoryConfig::default());
         let link = link(port);
         let mut kept = None;
-        let ways = [1, 2].map(|n| Way::Station(MacAddr([2, 0, 0, 0, 0, n])));
+        let ways = [1, 2].map(|n| NextHop::Neighbor(MacAddr([2, 0, 0, 0, 0, n])));
         let one = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[0], 64, 0);
         let same = *Headers::keep(&mut kept, &link, (LOCAL, REMOTE), ways[0], 64, 0);
         assert_eq!(one, same);

@@ -6,10 +6,10 @@
 //! Linux delivers it to.
 
 use crate::Stack;
+use crate::address_pair::AddressPair;
 use crate::connection::RequestError;
 use crate::counters::{Counters, EngineDrop};
 use crate::datagram::Envelope;
-use crate::ends::Ends;
 use crate::link::{Link, net_time};
 use crate::secrets::{Purpose, Secrets};
 use crate::socket::{Datagram, Kind, Socket};
@@ -278,11 +278,13 @@ impl Stack {
     /// Whether what a socket sends between these comes back to our own sockets, too, as
     /// it does to the others on the link: broadcasts always, and groups that somebody
     /// listens to unless the sender forbids it (IP_MULTICAST_LOOP).
-    pub(crate) fn comes_back(&self, ends: &Ends, looped: bool) -> bool {
-        match *ends {
-            Ends::V4 { to, .. } if to.is_multicast() => looped && self.link.groups.v4.contains(to),
-            Ends::V4 { to, .. } => self.link.takes4(to),
-            Ends::V6 { to, .. } => looped && self.link.groups.v6.contains(to),
+    pub(crate) fn comes_back(&self, addresses: &AddressPair, looped: bool) -> bool {
+        match *addresses {
+            AddressPair::V4 { to, .. } if to.is_multicast() => {
+                looped && self.link.groups.v4.contains(to)
+            }
+            AddressPair::V4 { to, .. } => self.link.takes4(to),
+            AddressPair::V6 { to, .. } => looped && self.link.groups.v6.contains(to),
         }
     }
 

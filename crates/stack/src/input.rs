@@ -1,10 +1,10 @@
 //! Packets in: from a frame to the protocol that it is for.
 
 use crate::Stack;
+use crate::address_pair::Service;
 use crate::counters::EngineDrop;
-use crate::ends::Service;
 use crate::errors::Reported;
-use crate::link::{HEADER_ROOM, LOWER_HEADERS, OwnPacket, Transport, Way, net_time};
+use crate::link::{HEADER_ROOM, LOWER_HEADERS, NextHop, OwnPacket, Transport, net_time};
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
 use longshore_net::icmp::{ErrorKind, may_answer_error, parse_error};
@@ -348,7 +348,7 @@ impl Stack {
         if let (Some(mtu), Some(key)) = (reduced, key)
             && let Some(c) = self.connection_mut(key)
         {
-            let headers = crate::ends::headers_of_segment(error.destination) as u16;
+            let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
             c.tcb.set_path_mss(mtu.saturating_sub(headers));
             self.sockets.touch(key);
         }
@@ -408,8 +408,8 @@ impl Stack {
         let mut message = vec![0; icmpv4::HEADER_LEN + data.len()];
         message[icmpv4::HEADER_LEN..].copy_from_slice(data);
         icmp.emit(&mut message);
-        let ends = (ip.destination, ip.source);
-        self.send_whole(ends, Service::DEFAULT, protocol::ICMP, &message);
+        let addresses = (ip.destination, ip.source);
+        self.send_whole(addresses, Service::DEFAULT, protocol::ICMP, &message);
     }
 
     /// Sends a finished transport message in one packet, or in fragments if it
@@ -421,11 +421,11 @@ impl Stack {
         protocol: u8,
         message: &[u8],
     ) {
-        let way = self.link.way_to(to, self.now, &mut self.counters);
-        let way = match way {
-            Way::Station(_) | Way::Own | Way::Wait => way,
-            Way::Failed => return self.counters.drop(EngineDrop::Unresolved),
-            Way::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
+        let hop = self.link.next_hop_to(to, self.now, &mut self.counters);
+        let hop = match hop {
+            NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving => hop,
+            NextHop::Unreachable => return self.counters.drop(EngineDrop::Unresolved),
+            NextHop::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
         };
         let mtu = self.link.mtu_to(to.into(), self.now);
         let identification = self.link.next_identification();
@@ -445,7 +445,7 @@ impl Stack {
                 source: from,
                 destination: to,
             };
-            if self.link.send_raw(&header, way, bytes).is_err() {
+            if self.link.send_raw(&header, hop, bytes).is_err() {
                 self.counters.drop(EngineDrop::PortRefused);
             }
         }
@@ -491,13 +491,13 @@ impl crate::link::Link {
     pub(crate) fn send_raw(
         &mut self,
         ip: &Ipv4Header,
-        way: crate::link::Way,
+        hop: crate::link::NextHop,
         payload: &[u8],
     ) -> Result<(), longshore_frames::PortError> {
         let mut buffer = [0u8; HEADER_ROOM];
         self.send_ipv4(
             ip,
-            way,
+            hop,
             &mut buffer,
             &Transport::finished(&[IoSlice::new(payload)]),
         )

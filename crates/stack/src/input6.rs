@@ -2,11 +2,11 @@
 //! the errors that are sent about them.
 
 use crate::Stack;
+use crate::address_pair::Service;
 use crate::counters::EngineDrop;
-use crate::ends::Service;
 use crate::errors::Reported;
 use crate::input::IpPacket;
-use crate::link::{Way, net_time};
+use crate::link::{NextHop, net_time};
 use longshore_frames::RxChecksum;
 use longshore_net::DropReason;
 use longshore_net::fragment::fragments_v6;
@@ -354,10 +354,10 @@ impl Stack {
         protocol: u8,
         message: &[u8],
     ) {
-        let way = match self.link.way_to6(to, self.now, &mut self.counters) {
-            way @ (Way::Station(_) | Way::Own | Way::Wait) => way,
-            Way::Failed => return self.counters.drop(EngineDrop::Unresolved),
-            Way::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
+        let hop = match self.link.next_hop6(to, self.now, &mut self.counters) {
+            hop @ (NextHop::Neighbor(_) | NextHop::Local | NextHop::Resolving) => hop,
+            NextHop::Unreachable => return self.counters.drop(EngineDrop::Unresolved),
+            NextHop::NoRoute => return self.counters.drop(EngineDrop::NoRoute),
         };
         let mut header = Ipv6Header {
             traffic_class: service.tos,
@@ -373,7 +373,7 @@ impl Stack {
         if parts.peek().is_none_or(|first| !first.more) {
             return self
                 .link
-                .send_finished6(&header, way, message, &mut self.counters);
+                .send_finished6(&header, hop, message, &mut self.counters);
         }
         header.next_header = next_header::FRAGMENT;
         let identification = self.link.next_identification6();
@@ -395,7 +395,7 @@ impl Stack {
             );
             header.payload_len = packet.len() as u16;
             self.link
-                .send_finished6(&header, way, &packet, &mut self.counters);
+                .send_finished6(&header, hop, &packet, &mut self.counters);
         }
     }
 }

@@ -28,7 +28,7 @@
 //! | `settle` | what a turn has touched: sent and told, each user its share |
 //! | `pair` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
-//! | `output`, `ends`, `link`, `link6`, `routing` | packets out: headers, routes, neighbors |
+//! | `output`, `address_pair`, `link`, `link6`, `routing` | packets out: headers, routes, neighbors |
 //! | `automatic`, `link_return` | addresses from servers and routers; a link that has come back |
 //! | `errors` | ICMP errors, as programs hear of them |
 //! | `groups` | multicast and broadcasts |
@@ -45,6 +45,7 @@
 
 mod access;
 mod account;
+mod address_pair;
 mod answer_limit;
 mod automatic;
 #[cfg(feature = "bench")]
@@ -56,7 +57,6 @@ mod cookies;
 mod counters;
 mod datagram;
 mod demux;
-mod ends;
 mod errors;
 mod fast_input;
 mod fast_open;

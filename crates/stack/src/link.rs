@@ -42,16 +42,16 @@ pub(crate) const HEADER_ROOM: usize = LOWER_HEADERS + longshore_wire::tcp::MAX_H
 
 /// Where a packet to some destination goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// To this station.
-    Station(MacAddr),
-    /// Back into the engine.
-    Own,
-    /// Its next hop is being asked for. Packets may be held until it answers.
-    Wait,
-    /// Its next hop does not answer.
-    Failed,
-    /// Nowhere.
+pub(crate) enum NextHop {
+    /// The neighbor with this hardware address.
+    Neighbor(MacAddr),
+    /// This host itself: the packet comes back as one that has arrived.
+    Local,
+    /// Its hardware address is being asked for. Packets may be held until it answers.
+    Resolving,
+    /// It does not answer.
+    Unreachable,
+    /// There is no route.
     NoRoute,
 }
 
@@ -284,30 +284,35 @@ impl Link {
     }
 
     /// Where a packet to `to` goes; asks for its next hop if need be.
-    pub(crate) fn way_to(&mut self, to: Ipv4Addr, now: Instant, counters: &mut Counters) -> Way {
+    pub(crate) fn next_hop_to(
+        &mut self,
+        to: Ipv4Addr,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> NextHop {
         if self.is_ours(to) {
-            return Way::Own;
+            return NextHop::Local;
         }
         if self.capabilities.link == LinkKind::Ip {
-            return Way::Station(MacAddr::default());
+            return NextHop::Neighbor(MacAddr::default());
         }
         if let Some(station) = self.station_of_all(to) {
-            return Way::Station(station);
+            return NextHop::Neighbor(station);
         }
         let Some(hop) = self.routes.lookup(to.into()) else {
-            return Way::NoRoute;
+            return NextHop::NoRoute;
         };
         let IpAddr::V4(next_hop) = hop.next_hop else {
-            return Way::NoRoute;
+            return NextHop::NoRoute;
         };
         match self.neighbors.lookup(next_hop, net_time(now)) {
-            Lookup::Found(mac) => Way::Station(mac),
-            Lookup::Wait => Way::Wait,
+            Lookup::Found(mac) => NextHop::Neighbor(mac),
+            Lookup::Wait => NextHop::Resolving,
             Lookup::Ask => {
                 self.ask(next_hop, MacAddr::BROADCAST, counters);
-                Way::Wait
+                NextHop::Resolving
             }
-            Lookup::Failed => Way::Failed,
+            Lookup::Failed => NextHop::Unreachable,
         }
     }
 
@@ -404,7 +409,7 @@ impl Link {
     pub(crate) fn send_ipv4(
         &mut self,
         ip: &Ipv4Header,
-        way: Way,
+        hop: NextHop,
         buffer: &mut [u8; HEADER_ROOM],
         transport: &Transport<'_>,
     ) -> Result<(), PortError> {
@@ -415,7 +420,7 @@ impl Link {
             buffer,
             LOWER_HEADERS,
             (EtherType::Ipv4, pseudo),
-            way,
+            hop,
             transport,
         )
     }
@@ -429,11 +434,11 @@ impl Link {
         buffer: &mut [u8],
         start: usize,
         (ether_type, pseudo): (EtherType, Partial),
-        way: Way,
+        hop: NextHop,
         transport: &Transport<'_>,
     ) -> Result<(), PortError> {
         let end = start + transport.header_len;
-        let (own, waits) = (way == Way::Own, way == Way::Wait);
+        let (own, waits) = (hop == NextHop::Local, hop == NextHop::Resolving);
         let summed = transport.checksum_at != NO_CHECKSUM;
         let offload = !own && !waits && summed && self.capabilities.tx_checksum;
         if summed {
@@ -461,7 +466,7 @@ impl Link {
         }
         let link_len = self.capabilities.link_header_len();
         let skip = ethernet::HEADER_LEN - link_len;
-        if let (Way::Station(mac), true) = (way, link_len != 0) {
+        if let (NextHop::Neighbor(mac), true) = (hop, link_len != 0) {
             let header = EthernetHeader {
                 destination: mac,
                 source: self.mac,

@@ -5,7 +5,7 @@
 //! `link` asks for the rest.
 
 use crate::counters::{Counters, EngineDrop};
-use crate::link::{Link, NEIGHBORS, Transport, Way, net_time};
+use crate::link::{Link, NEIGHBORS, NextHop, Transport, net_time};
 use crate::routing::AddressError;
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{LinkKind, PortError};
@@ -144,27 +144,32 @@ impl Link {
     }
 
     /// Where a packet to `to` goes; asks for its next hop if need be.
-    pub(crate) fn way_to6(&mut self, to: Ipv6Addr, now: Instant, counters: &mut Counters) -> Way {
+    pub(crate) fn next_hop6(
+        &mut self,
+        to: Ipv6Addr,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> NextHop {
         if self.is_ours6(to) {
-            return Way::Own;
+            return NextHop::Local;
         }
         if self.capabilities.link == LinkKind::Ip {
-            return Way::Station(MacAddr::default());
+            return NextHop::Neighbor(MacAddr::default());
         }
         if to.is_multicast() {
-            return Way::Station(MacAddr::of_group(to));
+            return NextHop::Neighbor(MacAddr::of_group(to));
         }
         let hop = self.routes.lookup(to.into()).map(|hop| hop.next_hop);
         let (Some(IpAddr::V6(hop)), Some(v6)) = (hop, &mut self.v6) else {
-            return Way::NoRoute;
+            return NextHop::NoRoute;
         };
         match v6.neighbors.lookup(hop, net_time(now)) {
-            Lookup::Found(mac) => Way::Station(mac),
-            Lookup::Wait => Way::Wait,
-            Lookup::Failed => Way::Failed,
+            Lookup::Found(mac) => NextHop::Neighbor(mac),
+            Lookup::Wait => NextHop::Resolving,
+            Lookup::Failed => NextHop::Unreachable,
             Lookup::Ask => {
                 self.solicit(hop, None, counters);
-                Way::Wait
+                NextHop::Resolving
             }
         }
     }
@@ -183,10 +188,15 @@ impl Link {
                 (message, MacAddr::of_group(message.destination))
             }
         };
-        self.send_ndp(&message, Way::Station(to), counters);
+        self.send_ndp(&message, NextHop::Neighbor(to), counters);
     }
 
-    pub(crate) fn send_ndp(&mut self, message: &ndp::Message, way: Way, counters: &mut Counters) {
+    pub(crate) fn send_ndp(
+        &mut self,
+        message: &ndp::Message,
+        hop: NextHop,
+        counters: &mut Counters,
+    ) {
         let header = Ipv6Header {
             traffic_class: 0,
             flow_label: 0,
@@ -196,20 +206,20 @@ impl Link {
             source: message.source,
             destination: message.destination,
         };
-        self.send_finished6(&header, way, message.bytes(), counters);
+        self.send_finished6(&header, hop, message.bytes(), counters);
     }
 
     /// Sends a packet whose payload is finished, checksum and all.
     pub(crate) fn send_finished6(
         &mut self,
         ip: &Ipv6Header,
-        way: Way,
+        hop: NextHop,
         payload: &[u8],
         counters: &mut Counters,
     ) {
         let mut buffer = [0u8; HEADER_ROOM];
         let pieces = [IoSlice::new(payload)];
-        let sent = self.send_ipv6(ip, way, &mut buffer, &Transport::finished(&pieces));
+        let sent = self.send_ipv6(ip, hop, &mut buffer, &Transport::finished(&pieces));
         if sent.is_err() {
             counters.drop(EngineDrop::PortRefused);
         }
@@ -221,7 +231,7 @@ impl Link {
     pub(crate) fn send_ipv6(
         &mut self,
         ip: &Ipv6Header,
-        way: Way,
+        hop: NextHop,
         buffer: &mut [u8; HEADER_ROOM],
         transport: &Transport<'_>,
     ) -> Result<(), PortError> {
@@ -229,7 +239,7 @@ impl Link {
         let length = transport.len() as u32;
         let pseudo = Partial::of_pseudo_v6(ip.source, ip.destination, transport.protocol, length);
         let kind = (EtherType::Ipv6, pseudo);
-        self.send_packet(buffer, LOWER_HEADERS, kind, way, transport)
+        self.send_packet(buffer, LOWER_HEADERS, kind, hop, transport)
     }
 
     /// The identification of the next packet that goes in fragments (RFC 7739 section
@@ -326,8 +336,10 @@ impl Link {
         });
         let certain = v6.addresses.is_certain(target);
         let answer = ndp::answer(asker, target, self.mac, certain);
-        match self.way_to6(answer.destination, now, counters) {
-            way @ (Way::Station(_) | Way::Wait) => self.send_ndp(&answer, way, counters),
+        match self.next_hop6(answer.destination, now, counters) {
+            hop @ (NextHop::Neighbor(_) | NextHop::Resolving) => {
+                self.send_ndp(&answer, hop, counters)
+            }
             _ => counters.drop(EngineDrop::Unresolved),
         }
         if resolved {
@@ -385,7 +397,7 @@ impl Link {
                 }
                 let message = ndp::claim(ip);
                 let to = MacAddr::of_group(message.destination);
-                self.send_ndp(&message, Way::Station(to), counters);
+                self.send_ndp(&message, NextHop::Neighbor(to), counters);
             }
             // The first report may be lost (RFC 3810 section 9.14.1), and its source
             // was nobody.
@@ -454,7 +466,7 @@ impl Link {
             source: from,
             destination: mld::ROUTERS,
         };
-        let way = Way::Station(MacAddr::of_group(mld::ROUTERS));
-        self.send_finished6(&header, way, message, counters);
+        let hop = NextHop::Neighbor(MacAddr::of_group(mld::ROUTERS));
+        self.send_finished6(&header, hop, message, counters);
     }
 }

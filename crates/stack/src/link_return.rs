@@ -5,7 +5,7 @@
 //! announcements that follow. Connections are left alone: they repeat what was lost.
 
 use crate::counters::Counters;
-use crate::link::{Link, Way, net_time};
+use crate::link::{Link, NextHop, net_time};
 use longshore_frames::LinkKind;
 use longshore_net::address6::State;
 use longshore_net::{arp, ndp};
@@ -99,7 +99,7 @@ impl Link {
         for ip in certain {
             let message = ndp::answer(Ipv6Addr::UNSPECIFIED, ip, self.mac, true);
             let to = MacAddr::of_group(message.destination);
-            self.send_ndp(&message, Way::Station(to), counters);
+            self.send_ndp(&message, NextHop::Neighbor(to), counters);
         }
     }
 }

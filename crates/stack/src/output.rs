@@ -1,10 +1,10 @@
 //! TCP segments out: headers written, payload taken where the host wrote it.
 
 use crate::Stack;
+use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
-use crate::ends::{Ends, Service};
 use crate::fast_output::Headers;
-use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, Transport, Way};
+use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
 use crate::socket::{Connection, Kind, Socket};
 use longshore_frames::in_place;
 use longshore_frames::{GsoKind, PortError};
@@ -78,7 +78,7 @@ impl Link {
     pub(crate) fn send_tcp(
         &mut self,
         ip: &Ipv4Header,
-        way: Way,
+        hop: NextHop,
         header: &TcpHeader,
         payload: &[IoSlice<'_>],
         gso: Option<u16>,
@@ -92,7 +92,7 @@ impl Link {
             payload,
             gso: gso.map(|size| (GsoKind::Tcp4, size)),
         };
-        self.send_ipv4(ip, way, &mut buffer, &transport)
+        self.send_ipv4(ip, hop, &mut buffer, &transport)
     }
 }
 
@@ -113,22 +113,25 @@ impl Stack {
         let Some(local) = socket.local else {
             return Sent::All;
         };
-        let Some(ends) = Ends::new(local.ip(), c.remote.ip()) else {
+        let Some(addresses) = AddressPair::new(local.ip(), c.remote.ip()) else {
             return Sent::All;
         };
-        let service = options.service(ends.to()).without_ecn();
-        let way = match self.link.way(&ends, now, &mut self.counters) {
-            way @ (Way::Station(_) | Way::Own) => way,
+        let service = options.service(addresses.to()).without_ecn();
+        let hop = match self
+            .link
+            .next_hop_between(&addresses, now, &mut self.counters)
+        {
+            hop @ (NextHop::Neighbor(_) | NextHop::Local) => hop,
             // What is taken from the block counts as sent, so nothing is taken.
-            Way::Wait => return Sent::Unresolved,
-            Way::Failed | Way::NoRoute => {
+            NextHop::Resolving => return Sent::Unresolved,
+            NextHop::Unreachable | NextHop::NoRoute => {
                 drop_unsent(c, now, &mut self.counters);
                 return Sent::All;
             }
         };
         let longest = self
             .link
-            .longest_payload(&ends, way)
+            .longest_payload(&addresses, hop)
             .max(usize::from(c.tcb.mss()));
         let session = self.sessions.get_unshown_mut(socket.session);
         let mut outlet = Outlet {
@@ -137,8 +140,8 @@ impl Stack {
             crossings: &mut socket.meter.to_adapter,
             c,
             local,
-            ends,
-            way,
+            addresses,
+            hop,
             service,
             longest,
             now,
@@ -175,8 +178,8 @@ struct Outlet<'a> {
     index: u32,
     crossings: &'a mut Crossings,
     local: SocketAddr,
-    ends: Ends,
-    way: Way,
+    addresses: AddressPair,
+    hop: NextHop,
     service: Service,
     /// Payload of one segment at most, bytes.
     longest: usize,
@@ -190,10 +193,11 @@ impl<'a> Outlet<'a> {
     /// As an error: how sending went, if it ends with them.
     #[inline]
     fn send_plain(&mut self) -> Result<usize, Sent> {
-        let (Ends::V4 { from, to }, Way::Station(_)) = (self.ends, self.way) else {
+        let (AddressPair::V4 { from, to }, NextHop::Neighbor(_)) = (self.addresses, self.hop)
+        else {
             return Ok(0);
         };
-        let ends = (
+        let addresses = (
             SocketAddrV4::new(from, self.local.port()),
             SocketAddrV4::new(to, self.c.remote.port()),
         );
@@ -215,8 +219,8 @@ impl<'a> Outlet<'a> {
             let headers = Headers::keep(
                 &mut self.c.headers,
                 self.link,
-                ends,
-                self.way,
+                addresses,
+                self.hop,
                 self.service.ttl,
                 self.service.tos,
             );
@@ -245,8 +249,8 @@ impl<'a> Outlet<'a> {
                 self.gather(segment.payload.clone(), &mut pieces)?
             };
             let sent = self.link.send_segment(
-                &self.ends,
-                self.way,
+                &self.addresses,
+                self.hop,
                 self.service.marked(segment.ecn as u8),
                 &header,
                 in_place(pieces.get(..count).unwrap_or_default()),

@@ -1,11 +1,11 @@
 //! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
 
 use crate::Stack;
+use crate::address_pair::{AddressPair, Service, headers_of_segment};
 use crate::counters::EngineDrop;
 use crate::demux::{Flow, Found};
-use crate::ends::{Ends, Service, headers_of_segment};
 use crate::input::IpPacket;
-use crate::link::Way;
+use crate::link::NextHop;
 use crate::socket::{Kind, Socket};
 use longshore_hostif::NONE;
 use longshore_tcp::{DropReason, Ecn, Segment, State, TimeWaitVerdict, reset_for};
@@ -223,16 +223,18 @@ impl Stack {
 
     /// Sends a segment without payload that belongs to no block.
     pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
-        let Some(ends) = Ends::new(local.ip(), remote.ip()) else {
+        let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
             return;
         };
-        let way = self.link.way(&ends, self.now, &mut self.counters);
-        if matches!(way, Way::Failed | Way::NoRoute) {
+        let hop = self
+            .link
+            .next_hop_between(&addresses, self.now, &mut self.counters);
+        if matches!(hop, NextHop::Unreachable | NextHop::NoRoute) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
         let sent = self
             .link
-            .send_segment(&ends, way, Service::DEFAULT, header, &[], None);
+            .send_segment(&addresses, hop, Service::DEFAULT, header, &[], None);
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }

@@ -12,7 +12,7 @@ use longshore_hostif::{
     datagram_span,
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
-use longshore_ring::Ringer;
+use longshore_ring::EventfdSignaler;
 use longshore_stack::{
     Automatic, Defaults, From, Host, Interface, Secrets, Session, Settings, Stack,
 };
@@ -89,7 +89,7 @@ impl Near {
         let secrets = Secrets::new([7; 16]);
         let mut stack = Stack::new(interface, settings, &secrets, now).expect("a stack");
         let arena = Arc::new(Arena::create(GEOMETRY).expect("memory"));
-        let mut host = AdapterSession::new(arena.clone(), Arc::new(Ringer::for_one()));
+        let mut host = AdapterSession::new(arena.clone(), Arc::new(EventfdSignaler::for_one()));
         let peer = Peer {
             pid: 1,
             pidfd: None,

@@ -67,7 +67,7 @@ impl Engine {
                     s.launcher = None;
                     s.launched = false;
                     s.wants_care = true;
-                    self.housekeeping_at = self.stack.now();
+                    self.maintenance_at = self.stack.now();
                 }
             }
             Event::Overdrawn(serial) => {

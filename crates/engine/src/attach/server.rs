@@ -11,7 +11,7 @@ use longshore_hostif::attach::{
     AttachError, Message, Refusal, Token, receive_from_program, turn_away,
 };
 use longshore_hostif::{Geometry, Versions};
-use longshore_ring::{Doorbell, Ringer, peer_credentials, peer_pidfd, refuse_descriptors};
+use longshore_ring::{Doorbell, EventfdSignaler, peer_credentials, peer_pidfd, refuse_descriptors};
 use longshore_stack::Session as Half;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fs::FileType;
@@ -96,7 +96,7 @@ pub(crate) struct Policy {
     pub(crate) private: bool,
     /// But others may join its sessions.
     pub(crate) others_may_join: bool,
-    pub(crate) ringer: Arc<Ringer>,
+    pub(crate) signaler: Arc<EventfdSignaler>,
 }
 
 impl Policy {
@@ -478,9 +478,9 @@ impl Thread {
             return Err(Refusal::NoResources);
         }
         let geometry = self.policy.terms.get(|(_, geometry)| *geometry);
-        let ringer = self.policy.ringer.clone();
+        let signaler = self.policy.signaler.clone();
         let agreed = Versions::OURS.agree(theirs).ok_or(Refusal::Version)?;
-        let host = AdapterSession::create_for(geometry, agreed, ringer);
+        let host = AdapterSession::create_for(geometry, agreed, signaler);
         let host = host.map_err(|_| Refusal::NoResources)?;
         let doorbell = Doorbell::new().map_err(|_| Refusal::NoResources)?;
         let mut token = [0; 16];

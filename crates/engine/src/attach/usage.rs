@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use longshore_hostif::Geometry;
     use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
-    use longshore_ring::Ringer;
+    use longshore_ring::EventfdSignaler;
 
     #[test]
     fn a_user_has_what_it_may_and_no_more_until_it_gives_some_back() {
@@ -313,8 +313,8 @@ mod tests {
             memory: 3 << 20,
         });
         let user = users.get(4_000_001);
-        let (geometry, ringer) = (Geometry::DEFAULT, Arc::new(Ringer::for_one()));
-        let session = || AdapterSession::create(geometry, ringer.clone()).unwrap();
+        let (geometry, signaler) = (Geometry::DEFAULT, Arc::new(EventfdSignaler::for_one()));
+        let session = || AdapterSession::create(geometry, signaler.clone()).unwrap();
         let mut sessions = [session(), session()];
         user.note_memory(7, sessions[0].memory());
         user.note_memory(8, sessions[1].memory());

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Frames that the engine takes from its port in a turn (`engine/src/inlet.rs`).
+/// Frames that the engine takes from its port in a turn (`engine/src/receive_policy.rs`).
 const TURN: usize = 64;
 /// Bytes of a segment.
 pub(super) const MSS: usize = 1448;

@@ -2,7 +2,7 @@
 //! for one, rung by `wakeups`.
 
 use super::AdapterSession;
-use longshore_ring::{Ringer, StrangersBell};
+use longshore_ring::{EventfdSignaler, UntrustedEventfd};
 use std::any::Any;
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -14,7 +14,7 @@ pub type Charge = Option<Box<dyn Any + Send + Sync>>;
 /// One of them.
 #[derive(Debug)]
 struct Made {
-    fd: Arc<StrangersBell>,
+    fd: Arc<UntrustedEventfd>,
     _charge: Charge,
 }
 
@@ -23,15 +23,15 @@ struct Made {
 pub(super) struct Eventfds {
     of_waiters: HashMap<u32, Made>,
     waiters: u32,
-    ringer: Arc<Ringer>,
+    signaler: Arc<EventfdSignaler>,
 }
 
 impl Eventfds {
-    pub(super) fn new(ringer: Arc<Ringer>, waiters: u32) -> Self {
+    pub(super) fn new(signaler: Arc<EventfdSignaler>, waiters: u32) -> Self {
         Self {
             of_waiters: HashMap::new(),
             waiters,
-            ringer,
+            signaler,
         }
     }
 
@@ -39,7 +39,7 @@ impl Eventfds {
     /// it gets one.
     pub(super) fn ring(&self, waiter: u32) {
         if let Some(made) = self.of_waiters.get(&waiter) {
-            self.ringer.ring(&made.fd);
+            self.signaler.ring(&made.fd);
         }
     }
 
@@ -63,7 +63,7 @@ impl AdapterSession {
         }
         let made = Made {
             _charge: charge()?,
-            fd: Arc::new(StrangersBell::make().ok()?),
+            fd: Arc::new(UntrustedEventfd::make().ok()?),
         };
         // Nobody sleeps on it before the program has it: it is not rung for what is overdue.
         let made = eventfds.of_waiters.entry(waiter).insert_entry(made);

@@ -10,7 +10,7 @@ use super::words::Words;
 use crate::abi::{Agreed, Geometry};
 use crate::meter::Meter;
 use crate::transport::{Arena, ArenaError};
-use longshore_ring::Ringer;
+use longshore_ring::EventfdSignaler;
 use std::sync::Arc;
 
 /// The adapter's half of one session, over shared memory: what the engine gets of its
@@ -41,14 +41,14 @@ pub struct AdapterSession {
 }
 
 impl AdapterSession {
-    /// Makes a session for programs of this release, and its half of it. `ringer` rings the
+    /// Makes a session for programs of this release, and its half of it. `signaler` rings the
     /// eventfds of its programs.
     ///
     /// # Errors
     /// [`ArenaError`], if the geometry is bad or the kernel has no memory.
-    pub fn create(geometry: Geometry, ringer: Arc<Ringer>) -> Result<Self, ArenaError> {
+    pub fn create(geometry: Geometry, signaler: Arc<EventfdSignaler>) -> Result<Self, ArenaError> {
         let arena = Arena::create(geometry)?;
-        Ok(Self::new(Arc::new(arena), ringer))
+        Ok(Self::new(Arc::new(arena), signaler))
     }
 
     /// The same, for programs that speak what was `agreed`.
@@ -58,15 +58,15 @@ impl AdapterSession {
     pub fn create_for(
         geometry: Geometry,
         agreed: Agreed,
-        ringer: Arc<Ringer>,
+        signaler: Arc<EventfdSignaler>,
     ) -> Result<Self, ArenaError> {
         let arena = Arena::create_for(geometry, agreed)?;
-        Ok(Self::new(Arc::new(arena), ringer))
+        Ok(Self::new(Arc::new(arena), signaler))
     }
 
     /// The half of a session whose memory nobody uses yet.
     #[must_use]
-    pub fn new(arena: Arc<Arena>, ringer: Arc<Ringer>) -> Self {
+    pub fn new(arena: Arc<Arena>, signaler: Arc<EventfdSignaler>) -> Self {
         let geometry = *arena.geometry();
         Self {
             send: SendStreams::of(&arena),
@@ -75,7 +75,7 @@ impl AdapterSession {
             words: Words::default(),
             bad_descriptors: 0,
             channels: Channels::new(geometry.channels),
-            wakeups: Wakeups::new(Eventfds::new(ringer, geometry.waiters)),
+            wakeups: Wakeups::new(Eventfds::new(signaler, geometry.waiters)),
             owners: Owners::default(),
             arena,
         }
@@ -101,5 +101,5 @@ impl AdapterSession {
 
 #[cfg(test)]
 pub(super) fn small() -> AdapterSession {
-    AdapterSession::create(Geometry::SMALL, Arc::new(Ringer::for_one())).unwrap()
+    AdapterSession::create(Geometry::SMALL, Arc::new(EventfdSignaler::for_one())).unwrap()
 }

@@ -111,7 +111,7 @@ impl Session {
         if !self.manners.is_deaf.load(Ordering::Relaxed) {
             self.take_requests();
         }
-        self.bury_dead();
+        self.tear_down_the_dead();
         for index in self.peers.keys().copied().collect::<Vec<_>>() {
             self.move_bytes(index);
         }
@@ -489,7 +489,7 @@ impl Session {
         }
     }
 
-    fn bury_dead(&mut self) {
+    fn tear_down_the_dead(&mut self) {
         let at_once = Timespec {
             tv_sec: 0,
             tv_nsec: 0,

@@ -5,9 +5,9 @@
 
 use crate::Stack;
 use crate::access::Transport;
+use crate::address_pair::{AddressPair, Service};
 use crate::counters::EngineDrop;
-use crate::ends::{Ends, Service};
-use crate::link::Way;
+use crate::link::NextHop;
 use crate::socket::{DEFAULT_TTL, Kind, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
@@ -66,9 +66,9 @@ impl Stack {
         let remote = Self::meant(&options, remote).ok();
         let denied = remote.is_some_and(|r| !self.settings.access.may_connect(Transport::Udp, r));
         let allowed = remote.filter(|_| !denied);
-        let ends = allowed.and_then(|r| self.ends_towards(Some(local), r.ip()));
-        let ends =
-            ends.filter(|e| e.header_len() + udp::HEADER_LEN + record.len as usize <= most(e));
+        let addresses = allowed.and_then(|r| self.addresses_towards(Some(local), r.ip()));
+        let addresses =
+            addresses.filter(|e| e.header_len() + udp::HEADER_LEN + record.len as usize <= most(e));
         let packets = match record.segment {
             0 => 1,
             segment => record.len.div_ceil(u32::from(segment)).max(1),
@@ -76,25 +76,27 @@ impl Stack {
         if packets > MOST_SEGMENTS {
             self.counters.drop(EngineDrop::TooManySegments);
         }
-        let ends = ends.filter(|_| packets <= MOST_SEGMENTS);
-        let sent = ends.zip(remote).map(|(ends, remote)| {
-            let way = self.link.way(&ends, now, &mut self.counters);
+        let addresses = addresses.filter(|_| packets <= MOST_SEGMENTS);
+        let sent = addresses.zip(remote).map(|(addresses, remote)| {
+            let hop = self
+                .link
+                .next_hop_between(&addresses, now, &mut self.counters);
             let ports = (local.port(), remote.port());
-            let chosen = self.chosen(&record, ends.to());
-            if self.link.is_for_all(ends.to()) {
-                if self.comes_back(&ends, record.looped) {
-                    self.send_datagram(Way::Own, &ends, chosen, ports, payload);
+            let chosen = self.chosen(&record, addresses.to());
+            if self.link.is_for_all(addresses.to()) {
+                if self.comes_back(&addresses, record.looped) {
+                    self.send_datagram(NextHop::Local, &addresses, chosen, ports, payload);
                 }
                 // Without a hop it stays with us.
                 if chosen.service.ttl == 0 {
                     return;
                 }
             }
-            if self.is_too_long(way, &ends, chosen, record.len as usize) {
+            if self.is_too_long(hop, &addresses, chosen, record.len as usize) {
                 self.counters.drop(EngineDrop::TooLong);
                 return self.tell_too_long(key);
             }
-            self.send_datagram(way, &ends, chosen, ports, payload);
+            self.send_datagram(hop, &addresses, chosen, ports, payload);
         });
         if denied {
             self.counters.drop(EngineDrop::AccessDenied);
@@ -133,8 +135,8 @@ impl Stack {
 
     fn send_datagram(
         &mut self,
-        way: Way,
-        ends: &Ends,
+        hop: NextHop,
+        addresses: &AddressPair,
         chosen: Chosen,
         ports: (u16, u16),
         payload: &[IoSlice<'_>],
@@ -144,7 +146,7 @@ impl Stack {
             segment,
             path_mtu,
         } = chosen;
-        if matches!(way, Way::Failed | Way::NoRoute) {
+        if matches!(hop, NextHop::Unreachable | NextHop::NoRoute) {
             return self.counters.drop(EngineDrop::Unresolved);
         }
         let len: usize = payload.iter().map(|p| p.len()).sum();
@@ -154,13 +156,13 @@ impl Stack {
             payload_len: len as u16,
             checksum: 0,
         };
-        let mtu = self.mtu_for(way, ends, path_mtu);
+        let mtu = self.mtu_for(hop, addresses, path_mtu);
         let segment = usize::from(segment);
         let cut = segment != 0 && segment < len;
         // What comes to our own arrives as the port would have it, and of what waits for its
         // next hop each waits for itself.
-        let by_port = self.link.capabilities.uso && way != Way::Wait;
-        if cut && !(by_port || way == Way::Own) {
+        let by_port = self.link.capabilities.uso && hop != NextHop::Resolving;
+        if cut && !(by_port || hop == NextHop::Local) {
             let mut whole = std::mem::take(&mut self.whole);
             whole.clear();
             payload.iter().for_each(|p| whole.extend_from_slice(p));
@@ -169,48 +171,54 @@ impl Stack {
                 ..chosen
             };
             for part in whole.chunks(segment) {
-                self.send_datagram(way, ends, alone, ports, &[IoSlice::new(part)]);
+                self.send_datagram(hop, addresses, alone, ports, &[IoSlice::new(part)]);
             }
             self.whole = whole;
             return;
         }
-        let packet_len = len + udp::HEADER_LEN + ends.header_len();
+        let packet_len = len + udp::HEADER_LEN + addresses.header_len();
         if !cut && packet_len > mtu {
-            return self.send_fragmented(ends, service, &header, payload);
+            return self.send_fragmented(addresses, service, &header, payload);
         }
         let gso = cut.then_some(segment as u16);
         let sent = self
             .link
-            .send_udp(ends, way, service, &header, payload, gso);
+            .send_udp(addresses, hop, service, &header, payload, gso);
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }
     }
 
     /// The longest packet between these that is not cut.
-    fn mtu_for(&self, way: Way, ends: &Ends, path_mtu: PathMtu) -> usize {
-        match way {
-            Way::Own => usize::from(u16::MAX),
-            _ if path_mtu.heeds_path() => self.link.mtu_to(ends.to(), self.now),
-            _ => self.link.link_mtu(ends.to()),
+    fn mtu_for(&self, hop: NextHop, addresses: &AddressPair, path_mtu: PathMtu) -> usize {
+        match hop {
+            NextHop::Local => usize::from(u16::MAX),
+            _ if path_mtu.heeds_path() => self.link.mtu_to(addresses.to(), self.now),
+            _ => self.link.link_mtu(addresses.to()),
         }
     }
 
     /// Whether a datagram of `len` bytes would have to be cut, and is not to be. The host
     /// has looked already; it does not know each path.
-    fn is_too_long(&self, way: Way, ends: &Ends, chosen: Chosen, len: usize) -> bool {
+    fn is_too_long(
+        &self,
+        hop: NextHop,
+        addresses: &AddressPair,
+        chosen: Chosen,
+        len: usize,
+    ) -> bool {
         let part = match usize::from(chosen.segment) {
             0 => len,
             segment => segment.min(len),
         };
-        let packet = part + udp::HEADER_LEN + ends.header_len();
-        chosen.path_mtu.refuses() && packet > self.mtu_for(way, ends, chosen.path_mtu)
+        let packet = part + udp::HEADER_LEN + addresses.header_len();
+        chosen.path_mtu.refuses() && packet > self.mtu_for(hop, addresses, chosen.path_mtu)
     }
 
     /// A datagram longer than the MTU: summed here and sent in fragments.
     fn send_fragmented(
         &mut self,
-        ends: &Ends,
+        addresses: &AddressPair,
         service: Service,
         header: &UdpHeader,
         payload: &[IoSlice<'_>],
@@ -221,18 +229,18 @@ impl Stack {
         header.emit(&mut message);
         payload.iter().for_each(|p| message.extend_from_slice(p));
         let len = message.len() as u32;
-        let pseudo = match *ends {
-            Ends::V4 { from, to } => Partial::of_pseudo_v4(from, to, protocol::UDP, len),
-            Ends::V6 { from, to } => Partial::of_pseudo_v6(from, to, protocol::UDP, len),
+        let pseudo = match *addresses {
+            AddressPair::V4 { from, to } => Partial::of_pseudo_v4(from, to, protocol::UDP, len),
+            AddressPair::V6 { from, to } => Partial::of_pseudo_v6(from, to, protocol::UDP, len),
         };
         let sum = pseudo.plus(Partial::of(&message)).finish();
         let sum = if sum == 0 { 0xffff } else { sum };
         message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
-        match *ends {
-            Ends::V4 { from, to } => {
+        match *addresses {
+            AddressPair::V4 { from, to } => {
                 self.send_whole((from, to), service, protocol::UDP, &message);
             }
-            Ends::V6 { from, to } => {
+            AddressPair::V6 { from, to } => {
                 self.send_whole6((from, to), service, protocol::UDP, &message);
             }
         }
@@ -241,10 +249,10 @@ impl Stack {
 }
 
 /// The longest packet between these, in bytes: IPv4 counts its header, IPv6 does not.
-const fn most(ends: &Ends) -> usize {
-    match ends {
-        Ends::V4 { .. } => 65_535,
-        Ends::V6 { .. } => 65_535 + longshore_wire::ipv6::HEADER_LEN,
+const fn most(addresses: &AddressPair) -> usize {
+    match addresses {
+        AddressPair::V4 { .. } => 65_535,
+        AddressPair::V6 { .. } => 65_535 + longshore_wire::ipv6::HEADER_LEN,
     }
 }
 

@@ -5,7 +5,7 @@
 //! What waits here is what nobody else keeps: datagrams, answers, resets. Connections keep
 //! their segments themselves until there is a way. `link` and `link6` call it.
 
-use super::{Link, Transport, Way};
+use super::{Link, NextHop, Transport};
 use crate::counters::{Counters, EngineDrop};
 use longshore_frames::TxFrame;
 use longshore_tcp::Instant;
@@ -56,8 +56,8 @@ impl Link {
     pub(crate) fn release_held(&mut self, hop: Ipv4Addr, now: Instant, counters: &mut Counters) {
         let packets = self.neighbors.release(hop);
         if !packets.is_empty() {
-            let way = self.way_to(hop, now, counters);
-            self.send_held(packets, EtherType::Ipv4, way, counters);
+            let hop = self.next_hop_to(hop, now, counters);
+            self.send_held(packets, EtherType::Ipv4, hop, counters);
         }
     }
 
@@ -66,8 +66,8 @@ impl Link {
         let Some(v6) = &mut self.v6 else { return };
         let packets = v6.neighbors.release(hop);
         if !packets.is_empty() {
-            let way = self.way_to6(hop, now, counters);
-            self.send_held(packets, EtherType::Ipv6, way, counters);
+            let hop = self.next_hop6(hop, now, counters);
+            self.send_held(packets, EtherType::Ipv6, hop, counters);
         }
     }
 
@@ -75,10 +75,10 @@ impl Link {
         &mut self,
         packets: VecDeque<Vec<u8>>,
         ether_type: EtherType,
-        way: Way,
+        hop: NextHop,
         counters: &mut Counters,
     ) {
-        let Way::Station(destination) = way else {
+        let NextHop::Neighbor(destination) = hop else {
             return counters.drop_many(EngineDrop::Unresolved, packets.len() as u64);
         };
         let mut headers = [0; ethernet::HEADER_LEN];

@@ -129,8 +129,8 @@ fn requests(far: &mut MemoryPort) -> usize {
 fn is_asked_again(told: bool) -> bool {
     let (link, mut far) = on(&MemoryConfig::default(), &["10.0.0.1/24"], &[]);
     let (mut link, mut counters) = (link.unwrap(), Counters::new());
-    let mut way = |link: &mut Link, now| link.way_to(PEER, now, &mut counters);
-    assert_eq!(way(&mut link, at(0)), Way::Wait);
+    let mut hop = |link: &mut Link, now| link.next_hop_to(PEER, now, &mut counters);
+    assert_eq!(hop(&mut link, at(0)), NextHop::Resolving);
     let answer = ArpPacket {
         operation: arp_wire::Operation::Reply,
         sender_mac: PEER_MAC,
@@ -141,7 +141,7 @@ fn is_asked_again(told: bool) -> bool {
     assert!(link.take_arp(&answer, at(0), &mut Counters::new()));
     assert_eq!(requests(&mut far), 1);
     for second in 1..=120 {
-        assert_eq!(way(&mut link, at(second)), Way::Station(PEER_MAC));
+        assert_eq!(hop(&mut link, at(second)), NextHop::Neighbor(PEER_MAC));
         if told {
             link.confirm(PEER.into(), at(second));
         }
@@ -205,7 +205,10 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
     for second in 0..10 {
         link.poll_neighbors(at(second), &mut counters);
     }
-    assert_eq!(link.way_to(PEER, at(10), &mut counters), Way::Wait);
+    assert_eq!(
+        link.next_hop_to(PEER, at(10), &mut counters),
+        NextHop::Resolving
+    );
     let answer = ArpPacket {
         operation: arp_wire::Operation::Reply,
         sender_mac: PEER_MAC,
@@ -237,8 +240,8 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
         link.poll_neighbors(at(second), &mut counters);
     }
     assert_eq!(heard(&mut far), Heard::default());
-    let way = link.way_to(PEER, at(30), &mut counters);
-    assert_eq!(way, Way::Station(PEER_MAC));
+    let hop = link.next_hop_to(PEER, at(30), &mut counters);
+    assert_eq!(hop, NextHop::Neighbor(PEER_MAC));
 }
 
 #[test]

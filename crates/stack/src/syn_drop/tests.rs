@@ -84,12 +84,12 @@ fn when_it_is_over_all_pass_again() {
     let mut flood = Flood::new(300);
     flood.goes_on(10_000, 5_000);
     assert_eq!(flood.share.shift, 5);
-    let ends = flood.now;
+    let addresses = flood.now;
     // A few clients are left, or none; nobody need send a frame for it.
     flood.goes_on(1_000, 1);
     assert_eq!(flood.share.shift, 0);
     assert_eq!(flood.share.deadline(), None);
-    assert!(flood.shares.last().unwrap().0 - ends.0 <= 2 * WINDOW + 1_000);
+    assert!(flood.shares.last().unwrap().0 - addresses.0 <= 2 * WINDOW + 1_000);
     // The next one is met as the first was.
     flood.goes_on(20, 5_000);
     assert_eq!(flood.share.shift, 5);

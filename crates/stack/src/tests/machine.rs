@@ -15,7 +15,7 @@ use longshore_hostif::{Arena, Geometry, Loopback, Meter, Request};
 use longshore_net::Cidr;
 use longshore_ports::RecvBuffer;
 use longshore_ports::sim::SimPort;
-use longshore_ring::Ringer;
+use longshore_ring::EventfdSignaler;
 use longshore_tcp::{FastOpenKey, Instant};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -81,8 +81,8 @@ impl Machine {
         let settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
         let mut stack = Stack::new(interface, settings, &secrets, now).unwrap();
         let arena = Arc::new(Arena::create(GEOMETRY).unwrap());
-        let ringer = Arc::new(Ringer::for_one());
-        let mut host = AdapterSession::new(arena.clone(), ringer);
+        let signaler = Arc::new(EventfdSignaler::for_one());
+        let mut host = AdapterSession::new(arena.clone(), signaler);
         let mut processes = Processes::of(&host, 0);
         let peer = Peer {
             pid: 1,

@@ -389,8 +389,8 @@ impl Program {
         if talk.number != u16::MAX {
             self.write(talk);
         }
-        let ends = flags.contains(EdgeFlags::PEER_FIN) && talk.read == talk.edges.rcv_edge;
-        if ends && (talk.shut || talk.read != talk.plan.back) {
+        let addresses = flags.contains(EdgeFlags::PEER_FIN) && talk.read == talk.edges.rcv_edge;
+        if addresses && (talk.shut || talk.read != talk.plan.back) {
             self.close(talk);
         }
     }

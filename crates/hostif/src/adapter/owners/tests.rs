@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Arena, Geometry, SocketState};
-use longshore_ring::Ringer;
+use longshore_ring::EventfdSignaler;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn session(sockets: u32) -> AdapterSession {
         block.generation.store(7, Ordering::Release);
         block.set_state(SocketState::Open);
     }
-    AdapterSession::new(arena, Arc::new(Ringer::for_one()))
+    AdapterSession::new(arena, Arc::new(EventfdSignaler::for_one()))
 }
 
 fn socket(index: u32) -> SocketId {

@@ -1,8 +1,8 @@
 //! What waits for a neighbour, of both versions, by the clock of the test.
 
 use super::*;
+use crate::address_pair::{AddressPair, Service};
 use crate::automatic::Automatic;
-use crate::ends::{Ends, Service};
 use crate::link::Interface;
 use crate::secrets::Secrets;
 use longshore_net::Cidr;
@@ -93,9 +93,9 @@ fn send(link: &mut Link, to: IpAddr, payload: &[u8], counters: &mut Counters) {
         IpAddr::V4(_) => US.into(),
         IpAddr::V6(_) => "fd00::1".parse().unwrap(),
     };
-    let ends = Ends::new(from, to).unwrap();
-    let way = link.way(&ends, at(10), counters);
-    assert_eq!(way, Way::Wait);
+    let addresses = AddressPair::new(from, to).unwrap();
+    let hop = link.next_hop_between(&addresses, at(10), counters);
+    assert_eq!(hop, NextHop::Resolving);
     let header = UdpHeader {
         src_port: 1,
         dst_port: 2,
@@ -103,7 +103,7 @@ fn send(link: &mut Link, to: IpAddr, payload: &[u8], counters: &mut Counters) {
         checksum: 0,
     };
     let pieces = [IoSlice::new(payload)];
-    link.send_udp(&ends, way, Service::DEFAULT, &header, &pieces, None)
+    link.send_udp(&addresses, hop, Service::DEFAULT, &header, &pieces, None)
         .unwrap();
 }
 

@@ -7,7 +7,7 @@
 //! from a file of our own is submitted (Linux AIO, `io_submit(2)`) whose end is to be
 //! signalled to that eventfd (IOCB_FLAG_RESFD); it is at its end when the call
 //! returns. That costs about twice as much as `write`, so an engine with one program
-//! alone, which can hold up nobody but itself, writes. An engine has one [`Ringer`].
+//! alone, which can hold up nobody but itself, writes. An engine has one [`EventfdSignaler`].
 //!
 //! A program can also have its eventfd watched by ten thousands of epoll instances, each of
 //! which the kernel looks at before a signal is done, and it lets nobody else have the
@@ -42,7 +42,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// An eventfd that a side has that is not trusted.
 #[derive(Debug)]
-pub struct StrangersBell {
+pub struct UntrustedEventfd {
     fd: OwnedFd,
     /// How often it has to be quick to ring before it is not dear; 0 if it is not.
     strikes: AtomicU32,
@@ -50,7 +50,7 @@ pub struct StrangersBell {
     is_due: AtomicBool,
 }
 
-impl StrangersBell {
+impl UntrustedEventfd {
     /// Makes one, non-blocking, as it stays unless the other side has evil in mind.
     ///
     /// # Errors
@@ -92,19 +92,19 @@ impl StrangersBell {
 /// What rings them: by the kernel's signals, if there is a submitter, and then it never
 /// waits; else by writing, and a program that has evil in mind can make it wait.
 #[derive(Debug)]
-pub struct Ringer {
+pub struct EventfdSignaler {
     submitter: Option<Arc<Submitter>>,
     /// To the thread that rings dear ones.
-    dear: Option<Sender<Arc<StrangersBell>>>,
+    dear: Option<Sender<Arc<UntrustedEventfd>>>,
 }
 
-impl Ringer {
+impl EventfdSignaler {
     /// One for programs that do not trust each other. Where the kernel has no AIO, or
-    /// none left (fs.aio-max-nr), it writes after all, and [`Ringer::may_wait`].
+    /// none left (fs.aio-max-nr), it writes after all, and [`EventfdSignaler::may_wait`].
     pub fn for_many() -> Self {
         let submitter = Submitter::new().ok().map(Arc::new);
         let dear = submitter.as_ref().and_then(|submitter| {
-            let (send, bells) = channel::<Arc<StrangersBell>>();
+            let (send, bells) = channel::<Arc<UntrustedEventfd>>();
             let submitter = submitter.clone();
             let ring = move || {
                 for bell in bells {
@@ -135,7 +135,7 @@ impl Ringer {
     }
 
     /// Wakes whoever waits for `bell`. One that rings already is left so.
-    pub fn ring(&self, bell: &Arc<StrangersBell>) {
+    pub fn ring(&self, bell: &Arc<UntrustedEventfd>) {
         let Some(submitter) = &self.submitter else {
             let _ = rustix::io::write(&bell.fd, &1u64.to_ne_bytes());
             return;
@@ -263,8 +263,8 @@ mod tests {
         rustix::io::read(bell, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
     }
 
-    fn bell() -> (OwnedFd, Arc<StrangersBell>) {
-        let bell = StrangersBell::make().unwrap();
+    fn bell() -> (OwnedFd, Arc<UntrustedEventfd>) {
+        let bell = UntrustedEventfd::make().unwrap();
         (bell.fd().try_clone_to_owned().unwrap(), Arc::new(bell))
     }
 
@@ -273,8 +273,8 @@ mod tests {
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn a_bell_that_many_watch_holds_up_nobody_else() {
         use rustix::event::epoll;
-        let ringer = Ringer::for_many();
-        if ringer.may_wait() {
+        let signaler = EventfdSignaler::for_many();
+        if signaler.may_wait() {
             return;
         }
         let (own, bell) = bell();
@@ -290,12 +290,12 @@ mod tests {
         let sets: Vec<OwnedFd> = sets.collect();
         let mut rung = 0;
         while !bell.is_dear() {
-            ringer.ring(&bell);
+            signaler.ring(&bell);
             rung += 1;
             assert!(rung < 1000, "20,000 watch it, and it is not dear");
         }
         assert_eq!(count(&own), rung);
-        ringer.ring(&bell);
+        signaler.ring(&bell);
         let began = Instant::now();
         while count(&own) == 0 {
             assert!(began.elapsed() < Duration::from_secs(60), "it is not rung");
@@ -304,7 +304,7 @@ mod tests {
         // When nobody watches it any more it is soon like any other.
         drop(sets);
         while bell.is_dear() {
-            ringer.ring(&bell);
+            signaler.ring(&bell);
             assert!(began.elapsed() < Duration::from_secs(60), "it stays dear");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -314,9 +314,9 @@ mod tests {
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn rings_as_often_as_it_likes() {
         let (own, bell) = bell();
-        for ringer in [Ringer::for_many(), Ringer::for_one()] {
+        for signaler in [EventfdSignaler::for_many(), EventfdSignaler::for_one()] {
             for _ in 0..10 * DEPTH {
-                ringer.ring(&bell);
+                signaler.ring(&bell);
                 // On a machine that is busy with others.
                 bell.strikes.store(0, Ordering::Relaxed);
             }
@@ -329,15 +329,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it has no Linux AIO")]
     fn a_full_eventfd_that_blocks_does_not_hold_it_up() {
-        let ringer = Ringer::for_many();
-        if ringer.may_wait() {
+        let signaler = EventfdSignaler::for_many();
+        if signaler.may_wait() {
             return;
         }
         let (own, bell) = bell();
         fcntl_setfl(&own, OFlags::empty()).unwrap();
         rustix::io::write(&own, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         for _ in 0..3 {
-            ringer.ring(&bell);
+            signaler.ring(&bell);
         }
         assert_eq!(count(&own), u64::MAX);
     }

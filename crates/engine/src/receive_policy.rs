@@ -31,7 +31,7 @@ const MOST_DOUBTS: u8 = 64;
 
 /// What is known of the frames that come.
 #[derive(Debug, Default)]
-pub(crate) struct Inlet {
+pub(crate) struct ReceivePolicy {
     /// Frames in a row that came alone, as seen by reading on; up to [`TRUST`].
     alone: u8,
     /// Frames taken since without reading on.
@@ -51,7 +51,7 @@ pub(crate) struct Inlet {
     doubted: u8,
 }
 
-impl Inlet {
+impl ReceivePolicy {
     /// Whether frames come one by one.
     fn is_calm(&self) -> bool {
         self.rested && self.alone == TRUST
@@ -125,50 +125,50 @@ mod tests {
     use super::*;
 
     /// After a long exchange of single frames, and a rest.
-    fn calm() -> Inlet {
-        let mut inlet = Inlet::default();
+    fn calm() -> ReceivePolicy {
+        let mut receive_policy = ReceivePolicy::default();
         for _ in 0..TRUST {
-            inlet.rests();
-            assert!(inlet.is_due(true));
-            assert_eq!(inlet.most(), BURST);
-            inlet.took(1);
-            assert!(inlet.is_due(false));
-            inlet.took(0);
-            assert!(!inlet.gives_way());
+            receive_policy.rests();
+            assert!(receive_policy.is_due(true));
+            assert_eq!(receive_policy.most(), BURST);
+            receive_policy.took(1);
+            assert!(receive_policy.is_due(false));
+            receive_policy.took(0);
+            assert!(!receive_policy.gives_way());
         }
-        inlet.rests();
-        inlet
+        receive_policy.rests();
+        receive_policy
     }
 
     #[test]
     fn an_exchange_reads_one_frame_for_each_question() {
-        let mut inlet = calm();
+        let mut receive_policy = calm();
         for _ in 0..3 {
-            assert!(inlet.is_due(false));
-            assert_eq!(inlet.most(), 1);
-            inlet.took(1);
-            assert!(inlet.gives_way());
-            assert!(!inlet.is_due(true), "the program's answer");
-            assert!(!inlet.gives_way(), "the peer's next is there");
+            assert!(receive_policy.is_due(false));
+            assert_eq!(receive_policy.most(), 1);
+            receive_policy.took(1);
+            assert!(receive_policy.gives_way());
+            assert!(!receive_policy.is_due(true), "the program's answer");
+            assert!(!receive_policy.gives_way(), "the peer's next is there");
         }
     }
 
     #[test]
     fn a_read_that_came_too_early_is_tried_again_later() {
-        let mut inlet = calm();
+        let mut receive_policy = calm();
         let mut answer = |next_is_there: bool| {
-            assert!(!inlet.is_due(true));
-            let gave_way = inlet.gives_way();
-            assert!(inlet.is_due(false));
+            assert!(!receive_policy.is_due(true));
+            let gave_way = receive_policy.gives_way();
+            assert!(receive_policy.is_due(false));
             if !gave_way && !next_is_there {
-                inlet.took(0);
-                assert!(!inlet.gives_way());
-                inlet.rests();
-                assert!(inlet.is_due(false));
+                receive_policy.took(0);
+                assert!(!receive_policy.gives_way());
+                receive_policy.rests();
+                assert!(receive_policy.is_due(false));
             }
             // To the end, from time to time: there is none behind it.
-            inlet.took(1);
-            inlet.rests();
+            receive_policy.took(1);
+            receive_policy.rests();
             gave_way
         };
         for doubts in [1, 2, 4, 8, 16, 32, 64, 64] {
@@ -189,40 +189,40 @@ mod tests {
 
     #[test]
     fn requests_put_it_off_for_one_turn() {
-        let mut inlet = calm();
-        assert!(!inlet.is_due(true));
-        assert!(inlet.is_due(true));
-        inlet.took(0);
-        assert!(!inlet.gives_way());
+        let mut receive_policy = calm();
+        assert!(!receive_policy.is_due(true));
+        assert!(receive_policy.is_due(true));
+        receive_policy.took(0);
+        assert!(!receive_policy.gives_way());
     }
 
     #[test]
     fn frames_in_a_row_are_read_to_the_end() {
-        let mut inlet = calm();
+        let mut receive_policy = calm();
         for most in [1, 1, BURST] {
-            assert!(inlet.is_due(false));
-            assert_eq!(inlet.most(), most);
-            inlet.took(1);
+            assert!(receive_policy.is_due(false));
+            assert_eq!(receive_policy.most(), most);
+            receive_policy.took(1);
         }
-        assert!(!inlet.gives_way());
-        assert!(inlet.is_due(true), "nor do requests put them off");
+        assert!(!receive_policy.gives_way());
+        assert!(receive_policy.is_due(true), "nor do requests put them off");
     }
 
     #[test]
     fn a_queue_behind_the_first_is_found_in_time() {
-        let mut inlet = calm();
+        let mut receive_policy = calm();
         for _ in 0..TRUST {
-            assert!(inlet.is_due(false));
-            assert_eq!(inlet.most(), 1);
-            inlet.took(1);
-            assert!(!inlet.is_due(true));
+            assert!(receive_policy.is_due(false));
+            assert_eq!(receive_policy.most(), 1);
+            receive_policy.took(1);
+            assert!(!receive_policy.is_due(true));
         }
-        assert!(inlet.is_due(false));
-        assert_eq!(inlet.most(), BURST);
-        inlet.took(5);
-        assert!(!inlet.gives_way());
-        inlet.rests();
-        assert!(inlet.is_due(true));
-        assert_eq!(inlet.most(), BURST);
+        assert!(receive_policy.is_due(false));
+        assert_eq!(receive_policy.most(), BURST);
+        receive_policy.took(5);
+        assert!(!receive_policy.gives_way());
+        receive_policy.rests();
+        assert!(receive_policy.is_due(true));
+        assert_eq!(receive_policy.most(), BURST);
     }
 }

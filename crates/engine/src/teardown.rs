@@ -1,7 +1,7 @@
 //! What processes that have ended held is let go of, some of it in each turn: a process may
 //! have held tens of thousands of sockets, and others are not to wait for their ends.
 //!
-//! Owns the [`Burials`] that are under way. `house` begins one when a process is gone, when
+//! Owns the [`Teardowns`] that are under way. `maintenance` begins one when a process is gone, when
 //! nobody has come for a reservation, and when a session is; the loop goes on with them each
 //! turn until all are done. The channel of the process belongs to nobody else before.
 
@@ -13,7 +13,7 @@ const A_TURN: usize = 64;
 
 /// The sockets of one process that has ended.
 #[derive(Debug)]
-pub(crate) struct Burial {
+pub(crate) struct Teardown {
     pub(crate) session: u32,
     /// The number of that session, whose place may be another's by then.
     pub(crate) serial: u64,
@@ -28,9 +28,9 @@ pub(crate) struct Burial {
 
 /// All that are under way, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Burials(VecDeque<Burial>);
+pub(crate) struct Teardowns(VecDeque<Teardown>);
 
-impl Burials {
+impl Teardowns {
     /// Sockets that are still to be looked at.
     pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|b| b.held.len()).sum()
@@ -53,44 +53,44 @@ impl Burials {
 
 impl Engine {
     /// Begins one, and does what of it there is time for at once: nearly always all.
-    pub(crate) fn bury(&mut self, mut burial: Burial) {
+    pub(crate) fn tear_down(&mut self, mut teardown: Teardown) {
         let mut budget = A_TURN;
-        if self.bury_some(&mut burial, &mut budget) {
-            self.burials.0.push_back(burial);
+        if self.tear_down_some(&mut teardown, &mut budget) {
+            self.teardowns.0.push_back(teardown);
         }
     }
 
     /// Goes on with those that are under way; says whether there were any.
-    pub(crate) fn go_on_burying(&mut self) -> bool {
-        if self.burials.0.is_empty() {
+    pub(crate) fn continue_teardowns(&mut self) -> bool {
+        if self.teardowns.0.is_empty() {
             return false;
         }
         let mut budget = A_TURN;
         while budget != 0
-            && let Some(mut burial) = self.burials.0.pop_front()
+            && let Some(mut teardown) = self.teardowns.0.pop_front()
         {
-            if self.bury_some(&mut burial, &mut budget) {
+            if self.tear_down_some(&mut teardown, &mut budget) {
                 // Others have their turn.
-                self.burials.0.push_back(burial);
+                self.teardowns.0.push_back(teardown);
             }
         }
         true
     }
 
     /// Does some of it; whether there is more.
-    fn bury_some(&mut self, burial: &mut Burial, budget: &mut usize) -> bool {
+    fn tear_down_some(&mut self, teardown: &mut Teardown, budget: &mut usize) -> bool {
         while *budget != 0
-            && let Some(index) = burial.held.pop()
+            && let Some(index) = teardown.held.pop()
         {
             *budget -= 1;
-            self.bury_socket(burial, index);
+            self.tear_down_socket(teardown, index);
         }
-        if !burial.held.is_empty() {
+        if !teardown.held.is_empty() {
             return true;
         }
-        if let Some(s) = self.sessions.get(burial.session)
-            && s.serial == burial.serial
-            && let Some(channel) = burial.channel
+        if let Some(s) = self.sessions.get(teardown.session)
+            && s.serial == teardown.serial
+            && let Some(channel) = teardown.channel
         {
             s.processes.free_channel(channel);
         }
@@ -98,19 +98,19 @@ impl Engine {
     }
 
     /// A process that is gone had this socket: it is closed if nobody has it now.
-    fn bury_socket(&mut self, burial: &Burial, index: u32) {
+    fn tear_down_socket(&mut self, teardown: &Teardown, index: u32) {
         let (now, stack) = (self.stack.now(), &mut self.stack);
-        let session = self.sessions.get_mut(burial.session);
-        let Some(s) = session.filter(|s| s.serial == burial.serial) else {
+        let session = self.sessions.get_mut(teardown.session);
+        let Some(s) = session.filter(|s| s.serial == teardown.serial) else {
             return;
         };
-        let Some(key) = stack.socket_of(burial.session, index) else {
+        let Some(key) = stack.socket_of(teardown.session, index) else {
             return;
         };
-        if let Some(channel) = burial.channel {
+        if let Some(channel) = teardown.channel {
             stack.forget_subscriber(key, channel);
         }
-        if burial.aborts {
+        if teardown.aborts {
             return stack.reset_unheld(key);
         }
         if stack.is_orphan(key) {
@@ -128,6 +128,6 @@ impl Engine {
     pub(crate) fn buries_for(&self, session: u32) -> bool {
         let uid_of = |session| self.sessions.get(session).map(|s| s.uid);
         let own = uid_of(session);
-        self.burials.sessions().any(|s| uid_of(s) == own)
+        self.teardowns.sessions().any(|s| uid_of(s) == own)
     }
 }

@@ -7,7 +7,7 @@
 use crate::Stack;
 use crate::connection::RequestError;
 use crate::counters::Counters;
-use crate::link::{self, Link, Transport, Way};
+use crate::link::{self, Link, NextHop, Transport};
 use crate::link6;
 use crate::output::NO_CHECKSUM;
 use crate::socket::Options;
@@ -89,12 +89,12 @@ impl Options {
 
 /// From which address, and to which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum AddressPair {
     V4 { from: Ipv4Addr, to: Ipv4Addr },
     V6 { from: Ipv6Addr, to: Ipv6Addr },
 }
 
-impl Ends {
+impl AddressPair {
     /// Between these two, if they are of one version; an IPv4 address in disguise is
     /// what it is.
     #[inline]
@@ -126,29 +126,34 @@ impl Ends {
 impl Link {
     /// Where packets between these go; asks for the next hop if need be.
     #[inline]
-    pub(crate) fn way(&mut self, ends: &Ends, now: Instant, counters: &mut Counters) -> Way {
-        match *ends {
-            Ends::V4 { to, .. } => self.way_to(to, now, counters),
-            Ends::V6 { to, .. } => self.way_to6(to, now, counters),
+    pub(crate) fn next_hop_between(
+        &mut self,
+        addresses: &AddressPair,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> NextHop {
+        match *addresses {
+            AddressPair::V4 { to, .. } => self.next_hop_to(to, now, counters),
+            AddressPair::V6 { to, .. } => self.next_hop6(to, now, counters),
         }
     }
 
     /// The longest TCP payload that may be handed to the port in one piece; 0 if each
     /// segment has to be made here.
     #[inline]
-    pub(crate) fn longest_payload(&self, ends: &Ends, way: Way) -> usize {
-        let (cuts, lower) = match ends {
-            Ends::V4 { .. } => (self.capabilities.tso4, link::LOWER_HEADERS),
-            Ends::V6 { .. } => (self.capabilities.tso6, link6::LOWER_HEADERS),
+    pub(crate) fn longest_payload(&self, addresses: &AddressPair, hop: NextHop) -> usize {
+        let (cuts, lower) = match addresses {
+            AddressPair::V4 { .. } => (self.capabilities.tso4, link::LOWER_HEADERS),
+            AddressPair::V6 { .. } => (self.capabilities.tso6, link6::LOWER_HEADERS),
         };
-        if way == Way::Own || !cuts {
+        if hop == NextHop::Local || !cuts {
             return 0;
         }
         let by_port = self
             .capabilities
             .max_gso_bytes
             .saturating_sub(lower + MAX_HEADER_LEN);
-        by_port.min(65_535 - ends.header_len() - MAX_HEADER_LEN)
+        by_port.min(65_535 - addresses.header_len() - MAX_HEADER_LEN)
     }
 
     /// Sends a TCP segment; never to be fragmented (RFC 1191). `gso` is the payload of
@@ -156,21 +161,21 @@ impl Link {
     #[inline]
     pub(crate) fn send_segment(
         &mut self,
-        ends: &Ends,
-        way: Way,
+        addresses: &AddressPair,
+        hop: NextHop,
         service: Service,
         header: &TcpHeader,
         payload: &[IoSlice<'_>],
         gso: Option<u16>,
     ) -> Result<(), PortError> {
-        match *ends {
-            Ends::V4 { from, to } => {
+        match *addresses {
+            AddressPair::V4 { from, to } => {
                 let len: usize = payload.iter().map(|p| p.len()).sum();
                 let Service { ttl, tos, .. } = service;
                 let ip = self.tcp_packet(from, to, header.header_len(), len, ttl, tos);
-                self.send_tcp(&ip, way, header, payload, gso)
+                self.send_tcp(&ip, hop, header, payload, gso)
             }
-            Ends::V6 { from, to } => {
+            AddressPair::V6 { from, to } => {
                 let mut buffer = [0u8; link6::HEADER_ROOM];
                 let transport = Transport {
                     protocol: protocol::TCP,
@@ -181,7 +186,7 @@ impl Link {
                 };
                 let mut ip = ipv6_header(from, to, service, &transport);
                 ip.flow_label = flow_label(from, to, header.src_port, header.dst_port);
-                self.send_ipv6(&ip, way, &mut buffer, &transport)
+                self.send_ipv6(&ip, hop, &mut buffer, &transport)
             }
         }
     }
@@ -189,8 +194,8 @@ impl Link {
     /// Sends a UDP datagram that fits the path, or a train of them that the port cuts.
     pub(crate) fn send_udp(
         &mut self,
-        ends: &Ends,
-        way: Way,
+        addresses: &AddressPair,
+        hop: NextHop,
         service: Service,
         header: &UdpHeader,
         payload: &[IoSlice<'_>],
@@ -203,8 +208,8 @@ impl Link {
             payload,
             gso: gso.map(|size| (GsoKind::Udp, size)),
         };
-        match *ends {
-            Ends::V4 { from, to } => {
+        match *addresses {
+            AddressPair::V4 { from, to } => {
                 let mut buffer = [0u8; link::HEADER_ROOM];
                 header.emit(&mut buffer[link::LOWER_HEADERS..]);
                 let ip = Ipv4Header {
@@ -219,13 +224,13 @@ impl Link {
                     source: from,
                     destination: to,
                 };
-                self.send_ipv4(&ip, way, &mut buffer, &transport)
+                self.send_ipv4(&ip, hop, &mut buffer, &transport)
             }
-            Ends::V6 { from, to } => {
+            AddressPair::V6 { from, to } => {
                 let mut buffer = [0u8; link6::HEADER_ROOM];
                 header.emit(&mut buffer[link6::LOWER_HEADERS..]);
                 let ip = ipv6_header(from, to, service, &transport);
-                self.send_ipv6(&ip, way, &mut buffer, &transport)
+                self.send_ipv6(&ip, hop, &mut buffer, &transport)
             }
         }
     }
@@ -279,14 +284,18 @@ impl Stack {
 
     /// The ends of what goes from a socket bound to `local`, if it is, to `to`. `None`
     /// if there is no way.
-    pub(crate) fn ends_towards(&self, local: Option<SocketAddr>, to: IpAddr) -> Option<Ends> {
+    pub(crate) fn addresses_towards(
+        &self,
+        local: Option<SocketAddr>,
+        to: IpAddr,
+    ) -> Option<AddressPair> {
         let bound = local.map(|l| l.ip().to_canonical());
         let own = |ip: &IpAddr| !ip.is_unspecified() && !self.link.is_for_all(*ip);
         let from = match bound.filter(own) {
             Some(ip) => ip,
             None => self.link.source_for(to)?,
         };
-        Ends::new(from, to)
+        AddressPair::new(from, to)
     }
 }
 
@@ -297,11 +306,11 @@ mod tests {
     #[test]
     fn ends_are_of_one_version() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let mapped = Ends::new(ip("10.0.0.1"), ip("::ffff:10.0.0.2"));
-        assert_eq!(mapped, Ends::new(ip("10.0.0.1"), ip("10.0.0.2")));
+        let mapped = AddressPair::new(ip("10.0.0.1"), ip("::ffff:10.0.0.2"));
+        assert_eq!(mapped, AddressPair::new(ip("10.0.0.1"), ip("10.0.0.2")));
         assert_eq!(mapped.map(|e| e.header_len()), Some(20));
-        assert_eq!(Ends::new(ip("10.0.0.1"), ip("fd00::1")), None);
-        let v6 = Ends::new(ip("fd00::1"), ip("fd00::2")).unwrap();
+        assert_eq!(AddressPair::new(ip("10.0.0.1"), ip("fd00::1")), None);
+        let v6 = AddressPair::new(ip("fd00::1"), ip("fd00::2")).unwrap();
         assert_eq!((v6.to(), v6.header_len()), (ip("fd00::2"), 40));
     }
 

@@ -1,28 +1,28 @@
-//! Keeping house: noticing that sessions and processes are gone, ending sessions, and
+//! Maintenance: noticing that sessions and processes are gone, ending sessions, and
 //! ending the engine.
 
-use crate::burial::Burial;
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::sleep::Source;
+use crate::teardown::Teardown;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_stack::Session as Half;
 use longshore_tcp::Instant;
 use std::os::fd::AsFd;
 
 /// How often sessions are looked over, in microseconds.
-const HOUSEKEEPING: u64 = 1_000_000;
+const MAINTENANCE_INTERVAL: u64 = 1_000_000;
 /// How often while a session is about to end, or a child to be born, in microseconds.
 const SOON: u64 = 100_000;
 /// How often the sockets of a session that is about to end are looked at, in microseconds.
-const WINDING: u64 = 1_000_000;
+const DRAINING_INTERVAL: u64 = 1_000_000;
 /// Ends of processes that are seen to before an address counts as in use.
 const DEATHS_FOR_A_BIND: usize = 64;
 /// Sessions that are considered for being parked in one turn.
 const CONSIDERED: usize = 2;
 /// How long a session whose programs are gone may go on delivering, in
 /// microseconds.
-const LAST_WORDS: u64 = 60_000_000;
+const DELIVERY_TIME: u64 = 60_000_000;
 
 impl Engine {
     /// A session, and its sockets in the stack.
@@ -65,7 +65,7 @@ impl Engine {
         };
         let serial = s.serial;
         if let Some(held) = s.take_dead(half, channel) {
-            self.bury(Burial {
+            self.tear_down(Teardown {
                 session,
                 serial,
                 channel: Some(channel),
@@ -73,14 +73,14 @@ impl Engine {
                 aborts: false,
             });
         }
-        self.housekeeping_at = self.stack.now();
+        self.maintenance_at = self.stack.now();
     }
 
     /// Looks for processes that have ended, before the kernel's word of it is come upon
     /// as one event among others.
     /// `session` wants to know: children of its own that nobody has seen yet are looked for.
     #[cold]
-    pub(crate) fn bury_the_dead(&mut self, session: u32) {
+    pub(crate) fn tear_down_the_dead(&mut self, session: u32) {
         let session_of = self.sessions.get(session);
         let claimed = session_of.map(|s| s.processes.claimed());
         for channel in claimed.into_iter().flatten() {
@@ -88,11 +88,11 @@ impl Engine {
         }
         self.take_deaths(DEATHS_FOR_A_BIND);
         // Those that nobody watches, and children that ended before they were known.
-        self.keep_house();
+        self.maintain();
     }
 
-    /// Whether `keep_house` has anything to wait for.
-    pub(crate) fn needs_house_kept(&self) -> bool {
+    /// Whether `maintain` has anything to wait for.
+    pub(crate) fn needs_maintenance(&self) -> bool {
         self.lifetime.draining
             || self.stack.has_fragments()
             || self.parked_want_maintenance
@@ -135,13 +135,13 @@ impl Engine {
     }
 
     /// Something has changed that is to be looked after, but not at once.
-    pub(crate) fn keep_house_soon(&mut self) {
-        self.housekeeping_at = self.housekeeping_at.min(Instant(self.stack.now().0 + SOON));
+    pub(crate) fn maintain_soon(&mut self) {
+        self.maintenance_at = self.maintenance_at.min(Instant(self.stack.now().0 + SOON));
     }
 
     /// Ends sessions that nobody uses any more.
-    pub(crate) fn keep_house(&mut self) {
-        self.housekeeping_at = Instant(self.stack.now().0 + HOUSEKEEPING);
+    pub(crate) fn maintain(&mut self) {
+        self.maintenance_at = Instant(self.stack.now().0 + MAINTENANCE_INTERVAL);
         self.stack.expire_fragments();
         let wanting = self.sessions.iter_mut();
         let wanting: Vec<u32> = wanting
@@ -166,7 +166,7 @@ impl Engine {
                 self.stack.close_unheld(key);
             }
             if !held.is_empty() {
-                self.bury(Burial {
+                self.tear_down(Teardown {
                     session: key,
                     serial,
                     channel: None,
@@ -180,10 +180,10 @@ impl Engine {
         }
         let changes = |s: &Session| !s.is_in_use() || s.processes.is_forking();
         if self.sessions.iter().any(|(_, s)| changes(s)) {
-            self.housekeeping_at = Instant(self.stack.now().0 + SOON);
+            self.maintenance_at = Instant(self.stack.now().0 + SOON);
         }
         if let Some(at) = self.reclaim_memory() {
-            self.housekeeping_at = self.housekeeping_at.min(at);
+            self.maintenance_at = self.maintenance_at.min(at);
         }
         let wants = |key, half: &Half| half.is_parked && self.wants_maintenance(key, &half.host);
         let mut all = self.stack.sessions.iter();
@@ -201,15 +201,15 @@ impl Engine {
         ) else {
             return;
         };
-        let ends = *s.ends_by.get_or_insert(Instant(now.0 + LAST_WORDS));
+        let ends = *s.ends_by.get_or_insert(Instant(now.0 + DELIVERY_TIME));
         if half.sockets() == 0 {
             return self.forget_session(session);
         }
-        if now < s.wound_at || self.burials.are_in(s.serial) {
+        if now < s.wound_at || self.teardowns.are_in(s.serial) {
             return;
         }
-        s.wound_at = Instant(now.0 + WINDING);
-        let burial = Burial {
+        s.wound_at = Instant(now.0 + DRAINING_INTERVAL);
+        let teardown = Teardown {
             session,
             serial: s.serial,
             channel: None,
@@ -217,7 +217,7 @@ impl Engine {
             // Nobody is left to hear it, or nothing to say it on.
             aborts: now >= ends || !is_attached,
         };
-        self.bury(burial);
+        self.tear_down(teardown);
         if self
             .stack
             .sessions
@@ -252,7 +252,7 @@ impl Engine {
         for pidfd in s.take_all(half) {
             self.sleeper.unwatch(pidfd.as_fd());
         }
-        self.housekeeping_at = now;
+        self.maintenance_at = now;
     }
 
     /// Whether there is nothing left to serve. Asked each turn: sockets are only looked at
