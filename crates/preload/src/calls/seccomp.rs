@@ -5,8 +5,9 @@
 //! what we shall need is made before the filter holds, and after it the shim
 //! waits with the calls that any such filter has to permit
 //! ([`longshore_sockets::is_confined`]), and with `futex`, which not every one does
-//! (vsftpd's, for it has one thread): that is permitted before the filter is asked. It
-//! reaches nothing but the process's own memory and what it shares already.
+//! (vsftpd's, for it has one thread); and it reads options of sockets. These two are
+//! permitted before the filter is asked: they change nothing but the process's own memory
+//! and what it shares already.
 
 use crate::calls::{epoll, note_nonblocking};
 use crate::fds::{self, Entry};
@@ -17,6 +18,9 @@ use libc::{c_int, c_uint, c_ulong, seccomp_data, sock_filter, sock_fprog};
 use rustix::fs::OFlags;
 use std::mem::offset_of;
 
+/// What is permitted to programs besides what their filters permit: to wait, and to look at
+/// the options of a socket that becomes the engine's.
+const PERMITTED: [libc::c_long; 2] = [libc::SYS_futex, libc::SYS_getsockopt];
 /// Most steps of a filter (BPF_MAXINSNS).
 const MOST_STEPS: usize = 4096;
 /// What the kernel tells a filter of the architecture (linux/audit.h).
@@ -62,33 +66,41 @@ pub(crate) fn sets_filter(operation: c_ulong) -> bool {
     operation == SET_MODE_FILTER
 }
 
-/// What stands before a program's filter: `futex` of this architecture is permitted, all
+/// What stands before a program's filter: these calls of this architecture are permitted, all
 /// else is for the filter, which begins by loading what it looks at.
-fn futex_is_permitted() -> [sock_filter; 5] {
+fn permitted() -> [sock_filter; PERMITTED.len() + 4] {
     const LOAD: c_uint = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const IS: c_uint = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    let step = |code: c_uint, k: u32, otherwise: u8| sock_filter {
+    let step = |code: c_uint, k: u32, (then, otherwise): (usize, usize)| sock_filter {
         code: code as u16,
-        jt: 0,
-        jf: otherwise,
+        jt: then as u8,
+        jf: otherwise as u8,
         k,
     };
-    [
-        step(LOAD, offset_of!(seccomp_data, arch) as u32, 0),
-        step(IS, ARCHITECTURE, 3),
-        step(LOAD, offset_of!(seccomp_data, nr) as u32, 0),
-        step(IS, libc::SYS_futex as u32, 1),
-        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
-    ]
+    let count = PERMITTED.len();
+    std::array::from_fn(|at| match at {
+        0 => step(LOAD, offset_of!(seccomp_data, arch) as u32, (0, 0)),
+        1 => step(IS, ARCHITECTURE, (0, count + 2)),
+        2 => step(LOAD, offset_of!(seccomp_data, nr) as u32, (0, 0)),
+        _ => match PERMITTED.get(at - 3) {
+            // The last one goes past the end where it is not the call.
+            Some(call) => step(
+                IS,
+                *call as u32,
+                (count + 2 - at, usize::from(at == count + 2)),
+            ),
+            None => step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, (0, 0)),
+        },
+    })
 }
 
-/// The program's filter behind [`futex_is_permitted`]; `None` if it is none, or would be too
+/// The program's filter behind [`permitted`]; `None` if it is none, or would be too
 /// long.
 fn extended(program: In<'_, sock_fprog>) -> Option<Vec<sock_filter>> {
     let program = program.get()?;
     let len = usize::from(program.len);
     vectors::check(program.filter, len * size_of::<sock_filter>()).ok()?;
-    let before = futex_is_permitted();
+    let before = permitted();
     if len == 0 || len + before.len() > MOST_STEPS {
         return None;
     }
@@ -133,4 +145,43 @@ pub(crate) fn filtered<T>(
         host.unconfine();
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the steps lead for a call: `None` behind them, to the program's filter.
+    fn outcome(architecture: u32, call: u32) -> Option<u32> {
+        let steps = permitted();
+        let (mut at, mut loaded) = (0, 0);
+        loop {
+            let step = steps.get(at)?;
+            let code = c_uint::from(step.code);
+            at += 1;
+            if code == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS {
+                let is_number = step.k == offset_of!(seccomp_data, nr) as u32;
+                loaded = if is_number { call } else { architecture };
+            } else if code == libc::BPF_RET | libc::BPF_K {
+                return Some(step.k);
+            } else {
+                at += usize::from(if loaded == step.k { step.jt } else { step.jf });
+                assert!(at <= steps.len(), "past the filter's first step");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_listed_is_permitted_before_the_filter() {
+        for call in PERMITTED {
+            assert_eq!(
+                outcome(ARCHITECTURE, call as u32),
+                Some(libc::SECCOMP_RET_ALLOW)
+            );
+            assert_eq!(outcome(!ARCHITECTURE, call as u32), None);
+        }
+        for call in (0..600).filter(|call| !PERMITTED.contains(call)) {
+            assert_eq!(outcome(ARCHITECTURE, call as u32), None);
+        }
+    }
 }
