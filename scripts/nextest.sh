@@ -6,8 +6,12 @@ set -euo pipefail
 # shellcheck source=scripts/env.sh
 . "$(dirname "$0")/env.sh"
 scripts/tools.sh cargo-nextest
-# As many tests at once as there are processors, counted in sixths: most take six, and those
-# that only wait for the kernel take one.
-threads=()
-if [[ " $* " != *" --profile soak "* && " $* " != *" --no-run "* ]]; then threads=(--test-threads "$((6 * $(nproc)))"); fi
-exec cargo nextest run --no-fail-fast "${threads[@]}" "$@"
+# All run although one fails. As many at once as there are processors, counted in sixths:
+# most take six, and those that only wait for the kernel take one. A build alone (--no-run)
+# takes neither option.
+options=()
+if [[ " $* " != *" --no-run "* ]]; then
+    options+=(--no-fail-fast)
+    if [[ " $* " != *" --profile soak "* ]]; then options+=(--test-threads "$((6 * $(nproc)))"); fi
+fi
+exec cargo nextest run "${options[@]}" "$@"
