@@ -90,6 +90,7 @@ fn manual(command: &Command) -> std::io::Result<Vec<u8>> {
         "longshore-measure",
         "longshore-measure-bus",
         "longshore-measure-predict",
+        "longshore-measure-host",
     ];
     let others: Vec<String> = others
         .iter()
@@ -198,6 +199,7 @@ mod tests {
                 &["EXAMPLES", "BUSES", "EXIT STATUS"],
             ),
             ("longshore-measure-predict", &["EXAMPLES", "EXIT STATUS"]),
+            ("longshore-measure-host", &["EXIT STATUS"]),
         ] {
             let page = read(&format!("man/man1/{command}.1"));
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "FILES", "SEE ALSO"]

@@ -9,6 +9,7 @@ use longshore_engine::control::ControlError;
 use longshore_engine::{EngineError, ListenError};
 use longshore_hostif::attach::{AttachError, Refusal};
 use longshore_measure::crossing::CrossingError;
+use longshore_measure::experiment::ExperimentError;
 use longshore_ports::capture::CaptureError;
 use longshore_ports::packet::PacketError;
 use longshore_ports::tap::TapError;
@@ -101,6 +102,8 @@ pub(crate) enum Error {
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Measure(#[from] CrossingError),
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
     #[error("no engine is running")]
     NoEngine,
     #[error("the engine at {path} does not answer: {why}")]
@@ -201,9 +204,15 @@ impl Error {
             Error::Attach(error) => return attach_hint(error).map(str::to_owned),
             Error::Awake(_) => "this needs root; leave --awake out",
             Error::Sandbox(_) => "--no-sandbox runs the engine without it",
-            Error::Measure(CrossingError::Missing("nginx")) => {
-                "install it (Debian has it in the package nginx-light), or measure a program of \
-                 yours: `longshore measure bus -- PROGRAM`"
+            Error::Measure(CrossingError::Missing(missing))
+            | Error::Experiment(
+                ExperimentError::Missing(missing)
+                | ExperimentError::Crossing(CrossingError::Missing(missing)),
+            ) => {
+                return Some(format!(
+                    "install it: Debian has it in the package {}",
+                    missing.package
+                ));
             }
             Error::NoEngine => {
                 "start one with `longshore run -- PROGRAM` or `longshore engine --config FILE`; \

@@ -1,11 +1,11 @@
 //! The machine that a figure was measured on, and its idle mode.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 
 /// What a reader must know of the machine.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// The processor's name.
     pub processor: String,
@@ -14,7 +14,7 @@ pub struct Environment {
     /// The kernel's release.
     pub kernel: String,
     /// Congestion control of kernel ends, which the testbed pins.
-    pub congestion_control: &'static str,
+    pub congestion_control: String,
 }
 
 impl Environment {
@@ -34,7 +34,7 @@ impl Environment {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
-            congestion_control: "cubic",
+            congestion_control: "cubic".to_owned(),
         }
     }
 }

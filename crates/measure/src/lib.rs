@@ -4,7 +4,8 @@
 //! paths between two hosts that are not perfect ([`impaired`], [`relay`]), the small
 //! programs that they need ([`programs`]), what crossed while they ran
 //! ([`Crossings`]), where the time went ([`Profile`]), what crossings would cost on a bus and
-//! what other adapters would have moved ([`crossing`]), and how it all is shown
+//! what other adapters would have moved ([`crossing`]), the papers' experiments
+//! ([`experiments`]) and what each of them gives ([`experiment`]), and how it all is shown
 //! ([`report`]). The programs `longshore-bench` and `longshore-demo` are made of it, and the
 //! command `longshore measure`.
 //!
@@ -14,8 +15,11 @@
 pub mod crossing;
 mod crossings;
 mod environment;
+pub mod experiment;
+pub mod experiments;
 mod flood;
 pub mod impaired;
+pub mod installed;
 mod native;
 mod profile;
 pub mod programs;

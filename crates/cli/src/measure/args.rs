@@ -19,6 +19,46 @@ pub(crate) enum Experiment {
     Bus(BusArguments),
     /// Throughput and latency on a bus, from measured crossings, and which part is the bottleneck
     Predict(PredictArguments),
+    /// This machine: memory, wake-ups, system calls, pages, and how a server scales (2005)
+    Host(ExperimentArguments),
+}
+
+impl Experiment {
+    /// How long it takes on two processors, in seconds: for the record, and by `--quick`.
+    pub(crate) fn seconds(name: &str) -> Option<(u32, Option<u32>)> {
+        Some(match name {
+            "bus" | "predict" => (3, None),
+            "host" => (60, Some(12)),
+            _ => return None,
+        })
+    }
+}
+
+/// How an experiment is run and shown.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Exit status:
+  0 if all is shown, 125 if something could not be measured, 2 if the command line is wrong.")]
+pub(crate) struct ExperimentArguments {
+    /// Short runs, for a look; what is printed says so
+    #[arg(long)]
+    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// Where figures go.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArguments {
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print CSV
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Draw plots into this file, too, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -9,13 +9,18 @@ use crate::errors::{Error, OWN_FAILURE, SIGNAL_BASE, system};
 use crate::log::say;
 use crate::namespace;
 use crate::signals::{FORWARDED, Signals};
-use args::{BusArguments, Experiment, MeasureArguments, PredictArguments};
+use args::{
+    BusArguments, Experiment, ExperimentArguments, MeasureArguments, OutputArguments,
+    PredictArguments,
+};
 use clap::CommandFactory;
 use longshore_measure::crossing::web::{self, Plan, SIZES};
 use longshore_measure::crossing::{Prediction, plot, program, show};
+use longshore_measure::experiment::{self, ExperimentError, Outcome};
+use longshore_measure::experiments::{self, host};
 use rustix::process::{Pid, kill_process};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 /// Runs the command; the exit code.
@@ -25,7 +30,32 @@ pub(crate) fn run(arguments: &MeasureArguments) -> Result<u8, Error> {
         Some(Experiment::Bus(bus)) if bus.program.is_empty() => of_nginx(bus).map(|()| 0),
         Some(Experiment::Bus(bus)) => of_program(bus),
         Some(Experiment::Predict(arguments)) => predict(arguments).map(|()| 0),
+        Some(Experiment::Host(arguments)) => in_own_network(arguments, host::measure).map(|()| 0),
     }
+}
+
+/// Makes an experiment in a network namespace of its own, and shows what it gave.
+fn in_own_network(
+    arguments: &ExperimentArguments,
+    measure: impl FnOnce(&Path, bool) -> Result<Outcome, ExperimentError>,
+) -> Result<(), Error> {
+    // Before any thread is started.
+    namespace::enter_as_root()?;
+    show_outcome(&measure(&own_file()?, arguments.quick)?, &arguments.output)
+}
+
+fn show_outcome(outcome: &Outcome, output: &OutputArguments) -> Result<(), Error> {
+    if let Some(path) = &output.plot {
+        experiment::draw(path, &experiments::charts(outcome))?;
+    }
+    if output.json {
+        return crate::print_json(&outcome.json());
+    }
+    let text = match output.csv {
+        true => outcome.csv(),
+        false => outcome.tables(),
+    };
+    crate::print(&text).map_err(system("print"))
 }
 
 /// Says which experiments there are.
@@ -36,13 +66,30 @@ fn list() -> Result<(), Error> {
     let lines = experiments.filter(|e| !e.is_hide_set()).map(|experiment| {
         let about = experiment.get_about().map(ToString::to_string);
         format!(
-            "  longshore measure {:<9}{}\n",
+            "  longshore measure {:<13}{:>14}  {}\n",
             experiment.get_name(),
+            how_long(experiment.get_name()),
             about.unwrap_or_default()
         )
     });
-    let text = format!("Experiments:\n{}", lines.collect::<String>());
+    let text = format!(
+        "Experiments, and how long they take (with --quick):\n{}",
+        lines.collect::<String>()
+    );
     crate::print(&text).map_err(system("print"))
+}
+
+/// How long an experiment takes, for the list.
+fn how_long(name: &str) -> String {
+    let text = |seconds: u32| match seconds {
+        0..90 => format!("{seconds} s"),
+        _ => format!("{} min", seconds.div_ceil(60)),
+    };
+    match Experiment::seconds(name) {
+        Some((full, Some(quick))) => format!("{} ({})", text(full), text(quick)),
+        Some((full, None)) => text(full),
+        None => String::new(),
+    }
 }
 
 /// This program's own file.
@@ -149,5 +196,21 @@ fn code(status: ExitStatus) -> u8 {
         (Some(code), _) => u8::try_from(code).unwrap_or(OWN_FAILURE),
         (None, Some(signal)) => SIGNAL_BASE.wrapping_add(u8::try_from(signal).unwrap_or(0)),
         (None, None) => OWN_FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_experiment_it_is_known_how_long_it_takes() {
+        let command = Arguments::command();
+        let measure = command.find_subcommand("measure").unwrap();
+        for experiment in measure.get_subcommands().filter(|e| !e.is_hide_set()) {
+            assert!(!how_long(experiment.get_name()).is_empty(), "{experiment}");
+        }
+        assert_eq!(how_long("host"), "60 s (12 s)");
+        assert_eq!(how_long("another"), "");
     }
 }

@@ -1,13 +1,14 @@
 //! What can go wrong when crossings are measured.
 
+use crate::installed::Missing;
 use std::path::PathBuf;
 
 /// Why crossings could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CrossingError {
     /// A program that is measured is not installed.
-    #[error("{0} is not installed, or not in PATH")]
-    Missing(&'static str),
+    #[error(transparent)]
+    Missing(#[from] Missing),
     /// A program could not be started, or ended too soon.
     #[error("{program}: {why}")]
     Program {

@@ -16,7 +16,7 @@ pub mod plot;
 mod predict;
 pub mod program;
 mod replay;
-mod running;
+pub(crate) mod running;
 pub mod show;
 pub mod web;
 

@@ -52,6 +52,7 @@ pub fn measure(
     let place = Place {
         longshore: order.longshore,
         directory: directory.path(),
+        captures: true,
     };
     let mut running = Running::in_front(&place, order.options, order.program, order.adjust)?;
     let status = running.wait(order.attend)?;

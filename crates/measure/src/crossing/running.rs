@@ -75,6 +75,8 @@ pub(crate) struct Place<'a> {
     pub(crate) longshore: &'a Path,
     /// Where the run's files go.
     pub(crate) directory: &'a Path,
+    /// Whether the run's frames are recorded.
+    pub(crate) captures: bool,
 }
 
 impl Place<'_> {
@@ -101,16 +103,16 @@ impl Place<'_> {
         command
             .env("LONGSHORE_STAT_AT_EXIT", self.last_stats())
             .arg("run")
-            .args(options)
-            .arg("--capture")
-            .arg(self.capture())
-            .arg("--")
-            .args(program);
+            .args(options);
+        if self.captures {
+            command.arg("--capture").arg(self.capture());
+        }
+        command.arg("--").args(program);
         Ok(command)
     }
 }
 
-/// A program under `longshore run` with its frames recorded; ended when dropped.
+/// A program under `longshore run`; ended when dropped.
 pub(crate) struct Running<'a> {
     place: &'a Place<'a>,
     program: String,

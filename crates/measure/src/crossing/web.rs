@@ -6,17 +6,18 @@ use crate::crossing::http::{Client, Mode};
 use crate::crossing::replay::Replay;
 use crate::crossing::running::{Counts, Place, Running};
 use crate::crossing::{Adapter, Model, Row};
+use crate::installed;
 use longshore_bus::{Traffic, crossed};
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Bytes of the files.
 pub const SIZES: [u64; 3] = [1 << 10, 64 << 10, 512 << 10];
 /// The engine's address in its own network, and the server's port.
-const ADDRESS: &str = "10.77.0.2/24";
-const SERVER: ([u8; 4], u16) = ([10, 77, 0, 2], 80);
+pub(crate) const ADDRESS: &str = "10.77.0.2/24";
+pub(crate) const SERVER: ([u8; 4], u16) = ([10, 77, 0, 2], 80);
 /// Fetches that are made before any is counted: neighbors and routes are looked up, files
 /// are read from the disk.
 const BEFORE: u32 = 2;
@@ -75,7 +76,7 @@ impl Fetch {
 }
 
 /// The name of the file of so many bytes.
-fn name(size: u64) -> String {
+pub(crate) fn name(size: u64) -> String {
     format!("{}k", size >> 10)
 }
 
@@ -84,20 +85,9 @@ fn content(size: u64) -> Vec<u8> {
     (0..size).map(|i| ((i % 251) ^ (i >> 12)) as u8).collect()
 }
 
-/// Where Debian and others have nginx, which need not be in an ordinary user's PATH.
-fn find_nginx() -> Result<PathBuf, CrossingError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(usual)
-        .map(|directory| directory.join("nginx"))
-        .find(|file| file.is_file())
-        .ok_or(CrossingError::Missing("nginx"))
-}
-
 /// Writes what nginx serves and its configuration; its command line.
-fn prepare(directory: &Path, sizes: &[u64]) -> Result<Vec<OsString>, CrossingError> {
-    let nginx = find_nginx()?;
+pub(crate) fn prepare(directory: &Path, sizes: &[u64]) -> Result<Vec<OsString>, CrossingError> {
+    let nginx = installed::find("nginx")?;
     let files = directory.join("www");
     let fail = || system(format!("write below {}", directory.display()));
     std::fs::create_dir(&files).map_err(fail())?;
@@ -111,7 +101,7 @@ fn prepare(directory: &Path, sizes: &[u64]) -> Result<Vec<OsString>, CrossingErr
     // It runs as root of a namespace that has no other user.
     let text = format!(
         "user root root;\nworker_processes 1;\ndaemon off;\npid {at}/nginx.pid;\n\
-         error_log stderr;\nevents {{ worker_connections 64; }}\nhttp {{\n  access_log off;\n\
+         error_log stderr;\nevents {{ worker_connections 256; }}\nhttp {{\n  access_log off;\n\
          {temporary}  sendfile on;\n  tcp_nopush on;\n  keepalive_requests 1000000;\n  \
          server {{\n    listen {};\n    root {at}/www;\n  }}\n}}\n",
         SERVER.1
@@ -134,6 +124,7 @@ pub fn measure(longshore: &Path, plan: &Plan, model: &Model) -> Result<Vec<Fetch
     let place = Place {
         longshore,
         directory: directory.path(),
+        captures: true,
     };
     let command = prepare(place.directory, &plan.sizes)?;
     // Without faults, but cut by the engine: what is recorded is what a wire would carry.

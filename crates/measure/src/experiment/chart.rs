@@ -1,0 +1,398 @@
+//! Plots as papers have them: lines over an axis, and groups of bars.
+
+use super::ExperimentError;
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+/// Pixels of one plot.
+const SIZE: (u32, u32) = (760, 440);
+/// Colors that are told apart by those who see colors otherwise, too (Okabe and Ito).
+const COLORS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(204, 121, 167),
+    RGBColor(110, 110, 110),
+];
+
+/// A plot.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// Its heading.
+    pub title: String,
+    /// Below.
+    pub x: Axis,
+    /// On the left.
+    pub y: Axis,
+    /// How series are drawn.
+    pub kind: Kind,
+    /// What is drawn.
+    pub series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    /// What it shows, with its unit.
+    pub name: String,
+    /// How values lie on it.
+    pub scale: Scale,
+}
+
+/// How values lie on an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal distances are equal differences.
+    Linear,
+    /// Equal distances are equal ratios; powers of two are marked.
+    Doubling,
+    /// The same; powers of ten are marked.
+    Decades,
+}
+
+impl Scale {
+    /// Where a value lies.
+    fn place(self, value: f64) -> f64 {
+        match self {
+            Scale::Linear => value,
+            Scale::Doubling => value.log2(),
+            Scale::Decades => value.log10(),
+        }
+    }
+
+    /// What is written at a place; nothing between the marks.
+    fn label(self, place: f64) -> String {
+        let is_mark = (place - place.round()).abs() < 1e-6;
+        match self {
+            Scale::Linear => label(place),
+            Scale::Doubling if is_mark => label(place.exp2().round()),
+            Scale::Decades if is_mark => label(10_f64.powf(place)),
+            Scale::Doubling | Scale::Decades => String::new(),
+        }
+    }
+}
+
+impl Axis {
+    /// One with a linear scale.
+    #[must_use]
+    pub fn linear(name: &str) -> Self {
+        Self::of(name, Scale::Linear)
+    }
+
+    /// One on which powers of two are marked.
+    #[must_use]
+    pub fn doubling(name: &str) -> Self {
+        Self::of(name, Scale::Doubling)
+    }
+
+    /// One on which powers of ten are marked.
+    #[must_use]
+    pub fn decades(name: &str) -> Self {
+        Self::of(name, Scale::Decades)
+    }
+
+    fn of(name: &str, scale: Scale) -> Self {
+        Axis {
+            name: name.to_owned(),
+            scale,
+        }
+    }
+
+    /// Where it begins and ends, around all of these places.
+    fn range(&self, places: impl Iterator<Item = f64>) -> (f64, f64) {
+        let ends = (f64::INFINITY, f64::NEG_INFINITY);
+        let (least, most) = places
+            .filter(|place| place.is_finite())
+            .fold(ends, |(a, b), place| (a.min(place), b.max(place)));
+        match self.scale {
+            _ if !least.is_finite() => (0.0, 1.0),
+            Scale::Linear => (least.min(0.0), (most * 1.2).max(least.min(0.0) + 1e-9)),
+            Scale::Doubling => (least - 0.3, most + 0.3),
+            // Room for the legend.
+            Scale::Decades => ((least - 0.1).floor(), most + 0.4 * (most - least).max(0.5)),
+        }
+    }
+}
+
+/// How series are drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A line through its points.
+    Lines,
+    /// A bar for each point, those of all series beside each other. A point's x is the number
+    /// of its group, from 0; these are the groups' names.
+    Bars(Vec<String>),
+    /// The same, one on the other.
+    Stacked(Vec<String>),
+}
+
+/// Points that belong together.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// x and y.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A series.
+    #[must_use]
+    pub fn new(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Series {
+            name: name.to_owned(),
+            points,
+        }
+    }
+}
+
+type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Plots as one SVG document, one below the other.
+///
+/// # Errors
+/// [`ExperimentError::Plot`].
+pub fn render(charts: &[Chart]) -> Result<String, ExperimentError> {
+    let mut drawing = String::new();
+    let rows = charts.len().max(1);
+    let height = SIZE.1 * u32::try_from(rows).unwrap_or(1);
+    let mut draw = || -> Result<(), Failure<'_>> {
+        let root = SVGBackend::with_string(&mut drawing, (SIZE.0, height)).into_drawing_area();
+        root.fill(&WHITE)?;
+        for (chart, area) in charts.iter().zip(root.split_evenly((rows, 1))) {
+            one(chart, &area)?;
+        }
+        root.present()
+    };
+    draw().map_err(|error| ExperimentError::Plot {
+        what: "a plot".to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(drawing)
+}
+
+/// A number beside an axis.
+fn label(value: f64) -> String {
+    let short = |value: f64, suffix: &str| {
+        let text = format!("{value:.2}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        format!("{text}{suffix}")
+    };
+    match value.abs() {
+        v if v >= 1e9 => short(value / 1e9, "G"),
+        v if v >= 1e6 => short(value / 1e6, "M"),
+        v if v >= 1e5 => short(value / 1e3, "k"),
+        v if v >= 0.01 || v == 0.0 => short(value, ""),
+        _ => format!("{value:.4}"),
+    }
+}
+
+fn one<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
+    match &chart.kind {
+        Kind::Lines => lines(chart, area),
+        Kind::Bars(groups) => bars(chart, groups, area, false),
+        Kind::Stacked(groups) => bars(chart, groups, area, true),
+    }
+}
+
+type Context<'a, 'b> =
+    ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+fn begin<'a, 'b>(
+    chart: &Chart,
+    area: &'b Area<'a>,
+    x: (f64, f64),
+    y: (f64, f64),
+) -> Result<Context<'a, 'b>, Failure<'a>> {
+    ChartBuilder::on(area)
+        .caption(&chart.title, ("sans-serif", 17))
+        .margin(12)
+        .x_label_area_size(46)
+        .y_label_area_size(72)
+        .build_cartesian_2d(x.0..x.1, y.0..y.1)
+}
+
+fn end<'a: 'b, 'b>(context: &mut Context<'a, 'b>) -> Result<(), Failure<'a>> {
+    context
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .draw()
+}
+
+fn lines<'a>(chart: &Chart, area: &Area<'a>) -> Result<(), Failure<'a>> {
+    let (x, y) = (chart.x.scale, chart.y.scale);
+    let places = |series: &Series| -> Vec<(f64, f64)> {
+        let points = series.points.iter();
+        points.map(|p| (x.place(p.0), y.place(p.1))).collect()
+    };
+    let all: Vec<(f64, f64)> = chart.series.iter().flat_map(places).collect();
+    let x_range = chart.x.range(all.iter().map(|p| p.0));
+    let y_range = chart.y.range(all.iter().map(|p| p.1));
+    let mut context = begin(chart, area, x_range, y_range)?;
+    context
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_labels(14)
+        .x_desc(&chart.x.name)
+        .y_desc(&chart.y.name)
+        .x_label_formatter(&|place| x.label(*place))
+        .y_label_formatter(&|place| y.label(*place))
+        .draw()?;
+    for (series, color) in chart.series.iter().zip(COLORS.iter().cycle()) {
+        let style = color.stroke_width(2);
+        let points = places(series);
+        context
+            .draw_series([PathElement::new(points.clone(), style)])?
+            .label(&series.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        let dots = points.iter();
+        context.draw_series(dots.map(|point| Circle::new(*point, 3, color.filled())))?;
+    }
+    end(&mut context)
+}
+
+/// The width of a group of bars; the rest of 1 is between two groups.
+const GROUP: f64 = 0.8;
+
+/// A bar: the number of its series, its group, and its lower and upper end.
+type Bar = (usize, f64, [f64; 2]);
+
+fn bars_of(chart: &Chart, stacked: bool) -> Vec<Bar> {
+    let mut all: Vec<Bar> = Vec::new();
+    for (number, series) in chart.series.iter().enumerate() {
+        for (group, value) in &series.points {
+            let same_group = |bar: &&Bar| (bar.1 - group).abs() < 0.5;
+            let below = all.iter().rev().find(same_group).filter(|_| stacked);
+            let floor = below.map_or(0.0, |(_, _, ends)| ends[1]);
+            all.push((number, *group, [floor, floor + value]));
+        }
+    }
+    all
+}
+
+fn bars<'a>(
+    chart: &Chart,
+    groups: &[String],
+    area: &Area<'a>,
+    stacked: bool,
+) -> Result<(), Failure<'a>> {
+    let scale = chart.y.scale;
+    let all = bars_of(chart, stacked);
+    let ends = all.iter().map(|(_, _, ends)| scale.place(ends[1]));
+    let y_range = chart.y.range(ends);
+    #[expect(clippy::cast_precision_loss, reason = "a handful")]
+    let (columns, beside) = (
+        groups.len() as f64,
+        if stacked {
+            1.0
+        } else {
+            chart.series.len() as f64
+        },
+    );
+    let mut context = begin(chart, area, (0.0, columns), y_range)?;
+    let name = |x: &f64| {
+        #[expect(clippy::cast_possible_truncation, reason = "a handful")]
+        let group = usize::try_from(x.floor() as i64).ok();
+        let is_middle = (x.fract() - 0.5).abs() < 0.01;
+        let group = group.filter(|_| is_middle).and_then(|at| groups.get(at));
+        group.cloned().unwrap_or_default()
+    };
+    context
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_labels(2 * groups.len() + 1)
+        .x_desc(&chart.x.name)
+        .y_desc(&chart.y.name)
+        .x_label_formatter(&name)
+        .y_label_formatter(&|place| scale.label(*place))
+        .draw()?;
+    let width = GROUP / beside;
+    for (number, (series, color)) in chart.series.iter().zip(COLORS.iter().cycle()).enumerate() {
+        let boxes = all
+            .iter()
+            .filter(|bar| bar.0 == number)
+            .map(|(_, group, ends)| {
+                #[expect(clippy::cast_precision_loss, reason = "a handful")]
+                let place = if stacked { 0.0 } else { number as f64 };
+                let left = group + (1.0 - GROUP) / 2.0 + width * place;
+                let [below, above] = ends.map(|end| scale.place(end).max(y_range.0));
+                Rectangle::new([(left, below), (left + width, above)], color.filled())
+            });
+        context
+            .draw_series(boxes)?
+            .label(&series.name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()));
+    }
+    end(&mut context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(kind: Kind, y: Axis) -> Chart {
+        Chart {
+            title: "Bandwidth & more".to_owned(),
+            x: Axis::doubling("payload, bytes"),
+            y,
+            kind,
+            series: vec![
+                Series::new("one", vec![(0.0, 3.0), (1.0, 5.0)]),
+                Series::new("another", vec![(0.0, 300.0), (1.0, 1.0)]),
+            ],
+        }
+    }
+
+    #[test]
+    fn each_kind_is_drawn_with_its_names() {
+        let groups = || vec!["left".to_owned(), "right".to_owned()];
+        for kind in [Kind::Bars(groups()), Kind::Stacked(groups()), Kind::Lines] {
+            for y in [Axis::linear("Gb/s"), Axis::decades("Gb/s")] {
+                let mut chart = chart(kind.clone(), y);
+                if kind == Kind::Lines {
+                    chart
+                        .series
+                        .iter_mut()
+                        .flat_map(|s| &mut s.points)
+                        .for_each(|p| p.0 += 64.0);
+                }
+                let drawing = render(&[chart.clone(), chart]).unwrap();
+                for words in ["Bandwidth &amp; more", "one", "another", "Gb/s"] {
+                    assert!(drawing.matches(words).count() >= 2, "{words}: {drawing}");
+                }
+                assert_eq!(drawing.contains("right"), kind != Kind::Lines);
+            }
+        }
+    }
+
+    #[test]
+    fn stacked_bars_stand_on_each_other() {
+        let chart = chart(Kind::Stacked(Vec::new()), Axis::linear("y"));
+        let stacked = bars_of(&chart, true);
+        assert_eq!(stacked[2], (1, 0.0, [3.0, 303.0]));
+        assert_eq!(bars_of(&chart, false)[2], (1, 0.0, [0.0, 300.0]));
+    }
+
+    #[test]
+    fn powers_are_marked_and_nothing_between_them() {
+        assert_eq!(Scale::Doubling.label(10.0), "1024");
+        assert_eq!(Scale::Doubling.label(10.5), "");
+        assert_eq!(Scale::Decades.label(-1.0), "0.1");
+        assert_eq!(Scale::Linear.label(1.5e6), "1.5M");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_failure() {
+        let mut empty = chart(Kind::Lines, Axis::decades("y"));
+        empty.series.clear();
+        assert!(render(&[empty]).unwrap().starts_with("<svg"));
+        assert!(render(&[]).unwrap().starts_with("<svg"));
+    }
+}

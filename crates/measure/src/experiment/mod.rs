@@ -1,0 +1,264 @@
+//! What an experiment gives, whichever it is: sheets of figures, and what could not be had.
+//!
+//! What it owns: an experiment's [`Outcome`] with its [`Sheet`]s, from which everything that is
+//! shown is made: tables, CSV and JSON (`show`) and plots
+//! ([`chart`]). The experiments themselves are in [`crate::experiments`].
+
+pub mod chart;
+mod show;
+mod spread;
+
+pub use chart::{Axis, Chart, Kind, Scale, Series};
+pub use spread::Spread;
+
+use crate::Environment;
+use serde::{Deserialize, Serialize};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+/// Why an experiment could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// A program that it needs is not there.
+    #[error(transparent)]
+    Missing(#[from] crate::installed::Missing),
+    /// A program that was run failed.
+    #[error("{program}: {why}")]
+    Program {
+        /// Its name.
+        program: String,
+        /// How it ended, and what it said.
+        why: String,
+    },
+    /// A system call failed.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A plot cannot be drawn.
+    #[error("cannot draw {what}: {why}")]
+    Plot {
+        /// The plot or its file.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// A run of a program under Longshore failed.
+    #[error(transparent)]
+    Crossing(#[from] crate::crossing::CrossingError),
+}
+
+/// Makes an [`ExperimentError::System`] of a system call's failure.
+pub(crate) fn system<E: Into<std::io::Error>>(
+    what: impl Into<String>,
+) -> impl FnOnce(E) -> ExperimentError {
+    let what = what.into();
+    move |source| ExperimentError::System {
+        what,
+        source: source.into(),
+    }
+}
+
+/// All that an experiment has found.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The experiment's name on the command line.
+    pub experiment: String,
+    /// The paper whose experiment it is.
+    pub paper: String,
+    /// Short runs, for a look and not for the record.
+    pub quick: bool,
+    /// The machine.
+    pub machine: Environment,
+    /// The figures.
+    pub sheets: Vec<Sheet>,
+    /// What the paper has and could not be had here, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+impl Outcome {
+    /// One without figures yet.
+    #[must_use]
+    pub fn new(experiment: &str, paper: &str, quick: bool) -> Self {
+        Outcome {
+            experiment: experiment.to_owned(),
+            paper: paper.to_owned(),
+            quick,
+            machine: Environment::here(),
+            sheets: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// The sheet of this name.
+    #[must_use]
+    pub fn sheet(&self, name: &str) -> Option<&Sheet> {
+        self.sheets.iter().find(|sheet| sheet.name == name)
+    }
+}
+
+/// A table of figures.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sheet {
+    /// Its name in JSON.
+    pub name: String,
+    /// Its heading for people.
+    pub title: String,
+    /// What its figures are: exact counts, or medians of so many runs.
+    pub basis: String,
+    /// The columns, the first of which names rows.
+    pub columns: Vec<Column>,
+    /// The rows, each with a cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// What a column has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// The unit of its figures; empty for text.
+    pub unit: String,
+}
+
+/// One place in a sheet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// An exact count.
+    Count(u64),
+    /// A figure of a paper, or one that is computed.
+    Number(f64),
+    /// What was measured in several runs.
+    Measured(Spread),
+    /// Words.
+    Text(String),
+    /// There is none.
+    None,
+}
+
+impl Cell {
+    /// Its figure, of several runs the median.
+    #[must_use]
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "a figure to show")]
+            Cell::Count(count) => Some(*count as f64),
+            Cell::Number(number) => Some(*number),
+            Cell::Measured(spread) => Some(spread.median),
+            Cell::Text(_) | Cell::None => None,
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Cell::Text(text)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Cell::Count(count)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Self {
+        Cell::Number(number)
+    }
+}
+
+impl From<Spread> for Cell {
+    fn from(spread: Spread) -> Self {
+        Cell::Measured(spread)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(cell: Option<T>) -> Self {
+        cell.map_or(Cell::None, Into::into)
+    }
+}
+
+impl Sheet {
+    /// One without rows. A column is its name and its unit.
+    #[must_use]
+    pub fn new(name: &str, title: &str, basis: &str, columns: &[(&str, &str)]) -> Self {
+        let columns = columns.iter().map(|(name, unit)| Column {
+            name: (*name).to_owned(),
+            unit: (*unit).to_owned(),
+        });
+        Sheet {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            basis: basis.to_owned(),
+            columns: columns.collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If it has another number of cells than there are columns.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<Cell> = cells.into_iter().collect();
+        assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+
+    /// The figure of the row whose first cell is `row` in the column of this name.
+    #[must_use]
+    pub fn value(&self, row: &str, column: &str) -> Option<f64> {
+        let column = self.columns.iter().position(|c| c.name == column)?;
+        let row = self
+            .rows
+            .iter()
+            .find(|cells| show::cell(&cells[0]) == row)?;
+        row[column].value()
+    }
+
+    /// Pairs of two columns' figures, for a plot; rows that lack one are left out.
+    #[must_use]
+    pub fn points(&self, x: &str, y: &str) -> Vec<(f64, f64)> {
+        let place = |name: &str| self.columns.iter().position(|c| c.name == name);
+        let (Some(x), Some(y)) = (place(x), place(y)) else {
+            return Vec::new();
+        };
+        let pair = |row: &Vec<Cell>| Some((row[x].value()?, row[y].value()?));
+        self.rows.iter().filter_map(pair).collect()
+    }
+}
+
+/// Writes plots into an SVG file, one below the other.
+///
+/// # Errors
+/// [`ExperimentError::Plot`].
+pub fn draw(path: &Path, charts: &[Chart]) -> Result<(), ExperimentError> {
+    let drawing = chart::render(charts)?;
+    std::fs::write(path, drawing).map_err(|error| ExperimentError::Plot {
+        what: path.display().to_string(),
+        why: error.to_string(),
+    })
+}
+
+/// Shows on stderr what goes on, in one line that is written over; ends it if nothing does.
+pub fn progress(what: &str) {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _ = write!(terminal, "\r\x1b[K{what}");
+        let _ = terminal.flush();
+    } else if !what.is_empty() {
+        let _ = writeln!(terminal, "{what}");
+    }
+}

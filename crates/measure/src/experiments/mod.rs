@@ -1,0 +1,25 @@
+//! The experiments of the papers, each with its figures beside theirs. Each has a function
+//! that measures, and one that says which plots its outcome makes.
+
+pub mod host;
+
+use crate::experiment::{Chart, Outcome};
+use std::time::Instant;
+
+/// The plots of an experiment's outcome.
+#[must_use]
+pub fn charts(outcome: &Outcome) -> Vec<Chart> {
+    match &*outcome.experiment {
+        host::NAME => host::charts(outcome),
+        _ => Vec::new(),
+    }
+}
+
+/// Nanoseconds that each of so many calls takes.
+fn ns_each(times: u32, mut work: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    (0..times).for_each(|_| work());
+    #[expect(clippy::cast_precision_loss, reason = "a time to show")]
+    let ns = start.elapsed().as_nanos() as f64;
+    ns / f64::from(times)
+}

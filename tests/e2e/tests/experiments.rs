@@ -1,0 +1,153 @@
+//! `longshore measure`'s experiments of the papers: shapes, units, and what must be so whatever
+//! the machine does.
+
+use longshore_e2e::{Finished, Stack, Testbed, as_ordinary_user, run_uncounted};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Engines are in a namespace of the experiment's own, and no testbed's.
+fn scenario(body: impl FnOnce(&Testbed) + Send + 'static) {
+    run_uncounted(Stack::Longshore, Duration::from_secs(300), body);
+}
+
+/// An experiment at its smallest, as JSON.
+fn smallest(bed: &Testbed, experiment: &str) -> Value {
+    let end = bed
+        .peer()
+        .longshore()
+        .args(["measure", experiment, "--quick", "--json"])
+        .run();
+    assert!(end.status.success(), "{end:?}");
+    let all: Value = serde_json::from_str(&end.stdout).unwrap_or_else(|e| panic!("{e}: {end:?}"));
+    assert_eq!(all["experiment"], experiment);
+    assert_eq!(all["quick"], true, "short runs are marked");
+    assert!(all["machine"]["processor"].is_string(), "{all}");
+    for (name, sheet) in all["sheets"].as_object().expect("sheets") {
+        assert!(!rows(&all, name).is_empty(), "{name} has rows");
+        assert!(sheet["basis"].as_str().is_some_and(|b| !b.is_empty()));
+        for (column, unit) in sheet["units"].as_object().expect("units") {
+            assert!(unit.as_str().is_some_and(|u| !u.is_empty()), "{column}");
+        }
+        for row in rows(&all, name) {
+            row.as_object()
+                .expect("a row")
+                .values()
+                .for_each(check_spread);
+        }
+    }
+    all
+}
+
+/// What was measured in several runs lies between its ends.
+fn check_spread(cell: &Value) {
+    if let Some(median) = cell["median"].as_f64() {
+        let (least, most) = (
+            cell["least"].as_f64().unwrap(),
+            cell["most"].as_f64().unwrap(),
+        );
+        assert!(least <= median && median <= most && least > 0.0, "{cell}");
+        assert!(cell["runs"].as_u64() >= Some(1), "{cell}");
+    }
+}
+
+fn rows<'a>(all: &'a Value, sheet: &str) -> &'a [Value] {
+    let rows = all["sheets"][sheet]["rows"].as_array();
+    rows.unwrap_or_else(|| panic!("{sheet} in {all}"))
+}
+
+/// A figure, of several runs the median.
+fn figure(row: &Value, column: &str) -> f64 {
+    let cell = &row[column];
+    let value = cell.as_f64().or_else(|| cell["median"].as_f64());
+    value.unwrap_or_else(|| panic!("{column} of {row}"))
+}
+
+fn row<'a>(all: &'a Value, sheet: &str, column: &str, name: &str) -> &'a Value {
+    let found = rows(all, sheet).iter().find(|row| row[column] == name);
+    found.unwrap_or_else(|| panic!("{name} in {sheet} of {all}"))
+}
+
+#[test]
+fn all_experiments_are_listed_with_how_long_they_take() {
+    scenario(|bed| {
+        let end = bed.peer().longshore().arg("measure").run();
+        assert!(end.status.success(), "{end:?}");
+        for experiment in ["bus", "predict", "host"] {
+            let line = end
+                .stdout
+                .lines()
+                .find(|line| {
+                    line.trim()
+                        .starts_with(&format!("longshore measure {experiment} "))
+                })
+                .unwrap_or_else(|| panic!("{experiment} in {end:?}"));
+            assert!(line.contains(" s") || line.contains(" min"), "{line}");
+        }
+    });
+}
+
+/// Tables 2 and 3 of 2005.
+#[test]
+fn the_machine_itself() {
+    scenario(|bed| {
+        let all = smallest(bed, "host");
+        let near = row(&all, "memory", "where", "L1 cache");
+        let far = row(&all, "memory", "where", "main memory");
+        assert!(figure(near, "time") < figure(far, "time"), "{all}");
+        assert_eq!(all["sheets"]["memory"]["units"]["time"], "ns");
+        // The paper's Table 2.
+        assert_eq!(figure(far, "2004, 3.2 GHz Xeon"), 111.0);
+        let call = row(&all, "reach", "what", "an empty system call");
+        let woken = row(&all, "reach", "what", "wake-up by futex");
+        assert!(figure(call, "time") < figure(woken, "time"), "{all}");
+        for size in rows(&all, "pages") {
+            assert!(figure(size, "exchange") > 0.0 && figure(size, "copy, hot") > 0.0);
+        }
+        for stack in ["Longshore", "kernel"] {
+            let first = row(&all, "scaling", "stack", stack);
+            assert_eq!(figure(first, "processors"), 1.0);
+            assert_eq!(figure(first, "scale, achieved"), 1.0, "{first}");
+            assert!(figure(first, "throughput") > 0.0, "{first}");
+        }
+        for scaled in rows(&all, "scaling") {
+            let ratio = figure(scaled, "scale, achieved") / figure(scaled, "scale, ideal");
+            assert!(
+                (figure(scaled, "ratio") - 100.0 * ratio).abs() < 2.0,
+                "{scaled}"
+            );
+        }
+        let left_out = all["left_out"].to_string();
+        assert!(left_out.contains("device registers"), "{left_out}");
+    });
+}
+
+/// An ordinary user sees a table and a plot; progress does not stand in them.
+#[test]
+fn an_ordinary_user_has_tables_and_plots() {
+    scenario(|bed| {
+        let plot = bed.directory("plots").join("host.svg");
+        std::fs::set_permissions(
+            bed.path("plots"),
+            std::os::unix::fs::PermissionsExt::from_mode(0o777),
+        )
+        .expect("may be written to");
+        let line = format!("measure host --quick --csv --plot {}", plot.display());
+        let Finished {
+            status,
+            stdout,
+            stderr,
+            ..
+        } = as_ordinary_user(bed, ":", &line).run();
+        assert!(status.success(), "{stdout}{stderr}");
+        assert!(stdout.starts_with("# Short runs"), "{stdout}");
+        assert!(stdout.contains("memory,L1 cache,"), "{stdout}");
+        assert!(
+            stderr.contains("host: ") && !stdout.contains("host: "),
+            "{stderr}"
+        );
+        let drawing = std::fs::read_to_string(&plot).expect("a plot");
+        for words in ["working set, KB", "copy, cold", "scale, ideal"] {
+            assert!(drawing.contains(words), "{words}");
+        }
+    });
+}
