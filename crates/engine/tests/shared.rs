@@ -3,12 +3,14 @@
 mod common;
 
 use common::Host;
-use common::engines::sleepy;
+use common::engines::{joined, sleepy};
 use longshore_hostif::{ChannelState, Completion, HostChannel, Request, SocketId, SocketKind};
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 
 const LISTENER: &str = "10.0.0.1:80";
+/// Connections of which hardly one is left waiting.
+const MANY: u64 = 50;
 
 /// Another process of the session, which this one speaks for.
 struct Second {
@@ -91,4 +93,40 @@ fn who_subscribes_takes_no_connection_from_who_listens_already() {
         host.wait("the other to be told", |_| second.reached(listener));
         second.unsubscribe(&host, listener);
     }
+}
+
+/// Who listens and never accepts is not told, unless a connection is left waiting; and who
+/// alone accepts has it from the beginning.
+#[test]
+fn a_connection_is_told_to_who_accepts_and_to_others_only_if_it_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (near, far) = joined(dir.path(), "10.0.0.1/24", "10.0.0.2/24");
+    let (mut host, mut client) = (Host::new(&near.path), Host::new(&far.path));
+    let listener = host.open(SocketKind::Stream);
+    host.bind(listener, LISTENER.parse().unwrap()).unwrap();
+    assert_eq!(host.listen(listener), 0);
+    let mut parent = Second::join(&host);
+    parent.subscribe_with(&mut host, listener);
+    host.wait("the parent", |_| parent.reached(listener));
+    let mut connect = || {
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, LISTENER.parse().unwrap()), 0);
+    };
+    // Nobody has accepted before.
+    connect();
+    assert_eq!(host.accept(listener).subscriber, None);
+    let record = host.wait("both to be told", |_| parent.reached(listener));
+    let mut told = 0;
+    for _ in 0..MANY {
+        connect();
+        let accepted = host.accept(listener);
+        assert_eq!(accepted.subscriber, Some(host.channel.index() as u16));
+        told += u64::from(parent.reached(listener).is_some());
+    }
+    // Some may have waited, on a machine that is busy.
+    assert!(told < MANY);
+    connect();
+    host.wait("all to be told", |_| {
+        (parent.reached(listener)? == (MANY + 2) * record).then_some(())
+    });
 }

@@ -199,7 +199,7 @@ impl Host {
     pub fn find_inode(&self, inode: u64) -> Option<SocketId> {
         let is_it = |index: &u32| {
             let block = self.session.block(*index);
-            block.inode.load(Ordering::Acquire) == inode && block.state() != SocketState::Free
+            block.inode.load(Ordering::Acquire) == inode && block.is_in_use()
         };
         let held = (0..self.arena.geometry().channels)
             .filter(|c| self.arena.control(*c).state() != ChannelState::Free)

@@ -125,12 +125,11 @@ impl Socket {
                 p.told.snd_acked = edges.snd_acked;
                 p.told.flags = edges.flags;
             }
-            Kind::Listener(l) => l.told = edges.rcv_edge,
             Kind::Datagram(d) => {
                 d.told.rcv_edge = edges.rcv_edge;
                 d.told.snd_acked = edges.snd_acked;
             }
-            Kind::Idle(_) => {}
+            Kind::Listener(_) | Kind::Idle(_) => {}
         }
     }
 }
@@ -344,6 +343,7 @@ impl Stack {
 
     /// Tells a listener's host of the connections that have come.
     pub(crate) fn settle_listener(&mut self, key: u32) {
+        let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -351,14 +351,16 @@ impl Stack {
         let Kind::Listener(l) = &mut socket.kind else {
             return;
         };
-        if edges.rcv_edge <= l.told {
-            return;
+        let untold = l
+            .audience
+            .take_untold(&socket.subscribers, edges.rcv_edge, now);
+        if let Some(untold) = untold
+            && let Some(s) = self.sessions.get_mut(socket.session)
+        {
+            socket.meter.to_host.descriptors += 1;
+            s.host.put_edges_to(untold, socket.id, edges);
         }
-        socket.note_told(self.now);
-        socket.meter.to_host.descriptors += 1;
-        if let Some(s) = self.sessions.get_mut(socket.session) {
-            s.host.put_edges_to(&socket.subscribers, socket.id, edges);
-        }
+        self.sockets.arm(key);
     }
 
     /// The wheel has named a socket.

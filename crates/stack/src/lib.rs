@@ -21,7 +21,7 @@
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `tcp_input`, `datagram` | packets in, whatever they are |
-//! | `passive`, `fast_open`, `cookies` | connections that come in |
+//! | `passive`, `audience`, `fast_open`, `cookies` | connections that come in, and who is told of them |
 //! | `answer_limit`, `syn_drop` | how much is answered to packets of no connection, and how many SYNs the port lets through |
 //! | `requests` | what programs ask |
 //! | `connection`, `orphans` | a connection's life, and what becomes of sockets that no process holds |
@@ -47,6 +47,7 @@ mod access;
 mod account;
 mod address_pair;
 mod answer_limit;
+mod audience;
 mod automatic;
 #[cfg(feature = "bench")]
 pub mod bench;

@@ -20,13 +20,6 @@ impl Stack {
         self.sockets.get(key).is_none_or(|socket| socket.orphan)
     }
 
-    /// The process of a channel, which had this socket, is gone.
-    pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.subscribers.remove(channel);
-        }
-    }
-
     /// No process holds a socket any more: what was written is still delivered.
     pub fn close_unheld(&mut self, key: u32) {
         self.take_last_edges(key);
@@ -52,7 +45,7 @@ impl Stack {
             return;
         }
         let (snd, rcv) = s.host.edges_noted(socket.id.index);
-        let _ = self.host_edges(key, snd, rcv, EdgeFlags::PUSH);
+        let _ = self.host_edges(key, None, snd, rcv, EdgeFlags::PUSH);
     }
 
     /// Whether no socket that nobody has any more still has something to deliver.

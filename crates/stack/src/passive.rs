@@ -216,11 +216,12 @@ impl Stack {
         };
         let (session_key, options) = (socket.session, socket.options);
         let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
+        let (is_own, now) = (self.link.is_local(remote.ip().to_canonical()), self.now);
         let listener = self.sockets.get_mut(listener_key)?;
-        let subscriber = listener.subscribers.single();
         let Kind::Listener(l) = &mut listener.kind else {
             return None;
         };
+        let subscriber = l.audience.single(&listener.subscribers, is_own, now);
         let session = self.sessions.get_mut(session_key)?;
         let Some(id) = session.take_block(options.block_flags()) else {
             self.counters.drop(EngineDrop::NoSocketLeft);

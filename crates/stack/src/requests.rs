@@ -130,7 +130,7 @@ impl Stack {
                 flags,
                 ..
             } => {
-                let moved = self.host_edges(key, snd_edge, rcv_consumed, flags);
+                let moved = self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags);
                 if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
                     self.tell_others(from, key);
                 }
@@ -141,7 +141,13 @@ impl Stack {
                 rcv_consumed,
                 ..
             } => {
-                self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::PUSH)?;
+                self.host_edges(
+                    key,
+                    Some(from.channel),
+                    snd_edge,
+                    rcv_consumed,
+                    EdgeFlags::PUSH,
+                )?;
                 self.host_urgent(key, snd_edge);
             }
             Request::Close {
@@ -151,7 +157,13 @@ impl Stack {
                 ..
             } => {
                 // What was written and read last comes with the close.
-                let moved = self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
+                let moved = self.host_edges(
+                    key,
+                    Some(from.channel),
+                    snd_edge,
+                    rcv_consumed,
+                    EdgeFlags::empty(),
+                );
                 self.close(key, Options::linger(linger));
                 return moved;
             }
@@ -173,7 +185,7 @@ impl Stack {
                 self.answer(from, request, Ok(NOTHING));
             }
             Request::Subscribe { .. } => self.subscribe(from, key),
-            Request::Unsubscribe { .. } => self.unsubscribe(from, key),
+            Request::Unsubscribe { .. } => self.forget_subscriber(key, from.channel),
         }
         Ok(())
     }
@@ -184,13 +196,6 @@ impl Stack {
         if let Some(s) = self.sessions.get_mut(session) {
             s.host.set_owner(socket, told.unwrap_or_default());
         }
-    }
-
-    fn unsubscribe(&mut self, from: From, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        socket.subscribers.remove(from.channel);
     }
 
     fn set_option(&mut self, key: u32, name: OptionName, value: u64) {

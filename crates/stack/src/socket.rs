@@ -1,6 +1,7 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
 use crate::account::SocketShare;
+use crate::audience::Audience;
 use crate::demux::{Flow, Reuse};
 use crate::errors::ErrorQueue;
 use crate::fast_output::Headers;
@@ -142,7 +143,7 @@ pub(crate) struct Listening {
     pub(crate) children: BTreeSet<u32>,
     /// Our own sockets that wait for room in the queue.
     pub(crate) line: Vec<u32>,
-    pub(crate) told: u64,
+    pub(crate) audience: Audience,
     /// It was shut down, and refuses what comes until it is told to listen again.
     pub(crate) shut: bool,
 }

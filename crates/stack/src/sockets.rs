@@ -95,7 +95,8 @@ impl Sockets {
             Kind::Stream(c) => Some(c.tcb.deadline().unwrap_or(Instant::NEVER).min(c.tell_by)),
             Kind::Datagram(d) => d.tell_by,
             Kind::Pair(p) => p.deadline(),
-            _ => None,
+            Kind::Listener(l) => Some(l.audience.deadline()),
+            Kind::Idle(_) => None,
         };
         match deadline.filter(|d| !d.is_never()) {
             Some(deadline) => self.wheel.set(&mut socket.alarm, key, deadline),

@@ -89,7 +89,8 @@ bitflags::bitflags! {
         const HAS_LINE = 2048;
         /// The peer has acknowledged the end of the sending half.
         const FIN_ACKED = 4096;
-        /// No process has it any more: the engine is about to hear of it.
+        /// No process has it any more: the engine is about to hear of it, and gives the
+        /// block back as it is.
         const CLOSED = 8192;
     }
 }
@@ -219,8 +220,13 @@ impl SocketBlock {
 
     /// Whether it is (still) the socket `id`.
     pub fn is(&self, id: SocketId) -> bool {
-        self.generation.load(Ordering::Acquire) == id.generation
-            && self.state() != SocketState::Free
+        self.generation.load(Ordering::Acquire) == id.generation && self.is_in_use()
+    }
+
+    /// Whether it is a socket that some process may have: once the last has closed it, what
+    /// is written there means nothing until it is begun again.
+    pub fn is_in_use(&self) -> bool {
+        self.state() != SocketState::Free && !self.flags().contains(BlockFlags::CLOSED)
     }
 
     /// Its state.

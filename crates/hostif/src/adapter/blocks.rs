@@ -57,10 +57,14 @@ impl AdapterSession {
         limit.store(accepted.send_limit, Ordering::Release);
     }
 
-    /// Gives the block of a socket back, of which the adapter has no more to say.
+    /// Gives the block of a socket back, of which the adapter has no more to say. One that its
+    /// host has closed says so itself.
     pub fn give_block_back(&mut self, id: SocketId) {
-        self.arena.block(id.index).set_state(SocketState::Free);
-        self.words.note(WORD);
+        let block = self.arena.block(id.index);
+        if block.is_in_use() {
+            block.set_state(SocketState::Free);
+            self.words.note(WORD);
+        }
         let free = &self.arena.header().free_sockets;
         let pushed = free.push(self.arena.socket_links(), id.index);
         self.bad_descriptors += u64::from(pushed.is_err());

@@ -114,6 +114,13 @@ impl ReceiveSlab {
         self.available
     }
 
+    /// Whether so few chunks are in use that sockets may keep one that they do not need: all
+    /// that do so keep an eighth of them at most.
+    #[must_use]
+    pub fn is_nearly_empty(&self) -> bool {
+        u64::from(self.in_use()) * 8 < u64::from(self.limit)
+    }
+
     /// Bytes that the receive buffer of one connection may grow to: a quarter of what is
     /// free, so that many that grow at once leave room for each other.
     #[must_use]

@@ -19,6 +19,13 @@ impl Subscribers {
     /// How many find place without memory of their own.
     const INSIDE: usize = 7;
 
+    /// No channel.
+    pub const NONE: Self = Self {
+        channels: [0; Self::INSIDE],
+        count: 0,
+        others: None,
+    };
+
     /// A single channel.
     #[must_use]
     pub fn one(channel: u16) -> Self {
@@ -27,13 +34,12 @@ impl Subscribers {
         s
     }
 
-    /// For a connection that nobody has accepted yet: where only one process
-    /// listens, that one, so that it need not ask. Of several, nobody is told
-    /// until one has accepted it and subscribes: telling all of them would wake
-    /// all of them.
+    /// For a connection that nobody has accepted yet: where only one process may accept it,
+    /// that one, so that it need not ask. Of several, nobody is told until one has accepted
+    /// it and subscribes: telling all of them would wake all of them.
     #[must_use]
-    pub fn of_accepted(listener: Option<u16>) -> Self {
-        listener.map_or_else(Self::default, Self::one)
+    pub fn of_accepted(acceptor: Option<u16>) -> Self {
+        acceptor.map_or_else(Self::default, Self::one)
     }
 
     /// Adds a channel.
@@ -106,6 +112,13 @@ impl Subscribers {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.inside().iter().copied().chain(self.others())
+    }
+
+    /// Whether there is none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.others.is_none()
     }
 
     /// The only one, if there is only one.

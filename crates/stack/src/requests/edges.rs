@@ -141,11 +141,12 @@ impl Stack {
         }
     }
 
-    /// Edges from the host. Old ones are no fault: two processes may overtake
-    /// each other.
+    /// Edges from the host, from the process of `channel` if it still lives. Old ones are no
+    /// fault: two processes may overtake each other.
     pub(crate) fn host_edges(
         &mut self,
         key: u32,
+        channel: Option<u16>,
         snd_edge: u64,
         rcv_consumed: u64,
         flags: EdgeFlags,
@@ -174,7 +175,8 @@ impl Stack {
             }
             Kind::Listener(_) if flags.contains(EdgeFlags::SHUT_RD) => {
                 self.stop_listening(key);
-                return self.host_edges(key, snd_edge, rcv_consumed, EdgeFlags::empty());
+                let none = EdgeFlags::empty();
+                return self.host_edges(key, channel, snd_edge, rcv_consumed, none);
             }
             Kind::Listener(l) => {
                 let accepted = Self::records_read(l, rcv_consumed, session)?;
@@ -183,6 +185,16 @@ impl Stack {
                 } else {
                     std::mem::take(&mut l.line)
                 };
+                let is_lost = l.audience.has_lost_one();
+                if let Some(channel) = channel.filter(|_| !accepted.is_empty()) {
+                    l.audience.note_acceptor(channel);
+                }
+                if l.rcv_consumed == l.rcv_edge {
+                    l.audience.note_empty();
+                }
+                if let Some(channel) = channel.filter(|_| is_lost) {
+                    self.adopt_lost(&accepted, channel);
+                }
                 self.accepted(accepted);
                 if !line.is_empty() {
                     self.mark_line(key);
@@ -216,6 +228,24 @@ impl Stack {
         }
     }
 
+    /// The process of `channel` has accepted these, of which some were given to one that is
+    /// gone, whose channel it may have itself: those are its own without its asking.
+    fn adopt_lost(&mut self, connections: &[u32], channel: u16) {
+        for key in connections {
+            let Some(socket) = self.sockets.get_mut(*key) else {
+                continue;
+            };
+            if socket.subscribers.is_empty()
+                && let Some(s) = self.sessions.get_mut(socket.session)
+            {
+                socket.subscribers.add(channel);
+                s.host.put_edges(channel, socket.id, socket.edges());
+                s.host.wake_for(socket.id.index);
+                socket.note_told(self.now);
+            }
+        }
+    }
+
     fn records_read(
         l: &mut Listening,
         consumed: u64,
@@ -232,8 +262,10 @@ impl Stack {
         let accepted: Vec<u32> = l.queue.drain(..read.min(l.queue.len())).collect();
         accepted.iter().for_each(|_| l.listener.on_accepted());
         l.rcv_consumed = consumed;
-        l.rcv
-            .consume(consumed, consumed == l.rcv_edge, &mut session.host.receive);
+        // While there are many, the last chunk stays, and the host need not be told of another.
+        let slab = &mut session.host.receive;
+        let all = consumed == l.rcv_edge && !slab.is_nearly_empty();
+        l.rcv.consume(consumed, all, slab);
         Ok(accepted)
     }
 

@@ -4,6 +4,7 @@ use super::From;
 use crate::Stack;
 use crate::access::Transport;
 use crate::account::SocketShare;
+use crate::audience::Audience;
 use crate::connection::RequestError;
 use crate::counters::EngineDrop;
 use crate::demux::Found;
@@ -170,7 +171,7 @@ impl Stack {
                     queue: std::collections::VecDeque::new(),
                     children: std::collections::BTreeSet::new(),
                     line: Vec::new(),
-                    told: 0,
+                    audience: Audience::new(),
                     shut: false,
                 });
                 Ok(())

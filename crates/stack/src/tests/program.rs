@@ -207,8 +207,7 @@ impl Program {
     /// Takes no more connections: what waits is reset.
     pub(super) fn stop_listening(&mut self) {
         if let Some(socket) = self.listener.take() {
-            self.arena
-                .set_held(self.channel.index(), socket.index, false);
+            self.leave(socket);
             self.put(Request::Close {
                 socket,
                 snd_edge: 0,
@@ -503,14 +502,21 @@ impl Program {
     fn close(&mut self, talk: &mut Talk) {
         let socket = std::mem::replace(&mut talk.socket, NO_SOCKET);
         talk.phase = Phase::Over;
-        self.arena
-            .set_held(self.channel.index(), socket.index, false);
+        self.leave(socket);
         self.put(Request::Close {
             socket,
             snd_edge: talk.written,
             rcv_consumed: talk.read,
             linger: None,
         });
+    }
+
+    /// No process has a socket any more.
+    fn leave(&self, socket: SocketId) {
+        let own = self.channel.index();
+        self.arena.set_held(own, socket.index, false);
+        let block = self.arena.block(socket.index);
+        block.set_flags(BlockFlags::CLOSED);
     }
 
     fn copy_out(&self, socket: SocketId, at: u64, to: &mut [u8]) {

@@ -1,0 +1,198 @@
+//! Which processes are told of the connections that wait at a listener.
+//!
+//! Several may have it, as a server that forks has with its workers, and most of them never
+//! accept: to tell those, too, is a descriptor, a transfer and perhaps a wake-up for each
+//! connection and process. So only those are told that have accepted before, and the others
+//! when a connection was left waiting for [`PATIENCE_US`], as those may be busy. If there is
+//! but one of them, the connection itself is its from the beginning, and it need not ask for
+//! that.
+//!
+//! Each listener owns an [`Audience`]; `connection` asks it whom to tell, `passive` whose a
+//! connection is, and `requests` says who has accepted.
+
+use crate::Stack;
+use crate::socket::Kind;
+use longshore_hostif::adapter::Subscribers;
+use longshore_tcp::Instant;
+
+/// How long a connection waits for those that have accepted before, in microseconds, until
+/// all who listen are told of it.
+const PATIENCE_US: u64 = 2_000;
+
+/// Who has accepted of those that have a listener, and what was told to whom.
+#[derive(Debug)]
+pub(crate) struct Audience {
+    acceptors: Subscribers,
+    /// How far they were told that the listener's stream reaches, and how far all were.
+    told: u64,
+    told_all: u64,
+    /// When all are to be told.
+    tell_all_at: Instant,
+    /// A process that connections were given to has the listener no longer.
+    lost: bool,
+}
+
+impl Audience {
+    pub(crate) const fn new() -> Self {
+        Self {
+            acceptors: Subscribers::NONE,
+            told: 0,
+            told_all: 0,
+            tell_all_at: Instant::NEVER,
+            lost: false,
+        }
+    }
+
+    /// The process that the next connection is given to, if there is just one that may accept
+    /// it, of those that have the listener. `own` if it comes from a socket of the stack: who
+    /// has made it may look for it at once.
+    pub(crate) fn single(&mut self, all: &Subscribers, own: bool, now: Instant) -> Option<u16> {
+        if own {
+            self.tell_all_at = now;
+        }
+        if self.acceptors.is_empty() || self.tell_all_at <= now {
+            return all.single();
+        }
+        self.acceptors.single()
+    }
+
+    /// A process has accepted.
+    pub(crate) fn note_acceptor(&mut self, channel: u16) {
+        self.acceptors.add(channel);
+    }
+
+    /// No connection waits any more.
+    pub(crate) fn note_empty(&mut self) {
+        self.tell_all_at = Instant::NEVER;
+        self.lost = false;
+    }
+
+    /// A process has the listener no longer; connections `wait` that it may have been given.
+    pub(crate) fn forget(&mut self, channel: u16, wait: bool, now: Instant) {
+        if self.acceptors.contains(channel) {
+            self.acceptors.remove(channel);
+            if wait {
+                self.tell_all_at = now;
+            }
+        }
+        self.lost |= wait;
+    }
+
+    /// Whether connections wait that were given to a process that is gone.
+    pub(crate) fn has_lost_one(&self) -> bool {
+        self.lost
+    }
+
+    /// Who of `all` is to be told now that the listener's stream reaches to `edge`.
+    pub(crate) fn take_untold<'a>(
+        &'a mut self,
+        all: &'a Subscribers,
+        edge: u64,
+        now: Instant,
+    ) -> Option<&'a Subscribers> {
+        if self.acceptors.is_empty() || self.tell_all_at <= now {
+            self.tell_all_at = Instant::NEVER;
+            let is_untold = edge > self.told_all;
+            (self.told, self.told_all) = (edge, edge);
+            return is_untold.then_some(all);
+        }
+        if edge <= self.told {
+            return None;
+        }
+        self.told = edge;
+        if self.tell_all_at.is_never() && all.single().is_none() {
+            self.tell_all_at = now.after_us(PATIENCE_US);
+        }
+        Some(&self.acceptors)
+    }
+
+    /// When there is something to be told though nothing happens.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.tell_all_at
+    }
+}
+
+impl Stack {
+    /// A process has a socket no longer. Connections that it was given and has not accepted
+    /// are told to the others that listen.
+    pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        socket.subscribers.remove(channel);
+        if let Kind::Listener(l) = &mut socket.kind {
+            l.audience.forget(channel, !l.queue.is_empty(), now);
+            self.sockets.touch(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(audience: &mut Audience, all: &Subscribers, edge: u64, now: u64) -> Vec<u16> {
+        let whom = audience.take_untold(all, edge, Instant(now));
+        whom.map_or_else(Vec::new, |whom| whom.iter().collect())
+    }
+
+    fn three() -> Subscribers {
+        let mut all = Subscribers::one(1);
+        all.add(2);
+        all.add(3);
+        all
+    }
+
+    #[test]
+    fn those_that_have_accepted_are_told_at_once_and_the_others_when_one_waits() {
+        let (mut audience, all) = (Audience::new(), three());
+        assert_eq!(told(&mut audience, &all, 64, 10), [1, 2, 3]);
+        audience.note_acceptor(2);
+        audience.note_empty();
+        assert_eq!(audience.single(&all, false, Instant(20)), Some(2));
+        assert_eq!(told(&mut audience, &all, 128, 20), [2]);
+        assert_eq!(told(&mut audience, &all, 128, 20), [0; 0]);
+        let late = audience.deadline();
+        assert_eq!(late, Instant(20 + PATIENCE_US));
+        assert_eq!(told(&mut audience, &all, 128, late.0 - 1), [0; 0]);
+        assert_eq!(told(&mut audience, &all, 128, late.0), [1, 2, 3]);
+        assert!(audience.deadline().is_never());
+        // What is accepted in time is told to nobody else.
+        audience.note_empty();
+        assert_eq!(told(&mut audience, &all, 192, 9_000), [2]);
+        audience.note_empty();
+        assert!(audience.deadline().is_never());
+        audience.note_acceptor(3);
+        assert_eq!(audience.single(&all, false, Instant(9_001)), None);
+        assert_eq!(told(&mut audience, &all, 256, 9_001), [2, 3]);
+    }
+
+    #[test]
+    fn all_are_told_of_a_connection_of_the_stacks_own_sockets() {
+        let (mut audience, all) = (Audience::new(), three());
+        audience.note_acceptor(2);
+        assert_eq!(audience.single(&all, true, Instant(20)), None);
+        assert_eq!(told(&mut audience, &all, 64, 20), [1, 2, 3]);
+        assert_eq!(audience.single(&all, false, Instant(21)), Some(2));
+    }
+
+    #[test]
+    fn the_others_are_told_when_the_one_that_was_is_gone() {
+        let (mut audience, mut all) = (Audience::new(), three());
+        audience.note_acceptor(2);
+        assert_eq!(told(&mut audience, &all, 64, 20), [2]);
+        all.remove(2);
+        audience.forget(2, true, Instant(30));
+        assert!(audience.has_lost_one());
+        assert_eq!(told(&mut audience, &all, 64, 30), [1, 3]);
+    }
+
+    #[test]
+    fn who_listens_alone_is_waited_for_without_a_timer() {
+        let (mut audience, all) = (Audience::new(), Subscribers::one(4));
+        audience.note_acceptor(4);
+        assert_eq!(told(&mut audience, &all, 64, 20), [4]);
+        assert!(audience.deadline().is_never());
+    }
+}
